@@ -1,2 +1,54 @@
 //! What two sides of Pario must agree on byte for byte.
+//!
+//! Today that is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and
+//! where in it. Client, server and the tool that rebuilds a namespace from bare disks compute it
+//! with the same code, from the same stored bytes.
+//!
+//! It is deliberately not: a place for I/O, threads, clocks or configuration. Everything here is
+//! arithmetic on values that were checked when they were made; it answers at once, allocates at
+//! most a list with an entry per subfile, and knows neither what is in a file nor whether a disk
+//! exists.
+//!
+//! The two main types are [`Striped`], bytes dealt out to the disks in units, and [`Tiles`], images
+//! and volumes cut into extents; [`Layout`] is one of them and can be stored.
+//!
+//! Invariants: all sizes have 64 bits. What does not fit is an error, never a wrap and never a
+//! panic.
+//!
+//! ```
+//! use pario_proto::{ByteRange, DiskId, Disks, Layout, Striped};
+//!
+//! // A file in units of 64 KiB over four disks.
+//! let disks = Disks::new((0..4).map(DiskId))?;
+//! let striped = Striped::new(65_536, disks)?;
+//!
+//! // What does a write of 1 MiB at byte 100,000 mean for each disk?
+//! for run in striped.runs(ByteRange::new(100_000, 1 << 20)?) {
+//!     let disk = striped.disks().disk_of(run.subfile()).unwrap();
+//!     println!("{disk}: {} bytes at {}", run.len_bytes(), run.offset_bytes());
+//!     for segment in run.segments() {
+//!         let (from, len) = (segment.buffer_offset_bytes, segment.len_bytes);
+//!         println!("  {len} bytes of the buffer from {from} on");
+//!     }
+//! }
+//!
+//! // The layout is stored with each subfile and read back by whoever opens the file.
+//! let stored = Layout::from(striped.clone()).encode();
+//! assert_eq!(Layout::decode(&stored)?, Layout::Striped(striped));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod ids;
+mod layout;
+
+pub use ids::{DiskId, ExtentIndex, SubfileIndex};
+pub use layout::declustering::{Declustering, DeclusteringError};
+pub use layout::disks::{Disks, DisksError};
+pub use layout::encoding::{DecodeError, Layout};
+pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
+pub use layout::range::{ByteRange, RangeError};
+pub use layout::striped::{
+    BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
+};
+pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};

@@ -1,0 +1,41 @@
+//! Names of things, one type each, so that none can be taken for another.
+//!
+//! Invariants: an id is a plain number without meaning of its own; a [`SubfileIndex`] counts the
+//! subfiles of one file from 0 in the order of the layout's disks, and says nothing about disks.
+
+use std::fmt;
+
+/// A disk of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DiskId(pub u32);
+
+/// A subfile of one file: 0 lies on the first disk of the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubfileIndex(pub u32);
+
+/// An extent of one subfile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExtentIndex(pub u64);
+
+impl ExtentIndex {
+    /// Every extent index that a layout gives out is below this limit, 2^48.
+    pub const LIMIT: u64 = 1 << 48;
+}
+
+impl fmt::Display for DiskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "disk {}", self.0)
+    }
+}
+
+impl fmt::Display for SubfileIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "subfile {}", self.0)
+    }
+}
+
+impl fmt::Display for ExtentIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "extent {}", self.0)
+    }
+}

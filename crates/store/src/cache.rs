@@ -1,0 +1,100 @@
+//! Extents kept in memory.
+//!
+//! An extent is found under its opening and position, and only if its checksum is the one in the
+//! index: the index decides what is current, so the cache can never answer with old content.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::extents::Extent;
+
+/// A cache of extents, bounded in bytes, which any number of disks can share. Clones are the same
+/// cache. Large scans do not displace what is used often.
+#[derive(Clone)]
+pub struct ExtentCache {
+    /// Absent in a cache of zero bytes.
+    inner: Option<Arc<Inner>>,
+}
+
+struct Inner {
+    extents: Cache<(u64, u64), Extent, ByMemory>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// What a cache has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStat {
+    /// Reads that were answered from memory.
+    pub hits: u64,
+    /// Reads that had to go to the disk.
+    pub misses: u64,
+    /// Bytes in use.
+    pub bytes: u64,
+    /// The limit.
+    pub limit_bytes: u64,
+}
+
+#[derive(Clone)]
+struct ByMemory;
+
+impl Weighter<(u64, u64), Extent> for ByMemory {
+    fn weight(&self, _key: &(u64, u64), extent: &Extent) -> u64 {
+        extent.memory_bytes()
+    }
+}
+
+impl ExtentCache {
+    /// A cache of at most `limit_bytes`; zero for none.
+    pub fn new(limit_bytes: u64) -> Self {
+        /// What an extent is expected to have; only sizes of tables follow from it.
+        const TYPICAL_BYTES: u64 = 32 << 10;
+        let inner = (limit_bytes > 0).then(|| {
+            let typical = usize::try_from(limit_bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
+            let extents = Cache::with_weighter(typical.max(16), limit_bytes, ByMemory);
+            Arc::new(Inner { extents, hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
+        });
+        Self { inner }
+    }
+
+    /// What it has done so far.
+    pub fn stat(&self) -> CacheStat {
+        self.inner.as_ref().map_or_else(CacheStat::default, |inner| CacheStat {
+            hits: inner.hits.load(Ordering::Relaxed),
+            misses: inner.misses.load(Ordering::Relaxed),
+            bytes: inner.extents.weight(),
+            limit_bytes: inner.extents.capacity(),
+        })
+    }
+
+    pub(crate) fn get(&self, opening: u64, position: u64, checksum: u64) -> Option<Extent> {
+        let inner = self.inner.as_ref()?;
+        let found = inner.extents.get(&(opening, position));
+        let found = found.filter(|extent| extent.checksum() == checksum);
+        let counter = if found.is_some() { &inner.hits } else { &inner.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    pub(crate) fn put(&self, opening: u64, position: u64, extent: Extent) {
+        if let Some(inner) = &self.inner {
+            inner.extents.insert((opening, position), extent);
+        }
+    }
+
+    pub(crate) fn forget(&self, opening: u64, position: u64) {
+        if let Some(inner) = &self.inner {
+            inner.extents.remove(&(opening, position));
+        }
+    }
+}
+
+impl fmt::Debug for ExtentCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stat().fmt(f)
+    }
+}

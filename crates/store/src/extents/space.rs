@@ -1,0 +1,219 @@
+//! Which granules of a data file are free.
+//!
+//! Invariants: free runs neither touch nor overlap, none touches `end`; both trees hold exactly
+//! the same runs. Everything from `end` on is free and belongs to no run.
+
+use super::block::Run;
+use crate::index::{Load, PageFault, Pages, Tree, Value};
+
+/// The data file of one subfile has at most this many granules.
+pub(crate) const MAX_GRANULES: u64 = 1 << POSITION_BITS;
+
+const POSITION_BITS: u32 = 40;
+/// Longer runs count as this long when the best fit is looked for: every extent is shorter.
+const MAX_SIZE_IN_KEY: u64 = (1 << (64 - POSITION_BITS)) - 1;
+
+/// The free runs of a data file, kept in the pages of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Space {
+    by_position: Tree,
+    by_size: Tree,
+    end: u64,
+}
+
+impl Space {
+    pub(crate) fn new(by_position: Tree, by_size: Tree, end: u64) -> Result<Self, PageFault> {
+        if end > MAX_GRANULES {
+            return Err(PageFault::Damaged("the end of the data is impossible".into()));
+        }
+        Ok(Self { by_position, by_size, end })
+    }
+
+    pub(crate) fn trees(&self) -> [Tree; 2] {
+        [self.by_position, self.by_size]
+    }
+
+    /// One past the last granule in use.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the smallest free run that is large enough, the first one of these; without any, new
+    /// granules at the end. `None` if the data file would become too large.
+    pub(crate) fn allocate(
+        &mut self,
+        pages: &mut Pages,
+        granules: u64,
+    ) -> Result<Option<Run>, PageFault> {
+        let best = self.by_size.at_or_after(pages, size_key(granules, 0), Load::Wait)?;
+        match best {
+            Some((key, _)) => {
+                let position = key & (MAX_GRANULES - 1);
+                self.cut(pages, position, position, granules)?;
+                Ok(Some(Run { position, granules }))
+            }
+            None => Ok(self.allocate_at_end(granules)),
+        }
+    }
+
+    /// Takes new granules at the end.
+    pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<Run> {
+        let position = self.end;
+        let end = position.checked_add(granules).filter(|&end| end <= MAX_GRANULES)?;
+        self.end = end;
+        Some(Run { position, granules })
+    }
+
+    /// Takes the first free run below `limit` that is large enough, if it is among the first few.
+    pub(crate) fn allocate_below(
+        &mut self,
+        pages: &mut Pages,
+        granules: u64,
+        limit: u64,
+    ) -> Result<Option<Run>, PageFault> {
+        const LOOKED_AT: usize = 16;
+        let mut found = None;
+        let mut looked_at = 0;
+        let mut each = |position, value: Value| {
+            looked_at += 1;
+            if position < limit && value[0] >= granules {
+                found = Some(position);
+            }
+            found.is_none() && position < limit && looked_at < LOOKED_AT
+        };
+        self.by_position.scan(pages, 0, Load::Wait, &mut each)?;
+        let Some(position) = found else { return Ok(None) };
+        self.cut(pages, position, position, granules)?;
+        Ok(Some(Run { position, granules }))
+    }
+
+    /// Takes exactly this run, which must be free.
+    pub(crate) fn take(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+        if run.end() > MAX_GRANULES {
+            return Err(contradiction(run));
+        }
+        if run.position >= self.end {
+            let gap = Run { position: self.end, granules: run.position - self.end };
+            self.end = run.end();
+            if gap.granules > 0 {
+                self.add(pages, gap)?;
+            }
+            return Ok(());
+        }
+        let within = self.by_position.before(pages, run.position + 1, Load::Wait)?;
+        match within {
+            Some((start, value)) if start.saturating_add(value[0]) >= run.end() => {
+                self.cut(pages, start, run.position, run.granules)
+            }
+            _ => Err(contradiction(run)),
+        }
+    }
+
+    /// Gives a run back. It grows together with its neighbours; a run at the end is no run any
+    /// more, the end moves down.
+    pub(crate) fn free(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+        let Run { mut position, mut granules } = run;
+        if granules == 0 || run.end() > self.end {
+            return Err(contradiction(run));
+        }
+        let after = self.by_position.at_or_after(pages, position, Load::Wait)?;
+        let before = self.by_position.before(pages, position, Load::Wait)?;
+        if let Some((start, value)) = after {
+            if start < run.end() {
+                return Err(contradiction(run));
+            }
+            if start == run.end() {
+                self.remove(pages, Run { position: start, granules: value[0] })?;
+                granules = granules.saturating_add(value[0]);
+            }
+        }
+        if let Some((start, value)) = before {
+            if start.saturating_add(value[0]) > position {
+                return Err(contradiction(run));
+            }
+            if start.saturating_add(value[0]) == position {
+                self.remove(pages, Run { position: start, granules: value[0] })?;
+                position = start;
+                granules = granules.saturating_add(value[0]);
+            }
+        }
+        if position.saturating_add(granules) == self.end {
+            self.end = position;
+            Ok(())
+        } else {
+            self.add(pages, Run { position, granules })
+        }
+    }
+
+    /// The first free run at or after a position.
+    pub(crate) fn first_free(
+        &self,
+        pages: &mut Pages,
+        position: u64,
+    ) -> Result<Option<Run>, PageFault> {
+        let found = self.by_position.at_or_after(pages, position, Load::Wait)?;
+        Ok(found.map(|(position, value)| Run { position, granules: value[0] }))
+    }
+
+    /// Calls `each` for all free runs, in the order of their positions.
+    pub(crate) fn scan(
+        &self,
+        pages: &mut Pages,
+        each: &mut dyn FnMut(Run),
+    ) -> Result<(), PageFault> {
+        self.by_position.scan(pages, 0, Load::Wait, &mut |position, value| {
+            each(Run { position, granules: value[0] });
+            true
+        })
+    }
+
+    /// Takes `granules` at `from` out of the free run at `start`.
+    fn cut(
+        &mut self,
+        pages: &mut Pages,
+        start: u64,
+        from: u64,
+        granules: u64,
+    ) -> Result<(), PageFault> {
+        let Some(value) = self.by_position.get(pages, start, Load::Wait)? else {
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+        };
+        let whole = Run { position: start, granules: value[0] };
+        let (before, end) = (from - start, from + granules);
+        if end > whole.end() {
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+        }
+        self.remove(pages, whole)?;
+        if before > 0 {
+            self.add(pages, Run { position: start, granules: before })?;
+        }
+        if end < whole.end() {
+            self.add(pages, Run { position: end, granules: whole.end() - end })?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+        self.by_position.insert(pages, run.position, [run.granules, 0, 0])?;
+        self.by_size.insert(pages, size_key(run.granules, run.position), [0; 3])?;
+        Ok(())
+    }
+
+    fn remove(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
+        let by_position = self.by_position.remove(pages, run.position)?;
+        let by_size = self.by_size.remove(pages, size_key(run.granules, run.position))?;
+        if by_position.is_none() || by_size.is_none() {
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
+        }
+        Ok(())
+    }
+}
+
+fn size_key(granules: u64, position: u64) -> u64 {
+    granules.min(MAX_SIZE_IN_KEY) << POSITION_BITS | position
+}
+
+fn contradiction(run: Run) -> PageFault {
+    let Run { position, granules } = run;
+    PageFault::Damaged(format!("{granules} granules at {position} are both free and in use"))
+}

@@ -1,0 +1,183 @@
+//! Flat subfiles: bytes at offsets, read and written in place.
+//!
+//! The file starts with the description, padded to [`DATA_START`]; the bytes follow. There is no
+//! index and nothing is cached here: a read sees what the last write left, through the kernel.
+
+use std::any::Any;
+use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::error::{Place, StoreError};
+use crate::medium::MediumFile;
+use crate::subfile::SubfileId;
+
+/// Where the bytes start in the file of a flat subfile.
+pub(crate) const DATA_START: u64 = 64 << 10;
+
+/// The largest end of a flat subfile.
+pub const MAX_FLAT_LEN: u64 = i64::MAX as u64 - DATA_START;
+
+/// An open flat subfile. Clones are the same subfile; any number of threads may use them.
+///
+/// ```
+/// # fn main() -> Result<(), pario_store::StoreError> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use pario_store::{Disk, DiskOptions, NewSubfile, SubfileId};
+///
+/// let disk = Disk::create(dir.path(), DiskOptions::default())?;
+/// let flat = disk.create_flat(NewSubfile::new(SubfileId::data(2, 0)))?;
+/// flat.write_at(1 << 40, b"far out")?; // what lies before reads as zeros and takes no space
+/// let mut bytes = [0; 4];
+/// assert_eq!(flat.read_at((1 << 40) + 3, &mut bytes)?, 4);
+/// assert_eq!(&bytes, b" out");
+/// assert_eq!(flat.len()?, (1 << 40) + 7);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FlatFile {
+    pub(crate) shared: Arc<FlatShared>,
+}
+
+pub(crate) struct FlatShared {
+    pub(crate) place: Place,
+    pub(crate) file: Arc<dyn MediumFile>,
+    pub(crate) read_only: bool,
+    poison: OnceLock<String>,
+    syncing: Mutex<()>,
+    /// Keeps other processes away as long as anything of the disk is open.
+    _lock: Arc<dyn Any + Send + Sync>,
+}
+
+impl FlatFile {
+    pub(crate) fn new(
+        place: Place,
+        file: Arc<dyn MediumFile>,
+        read_only: bool,
+        lock: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        let (poison, syncing) = (OnceLock::new(), Mutex::new(()));
+        Self {
+            shared: Arc::new(FlatShared { place, file, read_only, poison, syncing, _lock: lock }),
+        }
+    }
+
+    /// Whose subfile it is.
+    pub fn id(&self) -> SubfileId {
+        self.shared.place.subfile
+    }
+
+    /// Length in bytes: one past the last byte ever written, or what [`FlatFile::set_len`] set.
+    pub fn len(&self) -> Result<u64, StoreError> {
+        let len = self.shared.file.len().map_err(|e| self.shared.place.io(e, "measuring"))?;
+        Ok(len.saturating_sub(DATA_START))
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads into `buffer`; fewer bytes than asked for only at the end.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, StoreError> {
+        let position = self.shared.position(offset, buffer.len() as u64)?;
+        let read = self.shared.file.read_at(buffer, position);
+        read.map_err(|error| self.shared.place.io(error, "reading"))
+    }
+
+    /// Reads consecutive bytes into several buffers.
+    pub fn read_vectored_at(
+        &self,
+        offset: u64,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, StoreError> {
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let position = self.shared.position(offset, len)?;
+        let read = self.shared.file.read_vectored_at(buffers, position);
+        read.map_err(|error| self.shared.place.io(error, "reading"))
+    }
+
+    /// Writes all of `buffer`; the subfile grows as needed.
+    pub fn write_at(&self, offset: u64, buffer: &[u8]) -> Result<(), StoreError> {
+        self.shared.check_writable("write to")?;
+        let position = self.shared.position(offset, buffer.len() as u64)?;
+        let written = self.shared.file.write_all_at(buffer, position);
+        written.map_err(|error| self.shared.place.io(error, "writing"))
+    }
+
+    /// Writes several buffers to consecutive bytes. The slices are used up.
+    pub fn write_vectored_at(
+        &self,
+        offset: u64,
+        buffers: &mut [IoSlice<'_>],
+    ) -> Result<(), StoreError> {
+        self.shared.check_writable("write to")?;
+        let len = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let position = self.shared.position(offset, len)?;
+        let written = self.shared.file.write_all_vectored_at(buffers, position);
+        written.map_err(|error| self.shared.place.io(error, "writing"))
+    }
+
+    /// Cuts the subfile, or extends it with zeros.
+    pub fn set_len(&self, len: u64) -> Result<(), StoreError> {
+        self.shared.check_writable("resize")?;
+        let position = self.shared.position(len, 0)?;
+        let set = self.shared.file.set_len(position);
+        set.map_err(|error| self.shared.place.io(error, "resizing"))
+    }
+
+    /// Makes everything durable that was acknowledged before the call. If it fails, the subfile
+    /// takes no more changes until it is opened again.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.shared.sync()
+    }
+
+    /// Bytes that the subfile occupies on the disk.
+    pub fn disk_bytes(&self) -> Result<u64, StoreError> {
+        let bytes = self.shared.file.allocated_bytes();
+        bytes.map_err(|error| self.shared.place.io(error, "measuring"))
+    }
+}
+
+impl fmt::Debug for FlatFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FlatFile({})", self.id())
+    }
+}
+
+impl FlatShared {
+    /// Where a range starts in the file.
+    pub(crate) fn position(&self, offset: u64, len: u64) -> Result<u64, StoreError> {
+        match offset.checked_add(len) {
+            Some(end) if end <= MAX_FLAT_LEN => Ok(offset + DATA_START),
+            _ => Err(StoreError::OffsetOutOfRange { offset, len, max: MAX_FLAT_LEN }),
+        }
+    }
+
+    pub(crate) fn check_writable(&self, action: &str) -> Result<(), StoreError> {
+        if self.read_only {
+            return Err(self.place.read_only(action));
+        }
+        match self.poison.get() {
+            Some(reason) => Err(self.place.poisoned(reason)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        if self.read_only {
+            return Ok(());
+        }
+        // One at a time: the kernel tells a failure to one caller only.
+        let _one_at_a_time = self.syncing.lock();
+        self.check_writable("sync")?;
+        self.file.sync().map_err(|error| {
+            let error = self.place.io(error, "the sync");
+            let _ = self.poison.set(error.to_string());
+            error
+        })
+    }
+}

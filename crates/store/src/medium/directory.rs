@@ -1,0 +1,241 @@
+//! A medium that is a directory of this machine.
+
+use std::any::Any;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+
+use super::{Medium, MediumFile, Name, OpenHow, Space};
+
+/// A directory of this machine as a medium.
+#[derive(Debug)]
+pub struct Directory {
+    root: PathBuf,
+}
+
+impl Directory {
+    /// The directory, which must exist.
+    pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        if !fs::metadata(&root)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { root })
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+}
+
+impl Medium for Directory {
+    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
+        let path = self.path(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(how.write || how.create);
+        options.create_new(how.create).mode(0o600);
+        if let Some(file) = how.direct_alignment.and_then(|a| open_direct(&mut options, &path, a)) {
+            return Ok(Arc::new(DirectoryFile { file, direct: true }));
+        }
+        // A first attempt with O_DIRECT may have made the file before it was refused.
+        let exists = how.create && how.direct_alignment.is_some() && path.exists();
+        options.create_new(how.create && !exists).custom_flags(0);
+        Ok(Arc::new(DirectoryFile { file: options.open(path)?, direct: false }))
+    }
+
+    fn create_dir(&self, path: &str) -> io::Result<()> {
+        fs::create_dir(self.path(path))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.path(path))
+    }
+
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        fs::remove_dir(self.path(path))
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.path(path))? {
+            let entry = entry?;
+            // A name that is not UTF-8 cannot be one of ours.
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(Name { name, is_dir: entry.file_type()?.is_dir() });
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn sync_dir(&self, path: &str) -> io::Result<()> {
+        File::open(self.path(path))?.sync_all()
+    }
+
+    fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
+        let file = File::open(self.path(path))?;
+        let operation = if exclusive {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        rustix::fs::flock(&file, operation)?;
+        Ok(Box::new(file))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let stat = rustix::fs::statvfs(&self.root)?;
+        Ok(Space {
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        })
+    }
+
+    fn label(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// Opens with O_DIRECT if the file system then accepts I/O of the given alignment.
+fn open_direct(options: &mut OpenOptions, path: &Path, alignment: u32) -> Option<File> {
+    options.custom_flags(i32::try_from(OFlags::DIRECT.bits()).ok()?);
+    let file = options.open(path).ok()?;
+    let known = rustix::fs::statx(
+        &file,
+        "",
+        rustix::fs::AtFlags::EMPTY_PATH,
+        rustix::fs::StatxFlags::DIOALIGN,
+    );
+    let needed = match known {
+        Ok(stat) if stat.stx_mask & rustix::fs::StatxFlags::DIOALIGN.bits() != 0 => {
+            stat.stx_dio_offset_align.max(stat.stx_dio_mem_align)
+        }
+        // The kernel does not say: 4 KiB is what every device accepts.
+        _ => 4096,
+    };
+    (needed != 0 && alignment.is_multiple_of(needed)).then_some(file)
+}
+
+#[derive(Debug)]
+struct DirectoryFile {
+    file: File,
+    direct: bool,
+}
+
+impl MediumFile for DirectoryFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, position: u64, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), position, len) {
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                let end = position.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
+                if self.len()? < end { self.set_len(end) } else { Ok(()) }
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], position + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn read_vectored_at(
+        &self,
+        mut buffers: &mut [IoSliceMut<'_>],
+        position: u64,
+    ) -> io::Result<usize> {
+        let mut done = 0;
+        while !buffers.is_empty() {
+            let some = buffers.len().min(IOV_MAX);
+            match rustix::io::preadv(&self.file, &mut buffers[..some], position + done as u64) {
+                Ok(0) if buffers[..some].iter().all(|buffer| buffer.is_empty()) => {
+                    buffers = &mut buffers[some..];
+                }
+                Ok(0) => break,
+                Ok(count) => {
+                    done += count;
+                    IoSliceMut::advance_slices(&mut buffers, count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_all_at(&self, buffer: &[u8], position: u64) -> io::Result<()> {
+        self.file.write_all_at(buffer, position)
+    }
+
+    fn write_all_vectored_at(
+        &self,
+        mut buffers: &mut [IoSlice<'_>],
+        position: u64,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while !buffers.is_empty() {
+            let some = buffers.len().min(IOV_MAX);
+            match rustix::io::pwritev(&self.file, &buffers[..some], position + done) {
+                Ok(0) if buffers[..some].iter().all(|buffer| buffer.is_empty()) => {
+                    buffers = &mut buffers[some..];
+                }
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    done += count as u64;
+                    IoSlice::advance_slices(&mut buffers, count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.blocks() * 512)
+    }
+
+    fn will_need(&self) {
+        // Advice only: a file system that ignores it is slower, not wrong.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.file.as_raw_fd())
+    }
+}
+
+/// The largest number of buffers the kernel takes in one vectored call.
+const IOV_MAX: usize = 1024;
