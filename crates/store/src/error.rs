@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
@@ -199,21 +200,39 @@ fn extent_part(extent: &Option<u64>) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct DiskPlace {
     pub(crate) disk: Arc<str>,
+    /// Distinguishes the disks that a process has open.
+    pub(crate) number: u64,
 }
 
+static DISKS: AtomicU64 = AtomicU64::new(1);
+
 impl DiskPlace {
+    pub(crate) fn new(disk: &str) -> Self {
+        Self {
+            disk: disk.into(),
+            number: DISKS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
     pub(crate) fn io(&self, source: io::Error, action: impl Into<String>) -> StoreError {
         let (disk, action) = (self.disk.clone(), action.into());
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 StoreError::Full { disk, action }
             }
-            _ => StoreError::Io { disk, action, source },
+            _ => StoreError::Io {
+                disk,
+                action,
+                source,
+            },
         }
     }
 
     pub(crate) fn read_only(&self, action: impl Into<String>) -> StoreError {
-        StoreError::ReadOnly { disk: self.disk.clone(), action: action.into() }
+        StoreError::ReadOnly {
+            disk: self.disk.clone(),
+            action: action.into(),
+        }
     }
 }
 
@@ -226,17 +245,27 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn io(&self, source: io::Error, action: &str) -> StoreError {
-        self.disk.io(source, format!("{action} of {}", self.subfile))
+        self.disk
+            .io(source, format!("{action} of {}", self.subfile))
     }
 
     pub(crate) fn damaged(&self, extent: Option<u64>, what: impl Into<String>) -> StoreError {
         let disk = self.disk.disk.clone();
-        StoreError::Damaged { disk, subfile: self.subfile, extent, what: what.into() }
+        StoreError::Damaged {
+            disk,
+            subfile: self.subfile,
+            extent,
+            what: what.into(),
+        }
     }
 
     pub(crate) fn poisoned(&self, reason: impl Into<String>) -> StoreError {
         let disk = self.disk.disk.clone();
-        StoreError::Poisoned { disk, subfile: self.subfile, reason: reason.into() }
+        StoreError::Poisoned {
+            disk,
+            subfile: self.subfile,
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn read_only(&self, action: &str) -> StoreError {
@@ -244,6 +273,11 @@ impl Place {
     }
 
     pub(crate) fn newer(&self, name: impl Into<String>, found: u16, known: u16) -> StoreError {
-        StoreError::NewerVersion { disk: self.disk.disk.clone(), name: name.into(), found, known }
+        StoreError::NewerVersion {
+            disk: self.disk.disk.clone(),
+            name: name.into(),
+            found,
+            known,
+        }
     }
 }

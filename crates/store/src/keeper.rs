@@ -19,15 +19,17 @@ impl Keeper {
     /// A keeper with a thread of its own.
     pub(crate) fn start() -> io::Result<Self> {
         let (calls, called) = channel::<Weak<Shared>>();
-        thread::Builder::new().name("pario-keeper".into()).spawn(move || {
-            for subfile in called {
-                // A subfile that was closed meanwhile has its changes in its journal.
-                if let Some(subfile) = subfile.upgrade() {
-                    subfile.keeper_called.store(false, Ordering::Release);
-                    subfile.do_chores();
+        thread::Builder::new()
+            .name("pario-keeper".into())
+            .spawn(move || {
+                for subfile in called {
+                    // A subfile that was closed meanwhile has its changes in its journal.
+                    if let Some(subfile) = subfile.upgrade() {
+                        subfile.keeper_called.store(false, Ordering::Release);
+                        subfile.do_chores();
+                    }
                 }
-            }
-        })?;
+            })?;
         Ok(Self { calls: Some(calls) })
     }
 
@@ -38,7 +40,9 @@ impl Keeper {
 
     /// Has a subfile's chores done soon; `false` if the caller has to do them.
     pub(crate) fn call(&self, subfile: &Arc<Shared>) -> bool {
-        let Some(calls) = &self.calls else { return false };
+        let Some(calls) = &self.calls else {
+            return false;
+        };
         subfile.keeper_called.swap(true, Ordering::AcqRel)
             || calls.send(Arc::downgrade(subfile)).is_ok()
     }

@@ -101,12 +101,16 @@ impl Model {
 }
 
 fn read(file: &ExtentFile, index: u64) -> Result<Content, StoreError> {
-    Ok(file.read(index)?.map(|extent| (extent.header().to_vec(), extent.body().to_vec())))
+    Ok(file
+        .read(index)?
+        .map(|extent| (extent.header().to_vec(), extent.body().to_vec())))
 }
 
 fn random_content(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let header: Vec<u8> = (0..rng.usize(..20)).map(|_| rng.u8(..)).collect();
-    let len = *rng.choice(&[0, 1, 500, 3_900, 4_096, 9_000, 20_000]).unwrap();
+    let len = *rng
+        .choice(&[0, 1, 500, 3_900, 4_096, 9_000, 20_000])
+        .unwrap();
     let fill = rng.u8(..);
     (header, (0..len).map(|i: usize| fill ^ (i as u8)).collect())
 }
@@ -159,7 +163,9 @@ fn new_disk(memory: &Memory) -> (Disk, ExtentFile) {
 
 fn reopen(memory: &Memory) -> (Disk, ExtentFile) {
     let disk = Disk::open_on(Arc::new(memory.clone()), options()).unwrap();
-    let file = disk.open_extents(ID).unwrap_or_else(|error| panic!("{error}"));
+    let file = disk
+        .open_extents(ID)
+        .unwrap_or_else(|error| panic!("{error}"));
     (disk, file)
 }
 
@@ -268,8 +274,14 @@ fn a_failed_sync_is_followed_by_no_success() {
             let written = file.write(2, b"", &[round; 100]);
             let synced = file.sync();
             if failed {
-                assert!(matches!(written, Err(StoreError::Poisoned { .. })), "{written:?}");
-                assert!(matches!(synced, Err(StoreError::Poisoned { .. })), "{synced:?}");
+                assert!(
+                    matches!(written, Err(StoreError::Poisoned { .. })),
+                    "{written:?}"
+                );
+                assert!(
+                    matches!(synced, Err(StoreError::Poisoned { .. })),
+                    "{synced:?}"
+                );
             }
             failed |= synced.is_err();
         }

@@ -47,7 +47,11 @@ pub(crate) struct Opening<'a> {
 
 /// Makes the files of a new, empty subfile in a directory that exists.
 pub(crate) fn create_files(medium: &dyn Medium, dir: &str, place: &Place) -> io::Result<()> {
-    let create = OpenHow { create: true, write: true, direct_alignment: None };
+    let create = OpenHow {
+        create: true,
+        write: true,
+        direct_alignment: None,
+    };
     medium.open(&format!("{dir}/{DATA}"), create)?.sync()?;
     let segment = SegmentHead {
         number: 1,
@@ -57,7 +61,9 @@ pub(crate) fn create_files(medium: &dyn Medium, dir: &str, place: &Place) -> io:
         held: Vec::new(),
     };
     let file = medium.open(&format!("{dir}/{}", Segment::file_name(1)), create)?;
-    Segment::begin(file, place.subfile, &segment, &[])?.file.sync()?;
+    Segment::begin(file, place.subfile, &segment, &[])?
+        .file
+        .sync()?;
     let none = (crate::index::Link::NONE, 0);
     let superblock = Superblock {
         generation: 0,
@@ -105,16 +111,23 @@ impl Opening<'_> {
     /// Opens data and index.
     pub(crate) fn files(&self) -> Result<Files, StoreError> {
         let open = |name: &str, direct_alignment| {
-            let how = OpenHow { create: false, write: !self.read_only, direct_alignment };
+            let how = OpenHow {
+                create: false,
+                write: !self.read_only,
+                direct_alignment,
+            };
             let opened = self.medium.open(&format!("{}/{name}", self.dir), how);
             opened.map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => {
-                    self.place.damaged(None, format!("its {name} file is missing"))
-                }
+                io::ErrorKind::NotFound => self
+                    .place
+                    .damaged(None, format!("its {name} file is missing")),
                 _ => self.place.io(error, &format!("opening the {name} file")),
             })
         };
-        Ok(Files { data: open(DATA, Some(self.granule_bytes))?, index: open(INDEX, None)? })
+        Ok(Files {
+            data: open(DATA, Some(self.granule_bytes))?,
+            index: open(INDEX, None)?,
+        })
     }
 
     /// Reads the checkpoint and the journal, and makes them one again.
@@ -156,11 +169,14 @@ impl Opening<'_> {
             }
         }
         let newest = newest.ok_or_else(|| {
-            self.place.damaged(None, "the index has no superblock that can be read")
+            self.place
+                .damaged(None, "the index has no superblock that can be read")
         })?;
         let subfile = self.place.subfile;
         if newest.file != subfile.file || newest.subfile_index != subfile.index {
-            return Err(self.place.damaged(None, "the index belongs to another subfile"));
+            return Err(self
+                .place
+                .damaged(None, "the index belongs to another subfile"));
         }
         Ok(newest)
     }
@@ -173,7 +189,11 @@ impl Opening<'_> {
         let segments = self.segment_numbers()?;
         let chain = self.read_chain(&segments, superblock.journal_segment)?;
         let held = chain[0].head.held.clone();
-        let next_sequence = chain.iter().map(ReadSegment::end_sequence).max().unwrap_or(1);
+        let next_sequence = chain
+            .iter()
+            .map(ReadSegment::end_sequence)
+            .max()
+            .unwrap_or(1);
         let synced = self.synced_through(&chain)?;
         let mut changes = BTreeMap::new();
         let mut untouched = None;
@@ -196,14 +216,22 @@ impl Opening<'_> {
             }
         }
         changes.retain(|_, outcome| !matches!(outcome.now, Now::Unchanged));
-        Ok(Replayed { changes, held, next_sequence, segments, untouched })
+        Ok(Replayed {
+            changes,
+            held,
+            next_sequence,
+            segments,
+            untouched,
+        })
     }
 
     fn segment_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let listed = self.medium.list(self.dir);
         let names = listed.map_err(|error| self.place.io(error, "listing the files"))?;
-        let mut numbers: Vec<u64> =
-            names.iter().filter_map(|name| Segment::number_of(&name.name)).collect();
+        let mut numbers: Vec<u64> = names
+            .iter()
+            .filter_map(|name| Segment::number_of(&name.name))
+            .collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -217,9 +245,9 @@ impl Opening<'_> {
             match ReadSegment::decode(&bytes, self.place.subfile, number) {
                 Ok(segment) if segment.head.base == base => chain = vec![segment],
                 Ok(segment) => {
-                    let follows = chain.last().is_some_and(|last| {
-                        last.end_sequence() <= segment.head.first_sequence
-                    });
+                    let follows = chain
+                        .last()
+                        .is_some_and(|last| last.end_sequence() <= segment.head.first_sequence);
                     if follows {
                         chain.push(segment);
                     }
@@ -234,13 +262,19 @@ impl Opening<'_> {
         }
         if chain.is_empty() {
             let name = Segment::file_name(base);
-            return Err(self.place.damaged(None, format!("{name} is missing or damaged")));
+            return Err(self
+                .place
+                .damaged(None, format!("{name} is missing or damaged")));
         }
         Ok(chain)
     }
 
     fn read_whole(&self, path: &str) -> Result<Vec<u8>, StoreError> {
-        let how = OpenHow { create: false, write: false, direct_alignment: None };
+        let how = OpenHow {
+            create: false,
+            write: false,
+            direct_alignment: None,
+        };
         let read = || {
             let file = self.medium.open(path, how)?;
             let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -288,9 +322,14 @@ impl Opening<'_> {
             Change::Delete { index, old } => (index, Some(old), Now::Gone),
         };
         if index > MAX_EXTENT_INDEX {
-            return Err(self.place.damaged(None, "the journal names an impossible extent"));
+            return Err(self
+                .place
+                .damaged(None, "the journal names an impossible extent"));
         }
-        let unknown = Outcome { at_checkpoint: old, now: Now::Unchanged };
+        let unknown = Outcome {
+            at_checkpoint: old,
+            now: Now::Unchanged,
+        };
         let outcome = changes.entry(index).or_insert(unknown);
         match now {
             Now::At(entry) if in_doubt && !self.is_whole(index, entry, data)? => {}
@@ -343,7 +382,9 @@ impl Opening<'_> {
             superblock.page_end,
             self.index_cache_bytes,
         );
-        pages.load_free_list(superblock.free_list).map_err(damaged)?;
+        pages
+            .load_free_list(superblock.free_list)
+            .map_err(damaged)?;
         let data_len = files.data.len();
         let data_len = data_len.map_err(|error| self.place.io(error, "measuring the data"))?;
         let mut state = State {
@@ -370,8 +411,16 @@ impl Opening<'_> {
     }
 
     fn apply(&self, replayed: &Replayed, state: &mut State) -> Result<(), PageFault> {
-        let State { pages, extents, space, count, live_bytes, .. } = state;
-        let impossible = || PageFault::Damaged("journal and checkpoint contradict each other".into());
+        let State {
+            pages,
+            extents,
+            space,
+            count,
+            live_bytes,
+            ..
+        } = state;
+        let impossible =
+            || PageFault::Damaged("journal and checkpoint contradict each other".into());
         for run in &replayed.held {
             space.free(pages, *run)?;
         }
@@ -379,7 +428,13 @@ impl Opening<'_> {
             if let Some(old) = outcome.at_checkpoint {
                 let payload = u64::from(old.payload_bytes);
                 let granules = granules_for(payload, self.granule_bytes);
-                space.free(pages, Run { position: old.position, granules })?;
+                space.free(
+                    pages,
+                    Run {
+                        position: old.position,
+                        granules,
+                    },
+                )?;
                 *count = count.checked_sub(1).ok_or_else(impossible)?;
                 *live_bytes = live_bytes.checked_sub(payload).ok_or_else(impossible)?;
             }
@@ -412,7 +467,11 @@ impl Opening<'_> {
         let failed = |error| self.place.io(error, "writing the journal");
         let base = superblock.journal_segment;
         if let Some(untouched) = &replayed.untouched {
-            let how = OpenHow { create: false, write: true, direct_alignment: None };
+            let how = OpenHow {
+                create: false,
+                write: true,
+                direct_alignment: None,
+            };
             let path = format!("{}/{}", self.dir, Segment::file_name(base));
             let file = self.medium.open(&path, how).map_err(failed)?;
             state.segment = Some(Segment::go_on(file, untouched).map_err(failed)?);
@@ -420,7 +479,10 @@ impl Opening<'_> {
         }
         // What was found whole may still be in the kernel's hands only.
         files.data.sync().map_err(failed)?;
-        let number = replayed.segments.last().map_or(base, |last| last.max(&base) + 1);
+        let number = replayed
+            .segments
+            .last()
+            .map_or(base, |last| last.max(&base) + 1);
         let records: Vec<Change> = replayed.changes.iter().filter_map(to_record).collect();
         let head = SegmentHead {
             number,
@@ -429,7 +491,11 @@ impl Opening<'_> {
             whole_records: records.len() as u64,
             held: replayed.held.clone(),
         };
-        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let how = OpenHow {
+            create: true,
+            write: true,
+            direct_alignment: None,
+        };
         let path = |number| format!("{}/{}", self.dir, Segment::file_name(number));
         let begin = || {
             let file = self.medium.open(&path(number), how)?;

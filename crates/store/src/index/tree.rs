@@ -40,7 +40,9 @@ impl Tree {
     /// The tree with a root and a height, as a superblock has them: none and 0 for an empty one.
     pub(crate) fn new(kind: PageKind, root: Link, height: u8) -> Result<Self, PageFault> {
         if usize::from(height) > MAX_HEIGHT || root.is_none() != (height == 0) {
-            return Err(PageFault::Damaged("a tree of the index has an impossible height".into()));
+            return Err(PageFault::Damaged(
+                "a tree of the index has an impossible height".into(),
+            ));
         }
         Ok(Self { kind, root, height })
     }
@@ -91,7 +93,9 @@ impl Tree {
         each: &mut dyn FnMut(u64, Value) -> bool,
     ) -> Result<(), PageFault> {
         let mut path = self.descend(pages, key, load)?;
-        let Some(leaf) = path.last() else { return Ok(()) };
+        let Some(leaf) = path.last() else {
+            return Ok(());
+        };
         let mut slot = leaf.page.find(key).unwrap_or_else(|slot| slot);
         loop {
             let leaf = path.last().expect("a path ends in a leaf");
@@ -116,7 +120,9 @@ impl Tree {
         load: Load,
     ) -> Result<Option<(u64, Value)>, PageFault> {
         let path = self.descend(pages, key, load)?;
-        let Some(leaf) = path.last() else { return Ok(None) };
+        let Some(leaf) = path.last() else {
+            return Ok(None);
+        };
         let slot = leaf.page.find(key).unwrap_or_else(|slot| slot);
         if slot > 0 {
             return Ok(Some((leaf.page.key(slot - 1), leaf.page.value(slot - 1))));
@@ -128,7 +134,9 @@ impl Tree {
         let mut link = turn.page.child(turn.slot - 1);
         for level in (0..turn.page.level()).rev() {
             let page = pages.get(link, self.kind, level, load)?;
-            let Some(last) = page.len().checked_sub(1) else { return Err(empty_page(link)) };
+            let Some(last) = page.len().checked_sub(1) else {
+                return Err(empty_page(link));
+            };
             if level == 0 {
                 return Ok(Some((page.key(last), page.value(last))));
             }
@@ -163,9 +171,7 @@ impl Tree {
         while let Some((key, right)) = split {
             let value = [right.page, right.generation, 0];
             split = match owned.pop() {
-                Some((link, slot)) => {
-                    insert_or_split(pages, self.kind, link, slot + 1, key, value)
-                }
+                Some((link, slot)) => insert_or_split(pages, self.kind, link, slot + 1, key, value),
                 None => {
                     self.grow(pages, key, right);
                     None
@@ -182,8 +188,12 @@ impl Tree {
         key: u64,
     ) -> Result<Option<Value>, PageFault> {
         let path = self.descend(pages, key, Load::Wait)?;
-        let Some(leaf) = path.last() else { return Ok(None) };
-        let Ok(slot) = leaf.page.find(key) else { return Ok(None) };
+        let Some(leaf) = path.last() else {
+            return Ok(None);
+        };
+        let Ok(slot) = leaf.page.find(key) else {
+            return Ok(None);
+        };
         let old = leaf.page.value(slot);
         let neighbours = self.load_neighbours(pages, &path)?;
         let owned = self.own_path(pages, path);
@@ -222,7 +232,11 @@ impl Tree {
             } else {
                 page.child_slot(key)
             };
-            let next = if level == 0 { Link::NONE } else { page.child(slot) };
+            let next = if level == 0 {
+                Link::NONE
+            } else {
+                page.child(slot)
+            };
             path.push(Step { link, page, slot });
             link = next;
         }
@@ -243,7 +257,9 @@ impl Tree {
             }
             path.pop();
         }
-        let Some(turn) = path.last() else { return Ok(false) };
+        let Some(turn) = path.last() else {
+            return Ok(false);
+        };
         let mut link = turn.page.child(turn.slot);
         for level in (0..turn.page.level()).rev() {
             let page = pages.get(link, self.kind, level, load)?;
@@ -251,7 +267,11 @@ impl Tree {
                 return Err(empty_page(link));
             }
             let next = page.child(0);
-            path.push(Step { link, page, slot: 0 });
+            path.push(Step {
+                link,
+                page,
+                slot: 0,
+            });
             link = next;
         }
         Ok(true)
@@ -287,10 +307,18 @@ impl Tree {
                 break;
             }
             let is_right = parent.slot + 1 < parent.page.len();
-            let slot = if is_right { parent.slot + 1 } else { parent.slot - 1 };
+            let slot = if is_right {
+                parent.slot + 1
+            } else {
+                parent.slot - 1
+            };
             let link = parent.page.child(slot);
             let page = pages.get(link, self.kind, page.level(), Load::Wait)?;
-            neighbours[depth] = Some(Neighbour { link, page, is_right });
+            neighbours[depth] = Some(Neighbour {
+                link,
+                page,
+                is_right,
+            });
         }
         Ok(neighbours)
     }
@@ -370,8 +398,11 @@ fn merge(pages: &mut Pages, parent: Link, slot: usize, child: Link, neighbour: N
         return;
     }
     let other = pages.own(neighbour.link, neighbour.page);
-    let (left, right, right_slot) =
-        if neighbour.is_right { (child, other, slot + 1) } else { (other, child, slot) };
+    let (left, right, right_slot) = if neighbour.is_right {
+        (child, other, slot + 1)
+    } else {
+        (other, child, slot)
+    };
     let (left_page, right_page) = pages.owned_pair(left, right);
     right_page.move_tail(0, left_page);
     let parent = pages.owned(parent);

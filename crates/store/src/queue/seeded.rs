@@ -1,0 +1,53 @@
+//! An engine for simulation: everything happens in the calling thread, in an order drawn from a
+//! seed.
+
+use super::engine::{Engine, Io, IoDone, Waker, run};
+
+/// Operations wait until they are collected, then one of them, drawn at random, is carried out.
+pub(crate) struct Seeded {
+    waiting: Vec<(usize, Io)>,
+    random: u64,
+}
+
+impl Seeded {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            waiting: Vec::new(),
+            random: seed,
+        }
+    }
+
+    /// SplitMix64.
+    fn draw(&mut self, below: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ mixed >> 31) % below as u64).expect("below a usize")
+    }
+}
+
+impl Engine for Seeded {
+    fn submit(&mut self, slot: usize, io: Io) {
+        self.waiting.push((slot, io));
+    }
+
+    fn flush(&mut self) {}
+
+    fn collect(&mut self, wait: bool, done: &mut Vec<(usize, IoDone)>) {
+        if wait && !self.waiting.is_empty() {
+            let at = self.draw(self.waiting.len());
+            let (slot, io) = self.waiting.swap_remove(at);
+            done.push((slot, run(io)));
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        // A wait never lasts.
+        Waker::new(|| {})
+    }
+
+    fn name(&self) -> &'static str {
+        "seeded"
+    }
+}
