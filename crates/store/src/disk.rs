@@ -80,8 +80,8 @@ pub struct NewSubfile {
     /// The path of its file.
     pub path: String,
     /// For extents: each starts at a multiple of this many bytes, a power of two from 512 to
-    /// 65,536. Direct I/O needs what the device asks for, mostly 512 or 4,096; smaller granules
-    /// save space where extents are tiny.
+    /// 65,536. From 4,096 on the page cache is bypassed where the file system allows it; smaller
+    /// granules save space where extents are tiny.
     pub granule_bytes: u32,
 }
 

@@ -199,7 +199,10 @@ impl Shared {
     pub(crate) fn trim_to_end(&self, state: &mut State) {
         let end = state.space.end();
         // Nothing is lost if it fails: the space stays reserved for us.
-        if state.allocated_end > end && self.data.set_len(self.byte_position(end)).is_ok() {
+        if !self.read_only
+            && state.allocated_end > end
+            && self.data.set_len(self.byte_position(end)).is_ok()
+        {
             state.allocated_end = end;
         }
     }

@@ -151,14 +151,14 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Goes on with a segment that was read and holds no records.
+    /// Goes on behind the last record of a segment that was read.
     pub(crate) fn go_on(file: Arc<dyn MediumFile>, read: &ReadSegment) -> io::Result<Self> {
         let reserved_end = file.len()?;
         Ok(Self {
             number: read.head.number,
             file,
-            next_sequence: read.head.first_sequence,
-            end: records_at(read.head.held.len()),
+            next_sequence: read.end_sequence(),
+            end: records_at(read.head.held.len()) + (read.records.len() * RECORD_BYTES) as u64,
             reserved_end,
         })
     }

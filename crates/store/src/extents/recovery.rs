@@ -2,9 +2,10 @@
 //!
 //! Opening reads the newest superblock and the journal segments that follow it. Changes that are
 //! known to have been durable are believed; for later ones the block on the disk is checked
-//! first, and a change whose block is not whole has not happened. The changes that remain are put
-//! into one new segment, made durable, and the old segments go. So what recovery once decided it
-//! never has to decide again, when the evidence may be overwritten.
+//! first, and a change whose block is not whole has not happened. If nothing is missing, as after
+//! the death of a process, the journal goes on where it ended. Otherwise the changes that remain
+//! are put into one new segment, made durable, and the old segments go: what recovery once decided
+//! it never has to decide again, when the evidence may be overwritten.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -89,9 +90,12 @@ struct Replayed {
     changes: BTreeMap<u64, Outcome>,
     held: Vec<Run>,
     next_sequence: u64,
+    /// All segments there are.
     segments: Vec<u64>,
-    /// The single segment, if it holds no records and can be used as it is.
-    untouched: Option<ReadSegment>,
+    /// Those that say the above, oldest first.
+    chain: Vec<ReadSegment>,
+    /// Whether the chain has no holes, and every change in it has happened.
+    is_intact: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -196,23 +200,18 @@ impl Opening<'_> {
             .unwrap_or(1);
         let synced = self.synced_through(&chain)?;
         let mut changes = BTreeMap::new();
-        let mut untouched = None;
-        let is_single = segments == [superblock.journal_segment];
         let mut expected = chain[0].head.first_sequence;
-        for segment in chain {
+        let mut is_intact = true;
+        for segment in &chain {
             if segment.head.first_sequence != expected {
                 // The end of the segment before is missing, so nothing later counts.
+                is_intact = false;
                 break;
             }
             expected = segment.end_sequence();
-            if is_single && segment.records.is_empty() && !segment.has_more {
-                untouched = Some(segment);
-                break;
-            }
-            let mut sequence = segment.head.first_sequence;
-            for change in &segment.records {
-                self.replay_one(*change, sequence > synced, &mut changes, data)?;
-                sequence += 1;
+            is_intact &= !segment.has_more;
+            for (change, sequence) in segment.records.iter().zip(segment.head.first_sequence..) {
+                is_intact &= self.replay_one(*change, sequence > synced, &mut changes, data)?;
             }
         }
         changes.retain(|_, outcome| !matches!(outcome.now, Now::Unchanged));
@@ -221,7 +220,8 @@ impl Opening<'_> {
             held,
             next_sequence,
             segments,
-            untouched,
+            chain,
+            is_intact,
         })
     }
 
@@ -240,8 +240,7 @@ impl Opening<'_> {
     fn read_chain(&self, numbers: &[u64], base: u64) -> Result<Vec<ReadSegment>, StoreError> {
         let mut chain: Vec<ReadSegment> = Vec::new();
         for &number in numbers.iter().filter(|&&number| number >= base) {
-            let path = format!("{}/{}", self.dir, Segment::file_name(number));
-            let bytes = self.read_whole(&path)?;
+            let bytes = self.read_whole(&self.segment_path(number))?;
             match ReadSegment::decode(&bytes, self.place.subfile, number) {
                 Ok(segment) if segment.head.base == base => chain = vec![segment],
                 Ok(segment) => {
@@ -309,15 +308,16 @@ impl Opening<'_> {
         Ok(synced)
     }
 
+    /// Takes a change into account; the answer says whether it has happened.
     fn replay_one(
         &self,
         change: Change,
         in_doubt: bool,
         changes: &mut BTreeMap<u64, Outcome>,
         data: &Arc<dyn MediumFile>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let (index, old, now) = match change {
-            Change::Synced { .. } => return Ok(()),
+            Change::Synced { .. } => return Ok(true),
             Change::Put { index, entry, old } => (index, old, Now::At(entry)),
             Change::Delete { index, old } => (index, Some(old), Now::Gone),
         };
@@ -332,10 +332,12 @@ impl Opening<'_> {
         };
         let outcome = changes.entry(index).or_insert(unknown);
         match now {
-            Now::At(entry) if in_doubt && !self.is_whole(index, entry, data)? => {}
-            _ => outcome.now = now,
+            Now::At(entry) if in_doubt && !self.is_whole(index, entry, data)? => Ok(false),
+            _ => {
+                outcome.now = now;
+                Ok(true)
+            }
         }
-        Ok(())
     }
 
     /// Whether the block of a change is on the disk.
@@ -404,7 +406,9 @@ impl Opening<'_> {
             synced: replayed.next_sequence.saturating_sub(1),
             unsynced_bytes: 0,
             allocated_end: data_len / u64::from(self.granule_bytes),
-            needs_checkpoint: !replayed.changes.is_empty() || !replayed.held.is_empty(),
+            needs_checkpoint: replayed.chain.len() > 1
+                || !replayed.held.is_empty()
+                || replayed.chain.iter().any(|segment| !segment.records.is_empty()),
         };
         self.apply(replayed, &mut state).map_err(damaged)?;
         Ok(state)
@@ -456,7 +460,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Puts what was replayed into one durable segment and removes the others.
+    /// Makes durable what was replayed, and gives the state a journal to go on with.
     fn take_over(
         &self,
         superblock: &Superblock,
@@ -464,21 +468,61 @@ impl Opening<'_> {
         replayed: &Replayed,
         state: &mut State,
     ) -> Result<(), StoreError> {
-        let failed = |error| self.place.io(error, "writing the journal");
-        let base = superblock.journal_segment;
-        if let Some(untouched) = &replayed.untouched {
-            let how = OpenHow {
-                create: false,
-                write: true,
-                direct_alignment: None,
-            };
-            let path = format!("{}/{}", self.dir, Segment::file_name(base));
-            let file = self.medium.open(&path, how).map_err(failed)?;
-            state.segment = Some(Segment::go_on(file, untouched).map_err(failed)?);
-            return Ok(());
+        let take_over = || {
+            // What was found whole may still be in the kernel's hands only.
+            files.data.sync()?;
+            if replayed.is_intact {
+                self.go_on(replayed)
+            } else {
+                self.rewrite(superblock.journal_segment, replayed)
+            }
+        };
+        let taken = take_over();
+        let mut segments =
+            taken.map_err(|error| self.place.io(error, "taking over the journal"))?;
+        let mut segment = segments.pop().expect("a chain has a last segment");
+        let through = segment.next_sequence().saturating_sub(1);
+        // Without this record, the next recovery checks more than it needs to; nothing else.
+        let _ = segment.append(Change::Synced { through });
+        state.changed = through;
+        state.synced = through;
+        let older = segments
+            .into_iter()
+            .map(|segment| (segment.number, segment.file));
+        state.older_segments = older.collect();
+        state.segment = Some(segment);
+        Ok(())
+    }
+
+    /// Uses the segments as they are.
+    fn go_on(&self, replayed: &Replayed) -> io::Result<Vec<Segment>> {
+        let how = OpenHow {
+            create: false,
+            write: true,
+            direct_alignment: None,
+        };
+        let open = |read: &ReadSegment| {
+            let file = self
+                .medium
+                .open(&self.segment_path(read.head.number), how)?;
+            file.sync()?;
+            Segment::go_on(file, read)
+        };
+        let segments = replayed
+            .chain
+            .iter()
+            .map(open)
+            .collect::<io::Result<Vec<_>>>()?;
+        let in_use = |number| segments.iter().any(|segment| segment.number == number);
+        for &number in replayed.segments.iter().filter(|&&number| !in_use(number)) {
+            // What is left over from an earlier life does no harm if it stays.
+            let _ = self.medium.remove_file(&self.segment_path(number));
         }
-        // What was found whole may still be in the kernel's hands only.
-        files.data.sync().map_err(failed)?;
+        Ok(segments)
+    }
+
+    /// Puts the changes that have happened into one durable segment and removes the others.
+    fn rewrite(&self, base: u64, replayed: &Replayed) -> io::Result<Vec<Segment>> {
         let number = replayed
             .segments
             .last()
@@ -496,24 +540,18 @@ impl Opening<'_> {
             write: true,
             direct_alignment: None,
         };
-        let path = |number| format!("{}/{}", self.dir, Segment::file_name(number));
-        let begin = || {
-            let file = self.medium.open(&path(number), how)?;
-            let mut segment = Segment::begin(file, self.place.subfile, &head, &records)?;
-            let through = segment.next_sequence() - 1;
-            segment.append(Change::Synced { through })?;
-            segment.file.sync()?;
-            self.medium.sync_dir(self.dir)?;
-            for &old in &replayed.segments {
-                self.medium.remove_file(&path(old))?;
-            }
-            Ok(segment)
-        };
-        let segment = begin().map_err(failed)?;
-        state.changed = segment.next_sequence() - 1;
-        state.synced = state.changed;
-        state.segment = Some(segment);
-        Ok(())
+        let file = self.medium.open(&self.segment_path(number), how)?;
+        let segment = Segment::begin(file, self.place.subfile, &head, &records)?;
+        segment.file.sync()?;
+        self.medium.sync_dir(self.dir)?;
+        for &old in &replayed.segments {
+            self.medium.remove_file(&self.segment_path(old))?;
+        }
+        Ok(vec![segment])
+    }
+
+    fn segment_path(&self, number: u64) -> String {
+        format!("{}/{}", self.dir, Segment::file_name(number))
     }
 }
 
