@@ -13,9 +13,7 @@ fn coprimes(subfiles: u32) -> impl Iterator<Item = u32> {
 
 fn excess(counts: &[u16], tiles: usize) -> u16 {
     let most = counts.iter().fold(0, |most, &count| most.max(count));
-    let least = counts
-        .iter()
-        .fold(u16::MAX, |least, &count| least.min(count));
+    let least = counts.iter().fold(u16::MAX, |least, &count| least.min(count));
     most - least - u16::from(!tiles.is_multiple_of(counts.len()))
 }
 
@@ -73,10 +71,7 @@ fn no_offset_spreads_the_windows_of_an_image_better() {
             }
         }
         if subfiles > 272 {
-            assert_eq!(
-                worst, 0,
-                "{chosen:?}: no window up to 16 x 16 needs a subfile twice"
-            );
+            assert_eq!(worst, 0, "{chosen:?}: no window up to 16 x 16 needs a subfile twice");
         }
     }
 }
@@ -100,10 +95,7 @@ fn no_pair_spreads_the_windows_of_a_volume_better() {
         for row in coprimes(subfiles) {
             for plane in coprimes(subfiles) {
                 let found = unevenness(subfiles, (row, plane), [6; 3], best);
-                assert!(
-                    found >= best,
-                    "{chosen:?}: ({row}, {plane}) is better than {best:?}"
-                );
+                assert!(found >= best, "{chosen:?}: ({row}, {plane}) is better than {best:?}");
             }
         }
     }
@@ -114,10 +106,7 @@ fn volumes_have_fitting_offsets_and_from_253_subfiles_on_perfect_small_windows()
     for subfiles in 1..=1_024 {
         let chosen = Declustering::for_volume(subfiles).unwrap();
         for offset in [chosen.row_offset(), chosen.plane_offset()] {
-            assert!(
-                offset < subfiles && gcd(offset, subfiles) == 1,
-                "{chosen:?}"
-            );
+            assert!(offset < subfiles && gcd(offset, subfiles) == 1, "{chosen:?}");
         }
         if subfiles > 252 {
             assert!(!clashes(chosen, [6; 3]), "{chosen:?}");
@@ -133,10 +122,7 @@ fn many_subfiles_have_large_windows_without_a_clash() {
         // Windows of many shapes with a quarter as many tiles as there are subfiles.
         let tiles = subfiles / 4;
         for width in (1..=tiles).step_by(1 + subfiles as usize / 1_024) {
-            assert!(
-                !clashes(image, [width, tiles / width, 1]),
-                "{image:?}, {width} wide"
-            );
+            assert!(!clashes(image, [width, tiles / width, 1]), "{image:?}, {width} wide");
         }
 
         let volume = Declustering::for_volume(subfiles).unwrap();
@@ -144,10 +130,7 @@ fn many_subfiles_have_large_windows_without_a_clash() {
         assert_eq!(gcd(volume.plane_offset(), subfiles), 1);
         // Four fifths of the side of a cube with one tile per subfile.
         let side = (1..).find(|side| side * side * side > subfiles).unwrap() * 4 / 5;
-        assert!(
-            !clashes(volume, [side; 3]),
-            "{volume:?} in a cube of {side}"
-        );
+        assert!(!clashes(volume, [side; 3]), "{volume:?} in a cube of {side}");
     }
 }
 
@@ -169,14 +152,8 @@ fn clashes(spread: Declustering, sides: [u32; 3]) -> bool {
 
 #[test]
 fn unfit_numbers_are_errors_with_a_sentence() {
-    assert_eq!(
-        Declustering::for_image(0),
-        Err(DeclusteringError::NoSubfiles)
-    );
-    assert_eq!(
-        Declustering::for_volume(0),
-        Err(DeclusteringError::NoSubfiles)
-    );
+    assert_eq!(Declustering::for_image(0), Err(DeclusteringError::NoSubfiles));
+    assert_eq!(Declustering::for_volume(0), Err(DeclusteringError::NoSubfiles));
     assert_eq!(
         Declustering::for_image(u32::MAX),
         Err(DeclusteringError::TooManySubfiles { subfiles: u32::MAX })

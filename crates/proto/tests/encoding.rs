@@ -28,12 +28,7 @@ const TILES_GOLDEN: [u8; 84] = [
 ];
 
 fn striped() -> Layout {
-    Striped::new(
-        65_536,
-        Disks::new([DiskId(7), DiskId(0x0102_0304)]).unwrap(),
-    )
-    .unwrap()
-    .into()
+    Striped::new(65_536, Disks::new([DiskId(7), DiskId(0x0102_0304)]).unwrap()).unwrap().into()
 }
 
 fn tiles() -> Layout {
@@ -90,10 +85,7 @@ fn every_damage_has_its_error() {
             );
         }
         let longer = [golden, &[0]].concat();
-        assert_eq!(
-            Layout::decode(&longer),
-            Err(DecodeError::TrailingBytes { extra: 1 })
-        );
+        assert_eq!(Layout::decode(&longer), Err(DecodeError::TrailingBytes { extra: 1 }));
     }
     let changed = |golden: &[u8], at: usize, value: u8| {
         let mut bytes = golden.to_vec();
@@ -103,35 +95,20 @@ fn every_damage_has_its_error() {
     let expected = [
         (changed(&STRIPED_GOLDEN, 0, 2), "format version 2"),
         (changed(&STRIPED_GOLDEN, 2, 9), "of kind 9"),
-        (
-            changed(&STRIPED_GOLDEN, 4, 3),
-            "cut off: 24 bytes, at least 28",
-        ),
+        (changed(&STRIPED_GOLDEN, 4, 3), "cut off: 24 bytes, at least 28"),
         (changed(&STRIPED_GOLDEN, 4, 1), "followed by 4 bytes"),
         (changed(&STRIPED_GOLDEN, 10, 0), "unit is 0 bytes"),
         (changed(&TILES_GOLDEN, 9, 0), "is empty"),
         (changed(&TILES_GOLDEN, 15, 255), "choose larger tiles"),
         (changed(&TILES_GOLDEN, 32, 0), "is empty"),
-        (
-            changed(&TILES_GOLDEN, 56, 5),
-            "row offset 5 does not fit 5 subfiles",
-        ),
-        (
-            changed(&TILES_GOLDEN, 60, 0),
-            "plane offset 0 does not fit 5 subfiles",
-        ),
+        (changed(&TILES_GOLDEN, 56, 5), "row offset 5 does not fit 5 subfiles"),
+        (changed(&TILES_GOLDEN, 60, 0), "plane offset 0 does not fit 5 subfiles"),
         (changed(&TILES_GOLDEN, 68, 0), "disk 0 is named twice"),
     ];
     for (sentence, part) in expected {
-        assert!(
-            sentence.contains(part),
-            "{sentence:?} should contain {part:?}"
-        );
+        assert!(sentence.contains(part), "{sentence:?} should contain {part:?}");
     }
-    assert!(
-        Layout::decode(&[1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).is_err(),
-        "no disks"
-    );
+    assert!(Layout::decode(&[1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]).is_err(), "no disks");
 }
 
 proptest! {

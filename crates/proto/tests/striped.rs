@@ -39,10 +39,7 @@ fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlace> 
         }
         in_unit += 1;
         let len = &mut lens[subfile as usize];
-        places.push(BytePlace {
-            subfile: SubfileIndex(subfile),
-            offset_bytes: *len,
-        });
+        places.push(BytePlace { subfile: SubfileIndex(subfile), offset_bytes: *len });
         *len += 1;
     }
     places
@@ -232,10 +229,7 @@ fn a_range_of_billions_of_units_has_one_run_per_subfile() {
     let runs: Vec<_> = striped.runs(range(5, u64::MAX - 5)).collect();
     assert_eq!(runs.len(), 1_000);
     assert_eq!(runs[0].subfile(), SubfileIndex(5));
-    assert_eq!(
-        runs.iter().map(|run| run.len_bytes()).sum::<u64>(),
-        u64::MAX - 5
-    );
+    assert_eq!(runs.iter().map(|run| run.len_bytes()).sum::<u64>(), u64::MAX - 5);
     assert_eq!(runs[0].segment_count(), runs[0].len_bytes());
 }
 
@@ -243,45 +237,24 @@ fn a_range_of_billions_of_units_has_one_run_per_subfile() {
 fn misuse_is_an_error_with_a_sentence() {
     let disks = Disks::new([DiskId(0)]).unwrap();
     let error = Striped::new(0, disks).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the striping unit is 0 bytes: choose at least 1"
-    );
+    assert_eq!(error.to_string(), "the striping unit is 0 bytes: choose at least 1");
 
     assert_eq!(
         ByteRange::new(u64::MAX, 2),
-        Err(RangeError {
-            start_bytes: u64::MAX,
-            len_bytes: 2
-        })
+        Err(RangeError { start_bytes: u64::MAX, len_bytes: 2 })
     );
     assert!(ByteRange::new(u64::MAX, 0).is_ok_and(|range| range.is_empty()));
 
     let striped = striped(4, 3);
-    let place = BytePlace {
-        subfile: SubfileIndex(3),
-        offset_bytes: 0,
-    };
-    let missing = StripedError::NoSuchSubfile {
-        subfile: SubfileIndex(3),
-        subfiles: 3,
-    };
+    let place = BytePlace { subfile: SubfileIndex(3), offset_bytes: 0 };
+    let missing = StripedError::NoSuchSubfile { subfile: SubfileIndex(3), subfiles: 3 };
     assert_eq!(striped.byte_at(place).unwrap_err(), missing);
-    assert_eq!(
-        striped.subfile_len_bytes(SubfileIndex(3), 9).unwrap_err(),
-        missing
-    );
-    assert_eq!(
-        missing.to_string(),
-        "subfile 3 does not exist: the file has 3, numbered from 0"
-    );
+    assert_eq!(striped.subfile_len_bytes(SubfileIndex(3), 9).unwrap_err(), missing);
+    assert_eq!(missing.to_string(), "subfile 3 does not exist: the file has 3, numbered from 0");
     assert!(striped.run_on(SubfileIndex(3), range(0, 1)).is_err());
     assert_eq!(
         striped.file_size_bytes(&[1, 2]),
-        Err(StripedError::WrongNumberOfLengths {
-            given: 2,
-            subfiles: 3
-        })
+        Err(StripedError::WrongNumberOfLengths { given: 2, subfiles: 3 })
     );
     assert!(striped.file_size_bytes(&[u64::MAX, 0, 0]).is_err());
     // Byte 2^64 - 1 has a place, but a file that holds it would need a size of 2^64.

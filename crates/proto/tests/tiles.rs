@@ -67,11 +67,8 @@ fn scaled(fraction: u32, below: u64) -> u64 {
 
 /// A window inside `whole`, from six random numbers.
 fn window_in(whole: Shape, random: [u32; 6]) -> ([u64; 3], Shape) {
-    let start = [
-        scaled(random[0], whole.x),
-        scaled(random[1], whole.y),
-        scaled(random[2], whole.z),
-    ];
+    let start =
+        [scaled(random[0], whole.x), scaled(random[1], whole.y), scaled(random[2], whole.z)];
     let size = Shape {
         x: scaled(random[3], whole.x - start[0] + 1),
         y: scaled(random[4], whole.y - start[1] + 1),
@@ -258,22 +255,11 @@ fn the_extent_limit_is_exact() {
     let build = |x, y, count| Tiles::new(Shape::image(x, y), Shape::image(1, 1), disks(count));
     let full = build(1 << 25, 1 << 24, 2).unwrap();
     assert_eq!(full.extent_limit(), 1 << 48);
-    let last = full
-        .locate(TilePosition::image((1 << 25) - 1, (1 << 24) - 1))
-        .unwrap();
+    let last = full.locate(TilePosition::image((1 << 25) - 1, (1 << 24) - 1)).unwrap();
     assert_eq!(last.extent, ExtentIndex((1 << 48) - 1));
-    assert!(matches!(
-        build((1 << 25) + 1, 1 << 24, 2),
-        Err(TilesError::TooManyTiles { .. })
-    ));
-    assert!(matches!(
-        build(1 << 25, (1 << 24) + 1, 2),
-        Err(TilesError::TooManyTiles { .. })
-    ));
-    assert!(matches!(
-        build(u64::MAX, u64::MAX, 2),
-        Err(TilesError::TooManyTiles { .. })
-    ));
+    assert!(matches!(build((1 << 25) + 1, 1 << 24, 2), Err(TilesError::TooManyTiles { .. })));
+    assert!(matches!(build(1 << 25, (1 << 24) + 1, 2), Err(TilesError::TooManyTiles { .. })));
+    assert!(matches!(build(u64::MAX, u64::MAX, 2), Err(TilesError::TooManyTiles { .. })));
 }
 
 #[test]
@@ -300,14 +286,8 @@ fn windows_outside_are_errors_with_a_sentence() {
     assert!(tiles.tiles_touched(window(u64::MAX, 0, 1, 1)).is_err());
     assert!(tiles.tiles_touched(window(0, 1, 1, u64::MAX)).is_err());
 
-    let tile_window = TileWindow {
-        start: TilePosition::image(9, 0),
-        size: Shape::image(2, 1),
-    };
-    let outside = OutsideError::TileWindow {
-        window: tile_window,
-        per_axis: Shape::image(10, 5),
-    };
+    let tile_window = TileWindow { start: TilePosition::image(9, 0), size: Shape::image(2, 1) };
+    let outside = OutsideError::TileWindow { window: tile_window, per_axis: Shape::image(10, 5) };
     assert_eq!(tiles.tiles_in(tile_window).unwrap_err(), outside);
     assert_eq!(tiles.counts_in(tile_window).unwrap_err(), outside);
 }
@@ -316,13 +296,7 @@ fn windows_outside_are_errors_with_a_sentence() {
 fn offsets_for_another_number_of_disks_are_refused() {
     let other = Declustering::for_image(5).unwrap();
     let built = Tiles::with_declustering(Shape::image(9, 9), Shape::image(1, 1), disks(4), other);
-    assert_eq!(
-        built,
-        Err(TilesError::OtherDeclustering {
-            disks: 4,
-            subfiles: 5
-        })
-    );
+    assert_eq!(built, Err(TilesError::OtherDeclustering { disks: 4, subfiles: 5 }));
 }
 
 #[test]

@@ -31,14 +31,8 @@ struct Idle {
 impl BufferPool {
     /// A pool that keeps at most `limit_bytes` of idle memory.
     pub fn new(limit_bytes: usize) -> Self {
-        let idle = Idle {
-            by_capacity: BTreeMap::new(),
-            bytes: 0,
-            limit_bytes,
-        };
-        Self {
-            idle: Arc::new(Mutex::new(idle)),
-        }
+        let idle = Idle { by_capacity: BTreeMap::new(), bytes: 0, limit_bytes };
+        Self { idle: Arc::new(Mutex::new(idle)) }
     }
 
     /// A buffer of at least `len` bytes. What it contains is unspecified.
@@ -53,10 +47,7 @@ impl BufferPool {
             memory
         };
         let memory = reused.unwrap_or_else(|| Memory::new(capacity));
-        Buffer {
-            memory: Some(memory),
-            pool: self.clone(),
-        }
+        Buffer { memory: Some(memory), pool: self.clone() }
     }
 
     /// Bytes that wait to be used again.
@@ -68,10 +59,7 @@ impl BufferPool {
         let mut idle = self.idle.lock();
         if idle.bytes + memory.capacity <= idle.limit_bytes {
             idle.bytes += memory.capacity;
-            idle.by_capacity
-                .entry(memory.capacity)
-                .or_default()
-                .push(memory);
+            idle.by_capacity.entry(memory.capacity).or_default().push(memory);
         }
     }
 }
@@ -87,9 +75,7 @@ pub struct Buffer {
 
 impl Buffer {
     fn memory(&self) -> &Memory {
-        self.memory
-            .as_ref()
-            .expect("a buffer has its memory until it is dropped")
+        self.memory.as_ref().expect("a buffer has its memory until it is dropped")
     }
 
     /// Where the bytes are: they stay there as long as the buffer lives.
@@ -181,10 +167,7 @@ mod tests {
         for len in (1..300_000).step_by(97) {
             let capacity = capacity_for(len);
             assert!(capacity >= len && capacity.is_multiple_of(BUFFER_ALIGNMENT));
-            assert!(
-                capacity - len < BUFFER_ALIGNMENT || capacity <= len + len / 8 + 1,
-                "{len}"
-            );
+            assert!(capacity - len < BUFFER_ALIGNMENT || capacity <= len + len / 8 + 1, "{len}");
         }
     }
 

@@ -56,36 +56,26 @@ impl ExtentCache {
         let inner = (limit_bytes > 0).then(|| {
             let typical = usize::try_from(limit_bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
             let extents = Cache::with_weighter(typical.max(16), limit_bytes, ByMemory);
-            Arc::new(Inner {
-                extents,
-                hits: AtomicU64::new(0),
-                misses: AtomicU64::new(0),
-            })
+            Arc::new(Inner { extents, hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
         });
         Self { inner }
     }
 
     /// What it has done so far.
     pub fn stat(&self) -> CacheStat {
-        self.inner
-            .as_ref()
-            .map_or_else(CacheStat::default, |inner| CacheStat {
-                hits: inner.hits.load(Ordering::Relaxed),
-                misses: inner.misses.load(Ordering::Relaxed),
-                bytes: inner.extents.weight(),
-                limit_bytes: inner.extents.capacity(),
-            })
+        self.inner.as_ref().map_or_else(CacheStat::default, |inner| CacheStat {
+            hits: inner.hits.load(Ordering::Relaxed),
+            misses: inner.misses.load(Ordering::Relaxed),
+            bytes: inner.extents.weight(),
+            limit_bytes: inner.extents.capacity(),
+        })
     }
 
     pub(crate) fn get(&self, opening: u64, position: u64, checksum: u64) -> Option<Extent> {
         let inner = self.inner.as_ref()?;
         let found = inner.extents.get(&(opening, position));
         let found = found.filter(|extent| extent.checksum() == checksum);
-        let counter = if found.is_some() {
-            &inner.hits
-        } else {
-            &inner.misses
-        };
+        let counter = if found.is_some() { &inner.hits } else { &inner.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }

@@ -88,12 +88,7 @@ pub struct NewSubfile {
 impl NewSubfile {
     /// A subfile without layout and path, and with granules of 4,096 bytes.
     pub fn new(id: SubfileId) -> Self {
-        Self {
-            id,
-            layout: Vec::new(),
-            path: String::new(),
-            granule_bytes: 4096,
-        }
+        Self { id, layout: Vec::new(), path: String::new(), granule_bytes: 4096 }
     }
 }
 
@@ -166,15 +161,10 @@ impl Disk {
         if options.read_only {
             return Err(place.read_only("create a disk"));
         }
-        let names = medium
-            .list("")
-            .map_err(|error| place.io(error, "look into it"))?;
+        let names = medium.list("").map_err(|error| place.io(error, "look into it"))?;
         if let Some(name) = names.iter().find(|name| !name.name.starts_with("new-")) {
             let why = format!("it cannot become one: it contains {}", name.name);
-            return Err(StoreError::NotADisk {
-                disk: place.disk.clone(),
-                why,
-            });
+            return Err(StoreError::NotADisk { disk: place.disk.clone(), why });
         }
         write_mark(&*medium).map_err(|error| place.io(error, "make it a disk"))?;
         Self::open_on(medium, options)
@@ -183,14 +173,10 @@ impl Disk {
     /// Opens the disk of a medium.
     pub fn open_on(medium: Arc<dyn Medium>, options: DiskOptions) -> Result<Self, StoreError> {
         let place = DiskPlace::new(&medium.label());
-        let lock = medium
-            .lock(MARK, !options.read_only)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock => StoreError::InUse {
-                    disk: place.disk.clone(),
-                },
-                _ => not_a_disk(&place, error),
-            })?;
+        let lock = medium.lock(MARK, !options.read_only).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::InUse { disk: place.disk.clone() },
+            _ => not_a_disk(&place, error),
+        })?;
         let id = read_mark(&*medium, &place)?;
         let keeper = if options.background && !options.read_only {
             Keeper::start().map_err(|error| place.io(error, "start a thread"))?
@@ -198,18 +184,9 @@ impl Disk {
             Keeper::none()
         };
         let (lock, open) = (Arc::from(lock), Mutex::default());
-        let disk = Self {
-            place,
-            id,
-            medium,
-            options,
-            keeper,
-            lock,
-            open,
-        };
+        let disk = Self { place, id, medium, options, keeper, lock, open };
         if !disk.options.read_only {
-            disk.sweep()
-                .map_err(|error| disk.place.io(error, "remove what is left over"))?;
+            disk.sweep().map_err(|error| disk.place.io(error, "remove what is left over"))?;
         }
         Ok(disk)
     }
@@ -221,9 +198,7 @@ impl Disk {
 
     /// Total and free space of the file system it is on.
     pub fn space(&self) -> Result<Space, StoreError> {
-        self.medium
-            .space()
-            .map_err(|error| self.place.io(error, "measure the space"))
+        self.medium.space().map_err(|error| self.place.io(error, "measure the space"))
     }
 
     /// Where buffers of this disk come from.
@@ -297,15 +272,8 @@ impl Disk {
         let place = self.place_of(id);
         let name = name_of(id, Kind::Flat);
         self.describe_found(id, Kind::Flat)?;
-        let how = OpenHow {
-            create: false,
-            write: !self.options.read_only,
-            direct_alignment: None,
-        };
-        let file = self
-            .medium
-            .open(&name, how)
-            .map_err(|error| place.io(error, "opening"))?;
+        let how = OpenHow { create: false, write: !self.options.read_only, direct_alignment: None };
+        let file = self.medium.open(&name, how).map_err(|error| place.io(error, "opening"))?;
         let flat = FlatFile::new(place, file, self.options.read_only, self.lock.clone());
         open.flat.insert(id, Arc::downgrade(&flat.shared));
         Ok(flat)
@@ -361,18 +329,11 @@ impl Disk {
 
     /// All subfiles, from the directory alone.
     pub fn subfiles(&self) -> Result<Vec<FoundSubfile>, StoreError> {
-        let names = self
-            .medium
-            .list("")
-            .map_err(|error| self.place.io(error, "list it"))?;
+        let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
         let found = names.iter().filter_map(|name| {
             let (stem, kind) = split_name(&name.name)?;
             let id = SubfileId::from_stem(stem)?;
-            Some(FoundSubfile {
-                id,
-                kind,
-                description: self.describe_found(id, kind),
-            })
+            Some(FoundSubfile { id, kind, description: self.describe_found(id, kind) })
         });
         Ok(found.collect())
     }
@@ -401,10 +362,7 @@ impl Disk {
 
     fn check_absent(&self, id: SubfileId) -> Result<(), StoreError> {
         match self.kind_of(id) {
-            Ok(_) => Err(StoreError::Exists {
-                disk: self.place.disk.clone(),
-                subfile: id,
-            }),
+            Ok(_) => Err(StoreError::Exists { disk: self.place.disk.clone(), subfile: id }),
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -415,10 +373,7 @@ impl Disk {
         let how = OpenHow::default();
         for (kind, path) in [
             (Kind::Flat, name_of(id, Kind::Flat)),
-            (
-                Kind::Extents,
-                format!("{}/{}", name_of(id, Kind::Extents), extents::DESCRIPTION),
-            ),
+            (Kind::Extents, format!("{}/{}", name_of(id, Kind::Extents), extents::DESCRIPTION)),
         ] {
             match self.medium.open(&path, how) {
                 Ok(_) => return Ok(kind),
@@ -426,10 +381,7 @@ impl Disk {
                 Err(error) => return Err(self.place_of(id).io(error, "opening")),
             }
         }
-        Err(StoreError::NotFound {
-            disk: self.place.disk.clone(),
-            subfile: id,
-        })
+        Err(StoreError::NotFound { disk: self.place.disk.clone(), subfile: id })
     }
 
     /// The description of a subfile, which must be of the kind asked for.
@@ -438,12 +390,7 @@ impl Disk {
         let disk = self.place.disk.clone();
         let found = self.kind_of(id)?;
         if found != asked {
-            return Err(StoreError::WrongKind {
-                disk,
-                subfile: id,
-                found,
-                asked,
-            });
+            return Err(StoreError::WrongKind { disk, subfile: id, found, asked });
         }
         let name = name_of(id, found);
         let path = match found {
@@ -528,18 +475,11 @@ impl Disk {
     }
 
     fn place_of(&self, subfile: SubfileId) -> Place {
-        Place {
-            disk: self.place.clone(),
-            subfile,
-        }
+        Place { disk: self.place.clone(), subfile }
     }
 
     fn create_file(&self, path: &str) -> io::Result<Arc<dyn MediumFile>> {
-        let how = OpenHow {
-            create: true,
-            write: true,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
         match self.medium.open(path, how) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Left over from an attempt that failed.
@@ -593,9 +533,7 @@ fn name_of(id: SubfileId, kind: Kind) -> String {
 
 fn split_name(name: &str) -> Option<(&str, Kind)> {
     let (stem, kind) = name.rsplit_once('.')?;
-    let kind = [Kind::Flat, Kind::Extents]
-        .into_iter()
-        .find(|known| known.to_string() == kind)?;
+    let kind = [Kind::Flat, Kind::Extents].into_iter().find(|known| known.to_string() == kind)?;
     Some((stem, kind))
 }
 
@@ -604,12 +542,7 @@ fn is_granule(bytes: u32) -> bool {
 }
 
 fn describe(new: NewSubfile, kind: Kind) -> Description {
-    let NewSubfile {
-        id,
-        layout,
-        path,
-        granule_bytes,
-    } = new;
+    let NewSubfile { id, layout, path, granule_bytes } = new;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     Description {
         id,
@@ -650,11 +583,7 @@ fn write_mark(medium: &dyn Medium) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let how = OpenHow {
-        create: true,
-        write: true,
-        direct_alignment: None,
-    };
+    let how = OpenHow { create: true, write: true, direct_alignment: None };
     let file = medium.open(&making, how)?;
     file.write_all_at(mark.as_bytes(), 0)?;
     file.sync()?;
@@ -664,9 +593,7 @@ fn write_mark(medium: &dyn Medium) -> io::Result<()> {
 
 fn read_mark(medium: &dyn Medium, place: &DiskPlace) -> Result<u128, StoreError> {
     let mut bytes = [0; size_of::<Mark>()];
-    let read = medium
-        .open(MARK, OpenHow::default())
-        .and_then(|file| file.read_at(&mut bytes, 0));
+    let read = medium.open(MARK, OpenHow::default()).and_then(|file| file.read_at(&mut bytes, 0));
     let count = read.map_err(|error| not_a_disk(place, error))?;
     let strange = |why: &str| StoreError::NotADisk {
         disk: place.disk.clone(),
@@ -679,12 +606,7 @@ fn read_mark(medium: &dyn Medium, place: &DiskPlace) -> Result<u128, StoreError>
     let version = mark.version.get();
     if version > MARK_VERSION {
         let (disk, name) = (place.disk.clone(), MARK.to_owned());
-        return Err(StoreError::NewerVersion {
-            disk,
-            name,
-            found: version,
-            known: MARK_VERSION,
-        });
+        return Err(StoreError::NewerVersion { disk, name, found: version, known: MARK_VERSION });
     }
     if checksum(&[&bytes[CHECKED_FROM..]]) != mark.checksum.get() {
         return Err(strange("is damaged"));
@@ -695,14 +617,12 @@ fn read_mark(medium: &dyn Medium, place: &DiskPlace) -> Result<u128, StoreError>
 fn not_a_disk(place: &DiskPlace, error: io::Error) -> StoreError {
     let disk = place.disk.clone();
     match error.kind() {
-        io::ErrorKind::NotFound => StoreError::NotADisk {
-            disk,
-            why: format!("there is no {MARK} in it"),
-        },
-        io::ErrorKind::NotADirectory => StoreError::NotADisk {
-            disk,
-            why: "it is not a directory".into(),
-        },
+        io::ErrorKind::NotFound => {
+            StoreError::NotADisk { disk, why: format!("there is no {MARK} in it") }
+        }
+        io::ErrorKind::NotADirectory => {
+            StoreError::NotADisk { disk, why: "it is not a directory".into() }
+        }
         _ => place.io(error, "open it"),
     }
 }

@@ -208,10 +208,7 @@ static DISKS: AtomicU64 = AtomicU64::new(1);
 
 impl DiskPlace {
     pub(crate) fn new(disk: &str) -> Self {
-        Self {
-            disk: disk.into(),
-            number: DISKS.fetch_add(1, Ordering::Relaxed),
-        }
+        Self { disk: disk.into(), number: DISKS.fetch_add(1, Ordering::Relaxed) }
     }
 
     pub(crate) fn io(&self, source: io::Error, action: impl Into<String>) -> StoreError {
@@ -220,19 +217,12 @@ impl DiskPlace {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 StoreError::Full { disk, action }
             }
-            _ => StoreError::Io {
-                disk,
-                action,
-                source,
-            },
+            _ => StoreError::Io { disk, action, source },
         }
     }
 
     pub(crate) fn read_only(&self, action: impl Into<String>) -> StoreError {
-        StoreError::ReadOnly {
-            disk: self.disk.clone(),
-            action: action.into(),
-        }
+        StoreError::ReadOnly { disk: self.disk.clone(), action: action.into() }
     }
 }
 
@@ -245,27 +235,17 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn io(&self, source: io::Error, action: &str) -> StoreError {
-        self.disk
-            .io(source, format!("{action} of {}", self.subfile))
+        self.disk.io(source, format!("{action} of {}", self.subfile))
     }
 
     pub(crate) fn damaged(&self, extent: Option<u64>, what: impl Into<String>) -> StoreError {
         let disk = self.disk.disk.clone();
-        StoreError::Damaged {
-            disk,
-            subfile: self.subfile,
-            extent,
-            what: what.into(),
-        }
+        StoreError::Damaged { disk, subfile: self.subfile, extent, what: what.into() }
     }
 
     pub(crate) fn poisoned(&self, reason: impl Into<String>) -> StoreError {
         let disk = self.disk.disk.clone();
-        StoreError::Poisoned {
-            disk,
-            subfile: self.subfile,
-            reason: reason.into(),
-        }
+        StoreError::Poisoned { disk, subfile: self.subfile, reason: reason.into() }
     }
 
     pub(crate) fn read_only(&self, action: &str) -> StoreError {
@@ -273,11 +253,6 @@ impl Place {
     }
 
     pub(crate) fn newer(&self, name: impl Into<String>, found: u16, known: u16) -> StoreError {
-        StoreError::NewerVersion {
-            disk: self.disk.disk.clone(),
-            name: name.into(),
-            found,
-            known,
-        }
+        StoreError::NewerVersion { disk: self.disk.disk.clone(), name: name.into(), found, known }
     }
 }

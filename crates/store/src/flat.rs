@@ -61,14 +61,7 @@ impl FlatFile {
     ) -> Self {
         let (poison, syncing) = (OnceLock::new(), Mutex::new(()));
         Self {
-            shared: Arc::new(FlatShared {
-                place,
-                file,
-                read_only,
-                poison,
-                syncing,
-                _lock: lock,
-            }),
+            shared: Arc::new(FlatShared { place, file, read_only, poison, syncing, _lock: lock }),
         }
     }
 
@@ -79,11 +72,7 @@ impl FlatFile {
 
     /// Length in bytes: one past the last byte ever written, or what [`FlatFile::set_len`] set.
     pub fn len(&self) -> Result<u64, StoreError> {
-        let len = self
-            .shared
-            .file
-            .len()
-            .map_err(|e| self.shared.place.io(e, "measuring"))?;
+        let len = self.shared.file.len().map_err(|e| self.shared.place.io(e, "measuring"))?;
         Ok(len.saturating_sub(DATA_START))
     }
 
@@ -164,11 +153,7 @@ impl FlatShared {
     pub(crate) fn position(&self, offset: u64, len: u64) -> Result<u64, StoreError> {
         match offset.checked_add(len) {
             Some(end) if end <= MAX_FLAT_LEN => Ok(offset + DATA_START),
-            _ => Err(StoreError::OffsetOutOfRange {
-                offset,
-                len,
-                max: MAX_FLAT_LEN,
-            }),
+            _ => Err(StoreError::OffsetOutOfRange { offset, len, max: MAX_FLAT_LEN }),
         }
     }
 

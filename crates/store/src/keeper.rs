@@ -19,17 +19,15 @@ impl Keeper {
     /// A keeper with a thread of its own.
     pub(crate) fn start() -> io::Result<Self> {
         let (calls, called) = channel::<Weak<Shared>>();
-        thread::Builder::new()
-            .name("pario-keeper".into())
-            .spawn(move || {
-                for subfile in called {
-                    // A subfile that was closed meanwhile has its changes in its journal.
-                    if let Some(subfile) = subfile.upgrade() {
-                        subfile.keeper_called.store(false, Ordering::Release);
-                        subfile.do_chores();
-                    }
+        thread::Builder::new().name("pario-keeper".into()).spawn(move || {
+            for subfile in called {
+                // A subfile that was closed meanwhile has its changes in its journal.
+                if let Some(subfile) = subfile.upgrade() {
+                    subfile.keeper_called.store(false, Ordering::Release);
+                    subfile.do_chores();
                 }
-            })?;
+            }
+        })?;
         Ok(Self { calls: Some(calls) })
     }
 

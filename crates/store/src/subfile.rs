@@ -29,19 +29,11 @@ impl Role {
     const ALL: [(Self, u8, &'static str); 1] = [(Self::Data, 0, "data")];
 
     fn code(self) -> u8 {
-        Self::ALL
-            .iter()
-            .find(|known| known.0 == self)
-            .expect("all roles are listed")
-            .1
+        Self::ALL.iter().find(|known| known.0 == self).expect("all roles are listed").1
     }
 
     fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|known| known.0 == self)
-            .expect("all roles are listed")
-            .2
+        Self::ALL.iter().find(|known| known.0 == self).expect("all roles are listed").2
     }
 }
 
@@ -77,11 +69,7 @@ pub struct SubfileId {
 impl SubfileId {
     /// The data subfile number `index` of `file`.
     pub const fn data(file: u128, index: u32) -> Self {
-        Self {
-            file,
-            index,
-            role: Role::Data,
-        }
+        Self { file, index, role: Role::Data }
     }
 
     /// Its name in the directory of a disk.
@@ -104,11 +92,7 @@ impl SubfileId {
 impl fmt::Display for SubfileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "subfile {} of file {:032x}", self.index, self.file)?;
-        if self.role != Role::Data {
-            write!(f, " ({})", self.role.name())
-        } else {
-            Ok(())
-        }
+        if self.role != Role::Data { write!(f, " ({})", self.role.name()) } else { Ok(()) }
     }
 }
 
@@ -183,11 +167,7 @@ impl Description {
             path_len: length(self.path.len()),
             reserved: [0; 4],
         };
-        let rest = [
-            &head.as_bytes()[CHECKED_FROM..],
-            &self.layout,
-            self.path.as_bytes(),
-        ];
+        let rest = [&head.as_bytes()[CHECKED_FROM..], &self.layout, self.path.as_bytes()];
         head.checksum = U64::new(checksum(&rest));
         [head.as_bytes(), &self.layout, self.path.as_bytes()].concat()
     }
@@ -219,11 +199,7 @@ impl Description {
         let path = std::str::from_utf8(&rest[layout_len..total])
             .map_err(|_| BadDescription::Damaged("a path that is not UTF-8"))?;
         Ok(Self {
-            id: SubfileId {
-                file: head.file.get(),
-                index: head.index.get(),
-                role,
-            },
+            id: SubfileId { file: head.file.get(), index: head.index.get(), role },
             kind,
             layout: rest[..layout_len].to_vec(),
             path: path.to_owned(),
@@ -252,13 +228,7 @@ mod tests {
     fn names_are_read_back_and_nothing_else_is() {
         let id = example().id;
         assert_eq!(SubfileId::from_stem(&id.stem()), Some(id));
-        for other in [
-            "",
-            "x",
-            "00-0-data",
-            "fe-1",
-            "000000000000000000000000feedbeef-03-data",
-        ] {
+        for other in ["", "x", "00-0-data", "fe-1", "000000000000000000000000feedbeef-03-data"] {
             assert_eq!(SubfileId::from_stem(other), None, "{other}");
         }
     }

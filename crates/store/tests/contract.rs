@@ -38,13 +38,9 @@ fn disks(on_directory: bool, cache_bytes: u64) -> (Vec<Disk>, Option<TempDir>) {
 }
 
 fn body(rng: &mut Rng) -> Vec<u8> {
-    let len = *rng
-        .choice(&[0, 10, 3_000, 4_032, 4_033, 20_000, 70_000])
-        .unwrap();
+    let len = *rng.choice(&[0, 10, 3_000, 4_032, 4_033, 20_000, 70_000]).unwrap();
     let fill = rng.u8(..);
-    (0..len)
-        .map(|i: usize| fill.wrapping_add(i as u8))
-        .collect()
+    (0..len).map(|i: usize| fill.wrapping_add(i as u8)).collect()
 }
 
 /// Random requests to extents through a queue. No two under way concern the same extent, unless
@@ -54,17 +50,10 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
     let cache_bytes = *rng.choice(&[0, 300_000, 64 << 20]).unwrap();
     let (disks, _dir) = disks(on_directory, cache_bytes);
     let new = |i| NewSubfile::new(SubfileId::data(1, i));
-    let files: Vec<ExtentFile> = disks
-        .iter()
-        .zip(0..)
-        .map(|(disk, i)| disk.create_extents(new(i)).unwrap())
-        .collect();
+    let files: Vec<ExtentFile> =
+        disks.iter().zip(0..).map(|(disk, i)| disk.create_extents(new(i)).unwrap()).collect();
     let depth_per_disk = rng.usize(1..10);
-    let mut queue = Queue::new(QueueOptions {
-        depth_per_disk,
-        engine,
-    })
-    .unwrap();
+    let mut queue = Queue::new(QueueOptions { depth_per_disk, engine }).unwrap();
     let mut model: HashMap<(usize, u64), Vec<u8>> = HashMap::new();
     let mut busy: HashSet<(usize, u64)> = HashSet::new();
     let mut asked: HashMap<u64, ((usize, u64), Option<Vec<u8>>)> = HashMap::new();
@@ -74,11 +63,7 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
         let is_last = tag >= 400;
         if !is_last && !busy.contains(&place) {
             let (file, index) = (files[place.0].clone(), place.1);
-            let caching = if rng.bool() {
-                Caching::Use
-            } else {
-                Caching::Bypass
-            };
+            let caching = if rng.bool() { Caching::Use } else { Caching::Bypass };
             let known = model.get(&place).cloned();
             let request = match rng.u8(..100) {
                 0..40 => {
@@ -87,23 +72,14 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
                     extent.header_mut().copy_from_slice(b"hd");
                     extent.body_mut().copy_from_slice(&new);
                     model.insert(place, new);
-                    Request::WriteExtent {
-                        file,
-                        index,
-                        extent,
-                        caching,
-                    }
+                    Request::WriteExtent { file, index, extent, caching }
                 }
                 40..50 => {
                     model.remove(&place);
                     Request::DeleteExtent { file, index }
                 }
                 50..53 => Request::SyncExtents { file },
-                _ => Request::ReadExtent {
-                    file,
-                    index,
-                    caching,
-                },
+                _ => Request::ReadExtent { file, index, caching },
             };
             if !matches!(request, Request::SyncExtents { .. }) {
                 busy.insert(place);
@@ -142,10 +118,7 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
     let check = |files: &[ExtentFile]| {
         for (i, file) in files.iter().enumerate() {
             for index in 0..60 {
-                let found = file
-                    .read(index)
-                    .unwrap()
-                    .map(|extent| extent.body().to_vec());
+                let found = file.read(index).unwrap().map(|extent| extent.body().to_vec());
                 assert_eq!(found.as_ref(), model.get(&(i, index)));
             }
             assert!(file.check(CheckDepth::Content).unwrap().is_empty());
@@ -162,16 +135,9 @@ fn flat_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let (disks, _dir) = disks(on_directory, 0);
     let new = |i| NewSubfile::new(SubfileId::data(2, i));
-    let files: Vec<FlatFile> = disks
-        .iter()
-        .zip(0..)
-        .map(|(disk, i)| disk.create_flat(new(i)).unwrap())
-        .collect();
-    let mut queue = Queue::new(QueueOptions {
-        depth_per_disk: 4,
-        engine,
-    })
-    .unwrap();
+    let files: Vec<FlatFile> =
+        disks.iter().zip(0..).map(|(disk, i)| disk.create_flat(new(i)).unwrap()).collect();
+    let mut queue = Queue::new(QueueOptions { depth_per_disk: 4, engine }).unwrap();
     let mut model = vec![Vec::<u8>::new(); DISKS];
     for round in 0..60 {
         // One round is writes, the next reads: within a round nothing overlaps or all are reads.
@@ -187,27 +153,11 @@ fn flat_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
                 let grown = model[i].len().max(end);
                 model[i].resize(grown, 0);
                 model[i][offset as usize..end].copy_from_slice(&buffer[..len]);
-                queue.submit(
-                    tag,
-                    Request::WriteFlat {
-                        file,
-                        offset,
-                        buffer,
-                        len,
-                    },
-                );
+                queue.submit(tag, Request::WriteFlat { file, offset, buffer, len });
             } else {
                 let (offset, len) = (rng.u64(..400_000), rng.usize(..50_000));
                 reads.insert(tag, (i, offset as usize, len));
-                queue.submit(
-                    tag,
-                    Request::ReadFlat {
-                        file,
-                        offset,
-                        buffer: pool.get(len),
-                        len,
-                    },
-                );
+                queue.submit(tag, Request::ReadFlat { file, offset, buffer: pool.get(len), len });
             }
         }
         while let Some(Completion { tag, answer }) = queue.wait() {
@@ -220,10 +170,7 @@ fn flat_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
         }
         let file = files[round % DISKS].clone();
         queue.submit(99, Request::SyncFlat { file });
-        assert!(matches!(
-            queue.wait().unwrap().answer.unwrap(),
-            Answer::Synced
-        ));
+        assert!(matches!(queue.wait().unwrap().answer.unwrap(), Answer::Synced));
         for (file, bytes) in files.iter().zip(&model) {
             assert_eq!(file.len().unwrap(), bytes.len() as u64);
         }
@@ -269,54 +216,26 @@ fn seeded_order_in_memory() {
 
 #[test]
 fn a_slow_or_failing_request_holds_nobody_up() {
-    for engine in [
-        EngineChoice::Uring,
-        EngineChoice::Threads,
-        EngineChoice::Seeded(3),
-    ] {
+    for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(3)] {
         let (disks, _dir) = disks(true, 0);
-        let file = disks[0]
-            .create_extents(NewSubfile::new(SubfileId::data(1, 0)))
-            .unwrap();
-        let flat = disks[1]
-            .create_flat(NewSubfile::new(SubfileId::data(1, 1)))
-            .unwrap();
-        let mut queue = Queue::new(QueueOptions {
-            depth_per_disk: 1,
-            engine,
-        })
-        .unwrap();
+        let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+        let flat = disks[1].create_flat(NewSubfile::new(SubfileId::data(1, 1))).unwrap();
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: 1, engine }).unwrap();
         // Far more than may be under way, and requests that fail at once among them.
         for tag in 0..500 {
             let (file, caching) = (file.clone(), Caching::Use);
             let index = if tag % 5 == 0 { u64::MAX } else { tag };
-            queue.submit(
-                tag,
-                Request::ReadExtent {
-                    file,
-                    index,
-                    caching,
-                },
-            );
+            queue.submit(tag, Request::ReadExtent { file, index, caching });
             let buffer = disks[1].pool().get(100);
             let offset = if tag % 7 == 0 { u64::MAX } else { tag };
             queue.submit(
                 1_000 + tag,
-                Request::WriteFlat {
-                    file: flat.clone(),
-                    offset,
-                    buffer,
-                    len: 8,
-                },
+                Request::WriteFlat { file: flat.clone(), offset, buffer, len: 8 },
             );
         }
         let (mut fine, mut failed) = (0, 0);
         while let Some(Completion { answer, .. }) = queue.wait() {
-            if answer.is_ok() {
-                fine += 1
-            } else {
-                failed += 1
-            }
+            if answer.is_ok() { fine += 1 } else { failed += 1 }
         }
         assert_eq!((fine, failed), (400 + 428, 100 + 72));
     }
@@ -325,11 +244,7 @@ fn a_slow_or_failing_request_holds_nobody_up() {
 #[test]
 fn a_waiting_queue_can_be_woken() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads] {
-        let mut queue = Queue::new(QueueOptions {
-            depth_per_disk: 4,
-            engine,
-        })
-        .unwrap();
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: 4, engine }).unwrap();
         for _ in 0..3 {
             let waker = queue.waker();
             let thread = std::thread::spawn(move || waker.wake());
@@ -343,26 +258,12 @@ fn a_waiting_queue_can_be_woken() {
 fn dropping_a_queue_waits_for_what_is_under_way() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads] {
         let (disks, _dir) = disks(true, 0);
-        let file = disks[0]
-            .create_extents(NewSubfile::new(SubfileId::data(1, 0)))
-            .unwrap();
-        let mut queue = Queue::new(QueueOptions {
-            depth_per_disk: 8,
-            engine,
-        })
-        .unwrap();
+        let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
         for index in 0..8 {
             let extent = file.buffer(0, 100_000).unwrap();
             let (file, caching) = (file.clone(), Caching::Bypass);
-            queue.submit(
-                index,
-                Request::WriteExtent {
-                    file,
-                    index,
-                    extent,
-                    caching,
-                },
-            );
+            queue.submit(index, Request::WriteExtent { file, index, extent, caching });
         }
         drop(queue);
         assert_eq!(file.stat().unwrap().extents, 8);
@@ -373,9 +274,7 @@ fn dropping_a_queue_waits_for_what_is_under_way() {
 #[test]
 fn many_threads_share_a_subfile() {
     let (disks, _dir) = disks(true, 1 << 20);
-    let file = disks[0]
-        .create_extents(NewSubfile::new(SubfileId::data(1, 0)))
-        .unwrap();
+    let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let file = file.clone();
@@ -385,13 +284,8 @@ fn many_threads_share_a_subfile() {
                     // All write the same few extents; a reader sees one writer's pattern, whole.
                     let index = rng.u64(..5);
                     let fill = (thread * 50 + round % 50) as u8;
-                    file.write(index, &[fill], &vec![fill; rng.usize(1..9_000)])
-                        .unwrap();
-                    let caching = if round % 2 == 0 {
-                        Caching::Use
-                    } else {
-                        Caching::Bypass
-                    };
+                    file.write(index, &[fill], &vec![fill; rng.usize(1..9_000)]).unwrap();
+                    let caching = if round % 2 == 0 { Caching::Use } else { Caching::Bypass };
                     let extent = file.read_with(rng.u64(..5), caching).unwrap();
                     if let Some(extent) = extent {
                         let fill = extent.header()[0];
@@ -412,17 +306,12 @@ fn many_threads_share_a_subfile() {
 #[test]
 fn the_cache_is_bounded_counted_and_can_be_bypassed() {
     let (disks, _dir) = disks(true, 1 << 20);
-    let file = disks[0]
-        .create_extents(NewSubfile::new(SubfileId::data(1, 0)))
-        .unwrap();
+    let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     for index in 0..100 {
         file.write(index, b"", &[1; 50_000]).unwrap();
     }
     let stat = disks[0].cache().stat();
-    assert!(
-        stat.bytes <= 1 << 20 && stat.limit_bytes == 1 << 20,
-        "{stat:?}"
-    );
+    assert!(stat.bytes <= 1 << 20 && stat.limit_bytes == 1 << 20, "{stat:?}");
     file.write(0, b"", b"small").unwrap();
     let before = disks[0].cache().stat();
     for _ in 0..10 {
@@ -430,29 +319,21 @@ fn the_cache_is_bounded_counted_and_can_be_bypassed() {
         file.read_with(0, Caching::Bypass).unwrap();
     }
     let after = disks[0].cache().stat();
-    assert_eq!(
-        (after.hits - before.hits, after.misses - before.misses),
-        (10, 0)
-    );
+    assert_eq!((after.hits - before.hits, after.misses - before.misses), (10, 0));
 }
 
 #[test]
 fn flat_ranges_can_be_scattered_and_gathered() {
     for on_directory in [true, false] {
         let (disks, _dir) = disks(on_directory, 0);
-        let flat = disks[0]
-            .create_flat(NewSubfile::new(SubfileId::data(1, 0)))
-            .unwrap();
+        let flat = disks[0].create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let parts: Vec<Vec<u8>> = (0..3_000u32).map(|i| i.to_le_bytes().to_vec()).collect();
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         flat.write_vectored_at(5, &mut slices).unwrap();
         assert_eq!(flat.len().unwrap(), 5 + 12_000);
         let (mut first, mut empty, mut rest) = ([9; 7], [0; 0], vec![9; 20_000]);
-        let mut into = [
-            IoSliceMut::new(&mut first),
-            IoSliceMut::new(&mut empty),
-            IoSliceMut::new(&mut rest),
-        ];
+        let mut into =
+            [IoSliceMut::new(&mut first), IoSliceMut::new(&mut empty), IoSliceMut::new(&mut rest)];
         assert_eq!(flat.read_vectored_at(0, &mut into).unwrap(), 12_005);
         assert_eq!(first, [0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(rest[2..6], 1u32.to_le_bytes());
@@ -471,42 +352,17 @@ fn media_follow_one_contract() {
     let directory = pario_store::medium::Directory::new(dir.path()).unwrap();
     let memory = Memory::new();
     let media: [&dyn Medium; 2] = [&directory, &memory];
-    let create = OpenHow {
-        create: true,
-        write: true,
-        direct_alignment: None,
-    };
+    let create = OpenHow { create: true, write: true, direct_alignment: None };
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     for medium in media {
         let facts: BTreeMap<&str, String> = BTreeMap::from([
-            (
-                "missing",
-                format!(
-                    "{:?}",
-                    kind(medium.open("x", OpenHow::default()).map(|_| ()))
-                ),
-            ),
-            (
-                "no parent",
-                format!("{:?}", kind(medium.open("d/x", create).map(|_| ()))),
-            ),
-            (
-                "list missing",
-                format!("{:?}", kind(medium.list("d").map(|_| ()))),
-            ),
-            (
-                "remove missing",
-                format!("{:?}", kind(medium.remove_file("x"))),
-            ),
-            (
-                "rename missing",
-                format!("{:?}", kind(medium.rename("x", "y"))),
-            ),
+            ("missing", format!("{:?}", kind(medium.open("x", OpenHow::default()).map(|_| ())))),
+            ("no parent", format!("{:?}", kind(medium.open("d/x", create).map(|_| ())))),
+            ("list missing", format!("{:?}", kind(medium.list("d").map(|_| ())))),
+            ("remove missing", format!("{:?}", kind(medium.remove_file("x")))),
+            ("rename missing", format!("{:?}", kind(medium.rename("x", "y")))),
         ]);
-        assert!(
-            facts.values().all(|fact| fact == "Err(NotFound)"),
-            "{facts:?}"
-        );
+        assert!(facts.values().all(|fact| fact == "Err(NotFound)"), "{facts:?}");
         medium.create_dir("d").unwrap();
         let file = medium.open("d/x", create).unwrap();
         let again = medium.open("d/x", create).map(|_| ());
@@ -527,20 +383,14 @@ fn media_follow_one_contract() {
         assert_eq!(not_empty, std::io::ErrorKind::DirectoryNotEmpty);
         medium.rename("d", "e").unwrap();
         medium.sync_dir("").unwrap();
-        let name = |name: &str, is_dir| Name {
-            name: name.into(),
-            is_dir,
-        };
+        let name = |name: &str, is_dir| Name { name: name.into(), is_dir };
         assert_eq!(medium.list("").unwrap(), [name("e", true)]);
         assert_eq!(medium.list("e").unwrap(), [name("x", false)]);
         let one = medium.lock("e/x", true).unwrap();
         let second = medium.lock("e/x", false).map(|_| ());
         assert_eq!(kind(second), Err(std::io::ErrorKind::WouldBlock));
         drop(one);
-        let shared = (
-            medium.lock("e/x", false).unwrap(),
-            medium.lock("e/x", false).unwrap(),
-        );
+        let shared = (medium.lock("e/x", false).unwrap(), medium.lock("e/x", false).unwrap());
         drop(shared);
         // An open file outlives its name.
         medium.remove_file("e/x").unwrap();

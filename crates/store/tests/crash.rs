@@ -21,9 +21,7 @@ type Content = Option<(Vec<u8>, Vec<u8>)>;
 
 /// How many seeds a test takes: more with `PARIO_SEEDS` (a factor), for long runs.
 fn seeds(start: u64, count: u64) -> std::ops::Range<u64> {
-    let factor = std::env::var("PARIO_SEEDS")
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let factor = std::env::var("PARIO_SEEDS").ok().and_then(|text| text.parse().ok());
     start..start + count * factor.unwrap_or(1)
 }
 
@@ -64,10 +62,7 @@ impl Model {
     }
 
     fn succeeded(&mut self, index: u64, content: Content) {
-        let at = self
-            .under_way
-            .iter()
-            .position(|known| *known == (index, content.clone()));
+        let at = self.under_way.iter().position(|known| *known == (index, content.clone()));
         self.under_way.remove(at.unwrap());
         self.history(index).push(content);
     }
@@ -85,10 +80,7 @@ impl Model {
     }
 
     fn mark(&self) -> Mark {
-        self.history
-            .iter()
-            .map(|(&index, history)| (index, history.len() - 1))
-            .collect()
+        self.history.iter().map(|(&index, history)| (index, history.len() - 1)).collect()
     }
 
     fn synced(&mut self, mark: Mark) {
@@ -102,12 +94,8 @@ impl Model {
             self.history(index).len() - 1
         };
         let mut possible = self.history(index)[from..].to_vec();
-        possible.extend(
-            self.under_way
-                .iter()
-                .filter(|known| known.0 == index)
-                .map(|k| k.1.clone()),
-        );
+        possible
+            .extend(self.under_way.iter().filter(|known| known.0 == index).map(|k| k.1.clone()));
         possible
     }
 
@@ -134,16 +122,12 @@ impl Model {
 }
 
 fn read(file: &ExtentFile, index: u64) -> Result<Content, StoreError> {
-    Ok(file
-        .read(index)?
-        .map(|extent| (extent.header().to_vec(), extent.body().to_vec())))
+    Ok(file.read(index)?.map(|extent| (extent.header().to_vec(), extent.body().to_vec())))
 }
 
 fn random_content(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let header: Vec<u8> = (0..rng.usize(..20)).map(|_| rng.u8(..)).collect();
-    let len = *rng
-        .choice(&[0, 1, 500, 3_900, 4_096, 9_000, 20_000])
-        .unwrap();
+    let len = *rng.choice(&[0, 1, 500, 3_900, 4_096, 9_000, 20_000]).unwrap();
     let fill = rng.u8(..);
     (header, (0..len).map(|i: usize| fill ^ (i as u8)).collect())
 }
@@ -196,11 +180,7 @@ fn run_queued(
     steps: usize,
 ) -> Result<(), StoreError> {
     let engine = EngineChoice::Seeded(rng.u64(..));
-    let mut queue = Queue::new(QueueOptions {
-        depth_per_disk: 5,
-        engine,
-    })
-    .unwrap();
+    let mut queue = Queue::new(QueueOptions { depth_per_disk: 5, engine }).unwrap();
     let mut changes: HashMap<u64, (u64, Content)> = HashMap::new();
     let mut syncs: HashMap<u64, Mark> = HashMap::new();
     let (mut tag, mut failed) = (0, None);
@@ -217,15 +197,7 @@ fn run_queued(
                     model.began(index, Some((header.clone(), body.clone())));
                     changes.insert(tag, (index, Some((header, body))));
                     let caching = Caching::Use;
-                    queue.submit(
-                        tag,
-                        Request::WriteExtent {
-                            file,
-                            index,
-                            extent,
-                            caching,
-                        },
-                    );
+                    queue.submit(tag, Request::WriteExtent { file, index, extent, caching });
                 }
                 70..85 => {
                     model.began(index, None);
@@ -260,9 +232,7 @@ fn new_disk(memory: &Memory) -> (Disk, ExtentFile) {
 
 fn reopen(memory: &Memory) -> (Disk, ExtentFile) {
     let disk = Disk::open_on(Arc::new(memory.clone()), options()).unwrap();
-    let file = disk
-        .open_extents(ID)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let file = disk.open_extents(ID).unwrap_or_else(|error| panic!("{error}"));
     (disk, file)
 }
 
@@ -353,10 +323,7 @@ fn an_error_at_any_change_is_reported_and_nothing_is_lost() {
                     // for who goes on reading.
                     for index in 0..INDICES {
                         let found = read(&file, index).unwrap();
-                        assert!(
-                            model.possible(index, false).contains(&found),
-                            "extent {index}"
-                        );
+                        assert!(model.possible(index, false).contains(&found), "extent {index}");
                     }
                 }
                 drop((file, disk));
@@ -379,14 +346,8 @@ fn a_failed_sync_is_followed_by_no_success() {
             let written = file.write(2, b"", &[round; 100]);
             let synced = file.sync();
             if failed {
-                assert!(
-                    matches!(written, Err(StoreError::Poisoned { .. })),
-                    "{written:?}"
-                );
-                assert!(
-                    matches!(synced, Err(StoreError::Poisoned { .. })),
-                    "{synced:?}"
-                );
+                assert!(matches!(written, Err(StoreError::Poisoned { .. })), "{written:?}");
+                assert!(matches!(synced, Err(StoreError::Poisoned { .. })), "{synced:?}");
             }
             failed |= synced.is_err();
         }

@@ -27,10 +27,7 @@ fn options() -> DiskOptions {
 fn filled(rng: &mut Rng, clean: bool) -> (Memory, Model) {
     let memory = Memory::untracked();
     let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
-    let new = NewSubfile {
-        granule_bytes: 512,
-        ..NewSubfile::new(ID)
-    };
+    let new = NewSubfile { granule_bytes: 512, ..NewSubfile::new(ID) };
     let file = disk.create_extents(new).unwrap();
     let mut model = Model::new();
     for _ in 0..1_500 {
@@ -122,10 +119,7 @@ fn flip_bits(clean: bool, flips: usize) {
         noticed += usize::from(examine(&damaged, &model));
     }
     // The rest hit free space, old pages, padding.
-    assert!(
-        noticed > flips / 5,
-        "{noticed} of {flips} flips were noticed"
-    );
+    assert!(noticed > flips / 5, "{noticed} of {flips} flips were noticed");
 }
 
 #[test]
@@ -142,11 +136,7 @@ fn flipped_bits_after_a_sync_are_found() {
 fn every_byte_of_a_live_extent_is_guarded() {
     let mut rng = Rng::with_seed(5);
     let (memory, model) = filled(&mut rng, true);
-    let data = memory
-        .file_paths()
-        .into_iter()
-        .find(|path| path.ends_with("/data"))
-        .unwrap();
+    let data = memory.file_paths().into_iter().find(|path| path.ends_with("/data")).unwrap();
     let (&index, body) = model.iter().find(|(_, body)| body.len() > 700).unwrap();
     let bytes = memory.bytes(&data).unwrap();
     let header = index.to_le_bytes();
@@ -161,10 +151,7 @@ fn every_byte_of_a_live_extent_is_guarded() {
         damaged.set_bytes(&data, bytes).unwrap();
         let (_disk, file) = open(&damaged).unwrap();
         match file.read(index) {
-            Err(StoreError::Damaged {
-                extent: Some(found),
-                ..
-            }) if found == index => {}
+            Err(StoreError::Damaged { extent: Some(found), .. }) if found == index => {}
             other => panic!("byte {at}: {other:?}"),
         }
         let other = model.keys().find(|&&other| other != index).unwrap();
@@ -178,18 +165,9 @@ fn a_file_cut_short_or_missing_is_found() {
     let (memory, model) = filled(&mut rng, true);
     for path in memory.file_paths() {
         let bytes = memory.bytes(&path).unwrap();
-        for len in [
-            0,
-            1,
-            511,
-            4_096,
-            bytes.len() / 2,
-            bytes.len().saturating_sub(1),
-        ] {
+        for len in [0, 1, 511, 4_096, bytes.len() / 2, bytes.len().saturating_sub(1)] {
             let damaged = memory.duplicate();
-            damaged
-                .set_bytes(&path, bytes[..len.min(bytes.len())].to_vec())
-                .unwrap();
+            damaged.set_bytes(&path, bytes[..len.min(bytes.len())].to_vec()).unwrap();
             examine(&damaged, &model);
         }
         if !path.ends_with("pario.disk") {
@@ -209,11 +187,7 @@ fn swapped_extents_are_found() {
     file.write(2, b"two", &[2; 100]).unwrap();
     file.close().unwrap();
     drop(disk);
-    let data = memory
-        .file_paths()
-        .into_iter()
-        .find(|path| path.ends_with("/data"))
-        .unwrap();
+    let data = memory.file_paths().into_iter().find(|path| path.ends_with("/data")).unwrap();
     let mut bytes = memory.bytes(&data).unwrap();
     let (first, second) = bytes.split_at_mut(4096);
     first.swap_with_slice(&mut second[..4096]);
@@ -221,9 +195,6 @@ fn swapped_extents_are_found() {
     let (_disk, file) = open(&memory).unwrap();
     for index in [1, 2] {
         let error = file.read(index).unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("extent {index}")),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("extent {index}")), "{error}");
     }
 }

@@ -23,11 +23,7 @@ const ACKNOWLEDGEMENT_BYTES: usize = 17;
 
 /// Small limits, so that kills meet syncs and checkpoints often.
 fn options() -> DiskOptions {
-    DiskOptions {
-        journal_bytes: 16 << 10,
-        unsynced_bytes: 2 << 20,
-        ..DiskOptions::default()
-    }
+    DiskOptions { journal_bytes: 16 << 10, unsynced_bytes: 2 << 20, ..DiskOptions::default() }
 }
 
 /// What extent `index` holds after its change number `stamp`.
@@ -48,11 +44,7 @@ fn work(dir: &Path, seed: u64) {
     let disk = Disk::open(dir, options()).unwrap();
     let file = disk.open_extents(EXTENTS).unwrap();
     let flat = disk.open_flat(FLAT).unwrap();
-    let mut queue = Queue::new(QueueOptions {
-        depth_per_disk: 8,
-        ..Default::default()
-    })
-    .unwrap();
+    let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, ..Default::default() }).unwrap();
     let mut stamps: HashMap<u64, u64> = HashMap::new();
     let mut busy: HashMap<u64, u64> = HashMap::new();
     let mut out = std::io::stdout();
@@ -75,29 +67,12 @@ fn work(dir: &Path, seed: u64) {
                     let mut extent = file.buffer(0, body.len()).unwrap();
                     extent.body_mut().copy_from_slice(&body);
                     let (file, caching) = (file.clone(), Caching::Use);
-                    queue.submit(
-                        index,
-                        Request::WriteExtent {
-                            file,
-                            index,
-                            extent,
-                            caching,
-                        },
-                    );
+                    queue.submit(index, Request::WriteExtent { file, index, extent, caching });
                 }
-                None => queue.submit(
-                    index,
-                    Request::DeleteExtent {
-                        file: file.clone(),
-                        index,
-                    },
-                ),
+                None => queue.submit(index, Request::DeleteExtent { file: file.clone(), index }),
             }
         } else if let Some(Completion { tag, answer }) = queue.wait() {
-            assert!(matches!(
-                answer.unwrap(),
-                Answer::Written | Answer::Deleted(_)
-            ));
+            assert!(matches!(answer.unwrap(), Answer::Written | Answer::Deleted(_)));
             acknowledge(0, tag, busy.remove(&tag).unwrap());
         }
         if rng.u8(..50) == 0 {
@@ -129,11 +104,7 @@ fn every_acknowledged_write_survives_a_kill() {
     let mut acknowledged = 0;
     for life in 1..=250u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "every_acknowledged_write_survives_a_kill",
-                "--nocapture",
-            ])
+            .args(["--exact", "every_acknowledged_write_survives_a_kill", "--nocapture"])
             .env(CHILD, format!("{life}:{}", dir.path().display()))
             .stdout(Stdio::piped())
             .spawn()
@@ -152,10 +123,7 @@ fn every_acknowledged_write_survives_a_kill() {
         child.kill().unwrap();
         out.read_to_end(&mut bytes).unwrap();
         child.wait().unwrap();
-        let start = bytes
-            .iter()
-            .position(|&byte| byte < 2)
-            .unwrap_or(bytes.len());
+        let start = bytes.iter().position(|&byte| byte < 2).unwrap_or(bytes.len());
         for record in bytes[start..].chunks_exact(ACKNOWLEDGEMENT_BYTES) {
             let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
             last.insert((record[0], word(1)), word(9));
@@ -170,16 +138,9 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
     let disk = Disk::open(dir, options()).unwrap();
     let file = disk.open_extents(EXTENTS).unwrap();
     for index in 0..INDICES {
-        let found = file
-            .read(index)
-            .unwrap()
-            .map(|extent| extent.body().to_vec());
+        let found = file.read(index).unwrap().map(|extent| extent.body().to_vec());
         let acknowledged = last.get(&(0, index)).copied().unwrap_or(0);
-        let expected = if acknowledged == 0 {
-            None
-        } else {
-            content(index, acknowledged)
-        };
+        let expected = if acknowledged == 0 { None } else { content(index, acknowledged) };
         if found == expected {
             continue;
         }
@@ -190,10 +151,7 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
                 .find(|&stamp| content(index, stamp).is_none())
                 .unwrap(),
         };
-        assert!(
-            stamp > acknowledged && stamp >> 24 == life,
-            "extent {index} is old"
-        );
+        assert!(stamp > acknowledged && stamp >> 24 == life, "extent {index} is old");
         assert!(found == content(index, stamp), "extent {index} is torn");
         last.insert((0, index), stamp);
     }
@@ -202,10 +160,7 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
         let mut bytes = [0; 8];
         flat.read_at(slot * 8, &mut bytes).unwrap();
         let acknowledged = last.get(&(1, slot)).copied().unwrap_or(0);
-        assert!(
-            u64::from_le_bytes(bytes) >= acknowledged,
-            "flat slot {slot}"
-        );
+        assert!(u64::from_le_bytes(bytes) >= acknowledged, "flat slot {slot}");
     }
     if life % 10 == 0 {
         let problems = file.check(CheckDepth::Content).unwrap();

@@ -15,10 +15,7 @@ fn id(file: u128) -> SubfileId {
 }
 
 fn inline() -> DiskOptions {
-    DiskOptions {
-        background: false,
-        ..DiskOptions::default()
-    }
+    DiskOptions { background: false, ..DiskOptions::default() }
 }
 
 fn memory_disk() -> (Memory, Disk) {
@@ -31,10 +28,7 @@ fn memory_disk() -> (Memory, Disk) {
 fn expect<T: std::fmt::Debug>(result: Result<T, StoreError>, words: &[&str]) -> StoreError {
     let error = result.unwrap_err();
     for word in words {
-        assert!(
-            error.to_string().contains(word),
-            "{word:?} is not in: {error}"
-        );
+        assert!(error.to_string().contains(word), "{word:?} is not in: {error}");
     }
     error
 }
@@ -45,20 +39,14 @@ fn extents_over_the_limits_are_refused() {
     let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
     let too_large = ExtentBuffer::new(disk.pool(), 1, EXTENT_LIMIT_BYTES);
     expect(too_large, &["134217729", "134217728", "cut it"]);
-    expect(
-        ExtentBuffer::new(disk.pool(), usize::MAX, 1),
-        &["over the limit"],
-    );
+    expect(ExtentBuffer::new(disk.pool(), usize::MAX, 1), &["over the limit"]);
     for index in [MAX_EXTENT_INDEX + 1, u64::MAX] {
         expect(file.read(index), &[&index.to_string(), "out of range"]);
         expect(file.write(index, b"", b"x"), &["out of range"]);
         expect(file.delete(index), &["out of range"]);
     }
     file.write(MAX_EXTENT_INDEX, b"", b"the last one").unwrap();
-    assert_eq!(
-        file.read(MAX_EXTENT_INDEX).unwrap().unwrap().body(),
-        b"the last one"
-    );
+    assert_eq!(file.read(MAX_EXTENT_INDEX).unwrap().unwrap().body(), b"the last one");
     assert_eq!(file.list(0..=u64::MAX).count(), 1);
 }
 
@@ -92,15 +80,9 @@ fn offsets_beyond_the_largest_are_refused() {
     let flat = disk.create_flat(NewSubfile::new(id(1))).unwrap();
     for offset in [MAX_FLAT_LEN, u64::MAX - 1, u64::MAX] {
         expect(flat.write_at(offset, b"xx"), &["beyond the largest offset"]);
-        expect(
-            flat.read_at(offset, &mut [0; 2]),
-            &["beyond the largest offset"],
-        );
+        expect(flat.read_at(offset, &mut [0; 2]), &["beyond the largest offset"]);
     }
-    expect(
-        flat.set_len(MAX_FLAT_LEN + 1),
-        &["beyond the largest offset"],
-    );
+    expect(flat.set_len(MAX_FLAT_LEN + 1), &["beyond the largest offset"]);
     assert_eq!(flat.read_at(1 << 62, &mut [0; 2]).unwrap(), 0);
     assert!(flat.is_empty().unwrap());
 }
@@ -122,10 +104,7 @@ fn a_full_disk_keeps_what_it_has() {
     // Replacing needs space for the new one beside the old one, which stays.
     expect(file.write(0, b"", &[99; 1 << 20]), &["full"]);
     for index in 0..written {
-        assert_eq!(
-            file.read(index).unwrap().unwrap().body(),
-            &[index as u8; 30_000][..]
-        );
+        assert_eq!(file.read(index).unwrap().unwrap().body(), &[index as u8; 30_000][..]);
     }
     // Deleting makes space, and it can be used after a sync.
     for index in 0..written {
@@ -144,10 +123,7 @@ fn a_full_disk_keeps_what_it_has() {
     if let Ok(flat) = flat {
         assert!(flat.write_at(0, &[1; 1 << 20]).unwrap_err().is_full());
     }
-    expect(
-        disk.create_flat(NewSubfile::new(id(3))),
-        &["full", "create subfile 0"],
-    );
+    expect(disk.create_flat(NewSubfile::new(id(3))), &["full", "create subfile 0"]);
 }
 
 #[test]
@@ -159,21 +135,12 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     flat.write_at(0, b"flat").unwrap();
     drop((file, flat, disk));
     let changes = memory.changes();
-    let options = DiskOptions {
-        read_only: true,
-        ..inline()
-    };
+    let options = DiskOptions { read_only: true, ..inline() };
     let disk = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let second = Disk::open_on(Arc::new(memory.clone()), options.clone()).unwrap();
     let file = disk.open_extents(id(1)).unwrap();
-    assert_eq!(
-        file.read(1).unwrap().unwrap().body(),
-        b"in the journal only"
-    );
-    expect(
-        file.write(1, b"", b"x"),
-        &["reading only", "write to subfile 0"],
-    );
+    assert_eq!(file.read(1).unwrap().unwrap().body(), b"in the journal only");
+    expect(file.write(1, b"", b"x"), &["reading only", "write to subfile 0"]);
     expect(file.delete(1), &["reading only"]);
     expect(file.compact(), &["reading only"]);
     file.sync().unwrap();
@@ -184,15 +151,9 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     assert_eq!(flat.len().unwrap(), 4);
     expect(disk.create_flat(NewSubfile::new(id(3))), &["reading only"]);
     expect(disk.remove(id(2)), &["reading only"]);
-    expect(
-        Disk::create_on(Arc::new(Memory::new()), options),
-        &["reading only"],
-    );
+    expect(Disk::create_on(Arc::new(Memory::new()), options), &["reading only"]);
     assert_eq!(memory.changes(), changes);
-    expect(
-        Disk::open_on(Arc::new(memory.clone()), inline()),
-        &["in use"],
-    );
+    expect(Disk::open_on(Arc::new(memory.clone()), inline()), &["in use"]);
 }
 
 #[test]
@@ -200,14 +161,8 @@ fn one_holder_at_a_time() {
     let dir = tempdir().unwrap();
     let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
     let label = dir.path().display().to_string();
-    expect(
-        Disk::open(dir.path(), DiskOptions::default()),
-        &["in use", &label],
-    );
-    let read_only = DiskOptions {
-        read_only: true,
-        ..DiskOptions::default()
-    };
+    expect(Disk::open(dir.path(), DiskOptions::default()), &["in use", &label]);
+    let read_only = DiskOptions { read_only: true, ..DiskOptions::default() };
     expect(Disk::open(dir.path(), read_only), &["in use"]);
     // A subfile that is still open keeps the disk.
     let flat = disk.create_flat(NewSubfile::new(id(1))).unwrap();
@@ -222,21 +177,12 @@ fn a_directory_that_is_no_disk_is_refused() {
     let dir = tempdir().unwrap();
     let open = |path: &std::path::Path| Disk::open(path, DiskOptions::default());
     expect(open(dir.path()), &["is not a disk of pario", "pario.disk"]);
-    expect(
-        open(&dir.path().join("nowhere")),
-        &["nowhere", "is not a disk"],
-    );
+    expect(open(&dir.path().join("nowhere")), &["nowhere", "is not a disk"]);
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     expect(open(&dir.path().join("notes.txt")), &["not a directory"]);
-    expect(
-        Disk::create(dir.path(), DiskOptions::default()),
-        &["notes.txt", "cannot become"],
-    );
+    expect(Disk::create(dir.path(), DiskOptions::default()), &["notes.txt", "cannot become"]);
     let below_file = dir.path().join("notes.txt/disk");
-    expect(
-        Disk::create(below_file, DiskOptions::default()),
-        &["notes.txt/disk"],
-    );
+    expect(Disk::create(below_file, DiskOptions::default()), &["notes.txt/disk"]);
     fs::write(dir.path().join("pario.disk"), "something else").unwrap();
     expect(open(dir.path()), &["is another file"]);
     assert_eq!(fs::read(dir.path().join("notes.txt")).unwrap(), b"mine");
@@ -264,10 +210,7 @@ fn a_newer_format_is_refused_by_name() {
     ] {
         set_version(&path, 42);
         let disk = Disk::open(dir.path(), DiskOptions::default()).unwrap();
-        expect(
-            disk.open_extents(id(1)),
-            &[name, "version 42", "newer pario"],
-        );
+        expect(disk.open_extents(id(1)), &[name, "version 42", "newer pario"]);
         set_version(&path, 1);
         disk.open_extents(id(1)).unwrap();
     }
@@ -275,19 +218,10 @@ fn a_newer_format_is_refused_by_name() {
     let disk = Disk::open(dir.path(), DiskOptions::default()).unwrap();
     expect(disk.open_flat(id(2)), &["version 42"]);
     let found = disk.subfiles().unwrap();
-    assert_eq!(
-        found
-            .iter()
-            .filter(|found| found.description.is_err())
-            .count(),
-        1
-    );
+    assert_eq!(found.iter().filter(|found| found.description.is_err()).count(), 1);
     drop(disk);
     set_version("pario.disk", 42);
-    expect(
-        Disk::open(dir.path(), DiskOptions::default()),
-        &["pario.disk", "version 42"],
-    );
+    expect(Disk::open(dir.path(), DiskOptions::default()), &["pario.disk", "version 42"]);
 }
 
 #[test]
@@ -295,11 +229,7 @@ fn a_file_that_is_not_ours_is_refused_and_others_are_found() {
     let dir = tempdir().unwrap();
     let disk = Disk::create(dir.path(), DiskOptions::default()).unwrap();
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
-    fs::write(
-        dir.path().join(format!("{:032x}-0-data.flat", 2)),
-        "a stranger",
-    )
-    .unwrap();
+    fs::write(dir.path().join(format!("{:032x}-0-data.flat", 2)), "a stranger").unwrap();
     fs::write(dir.path().join("stranger.txt"), "another").unwrap();
     fs::copy(
         dir.path().join(format!("{:032x}-0-data.flat", 1)),
@@ -307,19 +237,10 @@ fn a_file_that_is_not_ours_is_refused_and_others_are_found() {
     )
     .unwrap();
     expect(disk.open_flat(id(2)), &["is not a subfile of pario"]);
-    expect(
-        disk.open_flat(SubfileId::data(1, 5)),
-        &["belongs to another subfile"],
-    );
+    expect(disk.open_flat(SubfileId::data(1, 5)), &["belongs to another subfile"]);
     let found = disk.subfiles().unwrap();
     assert_eq!(found.len(), 3);
-    assert_eq!(
-        found
-            .iter()
-            .filter(|found| found.description.is_ok())
-            .count(),
-        1
-    );
+    assert_eq!(found.iter().filter(|found| found.description.is_ok()).count(), 1);
 }
 
 #[test]
@@ -334,17 +255,11 @@ fn names_and_kinds_are_checked() {
     expect(disk.open_flat(id(3)), &["has no subfile 0 of file"]);
     expect(disk.remove(id(3)), &["has no subfile 0"]);
     for granule_bytes in [0, 1, 256, 3_000, 1 << 17] {
-        let new = NewSubfile {
-            granule_bytes,
-            ..NewSubfile::new(id(4))
-        };
+        let new = NewSubfile { granule_bytes, ..NewSubfile::new(id(4)) };
         expect(disk.create_extents(new), &["granule_bytes", "power of two"]);
     }
     let layout = vec![0; DESCRIPTION_LIMIT_BYTES + 1];
-    let new = NewSubfile {
-        layout,
-        ..NewSubfile::new(id(4))
-    };
+    let new = NewSubfile { layout, ..NewSubfile::new(id(4)) };
     expect(disk.create_flat(new), &["layout and path"]);
 }
 
@@ -357,8 +272,7 @@ fn subfiles_describe_themselves() {
         ..NewSubfile::new(id(file))
     };
     disk.create_flat(new(1, b"striped", "/a/é")).unwrap();
-    disk.create_extents(new(2, &[9; DESCRIPTION_LIMIT_BYTES - 2], "/b"))
-        .unwrap();
+    disk.create_extents(new(2, &[9; DESCRIPTION_LIMIT_BYTES - 2], "/b")).unwrap();
     drop(disk);
     memory.power_loss(&mut |_| 0);
     let disk = Disk::open_on(Arc::new(memory), inline()).unwrap();
@@ -372,12 +286,7 @@ fn subfiles_describe_themselves() {
         described,
         [
             (id(1), Kind::Flat, 7, "/a/é".to_owned()),
-            (
-                id(2),
-                Kind::Extents,
-                DESCRIPTION_LIMIT_BYTES - 2,
-                "/b".to_owned()
-            ),
+            (id(2), Kind::Extents, DESCRIPTION_LIMIT_BYTES - 2, "/b".to_owned()),
         ]
     );
 }
@@ -413,11 +322,7 @@ fn what_a_crash_left_half_made_is_swept_away() {
     let (memory, disk) = memory_disk();
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
     drop(disk);
-    let how = OpenHow {
-        create: true,
-        write: true,
-        direct_alignment: None,
-    };
+    let how = OpenHow { create: true, write: true, direct_alignment: None };
     memory.create_dir("new-x.extents").unwrap();
     memory.open("new-x.extents/data", how).unwrap();
     memory.open("new-y.flat", how).unwrap();

@@ -14,10 +14,7 @@ const ID: SubfileId = SubfileId::data(1, 0);
 /// The largest memory the process has had since the last call.
 fn peak_bytes_since_last_call() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     fs::write("/proc/self/clear_refs", "5").unwrap();
     kib << 10
@@ -38,15 +35,9 @@ fn index_of(number: u64) -> u64 {
 fn ten_million_extents_open_at_once() {
     // A real disk: cold data is part of the test.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = || DiskOptions {
-        cache: ExtentCache::new(0),
-        ..DiskOptions::default()
-    };
+    let options = || DiskOptions { cache: ExtentCache::new(0), ..DiskOptions::default() };
     let disk = Disk::create(dir.path(), options()).unwrap();
-    let new = NewSubfile {
-        granule_bytes: 512,
-        ..NewSubfile::new(ID)
-    };
+    let new = NewSubfile { granule_bytes: 512, ..NewSubfile::new(ID) };
     let file = disk.create_extents(new).unwrap();
     for number in 0..EXTENTS {
         let index = index_of(number);
@@ -89,26 +80,11 @@ fn ten_million_extents_open_at_once() {
         let extent = file.buffer(0, 24).unwrap();
         let file = file.clone();
         if tag % 2 == 0 {
-            queue.submit(
-                index,
-                Request::ReadExtent {
-                    file,
-                    index,
-                    caching,
-                },
-            );
+            queue.submit(index, Request::ReadExtent { file, index, caching });
         } else {
             let mut extent = extent;
             extent.body_mut().copy_from_slice(&content(index));
-            queue.submit(
-                index,
-                Request::WriteExtent {
-                    file,
-                    index,
-                    extent,
-                    caching,
-                },
-            );
+            queue.submit(index, Request::WriteExtent { file, index, extent, caching });
         }
         while queue.len() > 32 {
             let completion = queue.wait().unwrap();
@@ -118,11 +94,7 @@ fn ten_million_extents_open_at_once() {
         }
     }
     drop(queue);
-    let first: Vec<u64> = file
-        .list(0..=u64::MAX)
-        .take(1_000)
-        .map(|i| i.unwrap().index)
-        .collect();
+    let first: Vec<u64> = file.list(0..=u64::MAX).take(1_000).map(|i| i.unwrap().index).collect();
     assert!(first.iter().copied().eq((0..1_000).map(index_of)));
     assert!(file.read(1).unwrap().is_none());
     let peak = peak_bytes_since_last_call();

@@ -13,33 +13,21 @@ const INDICES: u64 = 10_000;
 /// A directory in memory if there is one, since this writes 64 GB.
 fn directory() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
-    let in_memory = shm
-        .is_dir()
-        .then(|| tempfile::tempdir_in(shm).ok())
-        .flatten();
+    let in_memory = shm.is_dir().then(|| tempfile::tempdir_in(shm).ok()).flatten();
     in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
 #[test]
 fn a_million_rewrites_of_random_sizes_leave_little_waste() {
     let dir = directory();
-    let options = DiskOptions {
-        cache: ExtentCache::new(0),
-        ..DiskOptions::default()
-    };
+    let options = DiskOptions { cache: ExtentCache::new(0), ..DiskOptions::default() };
     let disk = Disk::create(dir.path(), options).unwrap();
-    let file = disk
-        .create_extents(NewSubfile::new(SubfileId::data(1, 0)))
-        .unwrap();
+    let file = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     let mut queue = Queue::new(QueueOptions::default()).unwrap();
     let mut rng = Rng::with_seed(3);
     let mut sizes = vec![0; INDICES as usize];
     for tag in 0..1_000_000 {
-        let index = if tag < INDICES {
-            tag
-        } else {
-            rng.u64(..INDICES)
-        };
+        let index = if tag < INDICES { tag } else { rng.u64(..INDICES) };
         // Two writes of one extent under way would make its final size unknown.
         while queue.len() >= 8 {
             queue.wait().unwrap().answer.unwrap();
@@ -51,15 +39,7 @@ fn a_million_rewrites_of_random_sizes_leave_little_waste() {
         extent.body_mut()[size - 8..].copy_from_slice(&stamp);
         sizes[index as usize] = size;
         let (file, caching) = (file.clone(), Caching::Bypass);
-        queue.submit(
-            index,
-            Request::WriteExtent {
-                file,
-                index,
-                extent,
-                caching,
-            },
-        );
+        queue.submit(index, Request::WriteExtent { file, index, extent, caching });
     }
     while let Some(completion) = queue.wait() {
         completion.answer.unwrap();

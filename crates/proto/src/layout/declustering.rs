@@ -75,10 +75,7 @@ pub enum DeclusteringError {
     #[error("tiles cannot be spread over 0 subfiles: use at least one disk")]
     NoSubfiles,
     /// There were more than [`Disks::MAX`] subfiles.
-    #[error(
-        "tiles cannot be spread over {subfiles} subfiles: the limit is {}",
-        Disks::MAX
-    )]
+    #[error("tiles cannot be spread over {subfiles} subfiles: the limit is {}", Disks::MAX)]
     TooManySubfiles {
         /// The number of subfiles asked for.
         subfiles: u32,
@@ -137,18 +134,10 @@ impl Declustering {
         check_subfiles(subfiles)?;
         for (axis, offset) in [("row", row_offset), ("plane", plane_offset)] {
             if offset >= subfiles || modular::gcd(u64::from(offset), u64::from(subfiles)) != 1 {
-                return Err(DeclusteringError::UnfitOffset {
-                    axis,
-                    offset,
-                    subfiles,
-                });
+                return Err(DeclusteringError::UnfitOffset { axis, offset, subfiles });
             }
         }
-        Ok(Declustering {
-            subfiles,
-            row_offset,
-            plane_offset,
-        })
+        Ok(Declustering { subfiles, row_offset, plane_offset })
     }
 
     /// The number of subfiles.

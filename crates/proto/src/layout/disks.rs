@@ -45,10 +45,7 @@ pub enum DisksError {
         second: usize,
     },
     /// The list was longer than [`Disks::MAX`].
-    #[error(
-        "the list names more than {} disks: spread the file over fewer disks",
-        Disks::MAX
-    )]
+    #[error("the list names more than {} disks: spread the file over fewer disks", Disks::MAX)]
     TooMany,
 }
 
@@ -65,11 +62,7 @@ impl Disks {
                 return Err(DisksError::TooMany);
             }
             if let Some(first) = places.insert(disk, place) {
-                return Err(DisksError::Twice {
-                    disk,
-                    first,
-                    second: place,
-                });
+                return Err(DisksError::Twice { disk, first, second: place });
             }
             ids.push(disk);
         }
@@ -80,10 +73,7 @@ impl Disks {
     }
 
     /// The number of disks, which is the number of subfiles: at least 1.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "at most Disks::MAX, checked in new"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "at most Disks::MAX, checked in new")]
     pub fn count(&self) -> u32 {
         self.ids.len() as u32
     }
@@ -95,10 +85,7 @@ impl Disks {
 
     /// The subfile that lies on a disk; nothing if the file is not spread over that disk.
     pub fn subfile_on(&self, disk: DiskId) -> Option<SubfileIndex> {
-        (0..)
-            .zip(&self.ids)
-            .find(|&(_, &id)| id == disk)
-            .map(|(subfile, _)| SubfileIndex(subfile))
+        (0..).zip(&self.ids).find(|&(_, &id)| id == disk).map(|(subfile, _)| SubfileIndex(subfile))
     }
 
     /// The disks in the order of the subfiles.

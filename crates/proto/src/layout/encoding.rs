@@ -199,11 +199,7 @@ impl Reader<'_> {
     }
 
     fn shape(&mut self) -> Result<Shape, DecodeError> {
-        Ok(Shape {
-            x: self.size()?,
-            y: self.size()?,
-            z: self.size()?,
-        })
+        Ok(Shape { x: self.size()?, y: self.size()?, z: self.size()? })
     }
 
     fn disks(&mut self, count: u32) -> Result<Disks, DecodeError> {
@@ -213,16 +209,11 @@ impl Reader<'_> {
         };
         self.position += len;
         let (ids, _) = ids.as_chunks();
-        Ok(Disks::new(
-            ids.iter().map(|&id| DiskId(u32::from_le_bytes(id))),
-        )?)
+        Ok(Disks::new(ids.iter().map(|&id| DiskId(u32::from_le_bytes(id))))?)
     }
 
     fn cut_off(&self, wanted: usize) -> DecodeError {
         let needed = self.position.saturating_add(wanted);
-        DecodeError::CutOff {
-            given: self.bytes.len(),
-            needed,
-        }
+        DecodeError::CutOff { given: self.bytes.len(), needed }
     }
 }

@@ -37,14 +37,8 @@ impl ByteRange {
     /// Checks and takes a range.
     pub fn new(start_bytes: u64, len_bytes: u64) -> Result<ByteRange, RangeError> {
         match start_bytes.checked_add(len_bytes) {
-            Some(_) => Ok(ByteRange {
-                start_bytes,
-                len_bytes,
-            }),
-            None => Err(RangeError {
-                start_bytes,
-                len_bytes,
-            }),
+            Some(_) => Ok(ByteRange { start_bytes, len_bytes }),
+            None => Err(RangeError { start_bytes, len_bytes }),
         }
     }
 

@@ -225,10 +225,7 @@ impl Striped {
             let Some(offset_bytes) = len_bytes.checked_sub(1) else {
                 continue;
             };
-            let place = BytePlace {
-                subfile,
-                offset_bytes,
-            };
+            let place = BytePlace { subfile, offset_bytes };
             let end = self.byte_at(place)?.checked_add(1);
             size_bytes = size_bytes.max(end.ok_or(StripedError::BeyondLargestFile { place })?);
         }
@@ -249,10 +246,7 @@ impl Striped {
         u64::from(self.disks.count())
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a residue of the number of disks, a u32"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a residue of the number of disks, a u32")]
     fn subfile_of_unit(&self, unit: u64) -> SubfileIndex {
         SubfileIndex((unit % self.subfiles()) as u32)
     }
@@ -261,10 +255,7 @@ impl Striped {
         if self.disks.has_subfile(subfile) {
             Ok(())
         } else {
-            Err(StripedError::NoSuchSubfile {
-                subfile,
-                subfiles: self.disks.count(),
-            })
+            Err(StripedError::NoSuchSubfile { subfile, subfiles: self.disks.count() })
         }
     }
 }

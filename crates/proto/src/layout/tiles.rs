@@ -105,11 +105,7 @@ impl Tiles {
         }
         let per_axis = per_axis(image, tile);
         let extents_per_row = per_axis.x.div_ceil(u64::from(subfiles));
-        let extents = Shape {
-            x: extents_per_row,
-            ..per_axis
-        }
-        .product();
+        let extents = Shape { x: extents_per_row, ..per_axis }.product();
         match (per_axis.product(), extents) {
             (Some(tile_count), Some(..=ExtentIndex::LIMIT)) => Ok(Tiles {
                 image,
@@ -120,11 +116,7 @@ impl Tiles {
                 tile_count,
                 extents_per_row,
             }),
-            _ => Err(TilesError::TooManyTiles {
-                image,
-                tile,
-                subfiles,
-            }),
+            _ => Err(TilesError::TooManyTiles { image, tile, subfiles }),
         }
     }
 
@@ -188,9 +180,8 @@ impl Tiles {
         let subfiles = self.subfiles();
         let start = self.declustering.row_start(y, z);
         let in_turn = (u64::from(place.subfile.0) + subfiles - start) % subfiles;
-        let x = (place.extent.0 % self.extents_per_row)
-            .checked_mul(subfiles)?
-            .checked_add(in_turn)?;
+        let x =
+            (place.extent.0 % self.extents_per_row).checked_mul(subfiles)?.checked_add(in_turn)?;
         (x < self.per_axis.x).then_some(TilePosition { x, y, z })
     }
 
@@ -207,11 +198,7 @@ impl Tiles {
     pub fn pixels_of(&self, tile: TilePosition) -> Result<PixelWindow, OutsideError> {
         self.check(tile)?;
         let (image, size) = (self.image, self.tile);
-        let start = PixelPosition {
-            x: tile.x * size.x,
-            y: tile.y * size.y,
-            z: tile.z * size.z,
-        };
+        let start = PixelPosition { x: tile.x * size.x, y: tile.y * size.y, z: tile.z * size.z };
         Ok(PixelWindow {
             start,
             size: Shape {
@@ -230,21 +217,14 @@ impl Tiles {
             && fits(start.y, size.y, self.image.y)
             && fits(start.z, size.z, self.image.z);
         if !inside {
-            return Err(OutsideError::PixelWindow {
-                window,
-                image: self.image,
-            });
+            return Err(OutsideError::PixelWindow { window, image: self.image });
         }
         let (x, width) = touched(start.x, size.x, tile.x);
         let (y, height) = touched(start.y, size.y, tile.y);
         let (z, depth) = touched(start.z, size.z, tile.z);
         Ok(TileWindow {
             start: TilePosition { x, y, z },
-            size: Shape {
-                x: width,
-                y: height,
-                z: depth,
-            },
+            size: Shape { x: width, y: height, z: depth },
         })
     }
 
@@ -289,11 +269,7 @@ impl Tiles {
         let inside = fits(start.x, size.x, per_axis.x)
             && fits(start.y, size.y, per_axis.y)
             && fits(start.z, size.z, per_axis.z);
-        if inside {
-            Ok(())
-        } else {
-            Err(OutsideError::TileWindow { window, per_axis })
-        }
+        if inside { Ok(()) } else { Err(OutsideError::TileWindow { window, per_axis }) }
     }
 }
 
@@ -308,11 +284,7 @@ fn check_sizes(image: Shape, tile: Shape) -> Result<(), TilesError> {
 }
 
 fn per_axis(image: Shape, tile: Shape) -> Shape {
-    Shape {
-        x: image.x.div_ceil(tile.x),
-        y: image.y.div_ceil(tile.y),
-        z: image.z.div_ceil(tile.z),
-    }
+    Shape { x: image.x.div_ceil(tile.x), y: image.y.div_ceil(tile.y), z: image.z.div_ceil(tile.z) }
 }
 
 /// Whether `size` from `start` on stays within `whole`.
@@ -323,10 +295,6 @@ fn fits(start: u64, size: u64, whole: u64) -> bool {
 /// The first tile and the number of tiles that `size` pixels from `start` on touch along one axis.
 fn touched(start: u64, size: u64, tile: u64) -> (u64, u64) {
     let first = start / tile;
-    let count = if size == 0 {
-        0
-    } else {
-        (start + size - 1) / tile - first + 1
-    };
+    let count = if size == 0 { 0 } else { (start + size - 1) / tile - first + 1 };
     (first, count)
 }

@@ -60,12 +60,7 @@ impl Entry {
     pub(crate) fn from_value(value: Value) -> Self {
         let [position, lengths, checksum] = value;
         let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).expect("masked");
-        Self {
-            position,
-            header_len: low(lengths),
-            body_len: low(lengths >> 32),
-            checksum,
-        }
+        Self { position, header_len: low(lengths), body_len: low(lengths >> 32), checksum }
     }
 
     /// Header and body.
@@ -74,10 +69,7 @@ impl Entry {
     }
 
     pub(crate) fn run(self, granule_bytes: u32) -> Run {
-        Run {
-            position: self.position,
-            granules: granules_for(self.payload_bytes(), granule_bytes),
-        }
+        Run { position: self.position, granules: granules_for(self.payload_bytes(), granule_bytes) }
     }
 }
 
@@ -113,11 +105,9 @@ impl ExtentBuffer {
     pub fn new(pool: &BufferPool, header_len: usize, body_len: usize) -> Result<Self, StoreError> {
         let total = header_len.saturating_add(body_len);
         match (u32::try_from(header_len), u32::try_from(body_len)) {
-            (Ok(header_len), Ok(body_len)) if total <= EXTENT_LIMIT_BYTES => Ok(Self {
-                buffer: pool.get(HEAD_BYTES + total),
-                header_len,
-                body_len,
-            }),
+            (Ok(header_len), Ok(body_len)) if total <= EXTENT_LIMIT_BYTES => {
+                Ok(Self { buffer: pool.get(HEAD_BYTES + total), header_len, body_len })
+            }
             _ => Err(StoreError::ExtentTooLarge {
                 bytes: total as u64,
                 limit_bytes: EXTENT_LIMIT_BYTES as u64,
@@ -175,12 +165,7 @@ impl ExtentBuffer {
         let checksum = block_checksum(&self.buffer[..end]);
         self.buffer[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
         self.buffer[end..disk_bytes].fill(0);
-        Entry {
-            position,
-            header_len: self.header_len,
-            body_len: self.body_len,
-            checksum,
-        }
+        Entry { position, header_len: self.header_len, body_len: self.body_len, checksum }
     }
 
     pub(crate) fn into_buffer(self) -> Buffer {
@@ -206,12 +191,7 @@ impl Extent {
         index: u64,
         entry: Entry,
     ) -> Result<Self, (Buffer, &'static str)> {
-        match check_block(
-            &buffer[..read_bytes.min(buffer.len())],
-            subfile,
-            index,
-            entry,
-        ) {
+        match check_block(&buffer[..read_bytes.min(buffer.len())], subfile, index, entry) {
             Ok(()) => Ok(Self::trusted(buffer, entry)),
             Err(why) => Err((buffer, why)),
         }
@@ -219,18 +199,8 @@ impl Extent {
 
     /// Takes a block that is known to fit.
     pub(crate) fn trusted(buffer: Buffer, entry: Entry) -> Self {
-        let Entry {
-            header_len,
-            body_len,
-            checksum,
-            ..
-        } = entry;
-        Self {
-            buffer: Arc::new(buffer),
-            header_len,
-            body_len,
-            checksum,
-        }
+        let Entry { header_len, body_len, checksum, .. } = entry;
+        Self { buffer: Arc::new(buffer), header_len, body_len, checksum }
     }
 
     /// The header.
@@ -296,11 +266,7 @@ pub(crate) fn check_block(
 
 /// The checksum of a block, taken with zeros in its own place.
 fn block_checksum(block: &[u8]) -> u64 {
-    checksum(&[
-        &block[..CHECKSUM_AT.start],
-        &[0; 8],
-        &block[CHECKSUM_AT.end..],
-    ])
+    checksum(&[&block[..CHECKSUM_AT.start], &[0; 8], &block[CHECKSUM_AT.end..]])
 }
 
 #[cfg(test)]
@@ -320,10 +286,7 @@ mod tests {
         for bit in 0..end * 8 {
             let mut damaged = block[..end].to_vec();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(
-                check_block(&damaged, subfile, 42, entry).is_err(),
-                "bit {bit}"
-            );
+            assert!(check_block(&damaged, subfile, 42, entry).is_err(), "bit {bit}");
         }
         assert!(check_block(&block[..end - 1], subfile, 42, entry).is_err());
         assert!(check_block(&block, subfile, 43, entry).is_err());
@@ -332,12 +295,7 @@ mod tests {
 
     #[test]
     fn an_entry_fits_into_three_words() {
-        let entry = Entry {
-            position: 1 << 39,
-            header_len: 5,
-            body_len: u32::MAX,
-            checksum: !7,
-        };
+        let entry = Entry { position: 1 << 39, header_len: 5, body_len: u32::MAX, checksum: !7 };
         assert_eq!(Entry::from_value(entry.to_value()), entry);
     }
 }

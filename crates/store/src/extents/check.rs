@@ -38,12 +38,7 @@ impl Shared {
         let mut state = self.state.lock();
         let mut runs: Vec<(Run, &'static str, Option<u64>)> = Vec::new();
         let (mut count, mut live_bytes) = (0, 0);
-        let State {
-            pages,
-            extents,
-            space,
-            ..
-        } = &mut *state;
+        let State { pages, extents, space, .. } = &mut *state;
         let mut extent = |index, value| {
             let entry = Entry::from_value(value);
             count += 1;
@@ -57,12 +52,7 @@ impl Shared {
         let scanned = space.scan(pages, &mut |run| free_runs.push(run));
         scanned.map_err(|fault| self.fault(fault, None))?;
         runs.extend(free_runs.into_iter().map(|run| (run, "free space", None)));
-        runs.extend(
-            state
-                .limbo
-                .iter()
-                .map(|(_, run)| (*run, "a replaced extent", None)),
-        );
+        runs.extend(state.limbo.iter().map(|(_, run)| (*run, "a replaced extent", None)));
         let reserved = state.reserved.iter();
         runs.extend(reserved.map(|(&position, &granules)| {
             (Run { position, granules }, "an extent being written", None)
@@ -74,30 +64,18 @@ impl Shared {
         for (run, what, extent) in runs {
             if run.position > expected {
                 let lost = run.position - expected;
-                problem(
-                    None,
-                    format!("{lost} granules at {expected} belong to nothing"),
-                );
+                problem(None, format!("{lost} granules at {expected} belong to nothing"));
             } else if run.position < expected {
-                problem(
-                    extent,
-                    format!("{what} at {} overlaps what is before it", run.position),
-                );
+                problem(extent, format!("{what} at {} overlaps what is before it", run.position));
             }
             expected = expected.max(run.end());
         }
         let end = state.space.end();
         if expected != end {
-            problem(
-                None,
-                format!("the data ends at {end}, its parts at {expected}"),
-            );
+            problem(None, format!("the data ends at {end}, its parts at {expected}"));
         }
         if (count, live_bytes) != (state.count, state.live_bytes) {
-            problem(
-                None,
-                "the number of extents or of their bytes is wrong".into(),
-            );
+            problem(None, "the number of extents or of their bytes is wrong".into());
         }
         Ok(problems)
     }

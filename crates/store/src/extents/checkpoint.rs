@@ -50,12 +50,7 @@ impl Shared {
     /// is the number of segments that it makes superfluous.
     fn freeze(&self) -> Result<(Frozen, Superblock, usize), StoreError> {
         let syncing = self.syncing.lock();
-        let number = self
-            .state
-            .lock()
-            .segment
-            .as_ref()
-            .map_or(1, |segment| segment.number + 1);
+        let number = self.state.lock().segment.as_ref().map_or(1, |segment| segment.number + 1);
         let file = self.create_segment(number)?;
         let (frozen, superblock, files, superfluous, through) = {
             let mut state = self.state.lock();
@@ -83,13 +78,7 @@ impl Shared {
             let frozen = state.pages.freeze();
             let superblock = self.superblock(&state, &frozen, number);
             let superfluous = state.older_segments.len();
-            (
-                frozen,
-                superblock,
-                state.segment_files(),
-                superfluous,
-                state.changed,
-            )
+            (frozen, superblock, state.segment_files(), superfluous, state.changed)
         };
         let synced = self.sync_files(&files);
         let mut state = self.state.lock();
@@ -104,11 +93,7 @@ impl Shared {
 
     fn create_segment(&self, number: u64) -> Result<Arc<dyn MediumFile>, StoreError> {
         let path = self.segment_path(number);
-        let how = OpenHow {
-            create: true,
-            write: true,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
         let create = || {
             let file = match self.medium.open(&path, how) {
                 // Left behind by an attempt that ran out of space.
@@ -151,9 +136,7 @@ impl Shared {
         let unsynced = |error| self.poison(self.place.io(error, "the sync of the index"));
         self.index_file.sync().map_err(unsynced)?;
         let block = superblock.encode();
-        let written = self
-            .index_file
-            .write_all_at(&block[..], superblock.position());
+        let written = self.index_file.write_all_at(&block[..], superblock.position());
         // A superblock of unknown fate must not be followed by changes that rely on it.
         written.map_err(unsynced)?;
         self.index_file.sync().map_err(unsynced)
@@ -172,15 +155,12 @@ impl Shared {
         let mut bytes = Vec::with_capacity(AT_ONCE.min(pages.len()) * PAGE_BYTES);
         while let Some((first, _)) = pages.first() {
             let together = pages.iter().zip(*first..).take(AT_ONCE);
-            let together = together
-                .take_while(|((no, _), expected)| no == expected)
-                .count();
+            let together = together.take_while(|((no, _), expected)| no == expected).count();
             bytes.clear();
             for (_, page) in &pages[..together] {
                 bytes.extend_from_slice(&page.sealed()[..]);
             }
-            self.index_file
-                .write_all_at(&bytes, first * PAGE_BYTES as u64)?;
+            self.index_file.write_all_at(&bytes, first * PAGE_BYTES as u64)?;
             pages = &pages[together..];
         }
         Ok(())
@@ -212,10 +192,8 @@ impl State {
     /// Runs that are neither free nor part of an extent.
     fn held_runs(&self) -> Vec<Run> {
         let limbo = self.limbo.iter().map(|(_, run)| *run);
-        let reserved = self
-            .reserved
-            .iter()
-            .map(|(&position, &granules)| Run { position, granules });
+        let reserved =
+            self.reserved.iter().map(|(&position, &granules)| Run { position, granules });
         limbo.chain(reserved).collect()
     }
 }

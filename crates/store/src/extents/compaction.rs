@@ -37,9 +37,7 @@ impl Shared {
     fn first_hole(&self, from: u64) -> Result<Option<Run>, StoreError> {
         let mut state = self.state.lock();
         let State { pages, space, .. } = &mut *state;
-        space
-            .first_free(pages, from)
-            .map_err(|fault| self.fault(fault, None))
+        space.first_free(pages, from).map_err(|fault| self.fault(fault, None))
     }
 
     /// Moves the extents that follow a hole; the answer says whether any moved.
@@ -65,9 +63,7 @@ impl Shared {
     }
 
     fn free_at(&self, position: u64) -> Result<Option<Run>, StoreError> {
-        Ok(self
-            .first_hole(position)?
-            .filter(|run| run.position == position))
+        Ok(self.first_hole(position)?.filter(|run| run.position == position))
     }
 
     /// The extent that starts at a position, with its block.
@@ -76,10 +72,7 @@ impl Shared {
         let granule = self.granule_bytes as usize;
         let mut first = self.pool.get(granule);
         let at = self.byte_position(position);
-        let read = self
-            .data
-            .read_at(&mut first[..granule], at)
-            .map_err(failed)?;
+        let read = self.data.read_at(&mut first[..granule], at).map_err(failed)?;
         let Some((index, payload)) = read_head(&first[..read], self.place.subfile) else {
             return Ok(None);
         };
@@ -124,10 +117,7 @@ impl Shared {
             self.cancel(&reservation);
             return Err(self.place.io(error, "moving an extent"));
         }
-        let moved = Entry {
-            position: reservation.run.position,
-            ..entry
-        };
+        let moved = Entry { position: reservation.run.position, ..entry };
         self.commit(&reservation, moved, Some(entry))
     }
 }

@@ -31,11 +31,7 @@ const STEP_BYTES: u64 = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// An extent was written or moved.
-    Put {
-        index: u64,
-        entry: Entry,
-        old: Option<Old>,
-    },
+    Put { index: u64, entry: Entry, old: Option<Old> },
     /// An extent was deleted.
     Delete { index: u64, old: Old },
     /// Everything up to this sequence number is durable.
@@ -138,13 +134,8 @@ impl Segment {
             sequence += 1;
         }
         let end = bytes.len() as u64;
-        let mut segment = Self {
-            number: head.number,
-            file,
-            next_sequence: sequence,
-            end: 0,
-            reserved_end: 0,
-        };
+        let mut segment =
+            Self { number: head.number, file, next_sequence: sequence, end: 0, reserved_end: 0 };
         segment.reserve(end)?;
         segment.file.write_all_at(&bytes, 0)?;
         segment.end = end;
@@ -170,11 +161,7 @@ impl Segment {
         let record = encode(self.number, sequence, change);
         let end = self.end + RECORD_BYTES as u64;
         // The half step of reserve is for deletions: they make space.
-        let ahead = if matches!(change, Change::Put { .. }) {
-            STEP_BYTES / 2
-        } else {
-            0
-        };
+        let ahead = if matches!(change, Change::Put { .. }) { STEP_BYTES / 2 } else { 0 };
         self.reserve(end + ahead)?;
         self.file.write_all_at(record.as_bytes(), self.end)?;
         self.end = end;
@@ -195,8 +182,7 @@ impl Segment {
     fn reserve(&mut self, end: u64) -> io::Result<()> {
         if end > self.reserved_end {
             let reserved_end = end.next_multiple_of(STEP_BYTES);
-            self.file
-                .allocate(self.reserved_end, reserved_end - self.reserved_end)?;
+            self.file.allocate(self.reserved_end, reserved_end - self.reserved_end)?;
             self.reserved_end = reserved_end;
         }
         Ok(())
@@ -226,9 +212,7 @@ pub(crate) enum BadSegment {
 impl ReadSegment {
     /// The sequence number behind the last record.
     pub(crate) fn end_sequence(&self) -> u64 {
-        self.head
-            .first_sequence
-            .saturating_add(self.records.len() as u64)
+        self.head.first_sequence.saturating_add(self.records.len() as u64)
     }
 
     pub(crate) fn decode(
@@ -238,10 +222,7 @@ impl ReadSegment {
     ) -> Result<Self, BadSegment> {
         let head = decode_head(bytes, subfile, number)?;
         let start = usize::try_from(records_at(head.held.len())).unwrap_or(usize::MAX);
-        let mut slots = bytes
-            .get(start..)
-            .unwrap_or_default()
-            .chunks_exact(RECORD_BYTES);
+        let mut slots = bytes.get(start..).unwrap_or_default().chunks_exact(RECORD_BYTES);
         let mut records = Vec::new();
         let mut has_more = false;
         for slot in slots.by_ref() {
@@ -264,12 +245,7 @@ impl ReadSegment {
         if (records.len() as u64) < head.whole_records {
             return Err(BadSegment::NotWhole);
         }
-        Ok(Self {
-            head,
-            records,
-            has_more,
-            synced_behind_hole,
-        })
+        Ok(Self { head, records, has_more, synced_behind_hole })
     }
 }
 
@@ -298,10 +274,7 @@ fn encode_head(subfile: SubfileId, head: &SegmentHead) -> Vec<u8> {
         bytes.extend_from_slice(&run.position.to_le_bytes());
         bytes.extend_from_slice(&run.granules.to_le_bytes());
     }
-    bytes.resize(
-        usize::try_from(records_at(head.held.len())).expect("fits into memory"),
-        0,
-    );
+    bytes.resize(usize::try_from(records_at(head.held.len())).expect("fits into memory"), 0);
     let sum = checksum(&[&bytes[CHECKED_FROM_HEAD..]]);
     bytes[8..16].copy_from_slice(&sum.to_le_bytes());
     bytes
@@ -320,9 +293,7 @@ fn decode_head(bytes: &[u8], subfile: SubfileId, number: u64) -> Result<SegmentH
         return Err(BadSegment::NotWhole);
     }
     let end = usize::try_from(records_at(held_count)).map_err(|_| BadSegment::NotWhole)?;
-    let head = bytes
-        .get(CHECKED_FROM_HEAD..end)
-        .ok_or(BadSegment::NotWhole)?;
+    let head = bytes.get(CHECKED_FROM_HEAD..end).ok_or(BadSegment::NotWhole)?;
     let ours = raw.file.get() == subfile.file
         && raw.subfile_index.get() == subfile.index
         && raw.number.get() == number;
@@ -331,10 +302,9 @@ fn decode_head(bytes: &[u8], subfile: SubfileId, number: u64) -> Result<SegmentH
     }
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
     let runs = &bytes[size_of::<RawHead>()..][..held_count * 16];
-    let held = runs.chunks_exact(16).map(|run| Run {
-        position: word(&run[..8]),
-        granules: word(&run[8..]),
-    });
+    let held = runs
+        .chunks_exact(16)
+        .map(|run| Run { position: word(&run[..8]), granules: word(&run[8..]) });
     Ok(SegmentHead {
         number,
         base: raw.base.get(),
@@ -392,10 +362,8 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
         return None;
     }
     let old_position = raw.old_position.get();
-    let old = (old_position != NO_POSITION).then(|| Old {
-        position: old_position,
-        payload_bytes: raw.old_payload.get(),
-    });
+    let old = (old_position != NO_POSITION)
+        .then(|| Old { position: old_position, payload_bytes: raw.old_payload.get() });
     let kind_and_index = raw.kind_and_index.get();
     let index = kind_and_index & ((1 << KIND_SHIFT) - 1);
     let change = match kind_and_index >> KIND_SHIFT {
@@ -410,9 +378,7 @@ fn decode(slot: &[u8], segment: u64) -> Option<(u64, Change)> {
             old,
         },
         2 => Change::Delete { index, old: old? },
-        3 => Change::Synced {
-            through: raw.position.get(),
-        },
+        3 => Change::Synced { through: raw.position.get() },
         _ => return None,
     };
     Some((raw.sequence.get(), change))
@@ -423,34 +389,14 @@ mod tests {
     use super::*;
     use crate::medium::{Medium, Memory, OpenHow};
 
-    const SUBFILE: SubfileId = SubfileId {
-        file: 9,
-        index: 2,
-        role: crate::Role::Data,
-    };
+    const SUBFILE: SubfileId = SubfileId { file: 9, index: 2, role: crate::Role::Data };
 
     fn changes() -> Vec<Change> {
-        let entry = Entry {
-            position: 77,
-            header_len: 3,
-            body_len: 1000,
-            checksum: 0xabc,
-        };
-        let old = Old {
-            position: 5,
-            payload_bytes: 12,
-        };
+        let entry = Entry { position: 77, header_len: 3, body_len: 1000, checksum: 0xabc };
+        let old = Old { position: 5, payload_bytes: 12 };
         vec![
-            Change::Put {
-                index: 1 << 40,
-                entry,
-                old: None,
-            },
-            Change::Put {
-                index: 2,
-                entry,
-                old: Some(old),
-            },
+            Change::Put { index: 1 << 40, entry, old: None },
+            Change::Put { index: 2, entry, old: Some(old) },
             Change::Synced { through: 101 },
             Change::Delete { index: 2, old },
             Change::Synced { through: 103 },
@@ -459,23 +405,10 @@ mod tests {
 
     fn segment_bytes() -> Vec<u8> {
         let memory = Memory::untracked();
-        let how = OpenHow {
-            create: true,
-            write: true,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
         let file = memory.open("journal.4", how).unwrap();
-        let held = vec![Run {
-            position: 8,
-            granules: 3,
-        }];
-        let head = SegmentHead {
-            number: 4,
-            base: 4,
-            first_sequence: 100,
-            whole_records: 0,
-            held,
-        };
+        let held = vec![Run { position: 8, granules: 3 }];
+        let head = SegmentHead { number: 4, base: 4, first_sequence: 100, whole_records: 0, held };
         let mut segment = Segment::begin(file, SUBFILE, &head, &[]).unwrap();
         for (i, change) in changes().into_iter().enumerate() {
             assert_eq!(segment.append(change).unwrap(), 100 + i as u64);
@@ -487,13 +420,7 @@ mod tests {
     fn a_segment_is_read_back() {
         let read = ReadSegment::decode(&segment_bytes(), SUBFILE, 4).unwrap();
         assert_eq!(read.records, changes());
-        assert_eq!(
-            read.head.held,
-            [Run {
-                position: 8,
-                granules: 3
-            }]
-        );
+        assert_eq!(read.head.held, [Run { position: 8, granules: 3 }]);
         assert_eq!((read.has_more, read.synced_behind_hole), (false, None));
         assert_eq!(Segment::number_of(&Segment::file_name(17)), Some(17));
         assert_eq!(Segment::number_of("journal.017"), None);
@@ -512,13 +439,10 @@ mod tests {
                     let hit = (bit / 8 - start) / RECORD_BYTES;
                     assert_eq!(read.records, changes()[..hit]);
                     assert!(read.has_more);
-                    let later = changes()[hit + 1..]
-                        .iter()
-                        .rev()
-                        .find_map(|change| match change {
-                            Change::Synced { through } => Some(*through),
-                            _ => None,
-                        });
+                    let later = changes()[hit + 1..].iter().rev().find_map(|change| match change {
+                        Change::Synced { through } => Some(*through),
+                        _ => None,
+                    });
                     assert_eq!(read.synced_behind_hole, later);
                 }
             }

@@ -178,12 +178,7 @@ impl ExtentFile {
         let shared = &self.shared;
         let (extents, live_bytes, waiting, mut files) = {
             let state = shared.state.lock();
-            (
-                state.count,
-                state.live_bytes,
-                state.limbo_granules,
-                state.segment_files(),
-            )
+            (state.count, state.live_bytes, state.limbo_granules, state.segment_files())
         };
         files.extend([shared.data.clone(), shared.index_file.clone()]);
         let mut disk_bytes = 0;
@@ -192,12 +187,7 @@ impl ExtentFile {
             disk_bytes += bytes.map_err(|error| shared.place.io(error, "measuring"))?;
         }
         let waiting_bytes = shared.byte_position(waiting);
-        Ok(ExtentStat {
-            extents,
-            live_bytes,
-            disk_bytes,
-            waiting_bytes,
-        })
+        Ok(ExtentStat { extents, live_bytes, disk_bytes, waiting_bytes })
     }
 
     /// Makes everything durable that was acknowledged before the call. If it fails, the subfile
@@ -249,13 +239,10 @@ impl Shared {
             let bytes = self.disk_bytes(entry.payload_bytes());
             let mut buffer = self.pool.get(bytes);
             let position = self.byte_position(entry.position);
-            let read = self
-                .data
-                .read_at(&mut buffer[..bytes], position)
-                .map_err(|error| {
-                    let action = format!("read extent {index} of {}", self.place.subfile);
-                    self.place.disk.io(error, action)
-                })?;
+            let read = self.data.read_at(&mut buffer[..bytes], position).map_err(|error| {
+                let action = format!("read extent {index} of {}", self.place.subfile);
+                self.place.disk.io(error, action)
+            })?;
             match Extent::verify(buffer, read, self.place.subfile, index, entry) {
                 Ok(extent) => {
                     self.keep(extent.clone(), entry, caching);
@@ -298,16 +285,8 @@ impl Shared {
                 more = Some(index);
                 return false;
             }
-            let Entry {
-                header_len,
-                body_len,
-                ..
-            } = Entry::from_value(value);
-            infos.push(ExtentInfo {
-                index,
-                header_len,
-                body_len,
-            });
+            let Entry { header_len, body_len, .. } = Entry::from_value(value);
+            infos.push(ExtentInfo { index, header_len, body_len });
             true
         };
         let mut state = self.state.lock();

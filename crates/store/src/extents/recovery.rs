@@ -48,23 +48,12 @@ pub(crate) struct Opening<'a> {
 
 /// Makes the files of a new, empty subfile in a directory that exists.
 pub(crate) fn create_files(medium: &dyn Medium, dir: &str, place: &Place) -> io::Result<()> {
-    let create = OpenHow {
-        create: true,
-        write: true,
-        direct_alignment: None,
-    };
+    let create = OpenHow { create: true, write: true, direct_alignment: None };
     medium.open(&format!("{dir}/{DATA}"), create)?.sync()?;
-    let segment = SegmentHead {
-        number: 1,
-        base: 1,
-        first_sequence: 1,
-        whole_records: 0,
-        held: Vec::new(),
-    };
+    let segment =
+        SegmentHead { number: 1, base: 1, first_sequence: 1, whole_records: 0, held: Vec::new() };
     let file = medium.open(&format!("{dir}/{}", Segment::file_name(1)), create)?;
-    Segment::begin(file, place.subfile, &segment, &[])?
-        .file
-        .sync()?;
+    Segment::begin(file, place.subfile, &segment, &[])?.file.sync()?;
     let none = (crate::index::Link::NONE, 0);
     let superblock = Superblock {
         generation: 0,
@@ -115,23 +104,18 @@ impl Opening<'_> {
     /// Opens data and index.
     pub(crate) fn files(&self) -> Result<Files, StoreError> {
         let open = |name: &str, direct_alignment| {
-            let how = OpenHow {
-                create: false,
-                write: !self.read_only,
-                direct_alignment,
-            };
+            let how = OpenHow { create: false, write: !self.read_only, direct_alignment };
             let opened = self.medium.open(&format!("{}/{name}", self.dir), how);
             opened.map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => self
-                    .place
-                    .damaged(None, format!("its {name} file is missing")),
+                io::ErrorKind::NotFound => {
+                    self.place.damaged(None, format!("its {name} file is missing"))
+                }
                 _ => self.place.io(error, &format!("opening the {name} file")),
             })
         };
-        Ok(Files {
-            data: open(DATA, Some(self.granule_bytes))?,
-            index: open(INDEX, None)?,
-        })
+        // Direct I/O below the blocks of a file system makes it do one write after the other.
+        let direct = self.granule_bytes.is_multiple_of(4096).then_some(self.granule_bytes);
+        Ok(Files { data: open(DATA, direct)?, index: open(INDEX, None)? })
     }
 
     /// Reads the checkpoint and the journal, and makes them one again.
@@ -173,14 +157,11 @@ impl Opening<'_> {
             }
         }
         let newest = newest.ok_or_else(|| {
-            self.place
-                .damaged(None, "the index has no superblock that can be read")
+            self.place.damaged(None, "the index has no superblock that can be read")
         })?;
         let subfile = self.place.subfile;
         if newest.file != subfile.file || newest.subfile_index != subfile.index {
-            return Err(self
-                .place
-                .damaged(None, "the index belongs to another subfile"));
+            return Err(self.place.damaged(None, "the index belongs to another subfile"));
         }
         Ok(newest)
     }
@@ -193,11 +174,7 @@ impl Opening<'_> {
         let segments = self.segment_numbers()?;
         let chain = self.read_chain(&segments, superblock.journal_segment)?;
         let held = chain[0].head.held.clone();
-        let next_sequence = chain
-            .iter()
-            .map(ReadSegment::end_sequence)
-            .max()
-            .unwrap_or(1);
+        let next_sequence = chain.iter().map(ReadSegment::end_sequence).max().unwrap_or(1);
         let synced = self.synced_through(&chain)?;
         let mut changes = BTreeMap::new();
         let mut expected = chain[0].head.first_sequence;
@@ -215,23 +192,14 @@ impl Opening<'_> {
             }
         }
         changes.retain(|_, outcome| !matches!(outcome.now, Now::Unchanged));
-        Ok(Replayed {
-            changes,
-            held,
-            next_sequence,
-            segments,
-            chain,
-            is_intact,
-        })
+        Ok(Replayed { changes, held, next_sequence, segments, chain, is_intact })
     }
 
     fn segment_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let listed = self.medium.list(self.dir);
         let names = listed.map_err(|error| self.place.io(error, "listing the files"))?;
-        let mut numbers: Vec<u64> = names
-            .iter()
-            .filter_map(|name| Segment::number_of(&name.name))
-            .collect();
+        let mut numbers: Vec<u64> =
+            names.iter().filter_map(|name| Segment::number_of(&name.name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -261,19 +229,13 @@ impl Opening<'_> {
         }
         if chain.is_empty() {
             let name = Segment::file_name(base);
-            return Err(self
-                .place
-                .damaged(None, format!("{name} is missing or damaged")));
+            return Err(self.place.damaged(None, format!("{name} is missing or damaged")));
         }
         Ok(chain)
     }
 
     fn read_whole(&self, path: &str) -> Result<Vec<u8>, StoreError> {
-        let how = OpenHow {
-            create: false,
-            write: false,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: false, write: false, direct_alignment: None };
         let read = || {
             let file = self.medium.open(path, how)?;
             let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -322,14 +284,9 @@ impl Opening<'_> {
             Change::Delete { index, old } => (index, Some(old), Now::Gone),
         };
         if index > MAX_EXTENT_INDEX {
-            return Err(self
-                .place
-                .damaged(None, "the journal names an impossible extent"));
+            return Err(self.place.damaged(None, "the journal names an impossible extent"));
         }
-        let unknown = Outcome {
-            at_checkpoint: old,
-            now: Now::Unchanged,
-        };
+        let unknown = Outcome { at_checkpoint: old, now: Now::Unchanged };
         let outcome = changes.entry(index).or_insert(unknown);
         match now {
             Now::At(entry) if in_doubt && !self.is_whole(index, entry, data)? => Ok(false),
@@ -384,9 +341,7 @@ impl Opening<'_> {
             superblock.page_end,
             self.index_cache_bytes,
         );
-        pages
-            .load_free_list(superblock.free_list)
-            .map_err(damaged)?;
+        pages.load_free_list(superblock.free_list).map_err(damaged)?;
         let data_len = files.data.len();
         let data_len = data_len.map_err(|error| self.place.io(error, "measuring the data"))?;
         let mut state = State {
@@ -415,14 +370,7 @@ impl Opening<'_> {
     }
 
     fn apply(&self, replayed: &Replayed, state: &mut State) -> Result<(), PageFault> {
-        let State {
-            pages,
-            extents,
-            space,
-            count,
-            live_bytes,
-            ..
-        } = state;
+        let State { pages, extents, space, count, live_bytes, .. } = state;
         let impossible =
             || PageFault::Damaged("journal and checkpoint contradict each other".into());
         for run in &replayed.held {
@@ -432,13 +380,7 @@ impl Opening<'_> {
             if let Some(old) = outcome.at_checkpoint {
                 let payload = u64::from(old.payload_bytes);
                 let granules = granules_for(payload, self.granule_bytes);
-                space.free(
-                    pages,
-                    Run {
-                        position: old.position,
-                        granules,
-                    },
-                )?;
+                space.free(pages, Run { position: old.position, granules })?;
                 *count = count.checked_sub(1).ok_or_else(impossible)?;
                 *live_bytes = live_bytes.checked_sub(payload).ok_or_else(impossible)?;
             }
@@ -486,9 +428,7 @@ impl Opening<'_> {
         let _ = segment.append(Change::Synced { through });
         state.changed = through;
         state.synced = through;
-        let older = segments
-            .into_iter()
-            .map(|segment| (segment.number, segment.file));
+        let older = segments.into_iter().map(|segment| (segment.number, segment.file));
         state.older_segments = older.collect();
         state.segment = Some(segment);
         Ok(())
@@ -496,23 +436,13 @@ impl Opening<'_> {
 
     /// Uses the segments as they are.
     fn go_on(&self, replayed: &Replayed) -> io::Result<Vec<Segment>> {
-        let how = OpenHow {
-            create: false,
-            write: true,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: false, write: true, direct_alignment: None };
         let open = |read: &ReadSegment| {
-            let file = self
-                .medium
-                .open(&self.segment_path(read.head.number), how)?;
+            let file = self.medium.open(&self.segment_path(read.head.number), how)?;
             file.sync()?;
             Segment::go_on(file, read)
         };
-        let segments = replayed
-            .chain
-            .iter()
-            .map(open)
-            .collect::<io::Result<Vec<_>>>()?;
+        let segments = replayed.chain.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let in_use = |number| segments.iter().any(|segment| segment.number == number);
         for &number in replayed.segments.iter().filter(|&&number| !in_use(number)) {
             // What is left over from an earlier life does no harm if it stays.
@@ -523,10 +453,7 @@ impl Opening<'_> {
 
     /// Puts the changes that have happened into one durable segment and removes the others.
     fn rewrite(&self, base: u64, replayed: &Replayed) -> io::Result<Vec<Segment>> {
-        let number = replayed
-            .segments
-            .last()
-            .map_or(base, |last| last.max(&base) + 1);
+        let number = replayed.segments.last().map_or(base, |last| last.max(&base) + 1);
         let records: Vec<Change> = replayed.changes.iter().filter_map(to_record).collect();
         let head = SegmentHead {
             number,
@@ -535,11 +462,7 @@ impl Opening<'_> {
             whole_records: records.len() as u64,
             held: replayed.held.clone(),
         };
-        let how = OpenHow {
-            create: true,
-            write: true,
-            direct_alignment: None,
-        };
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
         let file = self.medium.open(&self.segment_path(number), how)?;
         let segment = Segment::begin(file, self.place.subfile, &head, &records)?;
         segment.file.sync()?;

@@ -112,10 +112,7 @@ pub(crate) fn next_opening() -> u64 {
 impl Shared {
     pub(crate) fn check_index(index: u64) -> Result<(), StoreError> {
         if index > MAX_EXTENT_INDEX {
-            return Err(StoreError::IndexOutOfRange {
-                index,
-                max: MAX_EXTENT_INDEX,
-            });
+            return Err(StoreError::IndexOutOfRange { index, max: MAX_EXTENT_INDEX });
         }
         Ok(())
     }
@@ -175,9 +172,7 @@ impl Shared {
         extent: Option<u64>,
     ) -> Result<(), StoreError> {
         let supplied = self.state.lock().pages.supply(wanted, bytes);
-        supplied
-            .map(|_| ())
-            .map_err(|fault| self.fault(fault, extent))
+        supplied.map(|_| ()).map_err(|fault| self.fault(fault, extent))
     }
 
     /// Looks an extent up and reads what is needed of the index.
@@ -200,9 +195,7 @@ impl Shared {
     fn checked(&self, index: u64, entry: Entry) -> Result<Entry, StoreError> {
         let limit = super::block::EXTENT_LIMIT_BYTES as u64;
         if entry.payload_bytes() > limit || entry.position >= super::space::MAX_GRANULES {
-            return Err(self
-                .place
-                .damaged(Some(index), "the index gives impossible numbers"));
+            return Err(self.place.damaged(Some(index), "the index gives impossible numbers"));
         }
         Ok(entry)
     }
@@ -226,10 +219,7 @@ impl Shared {
             Ok(Some(run)) => run,
             Ok(None) => {
                 let action = format!("write extent {index} of {}", self.place.subfile);
-                return Err(StoreError::Full {
-                    disk: self.place.disk.disk.clone(),
-                    action,
-                });
+                return Err(StoreError::Full { disk: self.place.disk.disk.clone(), action });
             }
             Err(fault) => return Err(self.poison(self.fault(fault, None))),
         };
@@ -251,11 +241,7 @@ impl Shared {
         state.reserved.insert(run.position, run.granules);
         let version = state.next_version;
         state.next_version += 1;
-        Ok(Reservation {
-            index,
-            run,
-            version,
-        })
+        Ok(Reservation { index, run, version })
     }
 
     /// Gives up a reservation: its run was never part of the subfile.
@@ -273,11 +259,7 @@ impl Shared {
 
     /// Seals a block for its place.
     pub(crate) fn seal(&self, reservation: &Reservation, extent: &mut ExtentBuffer) -> Entry {
-        let Reservation {
-            index,
-            run,
-            version,
-        } = *reservation;
+        let Reservation { index, run, version } = *reservation;
         let disk_bytes = self.disk_bytes(extent.payload_bytes());
         extent.seal(self.place.subfile, index, version, run.position, disk_bytes)
     }
@@ -309,17 +291,11 @@ impl Shared {
         let State { pages, extents, .. } = &mut *state;
         let old = extents.get(pages, index, Load::Wait);
         let old = old.map_err(|fault| self.fault(fault, Some(index)))?;
-        let old = old
-            .map(|old| self.checked(index, Entry::from_value(old)))
-            .transpose()?;
+        let old = old.map(|old| self.checked(index, Entry::from_value(old))).transpose()?;
         if moved_from.is_some() && moved_from != old {
             return Ok(false);
         }
-        let change = Change::Put {
-            index,
-            entry,
-            old: old.map(to_old),
-        };
+        let change = Change::Put { index, entry, old: old.map(to_old) };
         let sequence = self.append(&mut state, change, index)?;
         let State { pages, extents, .. } = &mut *state;
         if let Err(fault) = extents.insert(pages, index, entry.to_value()) {
@@ -345,14 +321,8 @@ impl Shared {
             return Ok(false);
         };
         let old = self.checked(index, Entry::from_value(old))?;
-        let sequence = self.append(
-            &mut state,
-            Change::Delete {
-                index,
-                old: to_old(old),
-            },
-            index,
-        )?;
+        let sequence =
+            self.append(&mut state, Change::Delete { index, old: to_old(old) }, index)?;
         let State { pages, extents, .. } = &mut *state;
         if let Err(fault) = extents.remove(pages, index) {
             return Err(self.poison(self.fault(fault, Some(index))));
@@ -363,15 +333,9 @@ impl Shared {
     }
 
     fn append(&self, state: &mut State, change: Change, index: u64) -> Result<u64, StoreError> {
-        let segment = state
-            .segment
-            .as_mut()
-            .expect("a writable subfile has a journal");
+        let segment = state.segment.as_mut().expect("a writable subfile has a journal");
         let sequence = segment.append(change).map_err(|error| {
-            let action = format!(
-                "note the change of extent {index} of {}",
-                self.place.subfile
-            );
+            let action = format!("note the change of extent {index} of {}", self.place.subfile);
             self.place.disk.io(error, action)
         })?;
         state.changed = sequence;
@@ -395,7 +359,7 @@ impl Shared {
             return Ok(());
         }
         let granule = u64::from(self.granule_bytes);
-        let step = (end / 16).clamp((256 << 10) / granule, (64 << 20) / granule);
+        let step = (end / 64).clamp((256 << 10) / granule, (32 << 20) / granule);
         let start = self.byte_position(state.allocated_end);
         let ahead = self.byte_position(end + step) - start;
         let needed = self.byte_position(end) - start;
@@ -446,10 +410,7 @@ impl Shared {
         }
         state.synced = through;
         // Without this record, recovery checks more than it needs to; nothing else.
-        let segment = state
-            .segment
-            .as_mut()
-            .expect("a writable subfile has a journal");
+        let segment = state.segment.as_mut().expect("a writable subfile has a journal");
         let _ = segment.append(Change::Synced { through });
         while let Some(&(sequence, run)) = state.limbo.front()
             && sequence <= through
@@ -521,16 +482,11 @@ impl State {
     /// The files that hold records.
     pub(crate) fn segment_files(&self) -> Vec<Arc<dyn MediumFile>> {
         let older = self.older_segments.iter().map(|(_, file)| file.clone());
-        older
-            .chain(self.segment.iter().map(|segment| segment.file.clone()))
-            .collect()
+        older.chain(self.segment.iter().map(|segment| segment.file.clone())).collect()
     }
 }
 
 fn to_old(entry: Entry) -> Old {
     let payload_bytes = u32::try_from(entry.payload_bytes()).expect("extents are limited");
-    Old {
-        position: entry.position,
-        payload_bytes,
-    }
+    Old { position: entry.position, payload_bytes }
 }

@@ -24,15 +24,9 @@ pub(crate) struct Space {
 impl Space {
     pub(crate) fn new(by_position: Tree, by_size: Tree, end: u64) -> Result<Self, PageFault> {
         if end > MAX_GRANULES {
-            return Err(PageFault::Damaged(
-                "the end of the data is impossible".into(),
-            ));
+            return Err(PageFault::Damaged("the end of the data is impossible".into()));
         }
-        Ok(Self {
-            by_position,
-            by_size,
-            end,
-        })
+        Ok(Self { by_position, by_size, end })
     }
 
     pub(crate) fn trees(&self) -> [Tree; 2] {
@@ -51,9 +45,7 @@ impl Space {
         pages: &mut Pages,
         granules: u64,
     ) -> Result<Option<Run>, PageFault> {
-        let best = self
-            .by_size
-            .at_or_after(pages, size_key(granules, 0), Load::Wait)?;
+        let best = self.by_size.at_or_after(pages, size_key(granules, 0), Load::Wait)?;
         match best {
             Some((key, _)) => {
                 let position = key & (MAX_GRANULES - 1);
@@ -67,9 +59,7 @@ impl Space {
     /// Takes new granules at the end.
     pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<Run> {
         let position = self.end;
-        let end = position
-            .checked_add(granules)
-            .filter(|&end| end <= MAX_GRANULES)?;
+        let end = position.checked_add(granules).filter(|&end| end <= MAX_GRANULES)?;
         self.end = end;
         Some(Run { position, granules })
     }
@@ -105,19 +95,14 @@ impl Space {
             return Err(contradiction(run));
         }
         if run.position >= self.end {
-            let gap = Run {
-                position: self.end,
-                granules: run.position - self.end,
-            };
+            let gap = Run { position: self.end, granules: run.position - self.end };
             self.end = run.end();
             if gap.granules > 0 {
                 self.add(pages, gap)?;
             }
             return Ok(());
         }
-        let within = self
-            .by_position
-            .before(pages, run.position + 1, Load::Wait)?;
+        let within = self.by_position.before(pages, run.position + 1, Load::Wait)?;
         match within {
             Some((start, value)) if start.saturating_add(value[0]) >= run.end() => {
                 self.cut(pages, start, run.position, run.granules)
@@ -129,10 +114,7 @@ impl Space {
     /// Gives a run back. It grows together with its neighbours; a run at the end is no run any
     /// more, the end moves down.
     pub(crate) fn free(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
-        let Run {
-            mut position,
-            mut granules,
-        } = run;
+        let Run { mut position, mut granules } = run;
         if granules == 0 || run.end() > self.end {
             return Err(contradiction(run));
         }
@@ -143,13 +125,7 @@ impl Space {
                 return Err(contradiction(run));
             }
             if start == run.end() {
-                self.remove(
-                    pages,
-                    Run {
-                        position: start,
-                        granules: value[0],
-                    },
-                )?;
+                self.remove(pages, Run { position: start, granules: value[0] })?;
                 granules = granules.saturating_add(value[0]);
             }
         }
@@ -158,13 +134,7 @@ impl Space {
                 return Err(contradiction(run));
             }
             if start.saturating_add(value[0]) == position {
-                self.remove(
-                    pages,
-                    Run {
-                        position: start,
-                        granules: value[0],
-                    },
-                )?;
+                self.remove(pages, Run { position: start, granules: value[0] })?;
                 position = start;
                 granules = granules.saturating_add(value[0]);
             }
@@ -184,10 +154,7 @@ impl Space {
         position: u64,
     ) -> Result<Option<Run>, PageFault> {
         let found = self.by_position.at_or_after(pages, position, Load::Wait)?;
-        Ok(found.map(|(position, value)| Run {
-            position,
-            granules: value[0],
-        }))
+        Ok(found.map(|(position, value)| Run { position, granules: value[0] }))
     }
 
     /// Calls `each` for all free runs, in the order of their positions.
@@ -196,14 +163,10 @@ impl Space {
         pages: &mut Pages,
         each: &mut dyn FnMut(Run),
     ) -> Result<(), PageFault> {
-        self.by_position
-            .scan(pages, 0, Load::Wait, &mut |position, value| {
-                each(Run {
-                    position,
-                    granules: value[0],
-                });
-                true
-            })
+        self.by_position.scan(pages, 0, Load::Wait, &mut |position, value| {
+            each(Run { position, granules: value[0] });
+            true
+        })
     }
 
     /// Takes `granules` at `from` out of the free run at `start`.
@@ -215,59 +178,34 @@ impl Space {
         granules: u64,
     ) -> Result<(), PageFault> {
         let Some(value) = self.by_position.get(pages, start, Load::Wait)? else {
-            return Err(PageFault::Damaged(
-                "the two lists of free space differ".into(),
-            ));
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
         };
-        let whole = Run {
-            position: start,
-            granules: value[0],
-        };
+        let whole = Run { position: start, granules: value[0] };
         let (before, end) = (from - start, from + granules);
         if end > whole.end() {
-            return Err(PageFault::Damaged(
-                "the two lists of free space differ".into(),
-            ));
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
         }
         self.remove(pages, whole)?;
         if before > 0 {
-            self.add(
-                pages,
-                Run {
-                    position: start,
-                    granules: before,
-                },
-            )?;
+            self.add(pages, Run { position: start, granules: before })?;
         }
         if end < whole.end() {
-            self.add(
-                pages,
-                Run {
-                    position: end,
-                    granules: whole.end() - end,
-                },
-            )?;
+            self.add(pages, Run { position: end, granules: whole.end() - end })?;
         }
         Ok(())
     }
 
     fn add(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
-        self.by_position
-            .insert(pages, run.position, [run.granules, 0, 0])?;
-        self.by_size
-            .insert(pages, size_key(run.granules, run.position), [0; 3])?;
+        self.by_position.insert(pages, run.position, [run.granules, 0, 0])?;
+        self.by_size.insert(pages, size_key(run.granules, run.position), [0; 3])?;
         Ok(())
     }
 
     fn remove(&mut self, pages: &mut Pages, run: Run) -> Result<(), PageFault> {
         let by_position = self.by_position.remove(pages, run.position)?;
-        let by_size = self
-            .by_size
-            .remove(pages, size_key(run.granules, run.position))?;
+        let by_size = self.by_size.remove(pages, size_key(run.granules, run.position))?;
         if by_position.is_none() || by_size.is_none() {
-            return Err(PageFault::Damaged(
-                "the two lists of free space differ".into(),
-            ));
+            return Err(PageFault::Damaged("the two lists of free space differ".into()));
         }
         Ok(())
     }
@@ -279,7 +217,5 @@ fn size_key(granules: u64, position: u64) -> u64 {
 
 fn contradiction(run: Run) -> PageFault {
     let Run { position, granules } = run;
-    PageFault::Damaged(format!(
-        "{granules} granules at {position} are both free and in use"
-    ))
+    PageFault::Damaged(format!("{granules} granules at {position} are both free and in use"))
 }

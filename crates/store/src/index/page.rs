@@ -57,10 +57,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// No page.
-    pub(crate) const NONE: Self = Self {
-        page: 0,
-        generation: 0,
-    };
+    pub(crate) const NONE: Self = Self { page: 0, generation: 0 };
 
     pub(crate) fn is_none(self) -> bool {
         self.page == 0
@@ -75,9 +72,7 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn new(link: Link, kind: PageKind, level: u8) -> Self {
-        let mut page = Self {
-            bytes: Box::new([0; PAGE_BYTES]),
-        };
+        let mut page = Self { bytes: Box::new([0; PAGE_BYTES]) };
         page.set_link(link);
         page.bytes[24] = level;
         page.bytes[25] = kind as u8;
@@ -158,10 +153,7 @@ impl Page {
     /// The child in a slot of an inner page.
     pub(crate) fn child(&self, slot: usize) -> Link {
         let value = self.value(slot);
-        Link {
-            page: value[0],
-            generation: value[1],
-        }
+        Link { page: value[0], generation: value[1] }
     }
 
     /// The slot of a key, or the slot it would be inserted at.
@@ -200,10 +192,7 @@ impl Page {
     /// Inserts an entry; the page must not be full.
     pub(crate) fn insert(&mut self, slot: usize, key: u64, value: [u64; MAX_WORDS]) {
         let len = self.len();
-        assert!(
-            len < self.capacity() && slot <= len,
-            "a page is split before it overflows"
-        );
+        assert!(len < self.capacity() && slot <= len, "a page is split before it overflows");
         let (start, entry_bytes) = self.entry(slot);
         let end = HEAD_BYTES + len * entry_bytes;
         self.bytes.copy_within(start..end, start + entry_bytes);
@@ -216,8 +205,7 @@ impl Page {
         let len = self.len();
         assert!(slot < len, "only an entry that was found is removed");
         let (start, entry_bytes) = self.entry(slot);
-        self.bytes
-            .copy_within(start + entry_bytes..HEAD_BYTES + len * entry_bytes, start);
+        self.bytes.copy_within(start + entry_bytes..HEAD_BYTES + len * entry_bytes, start);
         self.set_len(len - 1);
     }
 
@@ -254,11 +242,7 @@ impl Page {
     }
 
     fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(
-            self.bytes[at..at + WORD]
-                .try_into()
-                .expect("a word has 8 bytes"),
-        )
+        u64::from_le_bytes(self.bytes[at..at + WORD].try_into().expect("a word has 8 bytes"))
     }
 
     fn set_word(&mut self, at: usize, word: u64) {

@@ -112,9 +112,7 @@ impl Pages {
         while !link.is_none() {
             // A list longer than the file runs in a circle.
             if self.list.len() as u64 > self.end {
-                return Err(PageFault::Damaged(
-                    "the list of free pages has no end".into(),
-                ));
+                return Err(PageFault::Damaged("the list of free pages has no end".into()));
             }
             let page = self.get(link, PageKind::FreePages, 0, Load::Wait)?;
             self.list.push(link.page);
@@ -132,10 +130,7 @@ impl Pages {
             link = if page.len() == 0 {
                 Link::NONE
             } else {
-                Link {
-                    page: page.key(0),
-                    generation: page.value(0)[0],
-                }
+                Link { page: page.key(0), generation: page.value(0)[0] }
             };
         }
         Ok(())
@@ -149,29 +144,21 @@ impl Pages {
         level: u8,
         load: Load,
     ) -> Result<Arc<Page>, PageFault> {
-        let known = self
-            .dirty
-            .get(&link.page)
-            .or_else(|| self.writing.get(&link.page));
+        let known = self.dirty.get(&link.page).or_else(|| self.writing.get(&link.page));
         // A page that was read while its number changed hands has another generation.
         let known = known.or_else(|| self.clean.get(&link.page));
         if let Some(page) = known.filter(|page| page.generation() == link.generation) {
             return Ok(page.clone());
         }
         if link.page < FIRST_PAGE || link.page >= self.end {
-            return Err(PageFault::Damaged(format!(
-                "page {} cannot exist",
-                link.page
-            )));
+            return Err(PageFault::Damaged(format!("page {} cannot exist", link.page)));
         }
         let wanted = PageWanted { link, kind, level };
         match load {
             Load::Refuse => Err(PageFault::Absent(wanted)),
             Load::Wait => {
                 let mut bytes = Box::new([0; PAGE_BYTES]);
-                self.file
-                    .read_at(&mut bytes[..], wanted.position())
-                    .map_err(PageFault::Io)?;
+                self.file.read_at(&mut bytes[..], wanted.position()).map_err(PageFault::Io)?;
                 self.supply(wanted, bytes)
             }
         }
@@ -193,12 +180,8 @@ impl Pages {
 
     /// A new, empty page.
     pub(crate) fn create(&mut self, kind: PageKind, level: u8) -> Link {
-        let link = Link {
-            page: self.take_number(),
-            generation: self.generation,
-        };
-        self.dirty
-            .insert(link.page, Arc::new(Page::new(link, kind, level)));
+        let link = Link { page: self.take_number(), generation: self.generation };
+        self.dirty.insert(link.page, Arc::new(Page::new(link, kind, level)));
         link
     }
 
@@ -207,10 +190,7 @@ impl Pages {
         if self.dirty.contains_key(&link.page) {
             return link;
         }
-        let new = Link {
-            page: self.take_number(),
-            generation: self.generation,
-        };
+        let new = Link { page: self.take_number(), generation: self.generation };
         let mut copy = Arc::unwrap_or_clone(page);
         copy.set_link(new);
         self.dirty.insert(new.page, Arc::new(copy));
@@ -220,21 +200,14 @@ impl Pages {
 
     /// A page that was made or owned since the last freeze.
     pub(crate) fn owned(&mut self, link: Link) -> &mut Page {
-        Arc::make_mut(
-            self.dirty
-                .get_mut(&link.page)
-                .expect("only owned pages are changed"),
-        )
+        Arc::make_mut(self.dirty.get_mut(&link.page).expect("only owned pages are changed"))
     }
 
     /// Two different owned pages at once.
     pub(crate) fn owned_pair(&mut self, first: Link, second: Link) -> (&mut Page, &mut Page) {
         let [a, b] = self.dirty.get_disjoint_mut([&first.page, &second.page]);
         let unowned = "only owned pages are changed";
-        (
-            Arc::make_mut(a.expect(unowned)),
-            Arc::make_mut(b.expect(unowned)),
-        )
+        (Arc::make_mut(a.expect(unowned)), Arc::make_mut(b.expect(unowned)))
     }
 
     /// Gives up a page.
@@ -259,18 +232,9 @@ impl Pages {
         self.replaced_before_freeze = std::mem::take(&mut self.replaced);
         self.shrink_end();
         let free_list = self.write_free_list();
-        let mut pages: Vec<_> = self
-            .writing
-            .iter()
-            .map(|(&no, page)| (no, page.clone()))
-            .collect();
+        let mut pages: Vec<_> = self.writing.iter().map(|(&no, page)| (no, page.clone())).collect();
         pages.sort_unstable_by_key(|(no, _)| *no);
-        let frozen = Frozen {
-            pages,
-            generation: self.generation,
-            free_list,
-            end: self.end,
-        };
+        let frozen = Frozen { pages, generation: self.generation, free_list, end: self.end };
         self.generation += 1;
         frozen
     }
@@ -332,10 +296,7 @@ impl Pages {
         let mut all = runs.iter().peekable();
         let mut next_numbers = numbers.iter().copied().skip(1);
         for &no in &numbers {
-            let link = Link {
-                page: no,
-                generation,
-            };
+            let link = Link { page: no, generation };
             let mut page = Page::new(link, PageKind::FreePages, 0);
             let next = next_numbers.next().unwrap_or(0);
             page.insert(0, next, [generation, 0, 0]);
@@ -350,10 +311,7 @@ impl Pages {
             self.writing.insert(no, Arc::new(page));
         }
         assert!(all.peek().is_none(), "the list was given enough pages");
-        Link {
-            page: numbers[0],
-            generation,
-        }
+        Link { page: numbers[0], generation }
     }
 
     fn shrink_end(&mut self) {
@@ -385,12 +343,7 @@ impl PageRuns {
 
     /// Adds a run; `false` if part of it is in the set already.
     fn insert(&mut self, mut first: u64, mut count: u64) -> bool {
-        if self
-            .runs
-            .range(..first + count)
-            .next_back()
-            .is_some_and(|(&f, &c)| f + c > first)
-        {
+        if self.runs.range(..first + count).next_back().is_some_and(|(&f, &c)| f + c > first) {
             return false;
         }
         if let Some((&before, &before_count)) = self.runs.range(..first).next_back()

@@ -120,10 +120,7 @@ impl Superblock {
             return Err(BadSuperblock::Damaged);
         }
         let tree = |raw: RawTree| {
-            let link = Link {
-                page: raw.page.get(),
-                generation: raw.generation.get(),
-            };
+            let link = Link { page: raw.page.get(), generation: raw.generation.get() };
             let height = u8::try_from(raw.height.get()).map_err(|_| BadSuperblock::Damaged)?;
             Ok((link, height))
         };
@@ -131,11 +128,7 @@ impl Superblock {
             generation: raw.generation.get(),
             file: raw.file.get(),
             subfile_index: raw.subfile_index.get(),
-            trees: [
-                tree(raw.trees[0])?,
-                tree(raw.trees[1])?,
-                tree(raw.trees[2])?,
-            ],
+            trees: [tree(raw.trees[0])?, tree(raw.trees[1])?, tree(raw.trees[2])?],
             free_list: Link {
                 page: raw.free_list_page.get(),
                 generation: raw.free_list_generation.get(),

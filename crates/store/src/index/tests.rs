@@ -9,11 +9,7 @@ use super::{Link, Load, PAGE_BYTES, PageFault, PageKind, Pages, Tree};
 use crate::medium::{Medium, MediumFile, Memory, OpenHow};
 
 fn file() -> Arc<dyn MediumFile> {
-    let how = OpenHow {
-        create: true,
-        write: true,
-        direct_alignment: None,
-    };
+    let how = OpenHow { create: true, write: true, direct_alignment: None };
     Memory::untracked().open("index", how).unwrap()
 }
 
@@ -63,15 +59,7 @@ impl World {
         let pages = Pages::new(file.clone(), 0, 0, 1 << 20);
         let durable = (tree, 0, 0, Link::NONE);
         let (model, durable_model) = (BTreeMap::new(), BTreeMap::new());
-        Self {
-            file,
-            kind,
-            pages,
-            tree,
-            model,
-            durable,
-            durable_model,
-        }
+        Self { file, kind, pages, tree, model, durable, durable_model }
     }
 
     /// What is behind a key comes back as far as the kind has room for it.
@@ -84,14 +72,8 @@ impl World {
     }
 
     fn insert(&mut self, key: u64, stored: u64) {
-        let old = self
-            .tree
-            .insert(&mut self.pages, key, [stored, !stored, 7])
-            .unwrap();
-        assert_eq!(
-            old,
-            self.model.insert(key, stored).map(|old| self.expected(old))
-        );
+        let old = self.tree.insert(&mut self.pages, key, [stored, !stored, 7]).unwrap();
+        assert_eq!(old, self.model.insert(key, stored).map(|old| self.expected(old)));
     }
 
     fn remove(&mut self, key: u64) {
@@ -110,30 +92,19 @@ impl World {
             Step::Before(key) => {
                 let found = self.tree.before(&mut self.pages, key, Load::Wait).unwrap();
                 let expected = self.model.range(..key).next_back();
-                assert_eq!(
-                    found,
-                    expected.map(|(&key, &old)| (key, self.expected(old)))
-                );
+                assert_eq!(found, expected.map(|(&key, &old)| (key, self.expected(old))));
             }
             Step::After(key) => {
-                let found = self
-                    .tree
-                    .at_or_after(&mut self.pages, key, Load::Wait)
-                    .unwrap();
+                let found = self.tree.at_or_after(&mut self.pages, key, Load::Wait).unwrap();
                 let expected = self.model.range(key..).next();
-                assert_eq!(
-                    found,
-                    expected.map(|(&key, &old)| (key, self.expected(old)))
-                );
+                assert_eq!(found, expected.map(|(&key, &old)| (key, self.expected(old))));
             }
             Step::Fill(from, count) => (from..from + count).for_each(|key| self.insert(key, stamp)),
             Step::Clear(from, count) => (from..from + count).for_each(|key| self.remove(key)),
             Step::Checkpoint => {
                 let frozen = self.pages.freeze();
                 for (no, page) in &frozen.pages {
-                    self.file
-                        .write_all_at(&page.sealed()[..], no * PAGE_BYTES as u64)
-                        .unwrap();
+                    self.file.write_all_at(&page.sealed()[..], no * PAGE_BYTES as u64).unwrap();
                 }
                 self.durable = (self.tree, frozen.generation, frozen.end, frozen.free_list);
                 self.durable_model = self.model.clone();
@@ -159,14 +130,9 @@ impl World {
             all.push((key, value));
             true
         };
-        self.tree
-            .scan(&mut self.pages, 0, Load::Wait, &mut each)
-            .unwrap();
-        let expected: Vec<_> = self
-            .model
-            .iter()
-            .map(|(&key, &stored)| (key, self.expected(stored)))
-            .collect();
+        self.tree.scan(&mut self.pages, 0, Load::Wait, &mut each).unwrap();
+        let expected: Vec<_> =
+            self.model.iter().map(|(&key, &stored)| (key, self.expected(stored))).collect();
         assert_eq!(all, expected);
     }
 }
@@ -220,10 +186,7 @@ fn a_page_that_is_not_in_memory_is_asked_for() {
             Err(PageFault::Absent(wanted)) => {
                 asked += 1;
                 let mut bytes = Box::new([0; PAGE_BYTES]);
-                world
-                    .file
-                    .read_at(&mut bytes[..], wanted.position())
-                    .unwrap();
+                world.file.read_at(&mut bytes[..], wanted.position()).unwrap();
                 world.pages.supply(wanted, bytes).unwrap();
             }
             Err(other) => panic!("{other:?}"),

@@ -40,9 +40,7 @@ impl Tree {
     /// The tree with a root and a height, as a superblock has them: none and 0 for an empty one.
     pub(crate) fn new(kind: PageKind, root: Link, height: u8) -> Result<Self, PageFault> {
         if usize::from(height) > MAX_HEIGHT || root.is_none() != (height == 0) {
-            return Err(PageFault::Damaged(
-                "a tree of the index has an impossible height".into(),
-            ));
+            return Err(PageFault::Damaged("a tree of the index has an impossible height".into()));
         }
         Ok(Self { kind, root, height })
     }
@@ -232,11 +230,7 @@ impl Tree {
             } else {
                 page.child_slot(key)
             };
-            let next = if level == 0 {
-                Link::NONE
-            } else {
-                page.child(slot)
-            };
+            let next = if level == 0 { Link::NONE } else { page.child(slot) };
             path.push(Step { link, page, slot });
             link = next;
         }
@@ -267,11 +261,7 @@ impl Tree {
                 return Err(empty_page(link));
             }
             let next = page.child(0);
-            path.push(Step {
-                link,
-                page,
-                slot: 0,
-            });
+            path.push(Step { link, page, slot: 0 });
             link = next;
         }
         Ok(true)
@@ -307,18 +297,10 @@ impl Tree {
                 break;
             }
             let is_right = parent.slot + 1 < parent.page.len();
-            let slot = if is_right {
-                parent.slot + 1
-            } else {
-                parent.slot - 1
-            };
+            let slot = if is_right { parent.slot + 1 } else { parent.slot - 1 };
             let link = parent.page.child(slot);
             let page = pages.get(link, self.kind, page.level(), Load::Wait)?;
-            neighbours[depth] = Some(Neighbour {
-                link,
-                page,
-                is_right,
-            });
+            neighbours[depth] = Some(Neighbour { link, page, is_right });
         }
         Ok(neighbours)
     }
@@ -398,11 +380,8 @@ fn merge(pages: &mut Pages, parent: Link, slot: usize, child: Link, neighbour: N
         return;
     }
     let other = pages.own(neighbour.link, neighbour.page);
-    let (left, right, right_slot) = if neighbour.is_right {
-        (child, other, slot + 1)
-    } else {
-        (other, child, slot)
-    };
+    let (left, right, right_slot) =
+        if neighbour.is_right { (child, other, slot + 1) } else { (other, child, slot) };
     let (left_page, right_page) = pages.owned_pair(left, right);
     right_page.move_tail(0, left_page);
     let parent = pages.owned(parent);

@@ -39,19 +39,13 @@ impl Medium for Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(how.write || how.create);
         options.create_new(how.create).mode(0o600);
-        if let Some(file) = how
-            .direct_alignment
-            .and_then(|a| open_direct(&mut options, &path, a))
-        {
+        if let Some(file) = how.direct_alignment.and_then(|a| open_direct(&mut options, &path, a)) {
             return Ok(Arc::new(DirectoryFile { file, direct: true }));
         }
         // A first attempt with O_DIRECT may have made the file before it was refused.
         let exists = how.create && how.direct_alignment.is_some() && path.exists();
         options.create_new(how.create && !exists).custom_flags(0);
-        Ok(Arc::new(DirectoryFile {
-            file: options.open(path)?,
-            direct: false,
-        }))
+        Ok(Arc::new(DirectoryFile { file: options.open(path)?, direct: false }))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
@@ -76,10 +70,7 @@ impl Medium for Directory {
             let entry = entry?;
             // A name that is not UTF-8 cannot be one of ours.
             if let Ok(name) = entry.file_name().into_string() {
-                names.push(Name {
-                    name,
-                    is_dir: entry.file_type()?.is_dir(),
-                });
+                names.push(Name { name, is_dir: entry.file_type()?.is_dir() });
             }
         }
         names.sort();
@@ -152,14 +143,8 @@ impl MediumFile for DirectoryFile {
     fn allocate(&self, position: u64, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), position, len) {
             Err(rustix::io::Errno::OPNOTSUPP) => {
-                let end = position
-                    .checked_add(len)
-                    .ok_or(io::ErrorKind::FileTooLarge)?;
-                if self.len()? < end {
-                    self.set_len(end)
-                } else {
-                    Ok(())
-                }
+                let end = position.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
+                if self.len()? < end { self.set_len(end) } else { Ok(()) }
             }
             other => Ok(other?),
         }
@@ -168,10 +153,7 @@ impl MediumFile for DirectoryFile {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            match self
-                .file
-                .read_at(&mut buffer[done..], position + done as u64)
-            {
+            match self.file.read_at(&mut buffer[done..], position + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -68,9 +68,7 @@ impl Memory {
             locks: HashMap::new(),
             life: 0,
         };
-        Self {
-            world: Arc::new(Mutex::new(world)),
-        }
+        Self { world: Arc::new(Mutex::new(world)) }
     }
 
     /// Changes made so far: writes, syncs, changes of length and of names.
@@ -104,10 +102,7 @@ impl Memory {
     /// The paths of all files.
     pub fn file_paths(&self) -> Vec<String> {
         let world = self.world.lock();
-        let files = world
-            .names
-            .iter()
-            .filter(|(_, node)| matches!(node, Node::File(_)));
+        let files = world.names.iter().filter(|(_, node)| matches!(node, Node::File(_)));
         files.map(|(path, _)| path.clone()).collect()
     }
 
@@ -138,16 +133,8 @@ impl Memory {
             new.durable_names.clone_from(&world.names);
             new.next_inode = world.next_inode;
             for (&inode, file) in &world.files {
-                let durable = if world.tracking {
-                    file.bytes.clone()
-                } else {
-                    Vec::new()
-                };
-                let file = Content {
-                    bytes: file.bytes.clone(),
-                    durable,
-                    pending: Vec::new(),
-                };
+                let durable = if world.tracking { file.bytes.clone() } else { Vec::new() };
+                let file = Content { bytes: file.bytes.clone(), durable, pending: Vec::new() };
                 new.files.insert(inode, file);
             }
         }
@@ -208,11 +195,7 @@ impl World {
     }
 
     fn alive(&self) -> io::Result<()> {
-        if self.stopped {
-            Err(io::Error::other("the machine has stopped"))
-        } else {
-            Ok(())
-        }
+        if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
     }
 
     /// Counts a change; an error says that it must not happen.
@@ -244,16 +227,11 @@ impl World {
     }
 
     fn file(&mut self, inode: u64) -> &mut Content {
-        self.files
-            .get_mut(&inode)
-            .expect("an open file has content")
+        self.files.get_mut(&inode).expect("an open file has content")
     }
 
     fn used_bytes(&self) -> u64 {
-        self.files
-            .values()
-            .map(|file| file.bytes.len() as u64)
-            .sum()
+        self.files.values().map(|file| file.bytes.len() as u64).sum()
     }
 
     fn reserve(&self, inode: u64, end: usize) -> io::Result<()> {
@@ -289,10 +267,7 @@ impl World {
     fn lose_power(&mut self, random: &mut dyn FnMut(u64) -> u64) {
         let kept = random(self.pending_names.len() as u64 + 1);
         let pending = std::mem::take(&mut self.pending_names);
-        for change in pending
-            .into_iter()
-            .take(usize::try_from(kept).unwrap_or(usize::MAX))
-        {
+        for change in pending.into_iter().take(usize::try_from(kept).unwrap_or(usize::MAX)) {
             apply_name(&mut self.durable_names, &change);
         }
         self.names = self.durable_names.clone();
@@ -358,11 +333,8 @@ fn apply_name(names: &mut BTreeMap<String, Node>, change: &NameChange) {
         }
         NameChange::Rename(from, to) => {
             let below = format!("{from}/");
-            let moved: Vec<String> = names
-                .keys()
-                .filter(|p| *p == from || p.starts_with(&below))
-                .cloned()
-                .collect();
+            let moved: Vec<String> =
+                names.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
             for path in moved {
                 let node = names.remove(&path).expect("just listed");
                 names.insert(format!("{to}{}", &path[from.len()..]), node);
@@ -374,10 +346,7 @@ fn apply_name(names: &mut BTreeMap<String, Node>, change: &NameChange) {
 fn apply_pending(bytes: &mut Vec<u8>, pending: &Pending) {
     match pending {
         Pending::SetLen(len) => bytes.resize(*len, 0),
-        Pending::Write {
-            position,
-            bytes: new,
-        } => put(bytes, *position, new),
+        Pending::Write { position, bytes: new } => put(bytes, *position, new),
     }
 }
 
@@ -416,11 +385,7 @@ impl Medium for Memory {
             fate.answer()?;
         }
         let inode = world.inode(path)?;
-        Ok(Arc::new(MemoryFile {
-            world: self.world.clone(),
-            inode,
-            life: world.life,
-        }))
+        Ok(Arc::new(MemoryFile { world: self.world.clone(), inode, life: world.life }))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
@@ -470,10 +435,8 @@ impl Medium for Memory {
         if world.names.get(path) != Some(&Node::Dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let inside = world
-            .names
-            .iter()
-            .filter(|(name, _)| !name.is_empty() && parent(name) == path);
+        let inside =
+            world.names.iter().filter(|(name, _)| !name.is_empty() && parent(name) == path);
         let named = inside.map(|(name, node)| Name {
             name: name.rsplit('/').next().unwrap_or(name).to_owned(),
             is_dir: *node == Node::Dir,
@@ -520,10 +483,7 @@ impl Medium for Memory {
     fn space(&self) -> io::Result<Space> {
         let world = self.world.lock();
         let free_bytes = world.capacity_bytes.saturating_sub(world.used_bytes());
-        Ok(Space {
-            total_bytes: world.capacity_bytes,
-            free_bytes,
-        })
+        Ok(Space { total_bytes: world.capacity_bytes, free_bytes })
     }
 
     fn label(&self) -> String {
@@ -559,18 +519,14 @@ impl MemoryFile {
         let world = self.world.lock();
         world.alive()?;
         if world.life != self.life {
-            return Err(io::Error::other(
-                "the file was opened before the machine restarted",
-            ));
+            return Err(io::Error::other("the file was opened before the machine restarted"));
         }
         Ok(world)
     }
 
     fn write(&self, bytes: Vec<u8>, position: u64) -> io::Result<()> {
         let position = to_usize(position)?;
-        let end = position
-            .checked_add(bytes.len())
-            .ok_or(io::ErrorKind::FileTooLarge)?;
+        let end = position.checked_add(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
         let mut world = self.world()?;
         world.reserve(self.inode, end)?;
         let fate = world.change()?;
@@ -601,9 +557,7 @@ impl MediumFile for MemoryFile {
     }
 
     fn allocate(&self, position: u64, len: u64) -> io::Result<()> {
-        let end = position
-            .checked_add(len)
-            .ok_or(io::ErrorKind::FileTooLarge)?;
+        let end = position.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
         self.resize(end, true)
     }
 
@@ -633,13 +587,7 @@ impl MediumFile for MemoryFile {
     }
 
     fn write_all_vectored_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
-        self.write(
-            buffers
-                .iter()
-                .flat_map(|buffer| buffer.iter().copied())
-                .collect(),
-            position,
-        )
+        self.write(buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect(), position)
     }
 
     fn sync(&self) -> io::Result<()> {

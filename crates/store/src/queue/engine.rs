@@ -13,19 +13,9 @@ use crate::medium::MediumFile;
 /// One operation.
 pub(crate) enum Io {
     /// Read the first `len` bytes of the buffer from a position; fewer at the end of the file.
-    Read {
-        file: Arc<dyn MediumFile>,
-        position: u64,
-        buffer: Buffer,
-        len: usize,
-    },
+    Read { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
     /// Write the first `len` bytes of the buffer to a position.
-    Write {
-        file: Arc<dyn MediumFile>,
-        position: u64,
-        buffer: Buffer,
-        len: usize,
-    },
+    Write { file: Arc<dyn MediumFile>, position: u64, buffer: Buffer, len: usize },
     /// Run something that waits by itself.
     Task(Box<dyn FnOnce() -> Result<(), StoreError> + Send>),
 }
@@ -59,9 +49,7 @@ pub struct Waker {
 
 impl Waker {
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        Self {
-            wake: Arc::new(wake),
-        }
+        Self { wake: Arc::new(wake) }
     }
 
     /// Makes the current or the next wait return.
@@ -79,21 +67,11 @@ impl std::fmt::Debug for Waker {
 /// Carries out an operation in the calling thread.
 pub(crate) fn run(io: Io) -> IoDone {
     match io {
-        Io::Read {
-            file,
-            position,
-            mut buffer,
-            len,
-        } => {
+        Io::Read { file, position, mut buffer, len } => {
             let moved = file.read_at(&mut buffer[..len], position);
             IoDone::Moved(moved, buffer)
         }
-        Io::Write {
-            file,
-            position,
-            buffer,
-            len,
-        } => {
+        Io::Write { file, position, buffer, len } => {
             let moved = file.write_all_at(&buffer[..len], position).map(|()| len);
             IoDone::Moved(moved, buffer)
         }

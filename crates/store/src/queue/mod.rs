@@ -45,10 +45,7 @@ pub struct QueueOptions {
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self {
-            depth_per_disk: 16,
-            engine: EngineChoice::Auto,
-        }
+        Self { depth_per_disk: 16, engine: EngineChoice::Auto }
     }
 }
 
@@ -216,9 +213,7 @@ impl Queue {
     /// A queue for the calling thread.
     pub fn new(options: QueueOptions) -> io::Result<Self> {
         let depth_per_disk = options.depth_per_disk.max(1);
-        let entries = u32::try_from(depth_per_disk)
-            .unwrap_or(u32::MAX)
-            .saturating_mul(4);
+        let entries = u32::try_from(depth_per_disk).unwrap_or(u32::MAX).saturating_mul(4);
         let threads = || threads::Threads::start(depth_per_disk.min(64));
         let engine: Box<dyn Engine> = match options.engine {
             EngineChoice::Auto => match uring::Uring::start(entries) {
@@ -261,11 +256,7 @@ impl Queue {
     /// Submits a request. It never waits for a disk.
     pub fn submit(&mut self, tag: u64, request: Request) {
         let disk = request.disk();
-        self.lanes
-            .entry(disk)
-            .or_default()
-            .waiting
-            .push_back((tag, request));
+        self.lanes.entry(disk).or_default().waiting.push_back((tag, request));
         self.advance(disk);
     }
 
@@ -307,9 +298,7 @@ impl Queue {
         self.engine.collect(wait, &mut collected);
         let any = !collected.is_empty();
         for (slot, done) in collected.drain(..) {
-            let mut under_way = self.operations[slot]
-                .take()
-                .expect("each slot is answered once");
+            let mut under_way = self.operations[slot].take().expect("each slot is answered once");
             match under_way.operation.resume(done) {
                 Step::Io(io) => {
                     self.operations[slot] = Some(under_way);
@@ -320,10 +309,7 @@ impl Queue {
                     self.completions.push_back(Completion { tag, answer });
                     self.free_slots.push(slot);
                     self.under_way -= 1;
-                    self.lanes
-                        .get_mut(&disk)
-                        .expect("a request has a lane")
-                        .under_way -= 1;
+                    self.lanes.get_mut(&disk).expect("a request has a lane").under_way -= 1;
                     self.advance(disk);
                 }
             }
@@ -344,11 +330,7 @@ impl Queue {
                         self.operations.push(None);
                         self.operations.len() - 1
                     });
-                    self.operations[slot] = Some(UnderWay {
-                        tag,
-                        disk,
-                        operation,
-                    });
+                    self.operations[slot] = Some(UnderWay { tag, disk, operation });
                     lane.under_way += 1;
                     self.under_way += 1;
                     self.engine.submit(slot, io);

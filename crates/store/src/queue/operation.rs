@@ -37,12 +37,8 @@ pub(crate) struct ExtentOperation {
 }
 
 enum Aim {
-    Read {
-        failed: Option<(Entry, &'static str)>,
-    },
-    Write {
-        extent: Option<ExtentBuffer>,
-    },
+    Read { failed: Option<(Entry, &'static str)> },
+    Write { extent: Option<ExtentBuffer> },
     Delete,
 }
 
@@ -57,60 +53,36 @@ impl Operation {
     /// Begins a request; the answer is the operation and what it wants first.
     pub(crate) fn begin(request: Request) -> (Self, Step) {
         match request {
-            Request::ReadExtent {
-                file,
-                index,
-                caching,
-            } => {
+            Request::ReadExtent { file, index, caching } => {
                 let aim = Aim::Read { failed: None };
                 ExtentOperation::begin(file.shared, index, caching, aim)
             }
-            Request::WriteExtent {
-                file,
-                index,
-                extent,
-                caching,
-            } => {
-                let aim = Aim::Write {
-                    extent: Some(extent),
-                };
+            Request::WriteExtent { file, index, extent, caching } => {
+                let aim = Aim::Write { extent: Some(extent) };
                 ExtentOperation::begin(file.shared, index, caching, aim)
             }
             Request::DeleteExtent { file, index } => {
                 ExtentOperation::begin(file.shared, index, Caching::Use, Aim::Delete)
             }
-            Request::SyncExtents { file } => (
-                Self::Sync,
-                Step::Io(Io::Task(Box::new(move || file.sync()))),
-            ),
-            Request::SyncFlat { file } => (
-                Self::Sync,
-                Step::Io(Io::Task(Box::new(move || file.sync()))),
-            ),
-            Request::ReadFlat {
-                file,
-                offset,
-                buffer,
-                len,
-            } => {
+            Request::SyncExtents { file } => {
+                (Self::Sync, Step::Io(Io::Task(Box::new(move || file.sync()))))
+            }
+            Request::SyncFlat { file } => {
+                (Self::Sync, Step::Io(Io::Task(Box::new(move || file.sync()))))
+            }
+            Request::ReadFlat { file, offset, buffer, len } => {
                 let len = len.min(buffer.len());
-                let step = file
-                    .shared
-                    .position(offset, len as u64)
-                    .map(|position| Io::Read {
-                        file: file.shared.file.clone(),
-                        position,
-                        buffer,
-                        len,
-                    });
+                let step = file.shared.position(offset, len as u64).map(|position| Io::Read {
+                    file: file.shared.file.clone(),
+                    position,
+                    buffer,
+                    len,
+                });
                 (Self::ReadFlat(file.shared), step.into())
             }
-            Request::WriteFlat {
-                file,
-                offset,
-                buffer,
-                len,
-            } => Self::write_flat(file, offset, buffer, len),
+            Request::WriteFlat { file, offset, buffer, len } => {
+                Self::write_flat(file, offset, buffer, len)
+            }
         }
     }
 
@@ -120,12 +92,7 @@ impl Operation {
         let step = shared
             .check_writable("write to")
             .and_then(|()| shared.position(offset, len as u64))
-            .map(|position| Io::Write {
-                file: shared.file.clone(),
-                position,
-                buffer,
-                len,
-            });
+            .map(|position| Io::Write { file: shared.file.clone(), position, buffer, len });
         (Self::WriteFlat(shared), step.into())
     }
 
@@ -160,13 +127,7 @@ impl ExtentOperation {
         if let Err(error) = Shared::check_index(index) {
             return (Operation::Settled, Step::Done(Err(error)));
         }
-        let mut operation = Self {
-            file,
-            index,
-            caching,
-            aim,
-            stage: Stage::Finding,
-        };
+        let mut operation = Self { file, index, caching, aim, stage: Stage::Finding };
         let step = operation.find();
         (Operation::Extent(operation), step)
     }
@@ -194,12 +155,7 @@ impl ExtentOperation {
                 self.stage = Stage::LoadingPage(wanted);
                 let buffer = self.file.pool.get(PAGE_BYTES);
                 let (file, position) = (self.file.index_file.clone(), wanted.position());
-                return Step::Io(Io::Read {
-                    file,
-                    position,
-                    buffer,
-                    len: PAGE_BYTES,
-                });
+                return Step::Io(Io::Read { file, position, buffer, len: PAGE_BYTES });
             }
             Err(error) => return Step::Done(Err(error)),
         };
@@ -250,12 +206,7 @@ impl ExtentOperation {
         let len = self.file.disk_bytes(entry.payload_bytes());
         let buffer = self.file.pool.get(len);
         let position = self.file.byte_position(entry.position);
-        Step::Io(Io::Read {
-            file: self.file.data.clone(),
-            position,
-            buffer,
-            len,
-        })
+        Step::Io(Io::Read { file: self.file.data.clone(), position, buffer, len })
     }
 
     fn was_read(&mut self, entry: Entry, moved: std::io::Result<usize>, buffer: Buffer) -> Step {
@@ -270,9 +221,7 @@ impl ExtentOperation {
                 Step::Done(Ok(Answer::Extent(Some(extent))))
             }
             Err((_, why)) => {
-                self.aim = Aim::Read {
-                    failed: Some((entry, why)),
-                };
+                self.aim = Aim::Read { failed: Some((entry, why)) };
                 self.find()
             }
         }
@@ -285,12 +234,7 @@ impl ExtentOperation {
         let len = self.file.disk_bytes(entry.payload_bytes());
         let position = self.file.byte_position(entry.position);
         let buffer = extent.into_buffer();
-        Ok(Io::Write {
-            file: self.file.data.clone(),
-            position,
-            buffer,
-            len,
-        })
+        Ok(Io::Write { file: self.file.data.clone(), position, buffer, len })
     }
 
     fn was_written(
@@ -305,17 +249,13 @@ impl ExtentOperation {
             return Err(self.failed(error, "write"));
         }
         self.file.commit(reservation, entry, None)?;
-        self.file
-            .keep(Extent::trusted(buffer, entry), entry, self.caching);
+        self.file.keep(Extent::trusted(buffer, entry), entry, self.caching);
         self.file.after_change();
         Ok(Answer::Written)
     }
 
     fn failed(&self, error: std::io::Error, action: &str) -> StoreError {
         let place = &self.file.place;
-        place.disk.io(
-            error,
-            format!("{action} extent {} of {}", self.index, place.subfile),
-        )
+        place.disk.io(error, format!("{action} extent {} of {}", self.index, place.subfile))
     }
 }

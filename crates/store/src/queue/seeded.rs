@@ -11,10 +11,7 @@ pub(crate) struct Seeded {
 
 impl Seeded {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            waiting: Vec::new(),
-            random: seed,
-        }
+        Self { waiting: Vec::new(), random: seed }
     }
 
     /// SplitMix64.

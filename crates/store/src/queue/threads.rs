@@ -40,9 +40,7 @@ impl Threads {
         let shared = Arc::new(SharedWork::default());
         let threads = (0..count.max(1)).map(|_| {
             let shared = shared.clone();
-            thread::Builder::new()
-                .name("pario-io".into())
-                .spawn(move || shared.serve())
+            thread::Builder::new().name("pario-io".into()).spawn(move || shared.serve())
         });
         let threads = threads.collect::<io::Result<_>>()?;
         Ok(Self { shared, threads })

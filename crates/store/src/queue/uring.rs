@@ -57,10 +57,7 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(entries.next_power_of_two().clamp(8, 4096))?;
-        let wake = Wake {
-            event: eventfd(0, EventfdFlags::CLOEXEC)?,
-            ran: Mutex::default(),
-        };
+        let wake = Wake { event: eventfd(0, EventfdFlags::CLOEXEC)?, ran: Mutex::default() };
         let mut engine = Self {
             ring,
             under_way: Vec::new(),
@@ -78,9 +75,7 @@ impl Uring {
     fn await_wake(&mut self) {
         let count: *mut u64 = &raw mut *self.wake_count;
         let event = types::Fd(self.wake.event.as_raw_fd());
-        let entry = opcode::Read::new(event, count.cast(), 8)
-            .build()
-            .user_data(WAKE);
+        let entry = opcode::Read::new(event, count.cast(), 8).build().user_data(WAKE);
         self.push(entry);
     }
 
@@ -113,23 +108,13 @@ impl Uring {
     fn begin(&mut self, slot: usize) {
         let UnderWay { io, moved } = self.under_way[slot].as_ref().expect("just put there");
         let entry = match io {
-            Io::Read {
-                file,
-                position,
-                buffer,
-                len,
-            } => {
+            Io::Read { file, position, buffer, len } => {
                 let (fd, at, left) = rest(file.descriptor(), *position, *len, *moved);
                 // SAFETY: `moved` is below the buffer's length.
                 let memory = unsafe { buffer.as_raw().add(*moved) };
                 opcode::Read::new(fd, memory, left).offset(at).build()
             }
-            Io::Write {
-                file,
-                position,
-                buffer,
-                len,
-            } => {
+            Io::Write { file, position, buffer, len } => {
                 let (fd, at, left) = rest(file.descriptor(), *position, *len, *moved);
                 // SAFETY: `moved` is below the buffer's length.
                 let memory = unsafe { buffer.as_raw().add(*moved) };
@@ -184,14 +169,10 @@ impl Uring {
                 }
             };
             let thread = thread::Builder::new().name("pario-task".into());
-            thread
-                .spawn(serve)
-                .expect("a process that serves disks can start a thread");
+            thread.spawn(serve).expect("a process that serves disks can start a thread");
             tasks
         });
-        tasks
-            .send((slot, task))
-            .expect("the thread lives as long as its engine");
+        tasks.send((slot, task)).expect("the thread lives as long as its engine");
     }
 }
 
@@ -263,11 +244,7 @@ impl Drop for Uring {
         loop {
             let is_empty = self.ring.completion().is_empty();
             self.enter(usize::from(is_empty));
-            if self
-                .ring
-                .completion()
-                .any(|answer| answer.user_data() == WAKE)
-            {
+            if self.ring.completion().any(|answer| answer.user_data() == WAKE) {
                 break;
             }
         }

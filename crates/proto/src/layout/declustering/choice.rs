@@ -46,9 +46,7 @@ pub(super) fn volume_offsets(subfiles: u32) -> (u32, u32) {
     for (place, &first) in offsets.iter().enumerate() {
         for &second in &offsets[place..] {
             let (row, plane) = (first.min(second), first.max(second));
-            let Slice {
-                small, large, area, ..
-            } = slices.of_pair(row, plane);
+            let Slice { small, large, area, .. } = slices.of_pair(row, plane);
             // Small windows in slices are among all boxes, so they bound the score from below.
             if (small, large, Reverse(area), row, plane) >= best {
                 continue;
@@ -63,9 +61,7 @@ pub(super) fn volume_offsets(subfiles: u32) -> (u32, u32) {
 
 /// The offsets worth looking at: prime to the number of subfiles, of each mirror pair the smaller.
 fn candidates(subfiles: u32) -> Vec<u32> {
-    (0..=subfiles / 2)
-        .filter(|&offset| gcd(u64::from(offset), u64::from(subfiles)) == 1)
-        .collect()
+    (0..=subfiles / 2).filter(|&offset| gcd(u64::from(offset), u64::from(subfiles)) == 1).collect()
 }
 
 /// The slices of a volume, by offset.
@@ -94,12 +90,7 @@ struct Slice {
 impl Slices {
     fn new(subfiles: u32, scorer: &mut Scorer) -> Slices {
         let subfiles_wide = u64::from(subfiles);
-        let unfit = Slice {
-            small: Unevenness::MAX,
-            large: Unevenness::MAX,
-            area: 0,
-            inverse: 0,
-        };
+        let unfit = Slice { small: Unevenness::MAX, large: Unevenness::MAX, area: 0, inverse: 0 };
         let mut by_offset = vec![unfit; subfiles as usize / 2 + 1];
         for offset in candidates(subfiles) {
             by_offset[offset as usize] = Slice {
@@ -109,26 +100,15 @@ impl Slices {
                 inverse: inverse(u64::from(offset), subfiles_wide),
             };
         }
-        Slices {
-            subfiles: subfiles_wide,
-            by_offset,
-        }
+        Slices { subfiles: subfiles_wide, by_offset }
     }
 
     /// The slices of a pair of offsets in all three directions together.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a residue of at most 1,024 subfiles"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a residue of at most 1,024 subfiles")]
     fn of_pair(&self, row: u32, plane: u32) -> Slice {
         let (along_x_y, along_x_z) = (self.by_offset[row as usize], self.by_offset[plane as usize]);
-        let quotient = folded(
-            u64::from(plane) * along_x_y.inverse % self.subfiles,
-            self.subfiles,
-        );
-        along_x_y
-            .joined(along_x_z)
-            .joined(self.by_offset[quotient as usize])
+        let quotient = folded(u64::from(plane) * along_x_y.inverse % self.subfiles, self.subfiles);
+        along_x_y.joined(along_x_z).joined(self.by_offset[quotient as usize])
     }
 }
 

@@ -17,9 +17,7 @@ const PLANE_OFFSETS_TRIED: usize = 512;
 /// Of the candidates, the offset for which the smallest window with a clash is largest; of equals
 /// the smallest.
 pub(super) fn image_offset(subfiles: u32, candidates: &[u32]) -> u32 {
-    best_rows(subfiles, candidates, 1)
-        .first()
-        .map_or(0, |&(_, offset)| offset)
+    best_rows(subfiles, candidates, 1).first().map_or(0, |&(_, offset)| offset)
 }
 
 /// A pair with a large cube free of clashes; of equals the one with larger windows free of clashes
@@ -133,11 +131,7 @@ mod tests {
                     .filter(|&(width, height)| has_clash(modulus, (row, 0), [width, height, 1]))
                     .map(|(width, height)| width * height)
                     .min();
-                assert_eq!(
-                    Some(clash_area(modulus, row, 0)),
-                    smallest,
-                    "{row} of {modulus}"
-                );
+                assert_eq!(Some(clash_area(modulus, row, 0)), smallest, "{row} of {modulus}");
             }
         }
     }

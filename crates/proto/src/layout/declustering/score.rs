@@ -24,17 +24,11 @@ pub(super) struct Unevenness {
 
 impl Unevenness {
     /// Worse than every score.
-    pub(super) const MAX: Unevenness = Unevenness {
-        worst: u32::MAX,
-        total: u32::MAX,
-    };
+    pub(super) const MAX: Unevenness = Unevenness { worst: u32::MAX, total: u32::MAX };
 
     /// Takes the excess of one more window into account.
     fn add(&mut self, excess: u32) {
-        *self = self.joined(Unevenness {
-            worst: excess,
-            total: excess,
-        });
+        *self = self.joined(Unevenness { worst: excess, total: excess });
     }
 
     /// The unevenness of two sets of windows together.
@@ -55,10 +49,7 @@ pub(super) struct Scorer {
 impl Scorer {
     pub(super) fn new(subfiles: u32) -> Scorer {
         let subfiles = subfiles as usize;
-        Scorer {
-            subfiles,
-            tally: Tally::new(subfiles, WINDOW_TILES_MAX),
-        }
+        Scorer { subfiles, tally: Tally::new(subfiles, WINDOW_TILES_MAX) }
     }
 
     /// All windows of an image up to `side` tiles wide and high.
@@ -114,10 +105,6 @@ impl Scorer {
     /// `subfile + offset`, around the end; both are residues.
     fn moved(&self, subfile: usize, offset: u32) -> usize {
         let sum = subfile + offset as usize;
-        if sum >= self.subfiles {
-            sum - self.subfiles
-        } else {
-            sum
-        }
+        if sum >= self.subfiles { sum - self.subfiles } else { sum }
     }
 }

@@ -78,17 +78,9 @@ mod tests {
         tally.add_run(2, 2);
         assert_eq!(tally.excess(), 0, "one tile on subfiles 2 and 0, none on 1");
         tally.add_run(2, 2);
-        assert_eq!(
-            tally.excess(),
-            1,
-            "two tiles on subfiles 2 and 0, none on 1"
-        );
+        assert_eq!(tally.excess(), 1, "two tiles on subfiles 2 and 0, none on 1");
         tally.add_run(1, 2);
-        assert_eq!(
-            tally.excess(),
-            2,
-            "2, 1 and 3 tiles where 2, 2 and 2 were possible"
-        );
+        assert_eq!(tally.excess(), 2, "2, 1 and 3 tiles where 2, 2 and 2 were possible");
         tally.clear();
         tally.add_run(0, 7);
         assert_eq!(tally.excess(), 0);

@@ -27,11 +27,7 @@ pub struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub(super) fn new(striped: &'a Striped, range: ByteRange) -> Pieces<'a> {
-        Pieces {
-            striped,
-            next_byte: range.start_bytes(),
-            end_byte: range.end_bytes(),
-        }
+        Pieces { striped, next_byte: range.start_bytes(), end_byte: range.end_bytes() }
     }
 }
 

@@ -50,10 +50,7 @@ impl Run {
     /// The part of `range` on `subfile`, which must exist.
     pub(super) fn new(striped: &Striped, subfile: SubfileIndex, range: ByteRange) -> Option<Run> {
         let (unit_bytes, subfiles) = (striped.unit_bytes, striped.subfiles());
-        let last_byte = range
-            .end_bytes()
-            .checked_sub(1)
-            .filter(|_| !range.is_empty())?;
+        let last_byte = range.end_bytes().checked_sub(1).filter(|_| !range.is_empty())?;
         let (range_first, range_last) = (range.start_bytes() / unit_bytes, last_byte / unit_bytes);
         // The first and the last unit of the range that this subfile holds.
         let wanted = u64::from(subfile.0);
@@ -64,16 +61,10 @@ impl Run {
         }
         let last = range_last - (range_last % subfiles + subfiles - wanted) % subfiles;
 
-        let first_byte = if first == range_first {
-            range.start_bytes()
-        } else {
-            first * unit_bytes
-        };
-        let last_byte = if last == range_last {
-            last_byte
-        } else {
-            last * unit_bytes + (unit_bytes - 1)
-        };
+        let first_byte =
+            if first == range_first { range.start_bytes() } else { first * unit_bytes };
+        let last_byte =
+            if last == range_last { last_byte } else { last * unit_bytes + (unit_bytes - 1) };
         let place = striped.locate(first_byte);
         let len_bytes = striped.locate(last_byte).offset_bytes - place.offset_bytes + 1;
         // A single subfile is contiguous in memory as well: one segment.
@@ -127,12 +118,7 @@ impl Run {
 impl<'a> Runs<'a> {
     pub(super) fn new(striped: &'a Striped, range: ByteRange) -> Runs<'a> {
         let first_subfile = striped.locate(range.start_bytes()).subfile.0;
-        Runs {
-            striped,
-            range,
-            first_subfile,
-            given: 0,
-        }
+        Runs { striped, range, first_subfile, given: 0 }
     }
 }
 
@@ -147,11 +133,7 @@ impl Iterator for Runs<'_> {
         // A range touches consecutive subfiles: the first one without a run ends the walk.
         let subfile = SubfileIndex((self.first_subfile + self.given) % subfiles);
         let run = Run::new(self.striped, subfile, self.range);
-        self.given = if run.is_some() {
-            self.given + 1
-        } else {
-            subfiles
-        };
+        self.given = if run.is_some() { self.given + 1 } else { subfiles };
         run
     }
 }

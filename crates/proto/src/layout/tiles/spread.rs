@@ -16,16 +16,8 @@ pub(super) fn counts(declustering: Declustering, window: TileWindow) -> Vec<u64>
     if size.is_empty() {
         return circle(subfiles);
     }
-    let turns = Shape {
-        x: size.x / subfiles,
-        y: size.y / subfiles,
-        z: size.z / subfiles,
-    };
-    let rest = Shape {
-        x: size.x % subfiles,
-        y: size.y % subfiles,
-        z: size.z % subfiles,
-    };
+    let turns = Shape { x: size.x / subfiles, y: size.y / subfiles, z: size.z / subfiles };
+    let rest = Shape { x: size.x % subfiles, y: size.y % subfiles, z: size.z % subfiles };
     // Each summand is at most the number of tiles of the window, which fits 64 bits.
     let even = turns.y * size.x * size.z + rest.y * size.x * turns.z + turns.x * rest.y * rest.z;
 
@@ -99,10 +91,7 @@ fn sum_up(notes: &mut [u64]) {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "at most twice the number of subfiles"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "at most twice the number of subfiles")]
 fn place(number: u64) -> usize {
     number as usize
 }

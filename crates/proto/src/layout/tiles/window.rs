@@ -16,11 +16,7 @@ pub struct WindowTiles {
 impl WindowTiles {
     /// Walks over a window that was checked to lie inside an image.
     pub(super) fn new(window: TileWindow) -> WindowTiles {
-        WindowTiles {
-            window,
-            next: window.start,
-            left: window.size.product().unwrap_or(0),
-        }
+        WindowTiles { window, next: window.start, left: window.size.product().unwrap_or(0) }
     }
 
     /// How many tiles are still to come.
