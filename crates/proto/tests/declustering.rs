@@ -116,7 +116,7 @@ fn volumes_have_fitting_offsets_and_from_253_subfiles_on_perfect_small_windows()
 
 #[test]
 fn many_subfiles_have_large_windows_without_a_clash() {
-    for subfiles in [1_025, 1_031, 2_310, 4_096, 30_030, 65_521, Disks::MAX] {
+    for subfiles in [1_025, 1_031, 2_310, 4_096, 8_191, Disks::MAX] {
         let image = Declustering::for_image(subfiles).unwrap();
         assert_eq!(gcd(image.row_offset(), subfiles), 1);
         // Windows of many shapes with a quarter as many tiles as there are subfiles.

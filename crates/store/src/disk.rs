@@ -23,7 +23,7 @@ use crate::checksum::checksum;
 use crate::error::{DiskPlace, Place, StoreError};
 use crate::extents::{self, ExtentFile, Limits, Opening, Shared, next_opening};
 use crate::flat::{DATA_START, FlatFile, FlatShared};
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, KeeperThread};
 use crate::medium::{Directory, Medium, MediumFile, OpenHow, Space};
 use crate::subfile::{
     BadDescription, DESCRIPTION_LIMIT_BYTES, DESCRIPTION_MAX_BYTES, DESCRIPTION_VERSION,
@@ -126,6 +126,7 @@ pub struct Disk {
     medium: Arc<dyn Medium>,
     options: DiskOptions,
     keeper: Keeper,
+    _keeper_thread: Option<KeeperThread>,
     lock: Arc<dyn Any + Send + Sync>,
     open: Mutex<OpenSubfiles>,
 }
@@ -178,13 +179,15 @@ impl Disk {
             _ => not_a_disk(&place, error),
         })?;
         let id = read_mark(&*medium, &place)?;
-        let keeper = if options.background && !options.read_only {
-            Keeper::start().map_err(|error| place.io(error, "start a thread"))?
+        let (keeper, keeper_thread) = if options.background && !options.read_only {
+            let started = Keeper::start().map_err(|error| place.io(error, "start a thread"));
+            started.map(|(keeper, thread)| (keeper, Some(thread)))?
         } else {
-            Keeper::none()
+            (Keeper::none(), None)
         };
         let (lock, open) = (Arc::from(lock), Mutex::default());
-        let disk = Self { place, id, medium, options, keeper, lock, open };
+        let disk =
+            Self { place, id, medium, options, keeper, _keeper_thread: keeper_thread, lock, open };
         if !disk.options.read_only {
             disk.sweep().map_err(|error| disk.place.io(error, "remove what is left over"))?;
         }

@@ -15,7 +15,7 @@ use crate::checksum::checksum;
 pub(crate) const DESCRIPTION_VERSION: u16 = 1;
 
 /// Layout and path together fit into this many bytes.
-pub const DESCRIPTION_LIMIT_BYTES: usize = 32 << 10;
+pub const DESCRIPTION_LIMIT_BYTES: usize = 60 << 10;
 
 /// What a subfile is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,6 +1,8 @@
 //! One suite for every way a subfile can be reached: each engine of the queue and the waiting
 //! calls, on a directory and in memory. Random requests against plain maps.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -43,6 +45,9 @@ fn body(rng: &mut Rng) -> Vec<u8> {
     (0..len).map(|i: usize| fill.wrapping_add(i as u8)).collect()
 }
 
+/// Which extent a request concerns, and what it held before.
+type Asked = ((usize, u64), Option<Vec<u8>>);
+
 /// Random requests to extents through a queue. No two under way concern the same extent, unless
 /// both read, so that the outcome is known.
 fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
@@ -56,7 +61,7 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
     let mut queue = Queue::new(QueueOptions { depth_per_disk, engine }).unwrap();
     let mut model: HashMap<(usize, u64), Vec<u8>> = HashMap::new();
     let mut busy: HashSet<(usize, u64)> = HashSet::new();
-    let mut asked: HashMap<u64, ((usize, u64), Option<Vec<u8>>)> = HashMap::new();
+    let mut asked: HashMap<u64, Asked> = HashMap::new();
     let mut answers = 0;
     for tag in 0.. {
         let place = (rng.usize(..DISKS), rng.u64(..60));

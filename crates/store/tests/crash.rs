@@ -4,6 +4,8 @@
 //! the last acknowledged sync made durable or something later; after the death of the process it
 //! must be what was acknowledged last. What was under way may or may not have happened.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -4,6 +4,8 @@
 //! The test starts itself again as the process to be killed. That one writes to its standard
 //! output what is acknowledged; the test kills it after a random number of acknowledgements.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -162,7 +164,7 @@ fn check(dir: &Path, life: u64, last: &mut HashMap<(u8, u64), u64>) {
         let acknowledged = last.get(&(1, slot)).copied().unwrap_or(0);
         assert!(u64::from_le_bytes(bytes) >= acknowledged, "flat slot {slot}");
     }
-    if life % 10 == 0 {
+    if life.is_multiple_of(10) {
         let problems = file.check(CheckDepth::Content).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
     }

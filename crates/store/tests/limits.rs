@@ -1,5 +1,7 @@
 //! Limits and bad input: each a clear error, nothing lost, no panic.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::fs;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Ten million extents in one subfile.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::fs;
 use std::time::Instant;
 

@@ -1,5 +1,7 @@
 //! Freed space is found again.
 
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
 use std::path::Path;
 
 use fastrand::Rng;

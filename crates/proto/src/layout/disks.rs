@@ -50,8 +50,9 @@ pub enum DisksError {
 }
 
 impl Disks {
-    /// The largest number of disks one file is spread over.
-    pub const MAX: u32 = 65_536;
+    /// The largest number of disks one file is spread over: its layout still fits into the
+    /// description that each of its subfiles carries.
+    pub const MAX: u32 = 8_192;
 
     /// Checks and takes a list of disks; subfile `i` will lie on the `i`-th of them.
     pub fn new(disks: impl IntoIterator<Item = DiskId>) -> Result<Disks, DisksError> {

@@ -1,11 +1,12 @@
 //! Moving extents together until no holes are left.
 //!
-//! A hole travels from the front to the end of the data file: what follows it moves into it, in
-//! batches, each made durable before the space it left is used. Where the hole is too small for
-//! what follows, that is moved behind the end first. Every move is an ordinary change of the
-//! subfile, so that others may read and write meanwhile and a crash at any time is harmless.
+//! A hole travels from the front to the end of the data file: what follows it moves into it, a
+//! batch at a time, each made durable before the space it left is used. A hole that is too small
+//! is made larger first, by moving what follows it behind the end. Every move is an ordinary
+//! change of the subfile, so that others may read and write meanwhile and a crash at any time is
+//! harmless.
 
-use super::block::{Entry, Run, granules_for, read_head};
+use super::block::{Entry, Run, check_block, granules_for, read_head};
 use super::shared::{Shared, State};
 use crate::buffer::Buffer;
 use crate::error::StoreError;
@@ -13,18 +14,41 @@ use crate::error::StoreError;
 /// Bytes that are moved between two syncs.
 const BATCH_BYTES: u64 = 16 << 20;
 
+/// Where extents move to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// Into the hole before them, one behind the other.
+    Hole(Run),
+    /// Behind the last extent.
+    End,
+}
+
 impl Shared {
     /// Moves extents together and gives the space behind them back.
     pub(crate) fn compact(&self) -> Result<(), StoreError> {
         self.check_writable("compact")?;
         // What waits for a sync would be in the way.
         self.sync()?;
+        let batch = BATCH_BYTES / u64::from(self.granule_bytes);
         let mut from = 0;
-        while let Some(hole) = self.first_hole(from)? {
-            let moved = self.move_batch(hole)?;
+        // Where others keep making holes, there is no end to reach: each extent may have moved
+        // twice, on average, when it is enough.
+        let mut left = self.state.lock().space.end().saturating_mul(2);
+        while left > 0
+            && let Some(hole) = self.first_hole(from)?
+        {
+            let behind = self.state.lock().space.end().saturating_sub(hole.end());
+            let is_large = hole.granules >= batch.min(behind);
+            let targets = [Target::End, Target::Hole(hole)];
+            let [first, second] = if is_large { [targets[1], targets[0]] } else { targets };
+            let mut moved = self.move_batch(hole, first)?;
+            if moved == 0 {
+                moved = self.move_batch(hole, second)?;
+            }
             self.sync()?;
+            left = left.saturating_sub(moved);
             // Extents that nobody may move (being written, or damaged) are passed over.
-            from = if moved { hole.position } else { hole.end() };
+            from = if moved > 0 { hole.position } else { hole.end() };
         }
         self.checkpoint()?;
         // The frozen state was written into new pages; once more, and the old ones can go.
@@ -40,13 +64,14 @@ impl Shared {
         space.first_free(pages, from).map_err(|fault| self.fault(fault, None))
     }
 
-    /// Moves the extents that follow a hole; the answer says whether any moved.
-    fn move_batch(&self, hole: Run) -> Result<bool, StoreError> {
+    /// Moves extents that follow a hole, as many as fit into it or make it a large one; the answer
+    /// is the number of granules moved.
+    fn move_batch(&self, hole: Run, mut target: Target) -> Result<u64, StoreError> {
         let end = self.state.lock().space.end();
-        let granule = u64::from(self.granule_bytes);
+        let batch = BATCH_BYTES / u64::from(self.granule_bytes);
         let mut position = hole.end();
-        let mut moved = false;
-        while position < end && (position - hole.end()) * granule < BATCH_BYTES {
+        let mut moved = 0;
+        while position < end {
             if let Some(free) = self.free_at(position)? {
                 position = free.end();
                 continue;
@@ -56,8 +81,28 @@ impl Shared {
                 position += 1;
                 continue;
             };
-            moved |= self.move_extent(index, entry, block)?;
-            position = entry.run(self.granule_bytes).end();
+            let run = entry.run(self.granule_bytes);
+            match &mut target {
+                Target::Hole(room) => {
+                    if room.granules < run.granules {
+                        break;
+                    }
+                    if self.move_extent(index, entry, block, Target::Hole(*room))? {
+                        room.position += run.granules;
+                        room.granules -= run.granules;
+                        moved += run.granules;
+                    }
+                }
+                Target::End => {
+                    if self.move_extent(index, entry, block, Target::End)? {
+                        moved += run.granules;
+                    }
+                    if run.end() - hole.position >= batch {
+                        break;
+                    }
+                }
+            }
+            position = run.end();
         }
         Ok(moved)
     }
@@ -94,21 +139,33 @@ impl Shared {
         Ok(Some((index, entry, block)))
     }
 
-    /// Copies a block to a lower place, or behind the end if there is none.
-    fn move_extent(&self, index: u64, entry: Entry, block: Buffer) -> Result<bool, StoreError> {
+    /// Copies a block to another place, if that is still free and the extent still there.
+    fn move_extent(
+        &self,
+        index: u64,
+        entry: Entry,
+        block: Buffer,
+        target: Target,
+    ) -> Result<bool, StoreError> {
         let bytes = self.disk_bytes(entry.payload_bytes());
-        if super::block::check_block(&block[..bytes], self.place.subfile, index, entry).is_err() {
+        if check_block(&block[..bytes], self.place.subfile, index, entry).is_err() {
             // Moving must not turn a damaged extent into a lost one.
             return Ok(false);
         }
+        let granules = granules_for(entry.payload_bytes(), self.granule_bytes);
         let reservation = {
             let mut state = self.state.lock();
             let State { pages, space, .. } = &mut *state;
-            let granules = granules_for(entry.payload_bytes(), self.granule_bytes);
-            let lower = space.allocate_below(pages, granules, entry.position);
-            let lower = lower.map_err(|fault| self.poison(self.fault(fault, None)))?;
-            match lower.or_else(|| space.allocate_at_end(granules)) {
-                Some(run) => self.hold(&mut state, index, run)?,
+            let run = match target {
+                Target::Hole(room) => space.allocate_at(pages, room.position, granules),
+                Target::End => Ok(space.allocate_at_end(granules)),
+            };
+            match run.map_err(|fault| self.poison(self.fault(fault, None)))? {
+                Some(run) => match self.hold(&mut state, index, run) {
+                    // Who compacts is short of space: what does not fit stays where it is.
+                    Err(error) if error.is_full() => return Ok(false),
+                    other => other?,
+                },
                 None => return Ok(false),
             }
         };

@@ -23,6 +23,8 @@ pub(crate) const JOURNAL_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"PARIOJNL";
 const RECORD_BYTES: usize = size_of::<RawRecord>();
 const NO_POSITION: u64 = u64::MAX;
+/// Sequence numbers of a subfile's life stay far below this.
+const MAX_SEQUENCE: u64 = 1 << 60;
 /// Space is reserved in steps of this size, ahead of its use, so that a full disk still takes the
 /// records of a few hundred deletions.
 const STEP_BYTES: u64 = 64 << 10;
@@ -296,7 +298,8 @@ fn decode_head(bytes: &[u8], subfile: SubfileId, number: u64) -> Result<SegmentH
     let head = bytes.get(CHECKED_FROM_HEAD..end).ok_or(BadSegment::NotWhole)?;
     let ours = raw.file.get() == subfile.file
         && raw.subfile_index.get() == subfile.index
-        && raw.number.get() == number;
+        && raw.number.get() == number
+        && raw.first_sequence.get() <= MAX_SEQUENCE;
     if !ours || checksum(&[head]) != raw.checksum.get() {
         return Err(BadSegment::NotWhole);
     }

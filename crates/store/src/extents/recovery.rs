@@ -85,6 +85,8 @@ struct Replayed {
     chain: Vec<ReadSegment>,
     /// Whether the chain has no holes, and every change in it has happened.
     is_intact: bool,
+    /// Whether there are changes that were not known to be durable.
+    had_doubts: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -178,7 +180,7 @@ impl Opening<'_> {
         let synced = self.synced_through(&chain)?;
         let mut changes = BTreeMap::new();
         let mut expected = chain[0].head.first_sequence;
-        let mut is_intact = true;
+        let (mut is_intact, mut had_doubts) = (true, false);
         for segment in &chain {
             if segment.head.first_sequence != expected {
                 // The end of the segment before is missing, so nothing later counts.
@@ -188,11 +190,13 @@ impl Opening<'_> {
             expected = segment.end_sequence();
             is_intact &= !segment.has_more;
             for (change, sequence) in segment.records.iter().zip(segment.head.first_sequence..) {
-                is_intact &= self.replay_one(*change, sequence > synced, &mut changes, data)?;
+                let in_doubt = sequence > synced && !matches!(change, Change::Synced { .. });
+                had_doubts |= in_doubt;
+                is_intact &= self.replay_one(*change, in_doubt, &mut changes, data)?;
             }
         }
         changes.retain(|_, outcome| !matches!(outcome.now, Now::Unchanged));
-        Ok(Replayed { changes, held, next_sequence, segments, chain, is_intact })
+        Ok(Replayed { changes, held, next_sequence, segments, chain, is_intact, had_doubts })
     }
 
     fn segment_numbers(&self) -> Result<Vec<u64>, StoreError> {
@@ -351,7 +355,7 @@ impl Opening<'_> {
             count: superblock.extents,
             live_bytes: superblock.live_bytes,
             // What a crash left unfinished may have used higher versions.
-            next_version: superblock.next_version.saturating_add(1 << 32),
+            next_version: superblock.next_version + (1 << 32),
             segment: None,
             older_segments: Vec::new(),
             limbo: VecDeque::new(),
@@ -424,8 +428,10 @@ impl Opening<'_> {
             taken.map_err(|error| self.place.io(error, "taking over the journal"))?;
         let mut segment = segments.pop().expect("a chain has a last segment");
         let through = segment.next_sequence().saturating_sub(1);
-        // Without this record, the next recovery checks more than it needs to; nothing else.
-        let _ = segment.append(Change::Synced { through });
+        if replayed.had_doubts {
+            // Without this record, the next recovery checks more than it needs to; nothing else.
+            let _ = segment.append(Change::Synced { through });
+        }
         state.changed = through;
         state.synced = through;
         let older = segments.into_iter().map(|segment| (segment.number, segment.file));

@@ -327,7 +327,7 @@ impl Shared {
         if let Err(fault) = extents.remove(pages, index) {
             return Err(self.poison(self.fault(fault, Some(index))));
         }
-        state.count -= 1;
+        state.count = state.count.saturating_sub(1);
         self.retire(&mut state, sequence, old);
         Ok(true)
     }
@@ -345,7 +345,7 @@ impl Shared {
 
     /// The run of a replaced extent waits until what replaced it is durable.
     fn retire(&self, state: &mut State, sequence: u64, old: Entry) {
-        state.live_bytes -= old.payload_bytes();
+        state.live_bytes = state.live_bytes.saturating_sub(old.payload_bytes());
         let run = old.run(self.granule_bytes);
         state.limbo.push_back((sequence, run));
         state.limbo_granules += run.granules;

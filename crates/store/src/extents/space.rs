@@ -4,7 +4,7 @@
 //! the same runs. Everything from `end` on is free and belongs to no run.
 
 use super::block::Run;
-use crate::index::{Load, PageFault, Pages, Tree, Value};
+use crate::index::{Load, PageFault, Pages, Tree};
 
 /// The data file of one subfile has at most this many granules.
 pub(crate) const MAX_GRANULES: u64 = 1 << POSITION_BITS;
@@ -64,29 +64,21 @@ impl Space {
         Some(Run { position, granules })
     }
 
-    /// Takes the first free run below `limit` that is large enough, if it is among the first few.
-    pub(crate) fn allocate_below(
+    /// Takes the first granules of the free run that starts at a position, if there is one that is
+    /// large enough.
+    pub(crate) fn allocate_at(
         &mut self,
         pages: &mut Pages,
+        position: u64,
         granules: u64,
-        limit: u64,
     ) -> Result<Option<Run>, PageFault> {
-        const LOOKED_AT: usize = 16;
-        let mut found = None;
-        let mut looked_at = 0;
-        let mut each = |position, value: Value| {
-            looked_at += 1;
-            if position < limit && value[0] >= granules {
-                found = Some(position);
+        match self.by_position.get(pages, position, Load::Wait)? {
+            Some(value) if value[0] >= granules => {
+                self.cut(pages, position, position, granules)?;
+                Ok(Some(Run { position, granules }))
             }
-            found.is_none() && position < limit && looked_at < LOOKED_AT
-        };
-        self.by_position.scan(pages, 0, Load::Wait, &mut each)?;
-        let Some(position) = found else {
-            return Ok(None);
-        };
-        self.cut(pages, position, position, granules)?;
-        Ok(Some(Run { position, granules }))
+            _ => Ok(None),
+        }
     }
 
     /// Takes exactly this run, which must be free.
@@ -218,4 +210,82 @@ fn size_key(granules: u64, position: u64) -> u64 {
 fn contradiction(run: Run) -> PageFault {
     let Run { position, granules } = run;
     PageFault::Damaged(format!("{granules} granules at {position} are both free and in use"))
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "small numbers")]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::{Link, PageKind};
+    use crate::medium::{Medium, Memory, OpenHow};
+
+    fn empty() -> (Pages, Space) {
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let file = Memory::untracked().open("index", how).unwrap();
+        let tree = |kind| Tree::new(kind, Link::NONE, 0).unwrap();
+        let pages = Pages::new(Arc::clone(&file), 0, 0, 1 << 20);
+        let by_size = tree(PageKind::FreeBySize);
+        (pages, Space::new(tree(PageKind::FreeByPosition), by_size, 0).unwrap())
+    }
+
+    /// The free runs below the end of a plain array of granules.
+    fn runs_of(used: &[bool]) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let mut position = 0;
+        for same in used.chunk_by(|a, b| a == b) {
+            if !same[0] {
+                runs.push(Run { position, granules: same.len() as u64 });
+            }
+            position += same.len() as u64;
+        }
+        runs
+    }
+
+    proptest! {
+        #[test]
+        fn space_is_an_array_of_granules(
+            steps in prop::collection::vec((0..3u8, 1..40u64, any::<prop::sample::Index>()), 1..300),
+        ) {
+            let (mut pages, mut space) = empty();
+            let mut used: Vec<bool> = Vec::new();
+            let mut taken: Vec<Run> = Vec::new();
+            for (what, granules, which) in steps {
+                if what == 0 && !taken.is_empty() {
+                    let run = taken.swap_remove(which.index(taken.len()));
+                    space.free(&mut pages, run).unwrap();
+                    let (from, to) = (run.position as usize, run.end() as usize);
+                    used[from..to].fill(false);
+                    while used.last() == Some(&false) {
+                        used.pop();
+                    }
+                } else {
+                    let run = space.allocate(&mut pages, granules).unwrap().unwrap();
+                    // The best fit: the smallest run that is large enough, the first of these.
+                    let fits = runs_of(&used).into_iter().filter(|run| run.granules >= granules);
+                    let best = fits.min_by_key(|run| (run.granules, run.position));
+                    let expected = best.map_or(used.len() as u64, |run| run.position);
+                    prop_assert_eq!(run.position, expected);
+                    let end = used.len().max(run.end() as usize);
+                    used.resize(end, false);
+                    used[run.position as usize..run.end() as usize].fill(true);
+                    taken.push(run);
+                }
+                prop_assert_eq!(space.end(), used.len() as u64);
+            }
+            let mut runs = Vec::new();
+            space.scan(&mut pages, &mut |run| runs.push(run)).unwrap();
+            prop_assert_eq!(runs, runs_of(&used));
+            // What is taken cannot be freed twice, nor taken again.
+            if let Some(run) = taken.pop() {
+                prop_assert!(space.take(&mut pages, run).is_err());
+                space.free(&mut pages, run).unwrap();
+                prop_assert!(space.free(&mut pages, run).is_err());
+                space.take(&mut pages, run).unwrap();
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@ use crate::checksum::checksum;
 pub(crate) const INDEX_VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"PARIOIDX";
 const CHECKED_FROM: usize = 16;
+/// Pages times their size, and numbers with something added, stay within 64 bits.
+const MAX_NUMBER: u64 = 1 << 50;
 
 /// What a checkpoint fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,18 @@ impl Superblock {
             let height = u8::try_from(raw.height.get()).map_err(|_| BadSuperblock::Damaged)?;
             Ok((link, height))
         };
+        // Larger numbers cannot come about; refusing them keeps all arithmetic on them safe.
+        let possible = [
+            raw.generation,
+            raw.page_end,
+            raw.extents,
+            raw.live_bytes,
+            raw.next_version,
+            raw.journal_segment,
+        ];
+        if possible.iter().any(|number| number.get() > MAX_NUMBER) {
+            return Err(BadSuperblock::Damaged);
+        }
         Ok(Self {
             generation: raw.generation.get(),
             file: raw.file.get(),

@@ -95,10 +95,17 @@ impl Tree {
             return Ok(());
         };
         let mut slot = leaf.page.find(key).unwrap_or_else(|slot| slot);
+        let mut last = None;
         loop {
             let leaf = path.last().expect("a path ends in a leaf");
             while slot < leaf.page.len() {
-                if !each(leaf.page.key(slot), leaf.page.value(slot)) {
+                let key = leaf.page.key(slot);
+                // Pages that lead to each other in circles would keep us here for ever.
+                if last.is_some_and(|last| last >= key) {
+                    return Err(PageFault::Damaged("keys of the index are out of order".into()));
+                }
+                last = Some(key);
+                if !each(key, leaf.page.value(slot)) {
                     return Ok(());
                 }
                 slot += 1;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use io_uring::{IoUring, opcode, squeue, types};
@@ -28,7 +28,6 @@ pub(crate) struct Uring {
     wake: Arc<Wake>,
     /// Where the kernel puts the wake-up count; its place must not move.
     wake_count: Box<u64>,
-    tasks: Option<Sender<(usize, Io)>>,
     unsubmitted: usize,
 }
 
@@ -39,7 +38,10 @@ struct UnderWay {
 
 struct Wake {
     event: OwnedFd,
+    /// Tasks that have run.
     ran: Mutex<Vec<(usize, IoDone)>>,
+    /// Whether a waker was used.
+    woken: AtomicBool,
 }
 
 impl Wake {
@@ -57,7 +59,8 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(entries.next_power_of_two().clamp(8, 4096))?;
-        let wake = Wake { event: eventfd(0, EventfdFlags::CLOEXEC)?, ran: Mutex::default() };
+        let event = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let wake = Wake { event, ran: Mutex::default(), woken: AtomicBool::new(false) };
         let mut engine = Self {
             ring,
             under_way: Vec::new(),
@@ -65,7 +68,6 @@ impl Uring {
             here: VecDeque::new(),
             wake: Arc::new(wake),
             wake_count: Box::new(0),
-            tasks: None,
             unsubmitted: 0,
         };
         engine.await_wake();
@@ -156,23 +158,16 @@ impl Uring {
         done.push((slot, IoDone::Moved(outcome, buffer)));
     }
 
-    /// Has a thread of its own run a task.
+    /// Has a thread of its own run a task: the tasks of several disks do not wait for each other.
     fn run_elsewhere(&mut self, slot: usize, task: Io) {
         let wake = self.wake.clone();
-        let tasks = self.tasks.get_or_insert_with(|| {
-            let (tasks, arrived) = channel::<(usize, Io)>();
-            let serve = move || {
-                for (slot, task) in arrived {
-                    let done = run(task);
-                    wake.ran.lock().push((slot, done));
-                    wake.signal();
-                }
-            };
-            let thread = thread::Builder::new().name("pario-task".into());
-            thread.spawn(serve).expect("a process that serves disks can start a thread");
-            tasks
-        });
-        tasks.send((slot, task)).expect("the thread lives as long as its engine");
+        let serve = move || {
+            let done = run(task);
+            wake.ran.lock().push((slot, done));
+            wake.signal();
+        };
+        let thread = thread::Builder::new().name("pario-task".into());
+        thread.spawn(serve).expect("a process that serves disks can start a thread");
     }
 }
 
@@ -209,7 +204,7 @@ impl Engine for Uring {
             let answers: Vec<_> = self.ring.completion().collect();
             for answer in answers {
                 if answer.user_data() == WAKE {
-                    woken = true;
+                    woken |= self.wake.woken.swap(false, Ordering::AcqRel);
                     done.append(&mut self.wake.ran.lock());
                     self.await_wake();
                 } else {
@@ -225,7 +220,10 @@ impl Engine for Uring {
 
     fn waker(&self) -> Waker {
         let wake = self.wake.clone();
-        Waker::new(move || wake.signal())
+        Waker::new(move || {
+            wake.woken.store(true, Ordering::Release);
+            wake.signal();
+        })
     }
 
     fn name(&self) -> &'static str {
