@@ -1,16 +1,19 @@
 //! Aligned memory that comes from a pool and goes back to it.
 //!
 //! First touch of fresh memory is several times slower than using it again, and direct I/O needs
-//! alignment; both are settled here once. A [`BufferPool`] keeps at most its limit of idle bytes.
+//! alignment; both are settled here once. Memory comes from the kernel in slabs, cut into pieces of
+//! one size; a slab goes back when all its pieces are gone. A [`BufferPool`] keeps at most its limit
+//! of idle bytes.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
-use std::fmt;
+use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use parking_lot::Mutex;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Alignment of every buffer, and the step of their sizes.
 pub const BUFFER_ALIGNMENT: usize = 4096;
@@ -36,6 +39,9 @@ impl BufferPool {
     }
 
     /// A buffer of at least `len` bytes. What it contains is unspecified.
+    ///
+    /// # Panics
+    /// If the system has no memory left.
     pub fn get(&self, len: usize) -> Buffer {
         let capacity = capacity_for(len);
         let reused = {
@@ -46,8 +52,19 @@ impl BufferPool {
             }
             memory
         };
-        let memory = reused.unwrap_or_else(|| Memory::new(capacity));
+        let memory = reused.unwrap_or_else(|| self.map(capacity));
         Buffer { memory: Some(memory), pool: self.clone() }
+    }
+
+    /// New memory: a slab is cut into pieces, and all but one wait in the pool.
+    fn map(&self, capacity: usize) -> Memory {
+        let in_pieces = capacity <= SLAB_BYTES / 4 && self.idle.lock().limit_bytes >= SLAB_BYTES;
+        let slab = Slab::map(if in_pieces { SLAB_BYTES } else { capacity });
+        let slab = slab.unwrap_or_else(|error| panic!("no memory for a buffer: {error}"));
+        let mut pieces = slab.cut(capacity);
+        let first = pieces.next().expect("a slab has room for a piece");
+        pieces.for_each(|piece| self.put_back(piece));
+        first
     }
 
     /// Bytes that wait to be used again.
@@ -116,10 +133,13 @@ impl fmt::Debug for Buffer {
     }
 }
 
+/// A piece of a slab.
 #[derive(Debug)]
 struct Memory {
     start: NonNull<u8>,
     capacity: usize,
+    /// Keeps the memory mapped.
+    _slab: Arc<Slab>,
 }
 
 // SAFETY: the memory is owned by this value alone and bound to no thread.
@@ -127,27 +147,46 @@ unsafe impl Send for Memory {}
 // SAFETY: shared access only reads it.
 unsafe impl Sync for Memory {}
 
-impl Memory {
-    fn new(capacity: usize) -> Self {
-        let layout = layout(capacity);
-        // SAFETY: `capacity_for` never answers zero, so the layout has a size.
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => Self { start, capacity },
-            None => handle_alloc_error(layout),
-        }
+/// Memory from the kernel, zeroed by it.
+#[derive(Debug)]
+struct Slab {
+    start: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: a mapping is bound to no thread, and only unmapped when nobody refers to it.
+unsafe impl Send for Slab {}
+// SAFETY: the slab itself is never accessed, only its pieces, each by its owner.
+unsafe impl Sync for Slab {}
+
+/// Small pieces are cut from this much.
+const SLAB_BYTES: usize = 2 << 20;
+
+impl Slab {
+    fn map(len: usize) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping at a place the kernel chooses touches nothing that exists.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, flags)? };
+        Ok(Self { start, len })
+    }
+
+    /// Pieces of equal capacity.
+    fn cut(self, capacity: usize) -> impl Iterator<Item = Memory> {
+        let slab = Arc::new(self);
+        (0..slab.len / capacity).map(move |i| {
+            // SAFETY: the piece ends within the slab.
+            let start = unsafe { slab.start.byte_add(i * capacity) };
+            let start = NonNull::new(start.cast()).expect("a mapping is not at address zero");
+            Memory { start, capacity, _slab: slab.clone() }
+        })
     }
 }
 
-impl Drop for Memory {
+impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout.
-        unsafe { dealloc(self.start.as_ptr(), layout(self.capacity)) }
+        // SAFETY: the last piece is gone, so nothing refers to the mapping.
+        let _ = unsafe { munmap(self.start, self.len) };
     }
-}
-
-fn layout(capacity: usize) -> Layout {
-    Layout::from_size_align(capacity, BUFFER_ALIGNMENT).expect("buffers are far below isize::MAX")
 }
 
 /// Capacities come in eight steps per power of two above 32 KiB, in steps of 4 KiB below: at most
@@ -173,14 +212,19 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_up_to_the_limit() {
-        let pool = BufferPool::new(64 << 10);
-        let first = pool.get(50_000);
-        let place = first.as_raw();
-        assert!(place.addr().is_multiple_of(BUFFER_ALIGNMENT));
-        drop(first);
-        assert_eq!(pool.get(51_000).as_raw(), place);
-        let many: Vec<_> = (0..4).map(|_| pool.get(30_000)).collect();
-        drop(many);
-        assert!(pool.idle_bytes() <= 64 << 10 && pool.idle_bytes() > 0);
+        for limit in [64 << 10, 4 << 20] {
+            let pool = BufferPool::new(limit);
+            let first = pool.get(50_000);
+            let place = first.as_raw();
+            assert!(place.addr().is_multiple_of(BUFFER_ALIGNMENT));
+            drop(first);
+            assert_eq!(pool.get(51_000).as_raw(), place);
+            let mut many: Vec<_> = (0..200).map(|_| pool.get(30_000)).collect();
+            many.iter_mut().zip(0..).for_each(|(buffer, i): (_, u8)| buffer.fill(i));
+            assert!(many.iter().zip(0..).all(|(buffer, i)| buffer.iter().all(|&byte| byte == i)));
+            drop(many);
+            assert!(pool.idle_bytes() <= limit && pool.idle_bytes() > 0);
+            assert!(pool.get(5 << 20).iter().all(|&byte| byte == 0));
+        }
     }
 }
