@@ -236,7 +236,7 @@ impl Disk {
             self.place.io(error, format!("create {}", place.subfile))
         })?;
         let flat = FlatFile::new(place, file, false, self.lock.clone());
-        open.flat.insert(flat.id(), Arc::downgrade(&flat.shared));
+        remember(&mut open.flat, flat.id(), &flat.shared);
         Ok(flat)
     }
 
@@ -278,7 +278,7 @@ impl Disk {
         let how = OpenHow { create: false, write: !self.options.read_only, direct_alignment: None };
         let file = self.medium.open(&name, how).map_err(|error| place.io(error, "opening"))?;
         let flat = FlatFile::new(place, file, self.options.read_only, self.lock.clone());
-        open.flat.insert(id, Arc::downgrade(&flat.shared));
+        remember(&mut open.flat, id, &flat.shared);
         Ok(flat)
     }
 
@@ -286,8 +286,6 @@ impl Disk {
     pub fn open_extents(&self, id: SubfileId) -> Result<ExtentFile, StoreError> {
         let mut open = self.open.lock();
         if let Some(shared) = open.extents.get(&id).and_then(Weak::upgrade) {
-            // What an earlier failure left in memory is not to be trusted: begin again, unless
-            // somebody still holds on to it.
             return Ok(ExtentFile { shared });
         }
         let description = self.describe_found(id, Kind::Extents)?;
@@ -473,7 +471,7 @@ impl Disk {
             removed: AtomicBool::new(false),
             _lock: self.lock.clone(),
         });
-        open.extents.insert(id, Arc::downgrade(&shared));
+        remember(&mut open.extents, id, &shared);
         Ok(ExtentFile { shared })
     }
 
@@ -528,6 +526,14 @@ pub(crate) fn remove_tree(medium: &dyn Medium, dir: &str) -> io::Result<()> {
         medium.remove_file(&format!("{dir}/{}", name.name))?;
     }
     medium.remove_dir(dir)
+}
+
+/// Notes an open subfile; those that were closed are forgotten before the table grows.
+fn remember<T>(open: &mut HashMap<SubfileId, Weak<T>>, id: SubfileId, shared: &Arc<T>) {
+    if open.len() == open.capacity() {
+        open.retain(|_, shared| shared.strong_count() > 0);
+    }
+    open.insert(id, Arc::downgrade(shared));
 }
 
 fn name_of(id: SubfileId, kind: Kind) -> String {
