@@ -3,6 +3,7 @@
 //! An engine takes operations under slots and hands back each slot once, in any order, with the
 //! buffer it was given. It answers all of them before it is dropped.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(crate) trait Engine {
     /// Begins what was submitted.
     fn flush(&mut self);
     /// Collects what is done; with `wait`, not before something is or a [`Waker`] is used.
-    fn collect(&mut self, wait: bool, done: &mut Vec<(usize, IoDone)>);
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>);
     /// Interrupts a waiting `collect` from another thread.
     fn waker(&self) -> Waker;
     /// What it is called.

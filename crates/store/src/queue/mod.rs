@@ -189,9 +189,11 @@ pub struct Queue {
     lanes: HashMap<u64, Lane>,
     operations: Vec<Option<UnderWay>>,
     free_slots: Vec<usize>,
-    under_way: usize,
+    /// Steps that the engine has not answered.
+    in_engine: usize,
+    /// Its answers that have not been looked at.
+    arrived: VecDeque<(usize, IoDone)>,
     completions: VecDeque<Completion>,
-    collected: Vec<(usize, IoDone)>,
     /// io_uring binds a ring to the thread that made it.
     _one_thread: PhantomData<*const ()>,
 }
@@ -230,9 +232,9 @@ impl Queue {
             lanes: HashMap::new(),
             operations: Vec::new(),
             free_slots: Vec::new(),
-            under_way: 0,
+            in_engine: 0,
+            arrived: VecDeque::new(),
             completions: VecDeque::new(),
-            collected: Vec::new(),
             _one_thread: PhantomData,
         })
     }
@@ -245,7 +247,7 @@ impl Queue {
     /// Requests whose completion has not been taken yet.
     pub fn len(&self) -> usize {
         let waiting: usize = self.lanes.values().map(|lane| lane.waiting.len()).sum();
-        self.under_way + waiting + self.completions.len()
+        self.in_engine + self.arrived.len() + waiting + self.completions.len()
     }
 
     /// Whether every request is answered and every answer taken.
@@ -263,28 +265,17 @@ impl Queue {
     /// The next completion. Waits for one if something is under way; `None` if nothing is, or if
     /// a [`Waker`] was used.
     pub fn wait(&mut self) -> Option<Completion> {
-        if !self.completions.is_empty() {
-            self.engine.flush();
-            return self.completions.pop_front();
-        }
-        while self.under_way > 0 && self.collect(true) && self.completions.is_empty() {}
-        self.completions.pop_front()
+        self.next(true, false)
     }
 
     /// The next completion, if there is one already.
     pub fn poll(&mut self) -> Option<Completion> {
-        if self.completions.is_empty() && self.under_way > 0 {
-            self.collect(false);
-        }
-        self.completions.pop_front()
+        self.next(false, false)
     }
 
     /// Waits for a completion or a [`Waker`], also when nothing is under way.
     pub fn wait_or_wake(&mut self) -> Option<Completion> {
-        if self.completions.is_empty() {
-            self.collect(true);
-        }
-        self.completions.pop_front()
+        self.next(true, true)
     }
 
     /// What interrupts a wait from another thread.
@@ -292,30 +283,57 @@ impl Queue {
         self.engine.waker()
     }
 
-    /// Collects what the engine has; the answer says whether there was anything.
-    fn collect(&mut self, wait: bool) -> bool {
-        let mut collected = std::mem::take(&mut self.collected);
-        self.engine.collect(wait, &mut collected);
-        let any = !collected.is_empty();
-        for (slot, done) in collected.drain(..) {
-            let mut under_way = self.operations[slot].take().expect("each slot is answered once");
-            match under_way.operation.resume(done) {
-                Step::Io(io) => {
-                    self.operations[slot] = Some(under_way);
-                    self.engine.submit(slot, io);
-                }
-                Step::Done(answer) => {
-                    let UnderWay { tag, disk, .. } = under_way;
-                    self.completions.push_back(Completion { tag, answer });
-                    self.free_slots.push(slot);
-                    self.under_way -= 1;
-                    self.lanes.get_mut(&disk).expect("a request has a lane").under_way -= 1;
-                    self.advance(disk);
-                }
+    /// The next completion. What is worked out from an answer of the disk is worked out here, one
+    /// at a time, after the next requests have begun: the disk does not wait for us.
+    fn next(&mut self, wait: bool, even_if_idle: bool) -> Option<Completion> {
+        self.engine.flush();
+        let mut may_collect = true;
+        loop {
+            if let Some(completion) = self.completions.pop_front() {
+                return Some(completion);
+            }
+            if let Some((slot, done)) = self.arrived.pop_front() {
+                self.resume(slot, done);
+            } else if may_collect && (self.in_engine > 0 || even_if_idle) {
+                let any = self.collect(wait);
+                may_collect = wait && any;
+            } else {
+                return None;
             }
         }
-        self.collected = collected;
-        any
+    }
+
+    /// Collects what the engine has, and lets the next requests begin; the answer says whether
+    /// there was anything.
+    fn collect(&mut self, wait: bool) -> bool {
+        let before = self.arrived.len();
+        self.engine.collect(wait, &mut self.arrived);
+        self.in_engine -= self.arrived.len() - before;
+        for i in before..self.arrived.len() {
+            let slot = self.arrived[i].0;
+            let disk = self.operations[slot].as_ref().expect("each slot is answered once").disk;
+            self.lanes.get_mut(&disk).expect("a request has a lane").under_way -= 1;
+            self.advance(disk);
+        }
+        self.engine.flush();
+        self.arrived.len() > before
+    }
+
+    /// Goes on with a request whose step is done.
+    fn resume(&mut self, slot: usize, done: IoDone) {
+        let mut under_way = self.operations[slot].take().expect("each slot is answered once");
+        match under_way.operation.resume(done) {
+            Step::Io(io) => {
+                self.lanes.entry(under_way.disk).or_default().under_way += 1;
+                self.in_engine += 1;
+                self.operations[slot] = Some(under_way);
+                self.engine.submit(slot, io);
+            }
+            Step::Done(answer) => {
+                self.free_slots.push(slot);
+                self.completions.push_back(Completion { tag: under_way.tag, answer });
+            }
+        }
     }
 
     /// Begins as many requests of a disk as may be under way.
@@ -332,7 +350,7 @@ impl Queue {
                     });
                     self.operations[slot] = Some(UnderWay { tag, disk, operation });
                     lane.under_way += 1;
-                    self.under_way += 1;
+                    self.in_engine += 1;
                     self.engine.submit(slot, io);
                 }
                 (_, Step::Done(answer)) => self.completions.push_back(Completion { tag, answer }),
@@ -349,10 +367,7 @@ impl Drop for Queue {
         for lane in self.lanes.values_mut() {
             lane.waiting.clear();
         }
-        while self.under_way > 0 {
-            self.collect(true);
-            self.completions.clear();
-        }
+        while self.next(true, false).is_some() || self.in_engine > 0 {}
     }
 }
 

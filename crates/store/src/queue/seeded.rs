@@ -1,6 +1,8 @@
 //! An engine for simulation: everything happens in the calling thread, in an order drawn from a
 //! seed.
 
+use std::collections::VecDeque;
+
 use super::engine::{Engine, Io, IoDone, Waker, run};
 
 /// Operations wait until they are collected, then one of them, drawn at random, is carried out.
@@ -31,11 +33,11 @@ impl Engine for Seeded {
 
     fn flush(&mut self) {}
 
-    fn collect(&mut self, wait: bool, done: &mut Vec<(usize, IoDone)>) {
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
         if wait && !self.waiting.is_empty() {
             let at = self.draw(self.waiting.len());
             let (slot, io) = self.waiting.swap_remove(at);
-            done.push((slot, run(io)));
+            done.push_back((slot, run(io)));
         }
     }
 

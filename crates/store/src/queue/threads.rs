@@ -31,7 +31,7 @@ struct Work {
 
 #[derive(Default)]
 struct Finished {
-    done: Vec<(usize, IoDone)>,
+    done: VecDeque<(usize, IoDone)>,
     woken: bool,
 }
 
@@ -61,7 +61,7 @@ impl SharedWork {
                 }
             };
             let done = run(io);
-            self.finished.lock().done.push((slot, done));
+            self.finished.lock().done.push_back((slot, done));
             self.changed.notify_one();
         }
     }
@@ -75,7 +75,7 @@ impl Engine for Threads {
 
     fn flush(&mut self) {}
 
-    fn collect(&mut self, wait: bool, done: &mut Vec<(usize, IoDone)>) {
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
         let mut finished = self.shared.finished.lock();
         while wait && finished.done.is_empty() && !finished.woken {
             self.shared.changed.wait(&mut finished);

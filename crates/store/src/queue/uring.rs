@@ -23,7 +23,7 @@ pub(crate) struct Uring {
     ring: IoUring,
     under_way: Vec<Option<UnderWay>>,
     in_kernel: usize,
-    /// Operations that need no kernel: files without a descriptor.
+    /// Operations that were carried out at once.
     here: VecDeque<(usize, IoDone)>,
     wake: Arc<Wake>,
     /// Where the kernel puts the wake-up count; its place must not move.
@@ -128,7 +128,7 @@ impl Uring {
     }
 
     /// Takes an answer of the kernel; an operation that is not finished goes on.
-    fn answered(&mut self, slot: usize, result: i32, done: &mut Vec<(usize, IoDone)>) {
+    fn answered(&mut self, slot: usize, result: i32, done: &mut VecDeque<(usize, IoDone)>) {
         let operation = self.under_way[slot].as_mut().expect("answered once");
         let (len, is_read) = match &operation.io {
             Io::Read { len, .. } => (*len, true),
@@ -155,7 +155,7 @@ impl Uring {
             unreachable!("tasks are not the kernel's")
         };
         self.in_kernel -= 1;
-        done.push((slot, IoDone::Moved(outcome, buffer)));
+        done.push_back((slot, IoDone::Moved(outcome, buffer)));
     }
 
     /// Has a thread of its own run a task: the tasks of several disks do not wait for each other.
@@ -173,11 +173,14 @@ impl Uring {
 
 impl Engine for Uring {
     fn submit(&mut self, slot: usize, io: Io) {
-        let has_descriptor = match &io {
-            Io::Read { file, .. } | Io::Write { file, .. } => file.descriptor().is_some(),
+        let is_for_kernel = match &io {
+            Io::Read { file, .. } => file.descriptor().is_some(),
+            // A write into the page cache is a copy; file systems that cannot do it without
+            // waiting would have it done by a thread of the kernel, which takes much longer.
+            Io::Write { file, .. } => file.descriptor().is_some() && file.is_direct(),
             Io::Task(_) => return self.run_elsewhere(slot, io),
         };
-        if !has_descriptor {
+        if !is_for_kernel {
             return self.here.push_back((slot, run(io)));
         }
         if self.under_way.len() <= slot {
@@ -194,18 +197,20 @@ impl Engine for Uring {
         }
     }
 
-    fn collect(&mut self, wait: bool, done: &mut Vec<(usize, IoDone)>) {
-        done.extend(self.here.drain(..));
+    fn collect(&mut self, wait: bool, done: &mut VecDeque<(usize, IoDone)>) {
+        done.append(&mut self.here);
         let mut woken = false;
         loop {
             let has_answers = !self.ring.completion().is_empty();
             let must_wait = wait && done.is_empty() && !woken && !has_answers;
             self.enter(usize::from(must_wait));
-            let answers: Vec<_> = self.ring.completion().collect();
-            for answer in answers {
+            while let Some(answer) = {
+                let mut answers = self.ring.completion();
+                answers.next()
+            } {
                 if answer.user_data() == WAKE {
                     woken |= self.wake.woken.swap(false, Ordering::AcqRel);
-                    done.append(&mut self.wake.ran.lock());
+                    done.extend(self.wake.ran.lock().drain(..));
                     self.await_wake();
                 } else {
                     let slot = usize::try_from(answer.user_data()).expect("slots are ours");
@@ -233,7 +238,7 @@ impl Engine for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        let mut done = Vec::new();
+        let mut done = VecDeque::new();
         while self.in_kernel > 0 {
             self.collect(true, &mut done);
         }
