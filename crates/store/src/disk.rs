@@ -43,7 +43,8 @@ pub struct DiskOptions {
     pub cache: ExtentCache,
     /// Where buffers come from; several disks may share one.
     pub pool: BufferPool,
-    /// Memory for the index of each extent subfile. It is what a subfile of any size needs.
+    /// At most so much memory for the index of each extent subfile, however large it is. An index
+    /// takes about 40 bytes per extent; what does not fit is read when it is needed.
     pub index_cache_bytes: usize,
     /// After so many bytes an extent subfile is synced even if nobody asks. Recovery after a crash
     /// reads at most about as many.
@@ -62,7 +63,7 @@ impl Default for DiskOptions {
             read_only: false,
             cache: ExtentCache::new(64 << 20),
             pool: BufferPool::new(64 << 20),
-            index_cache_bytes: 64 << 20,
+            index_cache_bytes: 256 << 20,
             unsynced_bytes: 256 << 20,
             journal_bytes: 8 << 20,
             background: true,

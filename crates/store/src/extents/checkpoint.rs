@@ -158,7 +158,7 @@ impl Shared {
             let together = together.take_while(|((no, _), expected)| no == expected).count();
             bytes.clear();
             for (_, page) in &pages[..together] {
-                bytes.extend_from_slice(&page.sealed()[..]);
+                page.seal_into(&mut bytes);
             }
             self.index_file.write_all_at(&bytes, first * PAGE_BYTES as u64)?;
             pages = &pages[together..];

@@ -102,12 +102,10 @@ impl Page {
         Ok(page)
     }
 
-    /// The bytes to write, with their checksum.
-    pub(crate) fn sealed(&self) -> Box<[u8; PAGE_BYTES]> {
-        let mut bytes = self.bytes.clone();
-        let sum = checksum(&[&bytes[WORD..]]);
-        bytes[..WORD].copy_from_slice(&sum.to_le_bytes());
-        bytes
+    /// Appends the bytes to write, with their checksum.
+    pub(crate) fn seal_into(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&checksum(&[&self.bytes[WORD..]]).to_le_bytes());
+        bytes.extend_from_slice(&self.bytes[WORD..]);
     }
 
     pub(crate) fn set_link(&mut self, link: Link) {

@@ -7,13 +7,37 @@
 //!   on its way to the disk); everything else can be read again and sits in a bounded cache.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::Arc;
 
-use quick_cache::unsync::Cache;
+use quick_cache::UnitWeighter;
+use quick_cache::unsync::{Cache, DefaultLifecycle};
 
 use super::page::{Link, MAX_WORDS, PAGE_BYTES, Page, PageKind};
 use crate::medium::MediumFile;
+
+type PageMap = HashMap<u64, Arc<Page>, BuildHasherDefault<PageHasher>>;
+
+/// Page numbers are ours, so that one multiplication spreads them well enough.
+#[derive(Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
 
 /// Pages before this one hold the two superblocks.
 pub(crate) const FIRST_PAGE: u64 = 2;
@@ -59,9 +83,9 @@ pub(crate) struct Pages {
     generation: u64,
     /// One past the last page in use.
     end: u64,
-    clean: Cache<u64, Arc<Page>>,
-    dirty: HashMap<u64, Arc<Page>>,
-    writing: HashMap<u64, Arc<Page>>,
+    clean: Cache<u64, Arc<Page>, UnitWeighter, BuildHasherDefault<PageHasher>>,
+    dirty: PageMap,
+    writing: PageMap,
     free: PageRuns,
     /// Replaced since the last freeze: free when the next checkpoint is durable.
     replaced: Vec<u64>,
@@ -96,9 +120,9 @@ impl Pages {
             file,
             generation: generation + 1,
             end: end.max(FIRST_PAGE),
-            clean: Cache::new((cache_bytes / PAGE_BYTES).max(64)),
-            dirty: HashMap::new(),
-            writing: HashMap::new(),
+            clean: clean_cache((cache_bytes / PAGE_BYTES).max(64)),
+            dirty: PageMap::default(),
+            writing: PageMap::default(),
             free: PageRuns::default(),
             replaced: Vec::new(),
             replaced_before_freeze: Vec::new(),
@@ -319,6 +343,19 @@ impl Pages {
             self.end = first;
         }
     }
+}
+
+fn clean_cache(
+    pages: usize,
+) -> Cache<u64, Arc<Page>, UnitWeighter, BuildHasherDefault<PageHasher>> {
+    let capacity = pages as u64;
+    Cache::with(
+        pages,
+        capacity,
+        UnitWeighter,
+        BuildHasherDefault::default(),
+        DefaultLifecycle::default(),
+    )
 }
 
 /// A set of page numbers as runs.

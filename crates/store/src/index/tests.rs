@@ -104,7 +104,9 @@ impl World {
             Step::Checkpoint => {
                 let frozen = self.pages.freeze();
                 for (no, page) in &frozen.pages {
-                    self.file.write_all_at(&page.sealed()[..], no * PAGE_BYTES as u64).unwrap();
+                    let mut bytes = Vec::new();
+                    page.seal_into(&mut bytes);
+                    self.file.write_all_at(&bytes, no * PAGE_BYTES as u64).unwrap();
                 }
                 self.durable = (self.tree, frozen.generation, frozen.end, frozen.free_list);
                 self.durable_model = self.model.clone();
