@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -153,11 +153,11 @@ impl MediumFile for DirectoryFile {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], position + done as u64) {
+            match rustix::io::pread(&self.file, &mut buffer[done..], position + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(done)
@@ -188,7 +188,16 @@ impl MediumFile for DirectoryFile {
     }
 
     fn write_all_at(&self, buffer: &[u8], position: u64) -> io::Result<()> {
-        self.file.write_all_at(buffer, position)
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pwrite(&self.file, &buffer[done..], position + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn write_all_vectored_at(

@@ -1,0 +1,189 @@
+//! A figure and its line.
+
+use std::fmt;
+
+use crate::turns::Comparison;
+
+/// What the turns of a figure amount to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantity {
+    /// So many bytes in a turn, shown in millions per second.
+    Megabytes(f64),
+    /// So many bytes in a turn, shown in thousands of millions per second.
+    Gigabytes(f64),
+    /// So many operations in a turn, shown in microseconds for each.
+    Operations(f64),
+}
+
+impl Quantity {
+    /// The number to show for a turn of so many seconds.
+    fn shown(self, seconds: f64) -> f64 {
+        match self {
+            Self::Megabytes(bytes) => bytes / seconds / 1e6,
+            Self::Gigabytes(bytes) => bytes / seconds / 1e9,
+            Self::Operations(count) => seconds / count * 1e6,
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Megabytes(_) => "MB/s",
+            Self::Gigabytes(_) => "GB/s",
+            Self::Operations(_) => "us",
+        }
+    }
+}
+
+/// One figure: its `Display` is its line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Area and name.
+    pub name: String,
+    /// What came out.
+    pub outcome: Outcome,
+}
+
+/// What became of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was measured.
+    Measured {
+        /// The two sides.
+        comparison: Comparison,
+        /// What a turn amounts to.
+        quantity: Quantity,
+        /// The ratio to be reached.
+        goal: f64,
+    },
+    /// It cannot be measured here.
+    Skipped {
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Figure {
+    /// Whether it was measured and missed its goal, as far as its line shows.
+    pub fn is_short(&self) -> bool {
+        match &self.outcome {
+            Outcome::Measured { comparison, goal, .. } => {
+                (comparison.ratio * 1000.0).round() < (goal * 1000.0).round()
+            }
+            Outcome::Skipped { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.outcome {
+            Outcome::Measured { comparison, quantity, goal } => {
+                let Comparison { ours_s, theirs_s, ratio, spread } = *comparison;
+                let (ours, theirs) = (quantity.shown(ours_s), quantity.shown(theirs_s));
+                let verdict = if self.is_short() { "short" } else { "ok" };
+                write!(
+                    f,
+                    "figure {name} ours={} theirs={} unit={} ratio={ratio:.3} spread={spread:.2} \
+                     goal={} {verdict}",
+                    Readable(ours),
+                    Readable(theirs),
+                    quantity.unit(),
+                    Goal(*goal),
+                )
+            }
+            Outcome::Skipped { reason } => write!(f, "figure {name} skipped reason={reason}"),
+        }
+    }
+}
+
+/// A number with three digits, or all of them before the point.
+struct Readable(f64);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = match self.0.abs() {
+            value if value >= 99.95 => 0,
+            value if value >= 9.995 => 1,
+            value if value >= 0.9995 => 2,
+            _ => 3,
+        };
+        write!(f, "{:.decimals$}", self.0)
+    }
+}
+
+/// A goal with two decimals, or three where it has them.
+struct Goal(f64);
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = (self.0 * 1000.0).round();
+        let decimals = if thousandths % 10.0 == 0.0 { 2 } else { 3 };
+        write!(f, "{:.decimals$}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(ratio: f64, goal: f64, quantity: Quantity) -> Figure {
+        let comparison = Comparison { ours_s: 0.1, theirs_s: 0.1 * ratio, ratio, spread: 0.0412 };
+        Figure {
+            name: "store/random-read".into(),
+            outcome: Outcome::Measured { comparison, quantity, goal },
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_form_of_the_design() {
+        let figure = measured(0.965, 0.95, Quantity::Megabytes(261e6));
+        assert_eq!(
+            figure.to_string(),
+            "figure store/random-read ours=2610 theirs=2705 unit=MB/s ratio=0.965 spread=0.04 \
+             goal=0.95 ok"
+        );
+        let figure = measured(0.523, 0.6, Quantity::Gigabytes(0.91e9));
+        assert_eq!(
+            figure.to_string(),
+            "figure store/random-read ours=9.10 theirs=17.4 unit=GB/s ratio=0.523 spread=0.04 \
+             goal=0.60 short"
+        );
+    }
+
+    #[test]
+    fn times_are_shown_as_times() {
+        let figure = measured(0.7, 0.667, Quantity::Operations(5000.0));
+        assert_eq!(
+            figure.to_string(),
+            "figure store/random-read ours=20.0 theirs=14.0 unit=us ratio=0.700 spread=0.04 \
+             goal=0.667 ok"
+        );
+    }
+
+    #[test]
+    fn the_verdict_fits_to_the_line() {
+        let at = |ratio| measured(ratio, 0.95, Quantity::Megabytes(1.0)).is_short();
+        assert!(at(0.9494));
+        assert!(!at(0.9496), "it is shown as 0.950");
+        assert!(!at(1.2));
+    }
+
+    #[test]
+    fn a_skipped_figure_says_why() {
+        let figure = Figure {
+            name: "store/random-read".into(),
+            outcome: Outcome::Skipped { reason: "no io_uring here".into() },
+        };
+        assert_eq!(figure.to_string(), "figure store/random-read skipped reason=no io_uring here");
+        assert!(!figure.is_short());
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown: Vec<_> = [2610.4, 99.96, 17.44, 9.999, 9.1, 0.99999, 0.0123]
+            .map(|value| Readable(value).to_string())
+            .into();
+        assert_eq!(shown, ["2610", "100", "17.4", "10.0", "9.10", "1.00", "0.012"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Benchmarks that print ratios: pario and a peer, measured in turns in the same run.
+//!
+//! Each area is a module with one module per family of figures; what a figure is compared to
+//! stands in a module or function of its own. The figures go to standard output, one line each;
+//! everything else goes to standard error.
+
+mod area;
+mod bystanders;
+mod figure;
+mod report;
+mod scratch;
+mod statistics;
+mod store;
+mod turns;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use area::{Area, Setting};
+use bystanders::Ticks;
+use report::Report;
+use scratch::Scratch;
+
+/// All areas.
+const AREAS: &[Area] = &[store::AREA];
+
+/// What was typed.
+#[derive(Parser, Debug)]
+#[command(
+    name = "pario-bench",
+    about = "Measures pario side by side with what it is compared to, and prints ratios",
+    after_help = "Example:\n  \
+        pario-bench store --quick\n  \
+        pario-bench store/flat --dir /mnt/ssd\n\n\
+        A ratio is larger-is-better. A missed goal is shown as `short` and is no error."
+)]
+struct Arguments {
+    /// An area, or the beginning of the names of figures, like store/flat
+    #[arg(required_unless_present = "list")]
+    area: Option<String>,
+    /// Stay under a minute: less data, fewer turns
+    #[arg(long)]
+    quick: bool,
+    /// Name the areas and what they measure
+    #[arg(long)]
+    list: bool,
+    /// Where temporary files go [default: next to this program]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let Some(asked) = arguments.area.filter(|_| !arguments.list) else {
+        list();
+        return Ok(());
+    };
+    let (area_name, beginning) = asked.split_once('/').unwrap_or((&asked, ""));
+    let area = AREAS.iter().find(|area| area.name == area_name);
+    let families: Vec<_> = area.map_or_else(Vec::new, |area| area.beginning(beginning).collect());
+    if families.is_empty() {
+        bail!("there are no figures {asked}; --list names what there is");
+    }
+    let scratch = Scratch::make(arguments.dir.as_deref())?;
+    eprintln!("temporary files: {}", scratch.path().display());
+    let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
+    let mut report = Report::new(area_name);
+    for family in families {
+        eprintln!("{area_name}/{}: {}", family.name, family.what);
+        let before = Ticks::now();
+        (family.run)(&setting, &mut report)?;
+        if let (Some(before), Some(now)) = (before, Ticks::now()) {
+            let percent = now.others_percent_since(before);
+            eprintln!("  others used {percent} % of the processors meanwhile");
+        }
+    }
+    report.close();
+    Ok(())
+}
+
+/// Prints the areas and their families.
+fn list() {
+    for area in AREAS {
+        println!("{}", area.name);
+        for family in area.families {
+            println!("  {}/{:<14} {}", area.name, family.name, family.what);
+        }
+    }
+}

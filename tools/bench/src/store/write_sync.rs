@@ -1,0 +1,161 @@
+//! Writing extents and one sync, against `pwrite` and one `fdatasync`.
+//!
+//! The bytes are in memory on both sides before the time counts: in buffers that can go to the
+//! disk on ours, anywhere on theirs. Making and removing files does not count, and what it leaves
+//! to do for the file system is done before the other side begins.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use pario_store::{Caching, Disk, ExtentFile, NewSubfile, Queue, Request, SubfileId};
+
+use super::stream::{start_queue, stream};
+use super::{
+    EXTENT_BYTES, UNDER_WAY, fill_pool, make_disk, plain_file, random_sources, stamped_extent,
+};
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::report::Report;
+use crate::turns::alternate;
+
+const GOAL: f64 = 0.85;
+
+/// Measures `write-sync`: a new subfile and a new file in each turn.
+pub fn run_new(setting: &Setting, report: &mut Report) -> Result<()> {
+    let Some(Both { mut ours, theirs }) = Both::make(setting, report, "write-sync")? else {
+        return Ok(());
+    };
+    let turns = setting.choose(41, 15);
+    let comparison = alternate(
+        turns,
+        &mut || {
+            let file = ours.create()?;
+            setting.settle()?;
+            let elapsed = ours.write(&file)?;
+            ours.disk.remove(file.id())?;
+            drop(file);
+            setting.settle()?;
+            Ok(elapsed)
+        },
+        &mut || {
+            let file = theirs.create()?;
+            setting.settle()?;
+            let elapsed = theirs.write(&file)?;
+            drop(file);
+            fs::remove_file(&theirs.path)?;
+            setting.settle()?;
+            Ok(elapsed)
+        },
+    )?;
+    report.measured("write-sync", comparison, ours.quantity(), GOAL);
+    Ok(())
+}
+
+/// Measures `rewrite-sync`: the same extents and the same bytes of a file in each turn.
+pub fn run_again(setting: &Setting, report: &mut Report) -> Result<()> {
+    let Some(mut both) = Both::make(setting, report, "rewrite-sync")? else {
+        return Ok(());
+    };
+    let turns = setting.choose(41, 15);
+    let subfile = both.ours.create()?;
+    let plain = both.theirs.create()?;
+    both.ours.write(&subfile)?;
+    both.theirs.write(&plain)?;
+    let comparison = alternate(
+        turns,
+        &mut || {
+            setting.settle()?;
+            both.ours.write(&subfile)
+        },
+        &mut || {
+            setting.settle()?;
+            both.theirs.write(&plain)
+        },
+    )?;
+    report.measured("rewrite-sync", comparison, both.ours.quantity(), GOAL);
+    both.ours.disk.remove(subfile.id())?;
+    fs::remove_file(&both.theirs.path)?;
+    Ok(())
+}
+
+/// The two sides.
+struct Both {
+    ours: Ours,
+    theirs: Theirs,
+}
+
+impl Both {
+    /// Prepares them, if there is space.
+    fn make(setting: &Setting, report: &mut Report, name: &str) -> Result<Option<Self>> {
+        let count = setting.choose(4_096, 1_024);
+        if let Some(reason) = setting.lacks_space(6 * count * EXTENT_BYTES as u64)? {
+            report.skipped(name, reason);
+            return Ok(None);
+        }
+        let disk = make_disk(setting, &format!("{name}.disk"), 0)?;
+        fill_pool(&disk, EXTENT_BYTES, 2 * UNDER_WAY)?;
+        let ours = Ours { disk, queue: start_queue(UNDER_WAY)?, count, subfiles: 0 };
+        let theirs = Theirs {
+            path: setting.dir.join(format!("{name}.plain")),
+            sources: random_sources(2 * UNDER_WAY),
+            count,
+        };
+        Ok(Some(Self { ours, theirs }))
+    }
+}
+
+/// A disk and a queue.
+struct Ours {
+    disk: Disk,
+    queue: Queue,
+    count: u64,
+    subfiles: u32,
+}
+
+impl Ours {
+    fn create(&mut self) -> Result<ExtentFile> {
+        self.subfiles += 1;
+        let id = SubfileId::data(1, self.subfiles);
+        Ok(self.disk.create_extents(NewSubfile::new(id))?)
+    }
+
+    fn write(&mut self, file: &ExtentFile) -> Result<Duration> {
+        let request = |index| {
+            Ok(Request::WriteExtent {
+                file: file.clone(),
+                index,
+                extent: stamped_extent(file, index)?,
+                caching: Caching::Bypass,
+            })
+        };
+        let start = Instant::now();
+        stream(&mut self.queue, UNDER_WAY, self.count, request, |_, _| {})?;
+        file.sync()?;
+        Ok(start.elapsed())
+    }
+
+    fn quantity(&self) -> Quantity {
+        Quantity::Megabytes((self.count * EXTENT_BYTES as u64) as f64)
+    }
+}
+
+/// A plain file.
+struct Theirs {
+    path: PathBuf,
+    sources: Vec<Vec<u8>>,
+    count: u64,
+}
+
+impl Theirs {
+    fn create(&self) -> Result<File> {
+        plain_file::create(&self.path)
+    }
+
+    fn write(&self, file: &File) -> Result<Duration> {
+        let start = Instant::now();
+        plain_file::write_and_sync(file, &self.sources, self.count)?;
+        Ok(start.elapsed())
+    }
+}
