@@ -1,19 +1,19 @@
 //! What a write costs in ever larger subfiles, compared to a small one.
 //!
-//! All subfiles are open at the same time, with one index cache each, and take turns. The time of
-//! a turn covers the writes, the sync, and writing what is left of the index: a subfile may put
-//! the last off, but it has to be done, it grows with the number of index pages that the writes
-//! touch, and nobody else shall pay for it. New extents are deleted after each turn.
+//! All subfiles are open at the same time, with one index cache each, and take turns. The disk has
+//! no thread for chores: whoever makes it necessary to bring the index on the disk up to date does
+//! it within its turn, and a turn is long enough for that to happen at least once. New extents are
+//! deleted after each turn.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
-use anyhow::Result;
-use pario_store::Queue;
+use anyhow::{Context, Result};
+use pario_store::{Disk, DiskOptions, ExtentCache, Queue};
 
-use super::population::{Population, Shape, TurnTime};
+use super::fill_pool;
+use super::population::{Population, Shape};
 use super::stream::start_queue;
-use super::{fill_pool, make_disk};
 use crate::area::Setting;
 use crate::figure::Quantity;
 use crate::report::Report;
@@ -22,6 +22,15 @@ use crate::turns::{Comparison, Side, rotate};
 
 /// The last may take 1.5 times as long as the first.
 const GOAL: f64 = 0.667;
+
+/// Changes after which the index is written at the latest, by default.
+const JOURNAL_RECORDS: u64 = (8 << 20) / JOURNAL_RECORD_BYTES;
+
+/// The same in quick runs.
+const QUICK_JOURNAL_RECORDS: u64 = 4_096;
+
+/// What a change takes in the journal.
+const JOURNAL_RECORD_BYTES: u64 = 64;
 
 /// Writes under way.
 const DEPTH: usize = 16;
@@ -37,7 +46,7 @@ const SPARED_BYTES: u64 = 10 << 30;
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let sizes = setting.choose(&SIZES[..], &SIZES[..3]);
     let all: u64 = sizes.iter().map(|(extents, _)| extents).sum();
-    let disk = make_disk(setting, "growth.disk", 0)?;
+    let disk = make_growth_disk(setting)?;
     let space_bytes = disk.space()?.free_bytes.saturating_sub(SPARED_BYTES);
     let usual_fits = Shape::USUAL.bytes_for(all) <= space_bytes;
     let (shape, suffix) = if usual_fits { (Shape::USUAL, "") } else { (Shape::SMALL, "-400b") };
@@ -55,12 +64,11 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     }
     setting.settle()?;
     let queue = RefCell::new(queue);
-    let turns = setting.choose(21, 15);
-    let writes: u64 = setting.choose(10_000, 4_000);
+    let writes: u64 = setting.choose(2 * JOURNAL_RECORDS, 2 * QUICK_JOURNAL_RECORDS);
     for (kind, write) in
         [("growth", Population::rewrite as Write), ("growth-insert", Population::insert as Write)]
     {
-        let seconds = measure(&mut populations, &queue, turns, writes, write)?;
+        let seconds = measure(&mut populations, &queue, writes, write)?;
         for (&(_, size), ours_s) in sizes.iter().zip(&seconds).skip(1) {
             let comparison = Comparison::new(ours_s, &seconds[0]);
             let quantity = Quantity::Operations(writes as f64);
@@ -71,40 +79,40 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// A disk whose chores are done where they come up. The index is written at least once in
+/// [`JOURNAL_RECORDS`] changes, as by default; in quick runs much more often.
+fn make_growth_disk(setting: &Setting) -> Result<Disk> {
+    let records = setting.choose(JOURNAL_RECORDS, QUICK_JOURNAL_RECORDS);
+    let options = DiskOptions {
+        cache: ExtentCache::new(0),
+        background: false,
+        journal_bytes: records * JOURNAL_RECORD_BYTES,
+        ..DiskOptions::default()
+    };
+    Disk::create(setting.dir.join("growth.disk"), options).context("making a disk")
+}
+
 /// One way to write to a population.
-type Write = fn(&mut Population, &mut Queue, usize, u64) -> Result<TurnTime>;
+type Write = fn(&mut Population, &mut Queue, usize, u64) -> Result<Duration>;
 
 /// Has all populations take turns; the answer is the seconds of each.
 fn measure(
     populations: &mut [Population],
     queue: &RefCell<Queue>,
-    turns: usize,
     writes: u64,
     write: Write,
 ) -> Result<Vec<Vec<f64>>> {
-    let shares: Vec<_> = populations.iter().map(|_| RefCell::default()).collect();
+    const TURNS: usize = 15;
     let mut sides: Vec<_> = populations
         .iter_mut()
-        .zip(&shares)
-        .map(|(population, shares)| {
-            move || -> Result<Duration> {
-                let time = write(population, &mut queue.borrow_mut(), DEPTH, writes)?;
-                let mut shares: std::cell::RefMut<'_, Vec<f64>> = shares.borrow_mut();
-                shares.push(time.synced.as_secs_f64() / time.settled.as_secs_f64());
-                Ok(time.settled)
-            }
-        })
+        .map(|population| move || write(population, &mut queue.borrow_mut(), DEPTH, writes))
         .collect();
     let mut sides: Vec<Side<'_>> = sides.iter_mut().map(|side| side as Side<'_>).collect();
-    let seconds = rotate(turns, &mut sides)?;
+    let seconds = rotate(TURNS, &mut sides)?;
     drop(sides);
-    for ((population, seconds), shares) in populations.iter().zip(&seconds).zip(shares) {
-        eprintln!(
-            "  {} extents: {:.1} us per write, {:.0} % of it until the sync was done",
-            population.extents,
-            median(seconds) / writes as f64 * 1e6,
-            median(&shares.into_inner()) * 100.0,
-        );
+    for (population, seconds) in populations.iter().zip(&seconds) {
+        let per_write = median(seconds) / writes as f64 * 1e6;
+        eprintln!("  {} extents: {per_write:.1} us per write", population.extents);
     }
     Ok(seconds)
 }

@@ -41,15 +41,6 @@ pub struct Population {
     random: fastrand::Rng,
 }
 
-/// How a turn's time came about.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TurnTime {
-    /// Until everything was written and synced.
-    pub synced: Duration,
-    /// Until the index on the disk was up to date as well.
-    pub settled: Duration,
-}
-
 impl Population {
     /// Makes and fills a subfile, with `depth` writes under way.
     pub fn fill(
@@ -83,7 +74,7 @@ impl Population {
     }
 
     /// Replaces `count` extents chosen at random.
-    pub fn rewrite(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<TurnTime> {
+    pub fn rewrite(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<Duration> {
         let (random, extents) = (&mut self.random, self.extents);
         let indices: Vec<u64> = (0..count).map(|_| random.u64(..extents) * STEP).collect();
         self.write(queue, depth, &indices)
@@ -91,7 +82,7 @@ impl Population {
 
     /// Writes `count` extents to unused indices chosen at random. They are deleted again after
     /// the time that counts.
-    pub fn insert(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<TurnTime> {
+    pub fn insert(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<Duration> {
         let mut unused = HashSet::new();
         let mut indices = Vec::new();
         while (indices.len() as u64) < count {
@@ -113,15 +104,12 @@ impl Population {
         Ok(time)
     }
 
-    fn write(&mut self, queue: &mut Queue, depth: usize, indices: &[u64]) -> Result<TurnTime> {
+    fn write(&mut self, queue: &mut Queue, depth: usize, indices: &[u64]) -> Result<Duration> {
         let start = Instant::now();
         let request = |number| self.write_request(indices[usize::try_from(number)?]);
         stream(queue, depth, indices.len() as u64, request, |_, _| {})?;
         self.file.sync()?;
-        let synced = start.elapsed();
-        self.file.clone().close()?;
-        let settled = start.elapsed();
-        Ok(TurnTime { synced, settled })
+        Ok(start.elapsed())
     }
 
     fn write_request(&self, index: u64) -> Result<Request> {
