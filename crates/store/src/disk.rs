@@ -63,7 +63,7 @@ impl Default for DiskOptions {
             read_only: false,
             cache: ExtentCache::new(64 << 20),
             pool: BufferPool::new(64 << 20),
-            index_cache_bytes: 256 << 20,
+            index_cache_bytes: 512 << 20,
             unsynced_bytes: 256 << 20,
             journal_bytes: 8 << 20,
             background: true,

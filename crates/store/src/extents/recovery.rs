@@ -343,7 +343,8 @@ impl Opening<'_> {
             files.index.clone(),
             superblock.generation,
             superblock.page_end,
-            self.index_cache_bytes,
+            // The other half is for pages that wait to be written.
+            self.index_cache_bytes / 2,
         );
         pages.load_free_list(superblock.free_list).map_err(damaged)?;
         let data_len = files.data.len();

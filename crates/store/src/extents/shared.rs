@@ -359,7 +359,7 @@ impl Shared {
             return Ok(());
         }
         let granule = u64::from(self.granule_bytes);
-        let step = (end / 64).clamp((256 << 10) / granule, (32 << 20) / granule);
+        let step = (end / 8).clamp((256 << 10) / granule, (32 << 20) / granule);
         let start = self.byte_position(state.allocated_end);
         let ahead = self.byte_position(end + step) - start;
         let needed = self.byte_position(end) - start;

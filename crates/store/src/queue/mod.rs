@@ -160,7 +160,7 @@ pub struct Completion {
 /// Many requests under way, from one thread, on any number of disks. Answers come in any order
 /// and carry the tag of their request.
 ///
-/// Dropping a queue waits for everything under way.
+/// Dropping a queue waits for everything under way; what has not begun is forgotten.
 ///
 /// ```
 /// # fn main() -> Result<(), pario_store::StoreError> {

@@ -16,6 +16,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::engine::{Engine, Io, IoDone, Waker, run};
 
+/// Reads of this size begin one by one: begun together, they are answered together, and the disk
+/// has nothing to do while the answers are checked.
+const LONG_READ_BYTES: usize = 16 << 10;
+
 /// Marks the answer to the read of the wake-up counter.
 const WAKE: u64 = u64::MAX;
 
@@ -188,7 +192,11 @@ impl Engine for Uring {
         }
         self.under_way[slot] = Some(UnderWay { io, moved: 0 });
         self.in_kernel += 1;
+        let is_long_read = matches!(&self.under_way[slot], Some(UnderWay { io: Io::Read { len, .. }, .. }) if *len >= LONG_READ_BYTES);
         self.begin(slot);
+        if is_long_read {
+            self.flush();
+        }
     }
 
     fn flush(&mut self) {

@@ -2,8 +2,9 @@
 //!
 //! All subfiles are open at the same time, with one index cache each, and take turns. The disk has
 //! no thread for chores: whoever makes it necessary to bring the index on the disk up to date does
-//! it within its turn, and a turn is long enough for that to happen at least once. New extents are
-//! deleted after each turn.
+//! it within its turn, and a turn is long enough for that to happen at least once. New extents
+//! come in shorter turns, so that the smallest subfile stays small, each of which ends with
+//! bringing the index up to date; they are deleted after the turn.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -64,10 +65,12 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     }
     setting.settle()?;
     let queue = RefCell::new(queue);
-    let writes: u64 = setting.choose(2 * JOURNAL_RECORDS, 2 * QUICK_JOURNAL_RECORDS);
-    for (kind, write) in
-        [("growth", Population::rewrite as Write), ("growth-insert", Population::insert as Write)]
-    {
+    let rewrites: u64 = setting.choose(2 * JOURNAL_RECORDS, 2 * QUICK_JOURNAL_RECORDS);
+    let inserts: u64 = setting.choose(10_000, 4_000);
+    for (kind, write, writes) in [
+        ("growth", Population::rewrite as Write, rewrites),
+        ("growth-insert", Population::insert as Write, inserts),
+    ] {
         let seconds = measure(&mut populations, &queue, writes, write)?;
         for (&(_, size), ours_s) in sizes.iter().zip(&seconds).skip(1) {
             let comparison = Comparison::new(ours_s, &seconds[0]);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use pario_store::{Caching, Disk, ExtentFile, NewSubfile, Queue, Request, SubfileId};
 
 use super::stream::stream;
@@ -80,9 +80,14 @@ impl Population {
         self.write(queue, depth, &indices)
     }
 
-    /// Writes `count` extents to unused indices chosen at random. They are deleted again after
-    /// the time that counts.
+    /// Writes `count` extents to unused indices chosen at random, and brings the index on the disk
+    /// up to date. They are deleted again after the time that counts.
     pub fn insert(&mut self, queue: &mut Queue, depth: usize, count: u64) -> Result<Duration> {
+        let room = self.extents * (STEP - 1);
+        ensure!(
+            count <= room / 2,
+            "{count} new extents are too many where there are {room} places"
+        );
         let mut unused = HashSet::new();
         let mut indices = Vec::new();
         while (indices.len() as u64) < count {
@@ -91,7 +96,10 @@ impl Population {
                 indices.push(index);
             }
         }
-        let time = self.write(queue, depth, &indices)?;
+        let start = Instant::now();
+        self.write(queue, depth, &indices)?;
+        self.file.clone().close()?;
+        let time = start.elapsed();
         let file = self.file.clone();
         let request = |number| {
             Ok(Request::DeleteExtent {
