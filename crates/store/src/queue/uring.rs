@@ -187,12 +187,12 @@ impl Engine for Uring {
         if !is_for_kernel {
             return self.here.push_back((slot, run(io)));
         }
+        let is_long_read = matches!(&io, Io::Read { len, .. } if *len >= LONG_READ_BYTES);
         if self.under_way.len() <= slot {
             self.under_way.resize_with(slot + 1, || None);
         }
         self.under_way[slot] = Some(UnderWay { io, moved: 0 });
         self.in_kernel += 1;
-        let is_long_read = matches!(&self.under_way[slot], Some(UnderWay { io: Io::Read { len, .. }, .. }) if *len >= LONG_READ_BYTES);
         self.begin(slot);
         if is_long_read {
             self.flush();
