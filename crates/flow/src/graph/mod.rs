@@ -1,0 +1,1 @@
+//! What an operation looks like, and its pictures.

@@ -1,0 +1,1 @@
+//! Which thread lives in which process, and how the processes are started.

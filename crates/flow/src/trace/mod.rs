@@ -1,0 +1,1 @@
+//! What ran where and when, and its pictures.

@@ -1,0 +1,1 @@
+//! Tokens between processes: named ports, links, coalescing, credits.
