@@ -156,7 +156,7 @@ impl Mark {
             }
             Mark::Pair { x, y, anchor, faces, texts } => {
                 let word = (faces[0], super::palette::INK, texts[0].as_str());
-                let rest = (faces[1], super::palette::SOFT_INK, texts[1].as_str());
+                let rest = (faces[1], super::palette::WAY, texts[1].as_str());
                 write_texts(out, (*x, *y), *anchor, &[word, rest])
             }
             Mark::Box { x, y, width, height, radius, tint, edge } => {
