@@ -75,7 +75,7 @@ fn a_file_on_disk() {
 
     let missing = folder.path().join("missing.toml");
     let error = Placement::from_file(&missing).unwrap_err();
-    assert!(matches!(error.problem, Problem::Unreadable(_)));
+    assert!(matches!(*error.problem, Problem::Unreadable(_)));
     let begin = format!("{}: the placement file cannot be read: ", missing.display());
     assert!(error.to_string().starts_with(&begin), "{error}");
 }
@@ -253,7 +253,7 @@ fn sizes_of_pools_that_do_not_exist() {
 #[test]
 fn what_is_not_toml_has_line_and_column() {
     let error = refused("[processes]\nA = \"user\"\nB = {{\n");
-    assert!(matches!(error.problem, Problem::Syntax(_)));
+    assert!(matches!(*error.problem, Problem::Syntax(_)));
     assert!(error.to_string().starts_with("sieve.toml:3:6: not valid TOML: "), "{error}");
     let error = refused("[processes]\nÄ = \"ü\" \"user\"\n");
     assert_eq!((error.line, error.column.is_some()), (Some(2), true), "{error}");
@@ -307,7 +307,7 @@ proptest! {
                 .unwrap()
                 .assign(&slots)
                 .unwrap_err();
-            let not_placed = matches!(error.problem, Problem::NotPlaced { .. });
+            let not_placed = matches!(*error.problem, Problem::NotPlaced { .. });
             prop_assert!(not_placed, "{}", error);
         }
     }
