@@ -223,11 +223,41 @@ fn keep(name: &str, text: &str) {
 #[test]
 fn every_construct_has_a_picture() {
     for graph in gallery() {
-        let svg = graph.to_svg();
+        let (svg, dot) = (graph.to_svg(), graph.to_dot());
         keep(&format!("{}.svg", graph.name), &svg);
-        keep(&format!("{}.dot", graph.name), &graph.to_dot());
+        keep(&format!("{}.dot", graph.name), &dot);
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+        assert!(dot.starts_with("digraph") && dot.ends_with("}\n"));
+        assert_eq!(dot.matches('{').count(), dot.matches('}').count());
     }
+}
+
+#[test]
+fn pictures_say_what_they_show() {
+    let picture = |name: &str| {
+        let graph = gallery().into_iter().find(|graph| graph.name == name).unwrap();
+        (graph.to_svg(), graph.to_dot())
+    };
+    let cases: [(&str, &[&str]); 7] = [
+        ("pipeline", &["read", "Disk[·]", "asynchronous", "inline", "enhance", "Block"]),
+        ("if", &["if", "block.is_packed()", "yes", "no", "unpack"]),
+        ("while", &["while", "yes", "no", "refine", "measure"]),
+        ("for", &["for", "0..100", "each", "done"]),
+        ("parallel", &["parallel", "sky_of", "add_ground", "Mesh", "window: 3", "Client"]),
+        ("parallel_while", &["parallel while", "next_part", "add", "window: automatic"]),
+        ("indexed_parallel", &["indexed parallel, 2 indices", "tile_of", "TileRequest"]),
+    ];
+    for (name, texts) in cases {
+        let (svg, dot) = picture(name);
+        for text in texts {
+            assert!(svg.contains(text), "{text} in the SVG of {name}");
+            assert!(dot.contains(text), "{text} in the DOT of {name}");
+        }
+        assert!(!svg.contains("demo::") && !dot.contains("demo::"), "types are short: {name}");
+    }
+    let last = gallery().pop().unwrap();
+    assert!(last.to_svg().contains(">&lt;&amp;&quot;&#39;&gt;</text>"));
+    assert!(last.to_dot().contains("<&\\\"'>"));
 }
 
 fn span(thread: &str, name: &str, token: u64, begin_ns: u64, end_ns: u64) -> Span {
