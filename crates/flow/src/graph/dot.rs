@@ -15,7 +15,7 @@ pub(super) fn write(graph: &OperationGraph) -> String {
     let end = writer.node("", "shape=circle, width=0.12");
     writer.edge(&last, end);
     format!(
-        "digraph {} {{\n  rankdir=LR;\n  label={};\n  labelloc=t;\n  \
+        "digraph {} {{\n  rankdir=LR;\n  fontname=\"Helvetica\";\n  label={};\n  labelloc=t;\n  \
          node [fontname=\"Helvetica\", fontsize=11];\n  \
          edge [fontname=\"Helvetica\", fontsize=9];\n{}}}\n",
         quoted(&graph.name),
@@ -127,9 +127,10 @@ impl Writer {
         let _ = writeln!(self.text, "{indent}subgraph cluster_{number} {{");
         let _ = writeln!(self.text, "{indent}  label={label}; style=rounded; fontsize=9;");
         self.indent += 1;
-        let split = self.node(&lines(&[split_name, place, &window]), "shape=trapezium");
-        self.edge(from, split);
-        let merge = self.node(&lines(&[merge_name, merge_place]), "shape=invtrapezium");
+        let split =
+            self.node(&lines(&[split_name, place, &window]), "shape=trapezium, orientation=90");
+        let merge =
+            self.node(&lines(&[merge_name, merge_place]), "shape=trapezium, orientation=270");
         for branch in branches {
             let token = short_name(&branch.input);
             let last = if branches.len() == 1 {
@@ -146,6 +147,8 @@ impl Writer {
         }
         self.indent -= 1;
         let _ = writeln!(self.text, "{indent}}}");
+        // Named within the braces, the node it comes from would be drawn within the frame.
+        self.edge(from, split);
         merge
     }
 
