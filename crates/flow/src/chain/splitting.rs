@@ -271,13 +271,15 @@ impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Ins
     }
 }
 
+type BranchSplit = dyn Fn(&Parcel) -> Parcel + Send + Sync;
+
 /// The bodies of a [`parallel`](Chain::parallel) while they are written.
 #[must_use = "the branches are what the closure returns"]
 pub struct Branches<In, Out, T> {
     draft: Draft,
     split: usize,
     place: String,
-    splits: Vec<Box<dyn Fn(&Parcel) -> Parcel + Send + Sync>>,
+    splits: Vec<Box<BranchSplit>>,
     bodies: Vec<usize>,
     shapes: Vec<Branch>,
     #[expect(clippy::type_complexity, reason = "three marks")]
