@@ -197,8 +197,8 @@ fn ten_thousand_silent_connections_are_bounded() {
         }
     }
     talk.goes_on();
-    // Both ends are in this process: 200 of ours, at most 64 of the host's, some not accepted yet.
-    assert!(most < before + 200 + 64 + 20, "{most} descriptors, {before} before");
+    // Both ends are in this process: 200 of ours, at most 64 of the host's; other tests have some.
+    assert!(most < before + 200 + 64 + 100, "{most} descriptors, {before} before");
     refused(&host, "too many callers that say nothing");
     assert!(host.refusals().len() <= 1024);
     let late = builder("late").join(&host.address()).build().unwrap();

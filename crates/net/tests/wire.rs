@@ -11,8 +11,11 @@ use pario_net::wire::{
 use pario_net::{Assembler, Packet};
 use proptest::prelude::*;
 
-/// A packet as a sender makes it: for each frame the channel, the head and the segments.
-fn packet(frames: &[(u32, Vec<u8>, Vec<Vec<u8>>)]) -> Vec<u8> {
+/// Channel, head and segments.
+type Frame = (u32, Vec<u8>, Vec<Vec<u8>>);
+
+/// A packet as a sender makes it.
+fn packet(frames: &[Frame]) -> Vec<u8> {
     let mut bytes = vec![0; PACKET_HEADER_BYTES];
     let mut bulk = Vec::new();
     for (channel, head, segments) in frames {
@@ -89,7 +92,7 @@ fn content(packets: &[Packet]) -> Vec<(u32, Vec<u8>)> {
     all
 }
 
-fn frames() -> impl Strategy<Value = Vec<(u32, Vec<u8>, Vec<Vec<u8>>)>> {
+fn frames() -> impl Strategy<Value = Vec<Frame>> {
     let segment = prop_oneof![0usize..100, 4090usize..4100, 5_000usize..9_000]
         .prop_map(|len| vec![u8::try_from(len % 251).unwrap(); len]);
     let head = prop::collection::vec(any::<u8>(), 0..700);
@@ -143,9 +146,8 @@ fn limits_hold() {
     assert!(too_long(packet(&[(1, vec![0; 200], vec![])])));
     assert!(too_long(packet(&[(1, vec![], vec![vec![0; 7_000]])])));
     let limits = Limits { inline_bytes: 1_000, ..limits };
-    let error = |frames: &[(u32, Vec<u8>, Vec<Vec<u8>>)]| {
-        Assembler::new(limits).feed(&packet(frames)).unwrap_err().to_string()
-    };
+    let error =
+        |frames: &[Frame]| Assembler::new(limits).feed(&packet(frames)).unwrap_err().to_string();
     assert!(error(&[(1, vec![], vec![vec![0; 5_001]])]).starts_with("a segment of 5001"));
     assert!(error(&[(1, vec![], vec![vec![0; 1]; 3])]).starts_with("a list of segments of 3"));
 }
