@@ -5,9 +5,9 @@
 
 use anyhow::Result;
 
-use super::farm::Farm;
 use super::granularity::Granularity;
 use super::timely_graph::TimelyGraph;
+use super::twin::Twin;
 use super::work::Speed;
 use crate::area::Setting;
 use crate::figure::Quantity;
@@ -28,13 +28,13 @@ fn run(setting: &Setting, report: &mut Report, name: &str, processes: usize) -> 
     let turns = setting.choose(31, 15);
     let dir = setting.subdir(name)?;
     let speed = Speed::measure();
-    let mut farm = Farm::start(processes, &dir)?;
+    let mut twin = Twin::start(processes)?;
     let mut timely = TimelyGraph::start(processes, &dir)?;
     let mut ours = Granularity::new(speed);
     let mut theirs = Granularity::new(speed);
     let comparison = alternate(
         turns,
-        &mut || ours.smallest(|rounds, tasks| farm.run(rounds, tasks)),
+        &mut || ours.smallest(|rounds, tasks| twin.farm(rounds, tasks)),
         &mut || theirs.smallest(|rounds, tasks| timely.run(rounds, tasks)),
     )?;
     report.measured(name, comparison, Quantity::ShortOperations(1.0), None);

@@ -73,6 +73,16 @@ impl TimelyGraph {
     }
 }
 
+impl Drop for TimelyGraph {
+    fn drop(&mut self) {
+        // A process of timely does not bear that another one is gone: they end together.
+        for process in &mut self.processes {
+            // Whoever does not listen has ended.
+            let _ = process.tell("end");
+        }
+    }
+}
+
 /// What a worker is told: rounds and tasks.
 type Order = (u64, u64);
 
@@ -105,7 +115,7 @@ fn serve(words: &[String], starter: &Starter) -> Result<()> {
         builders.iter().map(|_| crossbeam_channel::unbounded()).unzip();
     let (answers, answered) = crossbeam_channel::unbounded();
     let heard: Mutex<Vec<Receiver<Order>>> = Mutex::new(heard);
-    let _workers =
+    let workers =
         timely::execute::execute_from(builders, others, WorkerConfig::default(), move |worker| {
             let orders = heard.lock().expect("nobody panics with it").pop();
             for (rounds, tasks) in orders.expect("one for each worker") {
@@ -118,6 +128,12 @@ fn serve(words: &[String], starter: &Starter) -> Result<()> {
         .map_err(|error| anyhow!(error))?;
     loop {
         let order = starter.hear()?;
+        if order == "end" {
+            // The workers end when there can be no more orders.
+            drop(orders);
+            drop(workers);
+            return Ok(());
+        }
         let mut words = order.split_whitespace();
         let order = (next_word(&mut words)?, next_word(&mut words)?);
         for worker in &orders {

@@ -41,7 +41,7 @@ fn run(
         let mut theirs = Bare::start(transport, &dir)?;
         let count = (turn_bytes / token_bytes) as u64;
         let comparison =
-            alternate(turns, &mut || ours.stream_bulk(token_bytes, count), &mut || {
+            alternate(turns, &mut || ours.stream_large(token_bytes, count), &mut || {
                 theirs.stream(token_bytes, count)
             })?;
         let quantity = Quantity::Megabytes((turn_bytes / token_bytes * token_bytes) as f64);

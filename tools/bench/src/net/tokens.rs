@@ -22,8 +22,9 @@ pub fn run_1k(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = setting.subdir(name)?;
     let mut ours = Spaces::start(Transport::Tcp, &dir)?;
     let mut theirs = Bare::start(Transport::Tcp, &dir)?;
-    let comparison =
-        alternate(turns, &mut || ours.stream_1k(count), &mut || theirs.stream(1024, count))?;
+    let comparison = alternate(turns, &mut || ours.stream_large(1024, count), &mut || {
+        theirs.stream(1024, count)
+    })?;
     report.measured(name, comparison, Quantity::Tokens(count as f64), 5.0);
     Ok(())
 }
@@ -42,7 +43,8 @@ pub fn run_64(setting: &Setting, report: &mut Report) -> Result<()> {
         }
     };
     let mut ours = Spaces::start(Transport::Tcp, &dir)?;
-    let comparison = alternate(turns, &mut || ours.stream_64(count), &mut || theirs.stream(count))?;
+    let comparison =
+        alternate(turns, &mut || ours.stream_small(count), &mut || theirs.stream(count))?;
     report.measured(name, comparison, Quantity::Tokens(count as f64), 1.5);
     Ok(())
 }
