@@ -1,0 +1,356 @@
+//! What can go wrong, one small enum per operation.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::token::{DecodeError, EncodeError};
+use crate::wire::WireError;
+
+/// A space could not be made.
+#[derive(Debug, Error)]
+pub enum SpaceError {
+    /// A listening socket could not be made.
+    #[error("{space:?} cannot listen on {address}: {error}; is it in use by another process?")]
+    Listen {
+        /// Name of the space.
+        space: String,
+        /// Where it was to listen.
+        address: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// An address that others can reach, and no key.
+    #[error(
+        "{space:?} would listen on {address}, which is not loopback, without a key; \
+         give it one with `key`, or listen on a loopback address"
+    )]
+    KeyNeeded {
+        /// Name of the space.
+        space: String,
+        /// Where it was to listen.
+        address: String,
+    },
+    /// Neither `host` nor `join` was called.
+    #[error("{space:?} neither hosts a directory nor joins one; call `host` or `join`")]
+    NoDirectory {
+        /// Name of the space.
+        space: String,
+    },
+    /// A name that cannot be sent.
+    #[error("{space:?} is not a name for a space: names have 1 to 255 bytes")]
+    BadName {
+        /// The name.
+        space: String,
+    },
+    /// The directory could not be reached.
+    #[error("{space:?} cannot join the directory: {error}")]
+    Join {
+        /// Name of the space.
+        space: String,
+        /// Why not.
+        error: ConnectError,
+    },
+    /// There is another space of that name.
+    #[error("there is a space {space:?} already, at {owner}; names of spaces are unique")]
+    NameTaken {
+        /// Name of the space.
+        space: String,
+        /// Where the other is.
+        owner: String,
+    },
+    /// The system refused what every space needs.
+    #[error("{space:?} cannot be made: {error}")]
+    System {
+        /// Name of the space.
+        space: String,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// No link to another space could be made.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The connection was not made.
+    #[error("no connection to {address}: {error}; is the process there running?")]
+    Unreachable {
+        /// Where it was tried.
+        address: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The other side refused.
+    #[error("{address} refused: {reason}")]
+    Refused {
+        /// Who refused.
+        address: String,
+        /// Its words.
+        reason: String,
+    },
+    /// The other side is not what it should be.
+    #[error("{address} is not to be trusted: {reason}")]
+    Stranger {
+        /// Who.
+        address: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no way to that address from here.
+    #[error("there is no way to {address} from here: {reason}")]
+    NoWay {
+        /// Where to.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// An input port could not be made.
+#[derive(Debug, Error)]
+pub enum InputError {
+    /// There is another port of that name.
+    #[error("there is a port {port:?} already, in the space {owner:?}; names of ports are unique")]
+    NameTaken {
+        /// Name of the port.
+        port: String,
+        /// Name of the space that has it.
+        owner: String,
+    },
+    /// The directory is gone.
+    #[error("port {port:?} cannot be announced: the directory in {directory:?} is lost")]
+    DirectoryLost {
+        /// Name of the port.
+        port: String,
+        /// Name of the space that hosted the directory.
+        directory: String,
+    },
+    /// The directory did not answer.
+    #[error("port {port:?} cannot be announced: the directory did not answer within {waited:?}")]
+    NoAnswer {
+        /// Name of the port.
+        port: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The space is closed.
+    #[error("port {port:?} cannot be made: the space {space:?} is closed")]
+    Closed {
+        /// Name of the port.
+        port: String,
+        /// Name of the space.
+        space: String,
+    },
+}
+
+/// An output port could not be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Nobody made such a port in time.
+    #[error(
+        "no port {port:?} appeared within {waited:?}; check its name, and that the process which \
+         makes it is running and has joined the same directory"
+    )]
+    Timeout {
+        /// Name of the port.
+        port: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The port takes another type.
+    #[error("port {port:?} takes tokens of type {found}, not {wanted}")]
+    KindMismatch {
+        /// Name of the port.
+        port: String,
+        /// What the caller has.
+        wanted: String,
+        /// What the port takes.
+        found: String,
+    },
+    /// The space of the port cannot be reached.
+    #[error("port {port:?} is in the space {space:?}, which cannot be reached: {error}")]
+    Unreachable {
+        /// Name of the port.
+        port: String,
+        /// Name of its space.
+        space: String,
+        /// Why not.
+        error: ConnectError,
+    },
+    /// The space of the port was lost while the port was being opened.
+    #[error("the space {peer:?} was lost while port {port:?} was being opened")]
+    Lost {
+        /// Name of the port.
+        port: String,
+        /// Name of the space.
+        peer: String,
+    },
+    /// The directory is gone.
+    #[error("port {port:?} cannot be looked up: the directory in {directory:?} is lost")]
+    DirectoryLost {
+        /// Name of the port.
+        port: String,
+        /// Name of the space that hosted the directory.
+        directory: String,
+    },
+    /// The space is closed.
+    #[error("port {port:?} cannot be opened: the space {space:?} is closed")]
+    Closed {
+        /// Name of the port.
+        port: String,
+        /// Name of the space.
+        space: String,
+    },
+}
+
+/// No token was received.
+#[derive(Debug, Error)]
+pub enum RecvError {
+    /// A space that had opened this port was lost. All it had sent has been received; the port
+    /// goes on.
+    #[error("the space {peer:?} was lost")]
+    Lost {
+        /// Name of the space.
+        peer: String,
+    },
+    /// Nothing came in time.
+    #[error("nothing came to port {port:?} within the time given")]
+    Timeout {
+        /// Name of the port.
+        port: String,
+    },
+    /// There is nothing now. From [`try_recv`](crate::InputPort::try_recv) only.
+    #[error("there is nothing in port {port:?} now")]
+    Empty {
+        /// Name of the port.
+        port: String,
+    },
+    /// The space is closed.
+    #[error("port {port:?} is closed, as its space was closed")]
+    Closed {
+        /// Name of the port.
+        port: String,
+    },
+    /// What came is not a token of the port's type. It is skipped; the port goes on.
+    #[error("port {port:?} received from {peer:?} what it cannot decode: {error}")]
+    Undecodable {
+        /// Name of the port.
+        port: String,
+        /// Name of the space it came from.
+        peer: String,
+        /// Why.
+        error: DecodeError,
+    },
+}
+
+/// A token was not sent.
+#[derive(Error)]
+pub enum SendError<T> {
+    /// The space of the port was lost.
+    #[error("port {port:?} cannot be reached: the space {peer:?} was lost")]
+    Lost {
+        /// Name of the port.
+        port: String,
+        /// Name of the space.
+        peer: String,
+        /// The token, unless it was encoded already.
+        token: Option<T>,
+    },
+    /// The port does not exist any more, or the own space was closed.
+    #[error("port {port:?} is closed; its owner dropped it, or a space was closed")]
+    Closed {
+        /// Name of the port.
+        port: String,
+        /// The token.
+        token: Option<T>,
+    },
+    /// The token exceeds a limit of the link.
+    #[error("a token for port {port:?} is too large: {error}")]
+    TooLarge {
+        /// Name of the port.
+        port: String,
+        /// What exceeds what.
+        error: WireError,
+    },
+    /// The port stayed full.
+    #[error("port {port:?} stayed full for {waited:?}; its owner does not receive")]
+    Full {
+        /// Name of the port.
+        port: String,
+        /// How long was waited.
+        waited: Duration,
+        /// The token.
+        token: Option<T>,
+    },
+    /// More urgent tokens wait than are allowed.
+    #[error("{limit} urgent tokens wait in port {port:?} already; its owner does not receive")]
+    TooManyUrgent {
+        /// Name of the port.
+        port: String,
+        /// How many may wait.
+        limit: usize,
+        /// The token.
+        token: Option<T>,
+    },
+    /// The token could not be encoded.
+    #[error("a token for port {port:?} was not sent: {error}")]
+    Encode {
+        /// Name of the port.
+        port: String,
+        /// Why.
+        error: EncodeError,
+    },
+}
+
+impl<T> SendError<T> {
+    /// The token, where it still exists.
+    pub fn into_token(self) -> Option<T> {
+        match self {
+            Self::Lost { token, .. }
+            | Self::Closed { token, .. }
+            | Self::Full { token, .. }
+            | Self::TooManyUrgent { token, .. } => token,
+            Self::TooLarge { .. } | Self::Encode { .. } => None,
+        }
+    }
+}
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            Self::Lost { .. } => "Lost",
+            Self::Closed { .. } => "Closed",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::Full { .. } => "Full",
+            Self::TooManyUrgent { .. } => "TooManyUrgent",
+            Self::Encode { .. } => "Encode",
+        };
+        write!(f, "{variant}({self})")
+    }
+}
+
+/// A text that is not an address.
+#[derive(Debug, Error)]
+#[error("{text:?} is not the address of a space: {reason}")]
+pub struct AddressError {
+    /// The text.
+    pub text: String,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+/// A text that is not a key.
+#[derive(Debug, Error)]
+#[error("a key has 64 hexadecimal digits; this text has {len} characters or others among them")]
+pub struct KeyError {
+    /// Length of the text.
+    pub len: usize,
+}
+
+/// A path for messages.
+pub(crate) fn path_text(path: &PathBuf) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,189 @@
+//! The receiving end of a port.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::queue::{Item, Nothing, Queue, Sink};
+use super::{OutputPort, UNLIMITED};
+use crate::error::RecvError;
+use crate::run::Run;
+use crate::token::Token;
+use crate::waiter::Waiter;
+
+/// Where tokens of one type come in. Dropping it takes the name out of the directory; what was not
+/// received is gone, and senders learn that the port is closed.
+///
+/// Several threads may receive from one port; each token goes to one of them.
+pub struct InputPort<T: Token> {
+    queue: Arc<Queue<T>>,
+    taken: Mutex<Taken<T>>,
+}
+
+/// What was taken out of the queue in one go, to be received one by one.
+struct Taken<T> {
+    items: VecDeque<Item<T>>,
+    run: Option<Box<Run>>,
+    /// Bytes of received local tokens whose room was not given back yet.
+    local_bytes: usize,
+    count: u64,
+}
+
+impl<T: Token> InputPort<T> {
+    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
+        let taken = Taken { items: VecDeque::new(), run: None, local_bytes: 0, count: 0 };
+        Self { queue, taken: Mutex::new(taken) }
+    }
+
+    /// The next token; waits until there is one.
+    pub fn recv(&self) -> Result<T, RecvError> {
+        let next = self.next(&mut self.taken.lock(), None);
+        match next {
+            Ok(received) => received,
+            Err(Nothing::Ever) => Err(self.closed()),
+            Err(Nothing::Yet) => self.wait(None),
+        }
+    }
+
+    /// The next token, if one comes within this time.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
+        let next = self.next(&mut self.taken.lock(), None);
+        match next {
+            Ok(received) => received,
+            Err(Nothing::Ever) => Err(self.closed()),
+            Err(Nothing::Yet) => self.wait(Some(Instant::now() + timeout)),
+        }
+    }
+
+    /// The next token, if there is one now.
+    ///
+    /// What has arrived at this process but was not looked at yet is not there yet; the space
+    /// looks at it within a few milliseconds at most.
+    pub fn try_recv(&self) -> Result<T, RecvError> {
+        let next = self.next(&mut self.taken.lock(), None);
+        match next {
+            Ok(received) => received,
+            Err(Nothing::Ever) => Err(self.closed()),
+            Err(Nothing::Yet) => Err(RecvError::Empty { port: self.name().to_owned() }),
+        }
+    }
+
+    /// Tokens that wait here.
+    pub fn depth(&self) -> usize {
+        self.queue.depth()
+    }
+
+    /// The port's name.
+    pub fn name(&self) -> &str {
+        &self.queue.label.name
+    }
+
+    /// A way to send to this port from the same space.
+    pub fn output(&self) -> OutputPort<T> {
+        OutputPort::local(self.queue.clone())
+    }
+
+    #[cold]
+    fn closed(&self) -> RecvError {
+        RecvError::Closed { port: self.name().to_owned() }
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<T, RecvError> {
+        let received = self.queue.core().wait(deadline, |waiter| {
+            match self.next(&mut self.taken.lock(), Some(waiter)) {
+                Ok(received) => Some(received),
+                Err(Nothing::Ever) => Some(Err(self.closed())),
+                Err(Nothing::Yet) => None,
+            }
+        });
+        received.unwrap_or_else(|| Err(RecvError::Timeout { port: self.name().to_owned() }))
+    }
+
+    #[inline]
+    fn next(
+        &self,
+        taken: &mut Taken<T>,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<Result<T, RecvError>, Nothing> {
+        loop {
+            if let Some(item) = self.queue.take_urgent() {
+                self.count(taken);
+                match item {
+                    Item::Local { token, .. } => return Ok(Ok(token)),
+                    Item::Run(mut run) => return Ok(self.decode(&mut run)),
+                    Item::Lost(_) => continue,
+                }
+            }
+            if let Some(mut run) = taken.run.take() {
+                let received = self.decode(&mut run);
+                if !run.is_empty() {
+                    taken.run = Some(run);
+                }
+                self.count(taken);
+                return Ok(received);
+            }
+            match taken.items.pop_front() {
+                Some(Item::Local { token, weight }) => {
+                    self.count(taken);
+                    self.count_local(taken, weight);
+                    return Ok(Ok(token));
+                }
+                Some(Item::Run(run)) => taken.run = Some(run),
+                Some(Item::Lost(peer)) => {
+                    return Ok(Err(RecvError::Lost { peer: peer.to_string() }));
+                }
+                None => {
+                    self.queue.release(std::mem::take(&mut taken.local_bytes));
+                    self.queue.take_all(&mut taken.items, waiter)?;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn count(&self, taken: &mut Taken<T>) {
+        taken.count += 1;
+        self.queue.taken.store(taken.count, Ordering::Relaxed);
+    }
+
+    /// Room is given back when half of it was received, or when nothing is left.
+    #[inline]
+    fn count_local(&self, taken: &mut Taken<T>, weight: usize) {
+        let credit = self.queue.label.credit;
+        if credit != UNLIMITED {
+            taken.local_bytes += weight;
+            if i64::try_from(taken.local_bytes).unwrap_or(UNLIMITED) >= credit / 2 {
+                self.queue.release(std::mem::take(&mut taken.local_bytes));
+            }
+        }
+    }
+
+    #[inline]
+    fn decode(&self, run: &mut Run) -> Result<T, RecvError> {
+        run.next(T::decode).map_err(|error| RecvError::Undecodable {
+            port: self.name().to_owned(),
+            peer: run.peer().to_string(),
+            error,
+        })
+    }
+}
+
+impl<T: Token> Drop for InputPort<T> {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.queue.core().withdraw(&self.queue.label);
+        // What a sender gets back does not matter any more, but tokens may hold ports themselves.
+        let mut left = VecDeque::new();
+        let _ = self.queue.take_all(&mut left, None);
+    }
+}
+
+impl<T: Token> fmt::Debug for InputPort<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputPort").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! The sending end of a port.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::queue::Queue;
+use crate::channel::Channel;
+use crate::error::SendError;
+use crate::token::Token;
+
+/// A way to send tokens to an input port, wherever it is. Clones share order and credit.
+pub struct OutputPort<T: Token> {
+    way: Way<T>,
+}
+
+enum Way<T: Token> {
+    Local(Arc<Queue<T>>),
+    Remote(Arc<Channel>),
+}
+
+impl<T: Token> OutputPort<T> {
+    pub(crate) fn local(queue: Arc<Queue<T>>) -> Self {
+        Self { way: Way::Local(queue) }
+    }
+
+    pub(crate) fn remote(channel: Arc<Channel>) -> Self {
+        Self { way: Way::Remote(channel) }
+    }
+
+    /// Sends a token. It waits only while the port is full, and no longer than
+    /// [`send_wait`](crate::Options::send_wait).
+    ///
+    /// Over a link, the token leaves at once if this thread has not sent anything since it last
+    /// waited. Otherwise it leaves together with those that follow: when enough have gathered, when
+    /// this thread waits for something, after [`flush`](Self::flush), and in any case after
+    /// [`delay`](crate::Options::delay).
+    #[inline]
+    pub fn send(&self, token: T) -> Result<(), SendError<T>> {
+        match &self.way {
+            Way::Local(queue) => queue.send(token),
+            Way::Remote(channel) => channel.send(token),
+        }
+    }
+
+    /// Sends a small token that overtakes those that wait in the port, and passes also when the
+    /// port is full. Up to 1,024 may wait.
+    pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
+        match &self.way {
+            Way::Local(queue) => queue.send_urgent(token),
+            Way::Remote(channel) => channel.send_urgent(token),
+        }
+    }
+
+    /// Sends what was gathered.
+    pub fn flush(&self) {
+        if let Way::Remote(channel) = &self.way {
+            channel.flush();
+        }
+    }
+
+    /// Whether the port is in the same space, so that tokens move by pointer.
+    pub fn is_local(&self) -> bool {
+        matches!(self.way, Way::Local(_))
+    }
+
+    /// The name of the space that has the port.
+    pub fn peer(&self) -> &str {
+        match &self.way {
+            Way::Local(queue) => queue.core().name(),
+            Way::Remote(channel) => channel.peer(),
+        }
+    }
+
+    /// The name of the port.
+    pub fn name(&self) -> &str {
+        match &self.way {
+            Way::Local(queue) => &queue.label.name,
+            Way::Remote(channel) => channel.port(),
+        }
+    }
+}
+
+impl<T: Token> Clone for OutputPort<T> {
+    fn clone(&self) -> Self {
+        let way = match &self.way {
+            Way::Local(queue) => Way::Local(queue.clone()),
+            Way::Remote(channel) => Way::Remote(channel.clone()),
+        };
+        Self { way }
+    }
+}
+
+impl<T: Token> fmt::Debug for OutputPort<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OutputPort({:?} in {:?})", self.name(), self.peer())
+    }
+}

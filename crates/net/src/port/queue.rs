@@ -1,0 +1,259 @@
+//! The queue of an input port: what all senders and the receivers share.
+//!
+//! Tokens of the own space wait as they are. What came over links waits as *runs*: pieces of
+//! packets that are decoded when they are received, by the thread that receives them.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::{UNLIMITED, URGENT_LIMIT};
+use crate::core::Core;
+use crate::error::SendError;
+use crate::run::Run;
+use crate::token::{Token, TokenKind};
+use crate::waiter::{Waiter, Waiters};
+
+/// What a link sees of a port.
+pub(crate) trait Sink: Send + Sync {
+    /// Puts runs into the queue; false if the port is closed.
+    fn deliver(&self, run: Run, urgent: bool) -> bool;
+    /// Tells the receiver that a peer was lost.
+    fn lost(&self, peer: &Arc<str>);
+    /// Nothing will be put in any more, and receivers learn it.
+    fn close(&self);
+    /// Name and number.
+    fn label(&self) -> &PortLabel;
+    /// Tokens put in, and taken out.
+    fn flow(&self) -> (u64, u64);
+    /// For a sender of the same space.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// What identifies a port.
+#[derive(Debug)]
+pub(crate) struct PortLabel {
+    pub name: String,
+    pub number: u32,
+    pub kind: TokenKind,
+    /// Bytes that may be under way per sender.
+    pub credit: i64,
+}
+
+pub(crate) struct Queue<T> {
+    pub label: PortLabel,
+    core: Arc<Core>,
+    state: Mutex<State<T>>,
+    /// Whether urgent tokens wait: receivers look here first.
+    urgent_waits: AtomicBool,
+    pub taken: AtomicU64,
+}
+
+struct State<T> {
+    items: VecDeque<Item<T>>,
+    urgent: VecDeque<Item<T>>,
+    receivers: Waiters,
+    senders: Waiters,
+    /// Bytes of the tokens of the own space that were not taken yet.
+    local_bytes: i64,
+    put: u64,
+    closed: bool,
+}
+
+pub(crate) enum Item<T> {
+    Local { token: T, weight: usize },
+    Run(Box<Run>),
+    Lost(Arc<str>),
+}
+
+/// Why nothing is taken.
+pub(crate) enum Nothing {
+    Yet,
+    Ever,
+}
+
+impl<T: Token> Queue<T> {
+    pub fn new(core: Arc<Core>, label: PortLabel) -> Self {
+        let state = State {
+            items: VecDeque::new(),
+            urgent: VecDeque::new(),
+            receivers: Waiters::new(),
+            senders: Waiters::new(),
+            local_bytes: 0,
+            put: 0,
+            closed: false,
+        };
+        let (urgent_waits, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { label, core, state: Mutex::new(state), urgent_waits, taken }
+    }
+
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub fn depth(&self) -> usize {
+        let put = self.state.lock().put;
+        usize::try_from(put.saturating_sub(self.taken.load(Ordering::Relaxed))).unwrap_or(0)
+    }
+
+    /// Puts a token of the own space in. Waits while the port is full.
+    pub fn send(&self, token: T) -> Result<(), SendError<T>> {
+        let weight = token.weight_bytes().max(1);
+        let mut state = self.state.lock();
+        if state.local_bytes >= self.label.credit && !state.closed {
+            drop(state);
+            if !self.wait_for_room() {
+                let waited = self.core.options.send_wait.unwrap_or(Duration::MAX);
+                let (port, token) = (self.label.name.clone(), Some(token));
+                return Err(SendError::Full { port, waited, token });
+            }
+            state = self.state.lock();
+        }
+        if state.closed {
+            return Err(SendError::Closed { port: self.label.name.clone(), token: Some(token) });
+        }
+        if self.label.credit != UNLIMITED {
+            state.local_bytes += i64::try_from(weight).unwrap_or(UNLIMITED);
+        }
+        state.items.push_back(Item::Local { token, weight });
+        state.put += 1;
+        let receivers = state.receivers.take();
+        drop(state);
+        self.core.wake(receivers);
+        Ok(())
+    }
+
+    /// Puts a token in that overtakes the others and needs no room.
+    pub fn send_urgent(&self, token: T) -> Result<(), SendError<T>> {
+        let mut state = self.state.lock();
+        let port = || self.label.name.clone();
+        if state.closed {
+            return Err(SendError::Closed { port: port(), token: Some(token) });
+        }
+        if state.urgent.len() >= URGENT_LIMIT {
+            let (limit, token) = (URGENT_LIMIT, Some(token));
+            return Err(SendError::TooManyUrgent { port: port(), limit, token });
+        }
+        state.urgent.push_back(Item::Local { token, weight: 0 });
+        state.put += 1;
+        self.urgent_waits.store(true, Ordering::Release);
+        let receivers = state.receivers.take();
+        drop(state);
+        self.core.wake(receivers);
+        Ok(())
+    }
+
+    fn wait_for_room(&self) -> bool {
+        let deadline = self.core.options.send_wait.map(|wait| Instant::now() + wait);
+        let waited = self.core.wait(deadline, |waiter| {
+            let mut state = self.state.lock();
+            if state.local_bytes < self.label.credit || state.closed {
+                return Some(());
+            }
+            state.senders.add(waiter);
+            None
+        });
+        waited.is_some()
+    }
+
+    /// Gives room back for tokens of the own space that were received.
+    pub fn release(&self, bytes: usize) {
+        if bytes > 0 && self.label.credit != UNLIMITED {
+            let mut state = self.state.lock();
+            state.local_bytes -= i64::try_from(bytes).unwrap_or(0);
+            let senders = state.senders.take();
+            drop(state);
+            self.core.wake(senders);
+        }
+    }
+
+    /// The next urgent item.
+    #[inline]
+    pub fn take_urgent(&self) -> Option<Item<T>> {
+        if !self.urgent_waits.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let item = state.urgent.pop_front();
+        self.urgent_waits.store(!state.urgent.is_empty(), Ordering::Release);
+        item
+    }
+
+    /// Exchanges the empty `items` for all that wait. Otherwise, `waiter` will be woken when there
+    /// is something.
+    pub fn take_all(
+        &self,
+        items: &mut VecDeque<Item<T>>,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<(), Nothing> {
+        let mut state = self.state.lock();
+        if !state.items.is_empty() {
+            std::mem::swap(&mut state.items, items);
+            return Ok(());
+        }
+        if !state.urgent.is_empty() {
+            return Ok(());
+        }
+        if state.closed {
+            return Err(Nothing::Ever);
+        }
+        if let Some(waiter) = waiter {
+            state.receivers.add(waiter);
+        }
+        Err(Nothing::Yet)
+    }
+}
+
+impl<T: Token> Sink for Queue<T> {
+    fn deliver(&self, run: Run, urgent: bool) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return false;
+        }
+        state.put += u64::from(run.frame_count());
+        let run = Item::Run(Box::new(run));
+        if urgent {
+            state.urgent.push_back(run);
+            self.urgent_waits.store(true, Ordering::Release);
+        } else {
+            state.items.push_back(run);
+        }
+        let receivers = state.receivers.take();
+        drop(state);
+        self.core.wake(receivers);
+        true
+    }
+
+    fn lost(&self, peer: &Arc<str>) {
+        let mut state = self.state.lock();
+        state.items.push_back(Item::Lost(peer.clone()));
+        let receivers = state.receivers.take();
+        drop(state);
+        self.core.wake(receivers);
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let (receivers, senders) = (state.receivers.take(), state.senders.take());
+        drop(state);
+        self.core.wake(receivers);
+        self.core.wake(senders);
+    }
+
+    fn label(&self) -> &PortLabel {
+        &self.label
+    }
+
+    fn flow(&self) -> (u64, u64) {
+        (self.state.lock().put, self.taken.load(Ordering::Relaxed))
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,189 @@
+//! An address space: the handle that everything begins with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::builder::SpaceBuilder;
+use crate::core::Core;
+use crate::counters::{Counters, Refusal, Sample};
+use crate::error::{InputError, OpenError};
+use crate::key::SpaceId;
+use crate::port::{InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
+use crate::token::{Token, TokenKind};
+use crate::wire::Limits;
+
+/// An address space: usually a process. Clones are the same space; when the last is dropped, the
+/// space is closed.
+#[derive(Clone)]
+pub struct Space {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.close();
+    }
+}
+
+/// What can be set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a token that is gathered with others may wait before it leaves.
+    pub delay: Duration,
+    /// When so many bytes have gathered they leave at once.
+    pub batch_bytes: usize,
+    /// How long a send may wait for a port that is full; `None` means until it is not, or its
+    /// space is lost.
+    pub send_wait: Option<Duration>,
+    /// How long [`close`](Space::close) waits for what was sent to be written.
+    pub close_wait: Duration,
+    /// How long the directory and peers may take to answer.
+    pub answer_wait: Duration,
+    /// Without an acknowledgement for so long, a TCP link is lost.
+    pub silence: Duration,
+    /// What is accepted from peers, and sent to them.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_micros(100),
+            batch_bytes: 64 << 10,
+            send_wait: None,
+            close_wait: Duration::from_secs(5),
+            answer_wait: Duration::from_secs(10),
+            silence: Duration::from_millis(700),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Space {
+    /// A space without links: its ports can be reached by its own threads only, and tokens move by
+    /// pointer. It starts no threads.
+    pub fn alone(name: &str) -> Self {
+        Self::from_core(Arc::new(Core::new(name, SpaceId::random(), Options::default())))
+    }
+
+    /// A space with links to others.
+    pub fn builder(name: &str) -> SpaceBuilder {
+        SpaceBuilder::new(name)
+    }
+
+    pub(crate) fn from_core(core: Arc<Core>) -> Self {
+        Self { handle: Arc::new(Handle { core }) }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    /// The space's name.
+    pub fn name(&self) -> &str {
+        self.core().name()
+    }
+
+    /// The space's id.
+    pub fn id(&self) -> SpaceId {
+        self.core().id()
+    }
+
+    /// Where others can reach it.
+    pub fn address(&self) -> Address {
+        self.core().address()
+    }
+
+    /// Makes an input port.
+    pub fn input<T: Token>(&self, name: &str) -> Result<InputPort<T>, InputError> {
+        self.input_with(name, PortOptions::default())
+    }
+
+    /// Makes an input port with options.
+    pub fn input_with<T: Token>(
+        &self,
+        name: &str,
+        options: PortOptions,
+    ) -> Result<InputPort<T>, InputError> {
+        let core = self.core();
+        let label = PortLabel {
+            name: name.to_owned(),
+            number: core.next_port(),
+            kind: T::kind(),
+            credit: options.credit_bytes.limit(),
+        };
+        let queue = Arc::new(Queue::<T>::new(core.clone(), label));
+        let sink: Arc<dyn Sink> = queue.clone();
+        core.announce(&sink)?;
+        Ok(InputPort::new(queue))
+    }
+
+    /// Opens an output port to the input port of this name, in whatever space it is. If there is
+    /// none yet, waits for it.
+    pub fn output<T: Token>(
+        &self,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<OutputPort<T>, OpenError> {
+        let core = self.core();
+        if let Some(sink) = core.local_port(name) {
+            return local_output(sink);
+        }
+        local_output(core.wait_for_local(name, timeout)?)
+    }
+
+    /// What the space has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core().counters()
+    }
+
+    /// Takes a sample of the counters at this interval from now on; zero ends it.
+    pub fn sample_every(&self, interval: Duration) {
+        self.core().sample_every(interval);
+    }
+
+    /// The last samples, oldest first.
+    pub fn history(&self) -> Vec<Sample> {
+        self.core().history()
+    }
+
+    /// The last strangers that were not let in, oldest first.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.core().refusals()
+    }
+
+    /// Closes the space: what was sent is written, then links end. Receivers and senders of its
+    /// ports get an error from now on.
+    pub fn close(&self) {
+        self.core().close();
+    }
+}
+
+/// The way to a port of the own space.
+fn local_output<T: Token>(sink: Arc<dyn Sink>) -> Result<OutputPort<T>, OpenError> {
+    let mismatch = mismatch::<T>(&sink.label().name, &sink.label().kind);
+    match sink.as_any().downcast::<Queue<T>>() {
+        Ok(queue) => Ok(OutputPort::local(queue)),
+        Err(_) => Err(mismatch),
+    }
+}
+
+fn mismatch<T: Token>(port: &str, found: &TokenKind) -> OpenError {
+    OpenError::KindMismatch {
+        port: port.to_owned(),
+        wanted: T::kind().name().to_owned(),
+        found: found.name().to_owned(),
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Space({:?}, {})", self.name(), self.id())
+    }
+}

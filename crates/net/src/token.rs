@@ -1,0 +1,272 @@
+//! What a token is: something that becomes a head and bulk segments, and comes back from them.
+
+use std::fmt;
+
+use bytes::Bytes;
+use postcard::ser_flavors::Flavor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::Bulk;
+use crate::bulk::{collect, hand_out};
+
+/// A value that can be sent to a port.
+///
+/// Every serde type is a token: its head is encoded by postcard, which does not depend on the
+/// machine, and each [`Bulk`] in it becomes a segment. Types that are not serde types implement it
+/// by hand.
+pub trait Token: Sized + Send + 'static {
+    /// What two sides must agree on. Checked when an output port is opened.
+    fn kind() -> TokenKind {
+        TokenKind::named(std::any::type_name::<Self>())
+    }
+
+    /// How many bytes a token counts for while it waits in a port of its own process, where it is
+    /// never encoded.
+    fn weight_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    /// Appends the token to what is being sent.
+    fn encode(self, out: &mut Outgoing<'_>) -> Result<(), EncodeError>;
+
+    /// Makes the token from what was received.
+    fn decode(incoming: Incoming<'_>) -> Result<Self, DecodeError>;
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> Token for T {
+    #[inline]
+    fn encode(self, out: &mut Outgoing<'_>) -> Result<(), EncodeError> {
+        encode_value(&self, out)
+    }
+
+    #[inline]
+    fn decode(mut incoming: Incoming<'_>) -> Result<Self, DecodeError> {
+        let segments = incoming.segments();
+        decode_value(incoming.head(), segments)
+    }
+}
+
+/// Appends a serde value to the head and its bulk to the segments of a token.
+#[inline]
+pub fn encode_value<T: Serialize + ?Sized>(
+    value: &T,
+    out: &mut Outgoing<'_>,
+) -> Result<(), EncodeError> {
+    let (result, segments) =
+        collect(|| postcard::serialize_with_flavor(value, HeadFlavor(&mut out.head)));
+    result?;
+    out.segments.extend(segments.into_iter().flatten());
+    Ok(())
+}
+
+/// Makes a serde value from a head and segments.
+#[inline]
+pub fn decode_value<T: DeserializeOwned>(
+    head: &[u8],
+    segments: Vec<Bulk>,
+) -> Result<T, DecodeError> {
+    Ok(hand_out(segments, || postcard::from_bytes(head))?)
+}
+
+/// The name of a type and a number made from it, the same on all machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenKind {
+    name: String,
+    fingerprint: u64,
+}
+
+impl TokenKind {
+    /// The kind of this name.
+    pub fn named(name: &str) -> Self {
+        let hash = blake3::hash(name.as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.as_bytes()[..8]);
+        Self { name: name.to_owned(), fingerprint: u64::from_le_bytes(first) }
+    }
+
+    /// The name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is compared.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
+
+/// A token that is being sent.
+pub struct Outgoing<'a> {
+    head: Head<'a>,
+    segments: &'a mut Vec<Bulk>,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A token whose head is appended to `head` and whose segments are appended to `segments`.
+    pub fn new(head: &'a mut Vec<u8>, segments: &'a mut Vec<Bulk>) -> Self {
+        let start = head.len();
+        Self { head: Head { buffer: head, start }, segments }
+    }
+
+    /// The head so far, to be appended to.
+    #[inline]
+    pub fn head(&mut self) -> &mut Head<'a> {
+        &mut self.head
+    }
+
+    /// Adds a segment.
+    pub fn bulk(&mut self, bulk: Bulk) {
+        self.segments.push(bulk);
+    }
+}
+
+/// The head of a token that is being sent, in the memory from which it will be written. It can
+/// only grow.
+pub struct Head<'a> {
+    buffer: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl Head<'_> {
+    /// Appends bytes.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Appends a byte.
+    #[inline]
+    pub fn push(&mut self, byte: u8) {
+        self.buffer.push(byte);
+    }
+
+    /// How many bytes the head has.
+    pub fn len(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Whether nothing was appended yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::io::Write for Head<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+struct HeadFlavor<'a, 'b>(&'a mut Head<'b>);
+
+impl Flavor for HeadFlavor<'_, '_> {
+    type Output = ();
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// A token that was received.
+pub struct Incoming<'a> {
+    head: IncomingHead<'a>,
+    segments: Vec<Bulk>,
+}
+
+enum IncomingHead<'a> {
+    /// A range of the memory that was received into.
+    Part {
+        packet: &'a Bytes,
+        start: usize,
+        end: usize,
+    },
+    Slice(&'a [u8]),
+}
+
+impl<'a> Incoming<'a> {
+    /// A token with this head and these segments.
+    pub fn new(head: &'a [u8], segments: Vec<Bulk>) -> Self {
+        Self { head: IncomingHead::Slice(head), segments }
+    }
+
+    /// A token whose head is a part of a packet.
+    #[inline]
+    pub(crate) fn of_packet(
+        packet: &'a Bytes,
+        start: usize,
+        end: usize,
+        segments: Vec<Bulk>,
+    ) -> Self {
+        Self { head: IncomingHead::Part { packet, start, end }, segments }
+    }
+
+    /// The head.
+    #[inline]
+    pub fn head(&self) -> &'a [u8] {
+        match self.head {
+            IncomingHead::Part { packet, start, end } => &packet[start..end],
+            IncomingHead::Slice(head) => head,
+        }
+    }
+
+    /// The head, sharing the memory it was received in.
+    pub fn head_bytes(&self) -> Bytes {
+        match self.head {
+            IncomingHead::Part { packet, start, end } => packet.slice(start..end),
+            IncomingHead::Slice(head) => Bytes::copy_from_slice(head),
+        }
+    }
+
+    /// Takes the segments out.
+    #[inline]
+    pub fn segments(&mut self) -> Vec<Bulk> {
+        std::mem::take(&mut self.segments)
+    }
+}
+
+impl fmt::Debug for Incoming<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Incoming({} bytes, {} segments)", self.head().len(), self.segments.len())
+    }
+}
+
+/// A token could not be encoded.
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    /// Serde refused.
+    #[error("the token cannot be encoded: {0}; its type must not ask what the format is")]
+    Serde(#[from] postcard::Error),
+    /// A token implemented by hand refused.
+    #[error("the token cannot be encoded: {0}")]
+    Other(String),
+}
+
+/// What was received is not a token of the expected type.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// The head does not fit the type.
+    #[error("the bytes are not a token of this type: {0}; both sides must have the same type")]
+    Serde(#[from] postcard::Error),
+    /// A token implemented by hand refused.
+    #[error("the bytes are not a token of this type: {0}")]
+    Other(String),
+}
