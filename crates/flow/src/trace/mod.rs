@@ -1,1 +1,30 @@
 //! What ran where and when, and its pictures.
+//!
+//! A [`Trace`] is plain data gathered by the threads of a program. It can be looked at in two
+//! ways: as a Chrome trace, which Perfetto and `chrome://tracing` load, and as a timing diagram
+//! with one row for each thread and one box for each execution.
+//!
+//! ```
+//! use pario_flow::trace::{Span, SpanKind, Trace};
+//!
+//! let span = Span {
+//!     space: "A".into(),
+//!     thread: "Disk[0]".into(),
+//!     name: "read".into(),
+//!     kind: SpanKind::Run,
+//!     call: 1,
+//!     token: 3,
+//!     begin_ns: 1_000,
+//!     end_ns: 51_000,
+//!     waited_ns: 400,
+//! };
+//! let trace = Trace { spans: vec![span], dropped: 0 };
+//! assert!(trace.to_timing_svg().contains("Disk[0]"));
+//! assert!(trace.to_chrome_json().contains("\"ph\":\"X\""));
+//! ```
+
+mod chrome;
+mod span;
+mod timing;
+
+pub use span::{Span, SpanKind, Trace};

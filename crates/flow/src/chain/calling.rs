@@ -1,0 +1,53 @@
+//! Operations inside operations.
+
+use super::{Anywhere, Chain, Somewhere};
+use crate::graph::Shape;
+use crate::place::Place;
+use crate::program::OperationRef;
+use crate::schedule::Step;
+use crate::token::Token;
+
+impl<I, O: Token, T, K> Chain<I, O, T, K> {
+    /// Goes through another operation of the program.
+    pub fn call<O2: Token>(mut self, operation: OperationRef<O, O2>) -> Chain<I, O2, Anywhere, K> {
+        let name = self.draft.operation_name(operation.number).to_owned();
+        let output = crate::token::short_name(std::any::type_name::<O2>());
+        self.draft.add_shape(Shape::Call { operation: name.clone(), output });
+        self.draft.push::<O>(Step::Call(operation.number), name);
+        self.draft.place.clear();
+        self.into_other()
+    }
+}
+
+impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
+    /// Goes through an operation whose tokens are of other types: `enter` makes its input of the
+    /// token, `leave` puts its output back into the token, which waits at `place` meanwhile.
+    ///
+    /// ```
+    /// # let mut program = pario_flow::Program::new("adapter");
+    /// # let worker = program.thread("Worker", || ());
+    /// let double = program.operation("double", |b| b.on(worker).run(|_, n: u64| 2 * n));
+    /// let relabel = program.operation("relabel", |b| b
+    ///     .on(worker)
+    ///     .call_adapted(worker, double,
+    ///         |(_, n): &(String, u64)| *n,
+    ///         |(_, n), doubled| *n = doubled));
+    /// # let run = program.launch(None)?;
+    /// assert_eq!(run.call(relabel, ("seven".into(), 7))?, ("seven".into(), 14));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_adapted<I2: Token, O2: Token, P: Place<O>>(
+        self,
+        place: P,
+        operation: OperationRef<I2, O2>,
+        enter: impl Fn(&O) -> I2 + Send + Sync + 'static,
+        leave: impl Fn(&mut O, O2) + Send + Sync + 'static,
+    ) -> Chain<I, O, super::At<P::State>, K>
+    where
+        O: Clone,
+    {
+        self.parallel(place, O::clone, |branches| {
+            branches.branch(enter, |b| b.call(operation), leave)
+        })
+    }
+}

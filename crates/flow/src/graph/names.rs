@@ -1,0 +1,1 @@
+//! Names of types as people write them.

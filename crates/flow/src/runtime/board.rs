@@ -1,0 +1,189 @@
+//! What a thread is doing, for others to see.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::clock::now_ns;
+use super::ids::{CallId, Position};
+use super::recorder::Recorder;
+use super::snapshot::{Doing, SplitView, StageView, ThreadView};
+use crate::schedule::Operation;
+
+/// The public face of a thread. Only the thread itself writes it.
+pub(crate) struct Board {
+    pub(crate) name: String,
+    since_ns: u64,
+    busy_ns: AtomicU64,
+    tokens: AtomicU64,
+    /// The step under way: operation and step, each plus one; 0 for none.
+    doing: AtomicU64,
+    doing_since_ns: AtomicU64,
+    /// One for every step of the program.
+    steps: Vec<StepCounters>,
+    /// Where the steps of each operation begin in `steps`.
+    firsts: Vec<usize>,
+    splits: Mutex<HashMap<u64, Arc<SplitCounters>>>,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+#[derive(Default)]
+struct StepCounters {
+    tokens_in: AtomicU64,
+    tokens_out: AtomicU64,
+    busy_ns: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// A split under way.
+pub(crate) struct SplitCounters {
+    call: CallId,
+    position: Position,
+    since_ns: u64,
+    split: AtomicU64,
+    merged: AtomicU64,
+    window: AtomicU64,
+    is_full: AtomicU64,
+}
+
+impl Board {
+    pub(crate) fn new(name: String, operations: &[Arc<Operation>], recorder: Option<Recorder>) -> Self {
+        let mut firsts = Vec::new();
+        let mut count = 0;
+        for operation in operations {
+            firsts.push(count);
+            count += operation.nodes.len();
+        }
+        Self {
+            name,
+            since_ns: now_ns(),
+            busy_ns: AtomicU64::new(0),
+            tokens: AtomicU64::new(0),
+            doing: AtomicU64::new(0),
+            doing_since_ns: AtomicU64::new(0),
+            steps: (0..count).map(|_| StepCounters::default()).collect(),
+            firsts,
+            splits: Mutex::default(),
+            recorder,
+        }
+    }
+
+    fn step(&self, position: Position) -> &StepCounters {
+        &self.steps[self.firsts[position.operation as usize] + position.node as usize]
+    }
+
+    pub(crate) fn begin(&self, position: Position, now_ns: u64) {
+        let code = (u64::from(position.operation) + 1) << 32 | (u64::from(position.node) + 1);
+        self.doing_since_ns.store(now_ns, Relaxed);
+        self.doing.store(code, Relaxed);
+        add(&self.step(position).tokens_in, 1);
+    }
+
+    pub(crate) fn end(&self, position: Position, began_ns: u64, now_ns: u64) {
+        let step = self.step(position);
+        add(&step.tokens_out, 1);
+        add(&step.busy_ns, now_ns.saturating_sub(began_ns));
+    }
+
+    /// The thread has done with a message.
+    pub(crate) fn idle(&self, busy_ns: u64) {
+        self.doing.store(0, Relaxed);
+        add(&self.busy_ns, busy_ns);
+        add(&self.tokens, 1);
+    }
+
+    /// A token came out of an asynchronous step, possibly on another thread.
+    pub(crate) fn completed(&self, position: Position) {
+        self.step(position).tokens_out.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn open_split(&self, number: u64, call: CallId, position: Position) -> Arc<SplitCounters> {
+        let counters = Arc::new(SplitCounters {
+            call,
+            position,
+            since_ns: now_ns(),
+            split: AtomicU64::new(0),
+            merged: AtomicU64::new(0),
+            window: AtomicU64::new(0),
+            is_full: AtomicU64::new(0),
+        });
+        self.splits.lock().insert(number, counters.clone());
+        counters
+    }
+
+    pub(crate) fn close_split(&self, number: u64) {
+        self.splits.lock().remove(&number);
+    }
+
+    /// Notes how far a split is.
+    pub(crate) fn note_split(&self, counters: &SplitCounters, split: u64, merged: u64, window: u64, is_full: bool) {
+        let step = self.step(counters.position);
+        step.tokens_in.fetch_add(split - counters.split.load(Relaxed), Relaxed);
+        step.tokens_out.fetch_add(merged - counters.merged.load(Relaxed), Relaxed);
+        counters.split.store(split, Relaxed);
+        counters.merged.store(merged, Relaxed);
+        counters.window.store(window, Relaxed);
+        counters.is_full.store(is_full.into(), Relaxed);
+        step.peak.fetch_max(split - merged, Relaxed);
+    }
+
+    pub(crate) fn view(&self, queued: usize, operations: &[Arc<Operation>], space: &str) -> ThreadView {
+        let now = now_ns();
+        let code = self.doing.load(Relaxed);
+        let doing = (code != 0).then(|| {
+            let operation = &operations[(code >> 32) as usize - 1];
+            Doing {
+                operation: operation.name.clone(),
+                step: operation.nodes[(code & 0xffff_ffff) as usize - 1].name.clone(),
+                for_ns: now.saturating_sub(self.doing_since_ns.load(Relaxed)),
+            }
+        });
+        let running = doing.as_ref().map_or(0, |doing| doing.for_ns);
+        let alive = now.saturating_sub(self.since_ns).max(1);
+        let splits = self.splits.lock();
+        let mut splits: Vec<SplitView> = splits
+            .values()
+            .map(|split| SplitView {
+                call: split.call.number,
+                operation: operations[split.position.operation as usize].name.clone(),
+                step: operations[split.position.operation as usize].nodes[split.position.node as usize]
+                    .name
+                    .clone(),
+                split: split.split.load(Relaxed),
+                merged: split.merged.load(Relaxed),
+                window: split.window.load(Relaxed),
+                is_full: split.is_full.load(Relaxed) != 0,
+                age_ns: now.saturating_sub(split.since_ns),
+            })
+            .collect();
+        splits.sort_by_key(|split| (split.call, split.step.clone()));
+        ThreadView {
+            space: space.to_owned(),
+            name: self.name.clone(),
+            queued,
+            tokens: self.tokens.load(Relaxed),
+            busy_share: ((self.busy_ns.load(Relaxed) + running) as f64 / alive as f64).min(1.0),
+            doing,
+            splits,
+        }
+    }
+
+    /// Adds what this thread did to the stages, which are the steps of all operations in order.
+    pub(crate) fn add_to(&self, stages: &mut [StageView]) {
+        let alive = now_ns().saturating_sub(self.since_ns).max(1);
+        for (step, stage) in self.steps.iter().zip(stages) {
+            let busy = step.busy_ns.load(Relaxed) as f64 / alive as f64;
+            stage.tokens_in += step.tokens_in.load(Relaxed);
+            stage.tokens_out += step.tokens_out.load(Relaxed);
+            stage.busy_share += busy;
+            stage.peak = stage.peak.max(step.peak.load(Relaxed));
+        }
+    }
+}
+
+/// Adds to a counter that only one thread writes.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
+}

@@ -1,0 +1,162 @@
+//! The window that finds its own size.
+//!
+//! Every token notes at which of its hops it had to wait because the thread there was busy, and
+//! for how long. From a round of such notes two things follow without any model of the stages:
+//!
+//! - *Is the slowest stage busy all the time?* It is if there is a hop at which nearly every token
+//!   waits: whenever that thread finished something, the next token was there already. If there is
+//!   no such hop, every stage is idle at times, and one more token under way helps.
+//! - *How many tokens are under way for nothing?* A token that waits for a share of its trip stands
+//!   for that share of a token too many; summed over the window this is how many wait on average.
+//!   The smallest window that keeps the slowest stage busy has less than one (equation 3-2 of the
+//!   thesis, solved for the whole number above it); if it is clearly more, one token fewer will do.
+//!
+//! Tokens that overtake each other, stages that are pools, other calls on the same threads, splits
+//! inside splits: all show up as waiting or as idle threads in the same way. Time on the wire and
+//! time to wake a thread are not waiting, so a far stage gets the larger window that it needs.
+
+/// What a merged token tells about its trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Trip {
+    /// When it was split off, in the splitting process's time.
+    pub(crate) split_ns: u64,
+    /// How long it waited for busy threads.
+    pub(crate) waited_ns: u64,
+    /// At which hops it waited: bit 0 for the first.
+    pub(crate) waits: u64,
+}
+
+/// The number of tokens that may be under way, found at run time.
+#[derive(Debug)]
+pub(crate) struct Automatic {
+    window: usize,
+    limit: usize,
+    /// Tokens that left under an earlier window and say nothing about this one.
+    stale: usize,
+    round: Round,
+    /// While nothing has been found to be busy yet, the window grows faster.
+    is_starting: bool,
+    /// A smaller window was tried and was too small; rounds until it may be tried again.
+    rest: u32,
+    /// How long to rest the next time.
+    next_rest: u32,
+}
+
+#[derive(Debug)]
+struct Round {
+    tokens: usize,
+    waited_ns: u64,
+    trip_ns: u64,
+    /// How many tokens waited at each hop.
+    waits: [u32; 64],
+    /// Whether the window kept a token back in this round; otherwise its size does not matter.
+    was_full: bool,
+}
+
+impl Round {
+    const EMPTY: Self =
+        Self { tokens: 0, waited_ns: 0, trip_ns: 0, waits: [0; 64], was_full: false };
+}
+
+/// The window that every split begins with.
+const FIRST: usize = 3;
+/// The slowest stage counts as busy if this share of the tokens finds it so.
+const BUSY: f64 = 0.9;
+/// Only if nearly all tokens find it busy may the window shrink.
+const SURELY_BUSY: f64 = 0.98;
+/// More tokens waiting than this are too many; a whole number of tokens leaves up to one.
+const TOO_MANY_WAIT: f64 = 1.3;
+
+impl Automatic {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            window: FIRST.min(limit),
+            limit,
+            stale: 0,
+            round: Round::EMPTY,
+            is_starting: true,
+            rest: 0,
+            next_rest: 4,
+        }
+    }
+
+    pub(crate) fn window(&self) -> usize {
+        self.window
+    }
+
+    /// The window keeps a token back.
+    pub(crate) fn note_full(&mut self) {
+        self.round.was_full = true;
+    }
+
+    /// A token has been merged.
+    pub(crate) fn merged(&mut self, trip: Trip, now_ns: u64) {
+        if self.stale > 0 {
+            self.stale -= 1;
+            return;
+        }
+        let round = &mut self.round;
+        round.tokens += 1;
+        round.waited_ns += trip.waited_ns;
+        round.trip_ns += now_ns.saturating_sub(trip.split_ns);
+        let mut waits = trip.waits;
+        while waits != 0 {
+            let hop = waits.trailing_zeros() as usize;
+            round.waits[hop] += 1;
+            waits &= waits - 1;
+        }
+        let enough = if self.is_starting { self.window } else { (2 * self.window).max(8) };
+        if self.round.tokens >= enough {
+            self.judge();
+        }
+    }
+
+    fn judge(&mut self) {
+        let round = std::mem::replace(&mut self.round, Round::EMPTY);
+        if !round.was_full {
+            return;
+        }
+        let most_waits = round.waits.iter().copied().max().unwrap_or(0);
+        let busy = f64::from(most_waits) / round.tokens as f64;
+        let waiting = self.window as f64 * round.waited_ns as f64 / (round.trip_ns.max(1)) as f64;
+        if busy < BUSY {
+            self.grow(waiting);
+        } else {
+            self.is_starting = false;
+            self.rest = self.rest.saturating_sub(1);
+            if busy >= SURELY_BUSY && waiting > TOO_MANY_WAIT && self.rest == 0 {
+                self.shrink(waiting);
+            }
+        }
+    }
+
+    fn grow(&mut self, waiting: f64) {
+        if self.window == self.limit {
+            return;
+        }
+        // At the start, and while hardly anything waits, the distance may be large.
+        let step = if self.is_starting && waiting < 0.25 { (self.window / 2).max(1) } else { 1 };
+        if !self.is_starting {
+            // A smaller window does not do: leave this one alone for a while.
+            self.rest = self.next_rest;
+            self.next_rest = (self.next_rest * 2).min(256);
+        }
+        self.change((self.window + step).min(self.limit));
+    }
+
+    fn shrink(&mut self, waiting: f64) {
+        // Far too many: go most of the way at once.
+        #[expect(clippy::cast_possible_truncation, reason = "less than the window")]
+        #[expect(clippy::cast_sign_loss, reason = "more than one wait")]
+        let step = (((waiting - 1.0) / 2.0) as usize).max(1);
+        self.change(self.window.saturating_sub(step).max(1));
+    }
+
+    fn change(&mut self, window: usize) {
+        self.stale = self.window;
+        self.window = window;
+    }
+}
+
+#[cfg(test)]
+mod tests;
