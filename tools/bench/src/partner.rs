@@ -20,8 +20,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Role {
     /// How it is called.
     pub name: &'static str,
-    /// What it does: with the words it was started with, and whoever started it.
-    pub run: fn(&[String], &Starter) -> Result<()>,
+    /// What it does with the words it was started with. Unless something else ends it together
+    /// with whoever started it, it has to [listen](Starter::listen).
+    pub run: fn(&[String]) -> Result<()>,
 }
 
 /// The other process, seen from the one that started it. It ends when this is dropped.
@@ -100,7 +101,7 @@ pub struct Starter {
 
 impl Starter {
     /// Listens from now on. The process ends at the end of its standard input, whatever it does.
-    fn listen() -> Self {
+    pub fn listen() -> Self {
         let (sender, orders) = mpsc::channel();
         thread::spawn(move || {
             for line in io::stdin().lock().lines() {
@@ -132,7 +133,7 @@ pub fn play(roles: &[&[Role]], words: &[String]) -> Result<()> {
     let (name, words) = words.split_first().context("a partner needs a role")?;
     let role = roles.iter().copied().flatten().find(|role| role.name == name);
     let role = role.with_context(|| format!("there is no role {name}"))?;
-    (role.run)(words, &Starter::listen()).with_context(|| format!("second process, {name}"))
+    (role.run)(words).with_context(|| format!("second process, {name}"))
 }
 
 /// The next word, as a number or whatever else.

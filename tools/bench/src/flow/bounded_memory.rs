@@ -52,7 +52,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// The process that is watched: says its memory when idle, its peak, and how long it took.
-fn serve(words: &[String], starter: &Starter) -> Result<()> {
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
     let [tokens] = words else {
         bail!("needs a number of tokens");
     };

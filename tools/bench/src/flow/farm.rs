@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::work::busy;
 
 /// Workers of all processes together.
-pub const WORKERS: usize = 2;
-/// The pool of workers, as a placement calls it.
-pub const POOL: &str = "Worker";
+const WORKERS: usize = 2;
 const WINDOW: Window = Window::fixed(1024);
 
 /// A run: tasks that are still to be split off, and their length.
@@ -38,7 +36,7 @@ struct Task {
 
 /// Adds the graph to a program. Its answer is the sum of the numbers of the tasks plus one each.
 pub fn add_farm(program: &mut Program, client: ThreadRef<()>) -> OperationRef<Job, u64> {
-    let workers = program.pool(POOL, WORKERS, |_| ());
+    let workers = program.pool("Worker", WORKERS, |_| ());
     program.operation("farm", |chain| {
         chain
             .on(client)

@@ -87,7 +87,8 @@ impl Drop for TimelyGraph {
 type Order = (u64, u64);
 
 /// One of the processes.
-fn serve(words: &[String], starter: &Starter) -> Result<()> {
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
     let [process, processes, socket] = words else {
         bail!("needs its number, how many there are, and a socket");
     };
@@ -98,7 +99,7 @@ fn serve(words: &[String], starter: &Starter) -> Result<()> {
             Config::Process(WORKERS).try_build().map_err(|error| anyhow!(error))?
         }
         2 => {
-            let other = meet(process, socket, starter)?;
+            let other = meet(process, socket, &starter)?;
             let mut sockets = vec![None, None];
             sockets[1 - process] = Some(other);
             let inner = Hooks::default();

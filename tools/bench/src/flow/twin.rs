@@ -1,15 +1,33 @@
 //! A program of ours in one process or two: the client in this one, workers here and there.
 //!
-//! The second process is this program in another role; it describes the same program, and the
-//! placement tells which threads run in it.
+//! The second process is this program in another role, which the first one starts as its placement
+//! says. It describes the same program and ends with the first one.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use pario_flow::placement::Placement;
 use pario_flow::{OperationRef, Program, Run, Window};
 
 use super::farm::{Job, add_farm, sum_of};
 use super::hops::{count, next};
+use crate::partner::Role;
+
+/// The second process.
+pub const ROLE: Role = Role { name: "twin", run: serve };
+
+/// Who lives where, with two processes.
+const PLACEMENT: &str = r#"
+[processes]
+near = "user"
+far = { arguments = ["--partner", "twin"] }
+
+[threads]
+Client = "near"
+There = "far"
+"Worker[0]" = "near"
+"Worker[1]" = "far"
+"#;
 
 /// The operations, known in both processes.
 struct Operations {
@@ -35,6 +53,18 @@ fn describe() -> (Program, Operations) {
     (program, Operations { echo, farm })
 }
 
+fn placement() -> Result<Placement> {
+    Ok(Placement::parse(PLACEMENT, "two processes")?)
+}
+
+/// The second process: its threads run until the first one ends.
+fn serve(_words: &[String]) -> Result<()> {
+    let (program, _) = describe();
+    // It does not return here.
+    program.launch(Some(placement()?))?;
+    Ok(())
+}
+
 /// The program as it runs.
 pub struct Twin {
     run: Run,
@@ -45,8 +75,8 @@ impl Twin {
     /// Starts it in one or two processes.
     pub fn start(processes: usize) -> Result<Self> {
         let (program, operations) = describe();
-        let run = program.launch(None)?;
-        Ok(Self { run, operations })
+        let placement = if processes == 2 { Some(placement()?) } else { None };
+        Ok(Self { run: program.launch(placement)?, operations })
     }
 
     /// The time of so many tokens there and back, one at a time.

@@ -68,7 +68,8 @@ impl Bare {
 }
 
 /// The far end: does as it is told until it is ended.
-fn serve(words: &[String], starter: &Starter) -> Result<()> {
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
     let [transport, path] = words else {
         bail!("needs a transport and a path");
     };

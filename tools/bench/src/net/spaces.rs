@@ -123,7 +123,8 @@ fn listening(name: &str, transport: Transport, dir: &Path) -> Result<pario_net::
 }
 
 /// The far space: does as it is told until it is ended.
-fn serve(words: &[String], starter: &Starter) -> Result<()> {
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
     let [transport, dir, address] = words else {
         bail!("needs a transport, a directory and an address");
     };
