@@ -47,7 +47,9 @@ pub enum CallError {
         size: usize,
     },
     /// An address space that this call needs is gone.
-    #[error("process {space} is gone, and operation {operation} needs it; start it again and call again")]
+    #[error(
+        "process {space} is gone, and operation {operation} needs it; start it again and call again"
+    )]
     SpaceLost {
         /// The operation that was called.
         operation: String,
@@ -67,7 +69,9 @@ pub enum CallError {
         message: String,
     },
     /// An asynchronous operation dropped its successor without calling it.
-    #[error("{operation}, step {step} on thread {thread} dropped its successor: it must call it or fail it")]
+    #[error(
+        "{operation}, step {step} on thread {thread} dropped its successor: it must call it or fail it"
+    )]
     Dropped {
         /// The operation.
         operation: String,
@@ -119,7 +123,9 @@ pub enum LaunchError {
         program: String,
     },
     /// The launcher's ranks do not fit the placement.
-    #[error("{ranks} ranks were started, but the placement has {processes} processes: start as many")]
+    #[error(
+        "{ranks} ranks were started, but the placement has {processes} processes: start as many"
+    )]
     Ranks {
         /// How many ranks the launcher started.
         ranks: usize,

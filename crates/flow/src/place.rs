@@ -43,7 +43,10 @@ impl<S> PoolRef<S> {
 
     /// The thread whose number `choose` computes from the token. A number the pool does not have
     /// fails the call.
-    pub fn at<O: Token>(self, choose: impl Fn(&O) -> usize + Send + Sync + 'static) -> PoolAt<S, O> {
+    pub fn at<O: Token>(
+        self,
+        choose: impl Fn(&O) -> usize + Send + Sync + 'static,
+    ) -> PoolAt<S, O> {
         self.at_indexed(move |token, _| choose(token))
     }
 

@@ -92,12 +92,7 @@ pub enum FindError {
 impl Program {
     /// A program without threads and operations.
     pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            slots: Vec::new(),
-            operations: Vec::new(),
-            max_calls: 4096,
-        }
+        Self { name: name.to_owned(), slots: Vec::new(), operations: Vec::new(), max_calls: 4096 }
     }
 
     /// Its name.
@@ -159,11 +154,7 @@ impl Program {
         let slots = self.slots.iter().map(|slot| (slot.name.clone(), slot.pool.is_some()));
         let names = self.operations.iter().map(|operation| operation.name.clone());
         let mut draft = build(Chain::start(Draft::new(slots.collect(), names.collect()))).finish();
-        draft.nodes.push(Node {
-            step: Step::Return,
-            name: "end".into(),
-            input: Codec::of::<O>(),
-        });
+        draft.nodes.push(Node { step: Step::Return, name: "end".into(), input: Codec::of::<O>() });
         let graph = OperationGraph {
             name: name.to_owned(),
             input: short_name(type_name::<I>()),
@@ -225,14 +216,13 @@ impl Program {
         is_pool: bool,
     ) -> Result<usize, FindError> {
         let of_kind = |slot: &&Slot| slot.pool.is_some() == is_pool;
-        let number = self
-            .slots
-            .iter()
-            .position(|slot| slot.name == name && of_kind(&slot))
-            .ok_or_else(|| {
-                let names = self.slots.iter().filter(of_kind).map(|slot| slot.name.as_str());
-                self.unknown(what, name, names)
-            })?;
+        let number =
+            self.slots.iter().position(|slot| slot.name == name && of_kind(&slot)).ok_or_else(
+                || {
+                    let names = self.slots.iter().filter(of_kind).map(|slot| slot.name.as_str());
+                    self.unknown(what, name, names)
+                },
+            )?;
         let is = self.slots[number].state_name;
         if is != type_name::<S>() {
             return Err(FindError::OtherType {

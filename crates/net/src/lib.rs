@@ -29,6 +29,6 @@ pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use space::{Options, Space};
 pub use token::{
-    DecodeError, EncodeError, Head, Incoming, Outgoing, Token, TokenKind, decode_value,
-    encode_value,
+    DecodeError, EncodeError, Head, Incoming, Outgoing, Token, TokenKind, decode_front,
+    decode_value, encode_value,
 };

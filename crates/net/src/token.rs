@@ -70,6 +70,13 @@ pub fn decode_value<T: DeserializeOwned>(
     Ok(hand_out(segments, || postcard::from_bytes(head))?)
 }
 
+/// Makes a serde value without bulk from the front of a head, and says how many bytes it took.
+#[inline]
+pub fn decode_front<T: DeserializeOwned>(head: &[u8]) -> Result<(T, usize), DecodeError> {
+    let (value, rest) = postcard::take_from_bytes(head)?;
+    Ok((value, head.len() - rest.len()))
+}
+
 /// The name of a type and a number made from it, the same on all machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenKind {

@@ -85,7 +85,9 @@ impl Draft {
         if let Some(node) = self.nodes.last_mut() {
             node.name = new.to_owned();
         }
-        if let Some(Shape::Run { name, .. }) = self.shapes.last_mut().and_then(|list| list.last_mut()) {
+        if let Some(Shape::Run { name, .. }) =
+            self.shapes.last_mut().and_then(|list| list.last_mut())
+        {
             *name = new.to_owned();
         }
     }

@@ -17,7 +17,7 @@ impl<I, O: Token, S: 'static, K> Chain<I, O, At<S>, K> {
         function: impl Fn(&mut S, O) -> O2 + Send + Sync + 'static,
     ) -> Chain<I, O2, At<S>, K> {
         let name = name_of(&function, "run");
-        self.add_run(name, move |state, token, _| Ok(function(state, token)))
+        self.add_run(name, move |state, token, _| Ok::<_, String>(function(state, token)))
     }
 
     /// Runs a function with the state of the thread; an error fails the call.
@@ -61,11 +61,13 @@ impl<I, O: Token, S: 'static, K> Chain<I, O, At<S>, K> {
         name: String,
         function: impl Fn(&mut S, O, &Context<'_>) -> Result<O2, E> + Send + Sync + 'static,
     ) -> Chain<I, O2, At<S>, K> {
-        let step = move |state: &mut dyn Any, parcel: Parcel, context: &Context<'_>| {
-            match function(state_of(state), open(parcel), context) {
-                Ok(token) => Ok(Box::new(token) as Parcel),
-                Err(error) => Err(error.to_string()),
-            }
+        let step = move |state: &mut dyn Any, parcel: Parcel, context: &Context<'_>| match function(
+            state_of(state),
+            open(parcel),
+            context,
+        ) {
+            Ok(token) => Ok(Box::new(token) as Parcel),
+            Err(error) => Err(error.to_string()),
         };
         self.draw::<O2>(&name, RunKind::Waiting);
         self.draft.push::<O>(Step::Run(Box::new(step)), name);
@@ -81,9 +83,8 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
     ) -> Chain<I, O2, T, K> {
         let name = name_of(&function, "map");
         self.draw::<O2>(&name, RunKind::Inline);
-        let step = move |parcel: Parcel, _: &Context<'_>| {
-            Ok(Box::new(function(open(parcel))) as Parcel)
-        };
+        let step =
+            move |parcel: Parcel, _: &Context<'_>| Ok(Box::new(function(open(parcel))) as Parcel);
         self.draft.push::<O>(Step::Map(Box::new(step)), name);
         self.into_other()
     }

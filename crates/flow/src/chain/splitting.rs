@@ -248,18 +248,12 @@ impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Ins
         }
         let window = step.window.to_string();
         let body = self.draft.close_shapes();
-        let kind =
-            if N == 0 { SplitKind::While } else { SplitKind::Indexed { indices: N } };
+        let kind = if N == 0 { SplitKind::While } else { SplitKind::Indexed { indices: N } };
         self.draft.add_shape(Shape::Split {
             kind,
             place: open.place,
             window,
-            branches: vec![Branch {
-                split: split_name,
-                input: open.token,
-                body,
-                merge: name,
-            }],
+            branches: vec![Branch { split: split_name, input: open.token, body, merge: name }],
             merge_place: merge_place.clone(),
             output: short_name(type_name::<Out>()),
         });

@@ -49,7 +49,11 @@ pub(crate) struct SplitCounters {
 }
 
 impl Board {
-    pub(crate) fn new(name: String, operations: &[Arc<Operation>], recorder: Option<Recorder>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        operations: &[Arc<Operation>],
+        recorder: Option<Recorder>,
+    ) -> Self {
         let mut firsts = Vec::new();
         let mut count = 0;
         for operation in operations {
@@ -99,7 +103,12 @@ impl Board {
         self.step(position).tokens_out.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn open_split(&self, number: u64, call: CallId, position: Position) -> Arc<SplitCounters> {
+    pub(crate) fn open_split(
+        &self,
+        number: u64,
+        call: CallId,
+        position: Position,
+    ) -> Arc<SplitCounters> {
         let counters = Arc::new(SplitCounters {
             call,
             position,
@@ -118,7 +127,14 @@ impl Board {
     }
 
     /// Notes how far a split is.
-    pub(crate) fn note_split(&self, counters: &SplitCounters, split: u64, merged: u64, window: u64, is_full: bool) {
+    pub(crate) fn note_split(
+        &self,
+        counters: &SplitCounters,
+        split: u64,
+        merged: u64,
+        window: u64,
+        is_full: bool,
+    ) {
         let step = self.step(counters.position);
         step.tokens_in.fetch_add(split - counters.split.load(Relaxed), Relaxed);
         step.tokens_out.fetch_add(merged - counters.merged.load(Relaxed), Relaxed);
@@ -129,7 +145,12 @@ impl Board {
         step.peak.fetch_max(split - merged, Relaxed);
     }
 
-    pub(crate) fn view(&self, queued: usize, operations: &[Arc<Operation>], space: &str) -> ThreadView {
+    pub(crate) fn view(
+        &self,
+        queued: u64,
+        operations: &[Arc<Operation>],
+        space: &str,
+    ) -> ThreadView {
         let now = now_ns();
         let code = self.doing.load(Relaxed);
         let doing = (code != 0).then(|| {
@@ -148,7 +169,8 @@ impl Board {
             .map(|split| SplitView {
                 call: split.call.number,
                 operation: operations[split.position.operation as usize].name.clone(),
-                step: operations[split.position.operation as usize].nodes[split.position.node as usize]
+                step: operations[split.position.operation as usize].nodes
+                    [split.position.node as usize]
                     .name
                     .clone(),
                 split: split.split.load(Relaxed),

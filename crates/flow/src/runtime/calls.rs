@@ -102,6 +102,10 @@ impl Calls {
         self.open.lock().calls.get(&number).map(|call| call.operation)
     }
 
+    pub(crate) fn is_any_open(&self) -> bool {
+        !self.open.lock().calls.is_empty()
+    }
+
     /// Ends all calls, and lets no new ones begin.
     pub(crate) fn stop(&self, error: &CallError) {
         let mut open = self.open.lock();

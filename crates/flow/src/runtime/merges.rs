@@ -67,11 +67,8 @@ impl MergeState {
     fn note(&mut self, moving: &Moving) -> Option<Vec<Trip>> {
         let frame = moving.stack.split()?;
         let journey = moving.journey;
-        let trip = Trip {
-            split_ns: frame.split_ns,
-            waited_ns: journey.waited_ns,
-            waits: journey.waits,
-        };
+        let trip =
+            Trip { split_ns: frame.split_ns, waited_ns: journey.waited_ns, waits: journey.waits };
         self.merged += 1;
         self.waited_ns += journey.waited_ns;
         self.waits += u64::from(journey.waits != 0);

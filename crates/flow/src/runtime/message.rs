@@ -124,7 +124,7 @@ pub(crate) enum Plain {
     /// To a steward, from the first: how is it going?
     Ask { question: u64, wants_trace: bool },
     /// To the first steward: so it is going.
-    Answer { question: u64, view: SpaceView, trace: Option<Trace> },
+    Answer { question: u64, view: SpaceView, trace: Option<Trace>, now_ns: u64 },
     /// The program ends.
     Stop,
 }

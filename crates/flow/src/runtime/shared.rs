@@ -1,8 +1,8 @@
 //! What all threads of a process share: the program, the way to every thread, the calls.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pario_net::{OutputPort, SendError, Space};
@@ -53,15 +53,14 @@ pub(crate) struct PlacedSlot {
 pub(crate) struct PlacedThread {
     pub(crate) name: String,
     pub(crate) space: SpaceNumber,
-    pub(crate) port: Mutex<Option<OutputPort<Message>>>,
+    pub(crate) port: OnceLock<OutputPort<Message>>,
     /// For threads of this process.
     pub(crate) board: Option<Arc<Board>>,
-    pub(crate) depth: Mutex<Option<Arc<dyn Fn() -> usize + Send + Sync>>>,
 }
 
 pub(crate) struct PlacedSpace {
     pub(crate) name: String,
-    pub(crate) port: Mutex<Option<OutputPort<Message>>>,
+    pub(crate) port: OnceLock<OutputPort<Message>>,
 }
 
 impl Shared {
@@ -152,13 +151,9 @@ impl Shared {
         if thread.space != self.me {
             self.involve(thread.space, call);
         }
-        let port = match &*thread.port.lock() {
-            Some(port) => Ok(port.clone()),
-            None => Err(()),
-        };
-        let port = match port {
-            Ok(port) => port,
-            Err(()) => self.open(&thread.port, &thread.name, thread.space, call)?,
+        let port = match thread.port.get() {
+            Some(port) => port,
+            None => self.open(&thread.port, &thread.name, thread.space, call)?,
         };
         port.send(message).map_err(|error| self.send_error(error, &thread.name, thread.space, call))
     }
@@ -171,23 +166,22 @@ impl Shared {
         message: Message,
     ) -> Result<(), CallError> {
         let space = &self.spaces[to.0 as usize];
-        let port = space.port.lock().clone();
-        let port = match port {
+        let port = match space.port.get() {
             Some(port) => port,
-            None => self.open(&space.port, &space.name, to, call)?,
+            None => self.open(&space.port, &steward_name(&space.name), to, call)?,
         };
         port.send(message).map_err(|error| self.send_error(error, &space.name, to, call))?;
         port.flush();
         Ok(())
     }
 
-    fn open(
+    fn open<'a>(
         &self,
-        keep: &Mutex<Option<OutputPort<Message>>>,
+        keep: &'a OnceLock<OutputPort<Message>>,
         name: &str,
         space: SpaceNumber,
         call: CallId,
-    ) -> Result<OutputPort<Message>, CallError> {
+    ) -> Result<&'a OutputPort<Message>, CallError> {
         if self.is_lost(space) {
             return Err(self.space_lost_error(space, call));
         }
@@ -200,8 +194,7 @@ impl Shared {
                 to: name.to_owned(),
                 message: error.to_string(),
             })?;
-        *keep.lock() = Some(port.clone());
-        Ok(port)
+        Ok(keep.get_or_init(|| port))
     }
 
     fn send_error(
@@ -224,8 +217,10 @@ impl Shared {
 
     /// Gives a token to a thread of a pool that is free, or keeps it until one is.
     pub(crate) fn send_to_any(&self, slot: usize, mut envelope: Envelope) -> Result<(), CallError> {
-        envelope.debt =
-            Some(Debt { to: self.me, slot: u32::try_from(slot).expect("programs have fewer pools") });
+        envelope.debt = Some(Debt {
+            to: self.me,
+            slot: u32::try_from(slot).expect("programs have fewer pools"),
+        });
         match self.balances[slot].send(envelope) {
             Some((thread, envelope)) => {
                 let call = envelope.route.call;
@@ -405,10 +400,13 @@ impl Shared {
             }
         }
         let space = &self.spaces[self.me.0 as usize].name;
+        let counters = self.space.counters();
         let mut threads = Vec::new();
         for thread in &self.threads {
             if let Some(board) = &thread.board {
-                let depth = thread.depth.lock().as_ref().map_or(0, |depth| depth());
+                let name = port_name(&self.program, &thread.name);
+                let port = counters.ports.iter().find(|port| port.name == name);
+                let depth = port.map_or(0, |port| port.depth);
                 threads.push(board.view(depth, &self.operations, space));
                 board.add_to(&mut stages);
             }
@@ -453,4 +451,9 @@ impl Envelope {
 /// The name of the port of a thread or of a steward.
 pub(crate) fn port_name(program: &str, owner: &str) -> String {
     format!("{program}/{owner}")
+}
+
+/// The steward of a process, as the owner of a port.
+pub(crate) fn steward_name(space: &str) -> String {
+    format!("steward of {space}")
 }

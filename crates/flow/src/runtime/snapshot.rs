@@ -62,7 +62,7 @@ pub struct ThreadView {
     /// Its name.
     pub name: String,
     /// Messages in its queue.
-    pub queued: usize,
+    pub queued: u64,
     /// Messages it has dealt with.
     pub tokens: u64,
     /// The share of the time since the start that it was busy.
@@ -166,7 +166,12 @@ impl Snapshot {
         }
         if !self.calls.is_empty() && self.threads.iter().all(|t| t.doing.is_none() && t.queued == 0)
         {
-            let kept: u64 = self.stages.iter().filter(|s| s.window.is_none()).map(|s| s.tokens_in - s.tokens_out.min(s.tokens_in)).sum();
+            let kept: u64 = self
+                .stages
+                .iter()
+                .filter(|s| s.window.is_none())
+                .map(|s| s.tokens_in - s.tokens_out.min(s.tokens_in))
+                .sum();
             text += &format!(
                 "no thread has anything to do: {kept} tokens are kept by asynchronous steps\n"
             );
@@ -195,7 +200,11 @@ impl Snapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program {}: {} calls under way", self.program, self.calls.len())?;
-        writeln!(f, "{:<24} {:<20} {:>10} {:>10} {:>6} {:>10}", "operation", "step", "in", "out", "busy", "window")?;
+        writeln!(
+            f,
+            "{:<24} {:<20} {:>10} {:>10} {:>6} {:>10}",
+            "operation", "step", "in", "out", "busy", "window"
+        )?;
         for stage in self.stages.iter().filter(|stage| stage.tokens_in > 0) {
             let window = match &stage.window {
                 Some(window) => format!("{window} ≤{}", stage.peak),
@@ -212,7 +221,11 @@ impl fmt::Display for Snapshot {
                 window
             )?;
         }
-        writeln!(f, "{:<24} {:<20} {:>10} {:>10} {:>6} doing", "thread", "process", "dealt with", "queued", "busy")?;
+        writeln!(
+            f,
+            "{:<24} {:<20} {:>10} {:>10} {:>6} doing",
+            "thread", "process", "dealt with", "queued", "busy"
+        )?;
         for thread in &self.threads {
             let doing = thread.doing.as_ref().map_or(String::new(), |doing| {
                 format!("{} of {}, {}", doing.step, doing.operation, seconds(doing.for_ns))

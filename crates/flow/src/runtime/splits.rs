@@ -33,6 +33,13 @@ pub(crate) struct SplitState {
     counters: Arc<SplitCounters>,
 }
 
+/// How splitting off tokens ended for now.
+enum Left {
+    Open(SplitState),
+    Ended { merge_at: ThreadNumber, call: CallId, total: u64 },
+    GivenUp,
+}
+
 enum Control {
     Fixed(u64),
     Automatic(Automatic),
@@ -105,8 +112,12 @@ impl Worker {
     pub(super) fn begin_split(&mut self, step: &SplitStep, moving: Moving) {
         let position = moving.position;
         let call = moving.call;
-        let target =
-            self.shared.resolve(&step.merge_site, &moving.parcel, || moving.stack.indices(), position);
+        let target = self.shared.resolve(
+            &step.merge_site,
+            &moving.parcel,
+            || moving.stack.indices(),
+            position,
+        );
         let merge_at = match target {
             Ok(Some(thread)) => thread,
             Ok(None) => {
@@ -128,8 +139,11 @@ impl Worker {
             merge.begin(position, moving.stack.clone(), moving.journey, moving.oldest, first);
         } else {
             let is_input = step.made == Made::There;
-            let codec =
-                if is_input { self.shared.node(position).input } else { self.output_codec(position) };
+            let codec = if is_input {
+                self.shared.node(position).input
+            } else {
+                self.output_codec(position)
+            };
             let begin = Begin {
                 call,
                 oldest: moving.oldest,
@@ -162,9 +176,26 @@ impl Worker {
 
     /// Splits off tokens until the window is full or the input is used up.
     pub(super) fn continue_split(&mut self, number: u64) {
-        let Some(mut split) = self.splits.remove(&number) else {
+        let Some(split) = self.splits.remove(&number) else {
             return;
         };
+        self.continuing.push(number);
+        let left = self.split_off(number, split);
+        self.continuing.retain(|continuing| *continuing != number);
+        self.told.retain(|(told, _)| *told != number);
+        match left {
+            Left::Open(split) => {
+                self.splits.insert(number, split);
+            }
+            Left::Ended { merge_at, call, total } => {
+                self.board.close_split(number);
+                self.split_ended(number, merge_at, call, total);
+            }
+            Left::GivenUp => self.board.close_split(number),
+        }
+    }
+
+    fn split_off(&mut self, number: u64, mut split: SplitState) -> Left {
         let shared = self.shared.clone();
         let Step::Split(step) = &shared.node(split.position).step else {
             unreachable!("a split stands at its step")
@@ -175,16 +206,16 @@ impl Worker {
             if !split.control.has_room(split.split, split.merged) {
                 split.control.note_full();
                 split.note(self, true);
-                break;
+                return Left::Open(split);
             }
             if turn >= TURN && self.has_more() {
                 let resume = Message::Plain(Plain::Resume { split: number });
                 if let Err(error) = shared.send(self.me, split.call, resume) {
-                    self.board.close_split(number);
-                    return self.give_up(split.call, error);
+                    self.give_up(split.call, error);
+                    return Left::GivenUp;
                 }
                 split.note(self, false);
-                break;
+                return Left::Open(split);
             }
             turn += 1;
             let began = self.time_ns;
@@ -196,8 +227,8 @@ impl Worker {
             }
             let Some(Piece { parcel, body, indices }) = piece else {
                 split.note(self, false);
-                self.board.close_split(number);
-                return self.split_ended(number, &split);
+                let SplitState { merge_at, call, split: total, .. } = split;
+                return Left::Ended { merge_at, call, total };
             };
             let stack = split.frame(number, self.me, self.time_ns, indices);
             split.split += 1;
@@ -211,17 +242,19 @@ impl Worker {
             };
             self.advance(moving);
             // What was merged on the way is known already.
-            let trips: Vec<Trip> =
-                self.told.extract_if(.., |(told, _)| *told == number).map(|(_, trip)| trip).collect();
+            let trips: Vec<Trip> = self
+                .told
+                .extract_if(.., |(told, _)| *told == number)
+                .map(|(_, trip)| trip)
+                .collect();
             if !trips.is_empty() {
                 split.merged(&trips, self.time_ns);
             }
+            split.note(self, false);
             if shared.ended.contains(split.call.origin, split.call.number) {
-                self.board.close_split(number);
-                return;
+                return Left::GivenUp;
             }
         }
-        self.splits.insert(number, split);
     }
 
     /// Tokens of a split have been merged, here or elsewhere.
@@ -231,24 +264,25 @@ impl Worker {
                 split.merged(trips, self.time_ns);
                 self.continue_split(number);
             }
-            // It is being continued, further up in this thread; or it has ended.
-            None => self.told.extend(trips.iter().map(|trip| (number, *trip))),
+            None if self.continuing.contains(&number) => {
+                self.told.extend(trips.iter().map(|trip| (number, *trip)));
+            }
+            None => {}
         }
     }
 
-    fn split_ended(&mut self, number: u64, split: &SplitState) {
-        self.told.retain(|(told, _)| *told != number);
+    fn split_ended(&mut self, number: u64, merge_at: ThreadNumber, call: CallId, total: u64) {
         let id = SplitId { thread: self.me, number };
-        if split.merge_at == self.me {
-            return self.end_merge(id, split.split);
+        if merge_at == self.me {
+            return self.end_merge(id, total);
         }
-        let end = Message::Plain(Plain::End { split: id, total: split.split });
-        if let Err(error) = self.shared.send(split.merge_at, split.call, end) {
-            self.give_up(split.call, error);
+        let end = Message::Plain(Plain::End { split: id, total });
+        if let Err(error) = self.shared.send(merge_at, call, end) {
+            self.give_up(call, error);
         }
     }
 
-    /// Forgets what was told of splits that have ended.
+    /// How the output of a split travels.
     pub(super) fn output_codec(&self, split: Position) -> crate::token::Codec {
         let operation = &self.shared.operations[split.operation as usize];
         operation
@@ -281,7 +315,13 @@ impl SplitState {
     }
 
     fn note(&self, worker: &Worker, is_full: bool) {
-        worker.board.note_split(&self.counters, self.split, self.merged, self.control.window(), is_full);
+        worker.board.note_split(
+            &self.counters,
+            self.split,
+            self.merged,
+            self.control.window(),
+            is_full,
+        );
     }
 }
 

@@ -60,9 +60,7 @@ impl RawSuccessor {
                     Err(error) => Err(error),
                 }
             }
-            Step::Merge(_) => {
-                Ok(stack.split().map_or(self.thread, |split| split.merge_at))
-            }
+            Step::Merge(_) => Ok(stack.split().map_or(self.thread, |split| split.merge_at)),
             _ => Ok(self.thread),
         };
         let sent = target.and_then(|thread| {

@@ -35,7 +35,9 @@ pub(crate) struct Worker {
     pub(super) splits: HashMap<u64, SplitState>,
     pub(super) next_split: u64,
     pub(super) merges: HashMap<SplitId, MergeState>,
-    /// Tokens that were merged here while their split was being continued.
+    /// Splits that are being continued, further up in this thread.
+    pub(super) continuing: Vec<u64>,
+    /// Tokens of these that were merged here meanwhile.
     pub(super) told: Vec<(u64, Trip)>,
     /// The last look at the clock.
     pub(super) time_ns: u64,
@@ -61,12 +63,7 @@ pub(crate) struct Moving {
 
 impl Moving {
     pub(crate) fn route(&self) -> Route {
-        Route {
-            call: self.call,
-            oldest: self.oldest,
-            position: self.position,
-            trip: self.journey,
-        }
+        Route { call: self.call, oldest: self.oldest, position: self.position, trip: self.journey }
     }
 
     fn into_envelope(self, shared: &Shared) -> Envelope {
@@ -95,6 +92,7 @@ impl Worker {
             splits: HashMap::new(),
             next_split: 0,
             merges: HashMap::new(),
+            continuing: Vec::new(),
             told: Vec::new(),
             time_ns: now_ns(),
             busy_until_ns: 0,
@@ -108,7 +106,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         loop {
             match self.port.recv() {
-                Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed) => return,
+                Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => return,
                 Ok(message) => self.handle(message),
                 // The steward hears of it too, and fails the calls concerned.
                 Err(RecvError::Lost { .. }) => {}
@@ -133,6 +131,8 @@ impl Worker {
             self.give_up(call, error);
         }
         self.doing = None;
+        self.continuing.clear();
+        self.told.clear();
         self.time_ns = now_ns();
         self.busy_until_ns = self.time_ns;
         if let Some(debt) = self.debt.take() {
@@ -264,8 +264,11 @@ impl Worker {
                     moving.position = position.next();
                 }
                 Step::Branch { test, otherwise } => {
-                    moving.position =
-                        if test(&moving.parcel) { position.next() } else { position.at(*otherwise) };
+                    moving.position = if test(&moving.parcel) {
+                        position.next()
+                    } else {
+                        position.at(*otherwise)
+                    };
                 }
                 Step::Jump(to) => moving.position = position.at(*to),
                 Step::ForEnter { range, after } => {
@@ -386,7 +389,7 @@ impl Worker {
     }
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

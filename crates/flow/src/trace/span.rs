@@ -1,10 +1,11 @@
 //! A trace as data.
 
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 
 /// What the threads of a program did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
     /// The executions, in any order.
     pub spans: Vec<Span>,
@@ -13,7 +14,7 @@ pub struct Trace {
 }
 
 /// One execution of one function by one thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// The address space, that is the process.
     pub space: String,
@@ -36,7 +37,7 @@ pub struct Span {
 }
 
 /// What kind of function a thread executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SpanKind {
     /// A sequential operation.
     Run,

@@ -157,6 +157,3 @@ impl Automatic {
         self.window = window;
     }
 }
-
-#[cfg(test)]
-mod tests;

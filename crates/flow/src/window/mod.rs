@@ -2,7 +2,7 @@
 
 mod automatic;
 
-pub(crate) use automatic::Automatic;
+pub(crate) use automatic::{Automatic, Trip};
 
 /// The flow control of a split-merge: how many of its tokens may be under way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,216 @@
+//! Which process of the program this is, and how it finds the others.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pario_net::{Address, Key, Space};
+
+use super::ids::SpaceNumber;
+use crate::error::LaunchError;
+use crate::placement::{Placement, Rank};
+
+/// The process that this is, for processes that a launcher started.
+pub(super) const SPACE_VARIABLE: &str = "PARIO_SPACE";
+/// Where the first process hosts the directory.
+pub(super) const DIRECTORY_VARIABLE: &str = "PARIO_DIRECTORY";
+/// The key of the program, in hexadecimal digits; or `stdin`.
+const KEY_VARIABLE: &str = "PARIO_KEY";
+/// How long a rank waits for the first one to be there.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+const JOIN_AGAIN: Duration = Duration::from_millis(20);
+
+pub(super) enum Role {
+    /// The only process.
+    Alone,
+    /// The first of several.
+    First { starts_others: bool, key: Option<Key> },
+    /// The first of several that something else has started: the others know this address.
+    FirstRank { address: Address, key: Option<Key> },
+    /// Another one.
+    Other { me: SpaceNumber, directory: Address, key: Option<Key> },
+}
+
+impl Role {
+    pub(super) fn find(
+        program: &str,
+        placement: &Placement,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, LaunchError> {
+        if placement.is_single_process() {
+            return Ok(Self::Alone);
+        }
+        if let Some(name) = variable(SPACE_VARIABLE) {
+            return Self::started(&name, placement, variable);
+        }
+        let Some(rank) = Rank::from_environment(variable) else {
+            return Ok(Self::First { starts_others: true, key: Some(Key::random()) });
+        };
+        if rank.size != placement.processes().len() {
+            let processes = placement.processes().len();
+            return Err(LaunchError::Ranks { ranks: rank.size, processes });
+        }
+        let key = rank_key(placement, variable)?;
+        let address = rank_address(program, placement, &rank)?;
+        if rank.rank == 0 {
+            return Ok(Self::FirstRank { address, key });
+        }
+        let me = SpaceNumber(u32::try_from(rank.rank).expect("there are fewer ranks"));
+        Ok(Self::Other { me, directory: address, key })
+    }
+
+    fn started(
+        name: &str,
+        placement: &Placement,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, LaunchError> {
+        let wrong = |message: String| LaunchError::Start { process: name.to_owned(), message };
+        let me = placement
+            .processes()
+            .iter()
+            .position(|process| process.name == name)
+            .ok_or_else(|| wrong("the placement here does not have it".into()))?;
+        let directory = variable(DIRECTORY_VARIABLE)
+            .ok_or_else(|| wrong(format!("{DIRECTORY_VARIABLE} is missing")))?
+            .parse()
+            .map_err(|error| wrong(format!("{error}")))?;
+        let key = match variable(KEY_VARIABLE) {
+            Some(key) if key == "stdin" => {
+                let mut line = String::new();
+                std::io::stdin().read_line(&mut line).map_err(|error| wrong(error.to_string()))?;
+                Some(line)
+            }
+            other => other,
+        };
+        let key = key.map(|key| Key::from_hex(key.trim())).transpose();
+        let key = key.map_err(|error| wrong(error.to_string()))?;
+        let me = SpaceNumber(u32::try_from(me).expect("there are fewer processes"));
+        Ok(Self::Other { me, directory, key })
+    }
+
+    pub(super) fn me(&self) -> SpaceNumber {
+        match self {
+            Self::Other { me, .. } => *me,
+            _ => super::steward::FIRST,
+        }
+    }
+
+    /// Opens the address space of this process.
+    pub(super) fn open_space(&self, placement: &Placement) -> Result<Space, LaunchError> {
+        let name = &placement.processes()[self.me().0 as usize].name;
+        let failed = |message: String| LaunchError::Space { space: name.clone(), message };
+        let mut builder = Space::builder(name);
+        match self {
+            Self::Alone => return Ok(Space::alone(name)),
+            Self::First { key, .. } => {
+                builder = builder.host();
+                if let Some(key) = key {
+                    builder = builder.key(key.clone());
+                }
+                if placement.processes().iter().any(|process| process.host.is_some()) {
+                    let listen = first_address(placement).map_err(failed)?;
+                    builder = builder.listen_tcp(listen);
+                }
+                builder.build().map_err(|error| failed(error.to_string()))
+            }
+            Self::FirstRank { address, key } => {
+                builder = builder.host();
+                if let Some(key) = key {
+                    builder = builder.key(key.clone());
+                }
+                if let Some(path) = &address.unix {
+                    builder = builder.listen_unix(path);
+                }
+                if let Some(tcp) = address.tcp {
+                    builder = builder.listen_tcp(tcp);
+                }
+                builder.build().map_err(|error| failed(error.to_string()))
+            }
+            Self::Other { directory, key, .. } => {
+                builder = builder.join(directory);
+                if let Some(key) = key {
+                    builder = builder.key(key.clone());
+                }
+                if let Some(tcp) = directory.tcp
+                    && let Some(own) = own_address_towards(tcp)
+                {
+                    builder = builder.listen_tcp(SocketAddr::new(own, 0));
+                }
+                let deadline = Instant::now() + JOIN_TIMEOUT;
+                loop {
+                    match builder.clone().build() {
+                        Ok(space) => return Ok(space),
+                        Err(error) if Instant::now() > deadline => {
+                            return Err(failed(error.to_string()));
+                        }
+                        // The first process may not be there yet.
+                        Err(_) => std::thread::sleep(JOIN_AGAIN),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The address on which the first process listens for processes on other machines.
+fn first_address(placement: &Placement) -> Result<SocketAddr, String> {
+    if let Some(directory) = placement.directory() {
+        return resolve(directory);
+    }
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy().into_owned();
+    resolve(&format!("{name}:0")).map_err(|error| {
+        format!("{error}; say where this process can be reached with directory = \"HOST:PORT\"")
+    })
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    text.to_socket_addrs()
+        .map_err(|error| format!("{text}: {error}"))?
+        .next()
+        .ok_or_else(|| format!("{text} has no address"))
+}
+
+/// The address of this machine on the way to another; nothing is sent.
+fn own_address_towards(other: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr =
+        if other.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(other).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The key that all ranks know: from the environment, or from a file that the placement names.
+fn rank_key(
+    placement: &Placement,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Key>, LaunchError> {
+    let wrong = |message: String| LaunchError::Start { process: "rank".into(), message };
+    let text = match (variable(KEY_VARIABLE), placement.key_file()) {
+        (Some(key), _) => key,
+        (None, Some(path)) => std::fs::read_to_string(path)
+            .map_err(|error| wrong(format!("key file {}: {error}", path.display())))?,
+        (None, None) => return Ok(None),
+    };
+    Key::from_hex(text.trim()).map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+/// Where the first rank hosts the directory: as the placement says, or at a path that all ranks of
+/// the job on this machine come to.
+fn rank_address(program: &str, placement: &Placement, rank: &Rank) -> Result<Address, LaunchError> {
+    if let Some(directory) = placement.directory() {
+        return resolve(directory).map(Address::tcp).map_err(|message| LaunchError::Start {
+            process: placement.processes()[0].name.clone(),
+            message,
+        });
+    }
+    let parent = || rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    let job = rank.job.clone().unwrap_or_else(|| format!("of-{}", parent()));
+    let readable = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect()
+    };
+    let user = rustix::process::getuid().as_raw();
+    let file = format!("pario-{user}-{}-{}.sock", readable(program), readable(&job));
+    let folder: PathBuf = std::env::temp_dir();
+    Ok(Address::unix(folder.join(file)))
+}
