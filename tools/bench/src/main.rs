@@ -105,7 +105,7 @@ fn list() {
     for area in AREAS {
         println!("{}", area.name);
         for family in area.families {
-            println!("  {}/{:<20} {}", area.name, family.name, family.what);
+            println!("  {}/{:<28} {}", area.name, family.name, family.what);
         }
     }
 }

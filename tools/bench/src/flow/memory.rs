@@ -3,9 +3,10 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 /// Memory in KiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Now.
     pub resident_kib: u64,

@@ -55,10 +55,16 @@ pub const AREA: Area = Area {
         Family {
             name: "bounded-memory",
             what: "memory of ten million tokens of 4 KiB through a slow merge, against 64 MiB",
-            run: bounded_memory::run,
+            run: bounded_memory::run_one,
+        },
+        Family {
+            name: "bounded-memory-two-processes",
+            what: "the same with the merge in another process",
+            run: bounded_memory::run_two,
         },
     ],
 };
 
 /// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[bounded_memory::ROLE, timely_graph::ROLE, twin::ROLE];
+pub const ROLES: &[Role] =
+    &[bounded_memory::ROLE, bounded_memory::FAR_ROLE, timely_graph::ROLE, twin::ROLE];
