@@ -20,7 +20,7 @@ mod turns;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 
 use area::{Area, Setting};
@@ -84,12 +84,16 @@ fn main() -> Result<()> {
     eprintln!("temporary files: {}", scratch.path().display());
     let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
     let mut report = Report::new(area_name);
+    let mut failed = Vec::new();
     for family in families {
         eprintln!("{area_name}/{}: {}", family.name, family.what);
         let before = Ticks::now();
         let limit = Duration::from_secs(setting.choose(40 * 60, 3 * 60));
         let patience = Patience::start(format!("{area_name}/{}", family.name), limit);
-        (family.run)(&setting, &mut report)?;
+        if let Err(error) = (family.run)(&setting, &mut report) {
+            eprintln!("  failed: {error:#}");
+            failed.push(family.name);
+        }
         drop(patience);
         if let (Some(before), Some(now)) = (before, Ticks::now()) {
             let percent = now.others_percent_since(before);
@@ -97,6 +101,7 @@ fn main() -> Result<()> {
         }
     }
     report.close();
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
 }
 
