@@ -1,6 +1,185 @@
-//! The graph as DOT.
-use super::OperationGraph;
+//! The graph in the language of Graphviz.
+
+use std::fmt::Write;
+
+use super::layout::{caption, flatten, output};
+use super::names::short_name;
+use super::shape::{Branch, OperationGraph, RunKind, Shape, SplitKind};
+
 /// Writes the graph.
-pub(super) fn write(_graph: &OperationGraph) -> String {
-    "digraph {}".into()
+pub(super) fn write(graph: &OperationGraph) -> String {
+    let mut writer = Writer { text: String::new(), nodes: 0, clusters: 0, indent: 1 };
+    let begin = writer.node("", "shape=point, width=0.12");
+    let from = End { node: begin, token: short_name(&graph.input), note: "" };
+    let last = writer.body(&graph.body, from);
+    let end = writer.node("", "shape=circle, width=0.12");
+    writer.edge(&last, end);
+    format!(
+        "digraph {} {{\n  rankdir=LR;\n  fontname=\"Helvetica\";\n  label={};\n  labelloc=t;\n  \
+         node [fontname=\"Helvetica\", fontsize=11];\n  \
+         edge [fontname=\"Helvetica\", fontsize=9];\n{}}}\n",
+        quoted(&graph.name),
+        quoted(&graph.name),
+        writer.text
+    )
+}
+
+struct Writer {
+    text: String,
+    nodes: usize,
+    clusters: usize,
+    indent: usize,
+}
+
+/// The loose end of a way: where it comes from and what travels on it.
+struct End {
+    node: usize,
+    token: String,
+    note: &'static str,
+}
+
+impl Writer {
+    /// Writes the steps of a shape; gives the way that leaves the last of them.
+    fn body(&mut self, shape: &Shape, from: End) -> End {
+        let mut steps = Vec::new();
+        flatten(shape, &mut steps);
+        steps.into_iter().fold(from, |from, step| self.step(step, from))
+    }
+
+    fn step(&mut self, shape: &Shape, from: End) -> End {
+        let token = output(shape, &from.token);
+        match shape {
+            // A sequence has been taken apart by the caller.
+            Shape::Sequence(_) => from,
+            Shape::Run { name, place, kind, .. } => {
+                let (style, how) = match kind {
+                    RunKind::Waiting => ("rounded", ""),
+                    RunKind::Asynchronous => ("\"rounded,dashed\"", "asynchronous"),
+                    RunKind::Inline => ("\"rounded,dotted\"", "inline"),
+                };
+                let label = lines(&[name, place, how]);
+                let node = self.node(&label, &format!("shape=box, style={style}"));
+                self.edge(&from, node);
+                End { node, token, note: "" }
+            }
+            Shape::Call { operation, .. } => {
+                let node = self.node(operation, "shape=box, style=rounded, peripheries=2");
+                self.edge(&from, node);
+                End { node, token, note: "" }
+            }
+            Shape::If { condition, then, otherwise } => {
+                let node = self.question("if", condition, &from);
+                let input = from.token;
+                let yes = self.body(then, End { node, token: input.clone(), note: "yes" });
+                let mut no = End { node, token: input, note: "no" };
+                if let Some(otherwise) = otherwise {
+                    no = self.body(otherwise, no);
+                }
+                let join = self.node("", "shape=point");
+                self.edge(&yes, join);
+                self.edge(&no, join);
+                End { node: join, token, note: "" }
+            }
+            Shape::While { condition, body } => {
+                self.repetition("while", condition, ["yes", "no"], body, &from)
+            }
+            Shape::For { range, body } => {
+                self.repetition("for", range, ["each", "done"], body, &from)
+            }
+            Shape::Split { kind, place, window, branches, merge_place, .. } => {
+                let node = self.split(*kind, [place, window, merge_place], branches, &from);
+                End { node, token, note: "" }
+            }
+        }
+    }
+
+    fn repetition(
+        &mut self,
+        keyword: &str,
+        asked: &str,
+        [again, over]: [&'static str; 2],
+        body: &Shape,
+        from: &End,
+    ) -> End {
+        let node = self.question(keyword, asked, from);
+        let back = self.body(body, End { node, token: from.token.clone(), note: again });
+        self.edge(&back, node);
+        End { node, token: from.token.clone(), note: over }
+    }
+
+    fn split(
+        &mut self,
+        kind: SplitKind,
+        [place, window, merge_place]: [&str; 3],
+        branches: &[Branch],
+        from: &End,
+    ) -> usize {
+        let (split_name, merge_name) = match branches {
+            [branch] => (branch.split.as_str(), branch.merge.as_str()),
+            _ => ("split", "merge"),
+        };
+        let window = if window.is_empty() { String::new() } else { format!("window: {window}") };
+        let indent = "  ".repeat(self.indent);
+        self.clusters += 1;
+        let label = quoted(&caption(kind));
+        let number = self.clusters;
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(self.text, "{indent}subgraph cluster_{number} {{");
+        let _ = writeln!(self.text, "{indent}  label={label}; style=rounded; fontsize=9;");
+        self.indent += 1;
+        let split =
+            self.node(&lines(&[split_name, place, &window]), "shape=trapezium, orientation=90");
+        let merge =
+            self.node(&lines(&[merge_name, merge_place]), "shape=trapezium, orientation=270");
+        for branch in branches {
+            let token = short_name(&branch.input);
+            let last = if branches.len() == 1 {
+                self.body(&branch.body, End { node: split, token, note: "" })
+            } else {
+                let first = self.node(&branch.split, "shape=oval");
+                self.edge(&End { node: split, token: String::new(), note: "" }, first);
+                let last = self.body(&branch.body, End { node: first, token, note: "" });
+                let node = self.node(&branch.merge, "shape=oval");
+                self.edge(&last, node);
+                End { node, token: String::new(), note: "" }
+            };
+            self.edge(&last, merge);
+        }
+        self.indent -= 1;
+        let _ = writeln!(self.text, "{indent}}}");
+        // Named within the braces, the node it comes from would be drawn within the frame.
+        self.edge(from, split);
+        merge
+    }
+
+    fn question(&mut self, keyword: &str, asked: &str, from: &End) -> usize {
+        let node = self.node(format!("{keyword} {asked}").trim(), "shape=hexagon");
+        self.edge(from, node);
+        node
+    }
+
+    fn node(&mut self, label: &str, attributes: &str) -> usize {
+        self.nodes += 1;
+        let indent = "  ".repeat(self.indent);
+        let number = self.nodes;
+        let _ = writeln!(self.text, "{indent}n{number} [label={}, {attributes}];", quoted(label));
+        number
+    }
+
+    fn edge(&mut self, from: &End, to: usize) {
+        let indent = "  ".repeat(self.indent);
+        let label = quoted(&lines(&[&from.token, from.note]));
+        let _ = writeln!(self.text, "{indent}n{} -> n{to} [label={label}];", from.node);
+    }
+}
+
+/// The texts that are not empty, one below the other.
+fn lines(texts: &[&str]) -> String {
+    let texts: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
+    texts.join("\n")
+}
+
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
 }

@@ -24,9 +24,16 @@
 //! assert!(graph.to_dot().starts_with("digraph"));
 //! ```
 
+mod chain;
 mod dot;
+mod layout;
 mod names;
+mod node;
+pub(crate) mod palette;
+mod piece;
 mod shape;
 mod svg;
+pub(crate) mod text;
 
+pub use names::short_name;
 pub use shape::{Branch, OperationGraph, RunKind, Shape, SplitKind};

@@ -15,7 +15,7 @@ pub struct PlacementError {
     /// The column, from 1, where the file is not TOML at all.
     pub column: Option<usize>,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: Box<Problem>,
 }
 
 /// What is wrong with a placement.
@@ -101,7 +101,7 @@ pub enum Problem {
 
 impl PlacementError {
     pub(super) fn at(file: &str, line: Option<usize>, problem: Problem) -> Self {
-        PlacementError { file: file.to_owned(), line, column: None, problem }
+        PlacementError { file: file.to_owned(), line, column: None, problem: Box::new(problem) }
     }
 }
 

@@ -1,26 +1,22 @@
-//! The placement file.
+//! What a placement file says.
 
-use std::borrow::Cow;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::error::{PlacementError, Problem, nearest};
+use super::error::{PlacementError, Problem};
 use super::pattern::Pattern;
+use super::reader::Reader;
 
 /// Which processes a program consists of and which threads live in each of them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The name of the file in messages.
     pub(super) source: String,
-    processes: Vec<Process>,
-    directory: Option<String>,
-    key_file: Option<PathBuf>,
+    pub(super) processes: Vec<Process>,
+    pub(super) directory: Option<String>,
+    pub(super) key_file: Option<PathBuf>,
     pub(super) pools: Vec<Pool>,
     pub(super) threads: Vec<Entry>,
-    single: bool,
+    pub(super) single: bool,
 }
 
 /// A process of the program: an address space.
@@ -37,7 +33,7 @@ pub struct Process {
 }
 
 /// A size that the file gives to a pool.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pool {
     pub(super) name: String,
     pub(super) size: usize,
@@ -45,7 +41,7 @@ pub(super) struct Pool {
 }
 
 /// A line that places threads.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) written: String,
     pub(super) pattern: Pattern,
@@ -69,7 +65,7 @@ impl Placement {
 
     /// Understands the text of a file; `source_name` is what messages call it.
     pub fn parse(text: &str, source_name: &str) -> Result<Placement, PlacementError> {
-        Reader { text, source: source_name }.placement()
+        Reader::new(text, source_name).placement()
     }
 
     /// What holds without a file: one process, in which all threads live.
@@ -110,291 +106,4 @@ impl Placement {
     pub fn is_single_process(&self) -> bool {
         self.single
     }
-}
-
-/// Reads one text; knows how to say where something is.
-struct Reader<'t> {
-    text: &'t str,
-    source: &'t str,
-}
-
-type Key<'t> = Spanned<Cow<'t, str>>;
-type Value<'t> = Spanned<DeValue<'t>>;
-
-impl<'t> Reader<'t> {
-    fn placement(&self) -> Result<Placement, PlacementError> {
-        let root = DeTable::parse(self.text).map_err(|error| self.syntax(&error))?.into_inner();
-        let mut placement = Placement {
-            source: self.source.to_owned(),
-            processes: Vec::new(),
-            directory: None,
-            key_file: None,
-            pools: Vec::new(),
-            threads: Vec::new(),
-            single: false,
-        };
-        let mut threads = None;
-        let mut processes = None;
-        for (key, value) in in_order(&root) {
-            match key.get_ref().as_ref() {
-                "directory" => {
-                    placement.directory = Some(self.string("directory", value)?.to_owned());
-                }
-                "key_file" => placement.key_file = Some(self.string("key_file", value)?.into()),
-                "processes" => processes = Some(self.table("[processes]", value)?),
-                "pools" => placement.pools = self.pools(self.table("[pools]", value)?)?,
-                "threads" => threads = Some(self.table("[threads]", value)?),
-                _ => {
-                    let known = ["directory", "key_file", "processes", "pools", "threads"];
-                    return Err(self.unknown_key("a placement file", key, &known));
-                }
-            }
-        }
-        placement.processes = self.processes(processes)?;
-        if let Some(table) = threads {
-            self.threads(table, "", &placement.processes, &mut placement.threads)?;
-        }
-        placement.threads.sort_by_key(|entry| entry.line);
-        Ok(placement)
-    }
-
-    fn processes(&self, table: Option<&DeTable<'t>>) -> Result<Vec<Process>, PlacementError> {
-        let entries = table.map(in_order).unwrap_or_default();
-        let mut processes = Vec::new();
-        let mut first: Option<(&str, usize)> = None;
-        for (key, value) in entries {
-            let name = key.get_ref().as_ref();
-            let user = match value.get_ref() {
-                DeValue::String(text) if text == "user" => true,
-                DeValue::Table(_) => false,
-                _ => {
-                    let what = format!("process \"{name}\"");
-                    return Err(self.wrong_type(what, "\"user\" or a table such as {}", value));
-                }
-            };
-            match first {
-                Some((first, first_line)) if user => {
-                    let (process, first) = (name.to_owned(), first.to_owned());
-                    return Err(
-                        self.at(key.span(), Problem::SecondUser { process, first, first_line })
-                    );
-                }
-                None if !user => {
-                    let problem = Problem::FirstNotUser { process: name.to_owned() };
-                    return Err(self.at(key.span(), problem));
-                }
-                _ => {}
-            }
-            first.get_or_insert((name, self.line(key.span())));
-            processes.push(self.process(name, value)?);
-        }
-        if processes.is_empty() {
-            return Err(PlacementError::at(self.source, None, Problem::NoProcesses));
-        }
-        Ok(processes)
-    }
-
-    fn process(&self, name: &str, value: &Value<'t>) -> Result<Process, PlacementError> {
-        let mut process =
-            Process { name: name.to_owned(), host: None, executable: None, arguments: None };
-        let DeValue::Table(table) = value.get_ref() else { return Ok(process) };
-        for (key, value) in in_order(table) {
-            match key.get_ref().as_ref() {
-                "host" => {
-                    let host = self.string("host", value)?.to_owned();
-                    // A host that looks like an option would be one to ssh.
-                    let strange = |c: char| c.is_whitespace() || c.is_control();
-                    if host.is_empty() || host.starts_with('-') || host.contains(strange) {
-                        let process = name.to_owned();
-                        return Err(self.at(value.span(), Problem::BadHost { process, host }));
-                    }
-                    process.host = Some(host);
-                }
-                "executable" => {
-                    process.executable = Some(self.string("executable", value)?.into());
-                }
-                "arguments" => {
-                    let DeValue::Array(array) = value.get_ref() else {
-                        let what = "arguments".to_owned();
-                        return Err(self.wrong_type(what, "a list of strings", value));
-                    };
-                    let arguments = array
-                        .iter()
-                        .map(|item| self.string("an argument", item).map(str::to_owned));
-                    process.arguments = Some(arguments.collect::<Result<_, _>>()?);
-                }
-                _ => {
-                    let known = ["host", "executable", "arguments"];
-                    return Err(self.unknown_key(&format!("process \"{name}\""), key, &known));
-                }
-            }
-        }
-        Ok(process)
-    }
-
-    fn pools(&self, table: &DeTable<'t>) -> Result<Vec<Pool>, PlacementError> {
-        let mut pools = Vec::new();
-        self.leaves(table, "", &mut |name, key, value| {
-            let size = value
-                .get_ref()
-                .as_integer()
-                .and_then(|number| usize::from_str_radix(number.as_str(), number.radix()).ok())
-                .filter(|size| *size > 0);
-            let Some(size) = size else {
-                let what = format!("the size of pool \"{name}\"");
-                return Err(self.wrong_type(what, "a number from 1", value));
-            };
-            pools.push(Pool { name, size, line: self.line(key.span()) });
-            Ok(())
-        })?;
-        Ok(pools)
-    }
-
-    fn threads(
-        &self,
-        table: &DeTable<'t>,
-        prefix: &str,
-        processes: &[Process],
-        entries: &mut Vec<Entry>,
-    ) -> Result<(), PlacementError> {
-        self.leaves(table, prefix, &mut |written, key, value| {
-            let failed = |problem| self.at(key.span(), problem);
-            let pattern = Pattern::parse(&written).map_err(failed)?;
-            let DeValue::String(name) = value.get_ref() else {
-                let what = format!("thread \"{written}\"");
-                return Err(self.wrong_type(what, "the name of a process", value));
-            };
-            let Some(process) = processes.iter().position(|process| process.name == *name) else {
-                let names = processes.iter().map(|process| process.name.as_str());
-                let suggestion = nearest(name, names);
-                let process = name.to_string();
-                let thread = written;
-                return Err(failed(Problem::UnknownProcess { thread, process, suggestion }));
-            };
-            entries.push(Entry { written, pattern, process, line: self.line(key.span()) });
-            Ok(())
-        })
-    }
-
-    /// Visits the values of a table and of the tables in it, with dots in the names:
-    /// `ProcessB.ThreadC = "D"` is the same as `"ProcessB.ThreadC" = "D"`.
-    fn leaves(
-        &self,
-        table: &DeTable<'t>,
-        prefix: &str,
-        visit: &mut dyn FnMut(String, &Key<'t>, &Value<'t>) -> Result<(), PlacementError>,
-    ) -> Result<(), PlacementError> {
-        for (key, value) in in_order(table) {
-            let name = format!("{prefix}{}", key.get_ref());
-            match value.get_ref() {
-                DeValue::Table(inner) => self.leaves(inner, &format!("{name}."), visit)?,
-                _ => visit(name, key, value)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn string<'v>(&self, what: &str, value: &'v Value<'t>) -> Result<&'v str, PlacementError> {
-        match value.get_ref() {
-            DeValue::String(text) => Ok(text),
-            _ => Err(self.wrong_type(what.to_owned(), "a string", value)),
-        }
-    }
-
-    fn table<'v>(
-        &self,
-        what: &str,
-        value: &'v Value<'t>,
-    ) -> Result<&'v DeTable<'t>, PlacementError> {
-        match value.get_ref() {
-            DeValue::Table(table) => Ok(table),
-            _ => Err(self.wrong_type(what.to_owned(), "a table", value)),
-        }
-    }
-
-    fn wrong_type(
-        &self,
-        what: String,
-        expected: &'static str,
-        value: &Value<'t>,
-    ) -> PlacementError {
-        let found = self.text.get(value.span()).unwrap_or_default();
-        let found = match found.lines().next() {
-            Some(line) if !line.is_empty() && line.len() == found.len() && line.len() <= 40 => {
-                line.to_owned()
-            }
-            _ => format!("a value of type {}", value.get_ref().type_str()),
-        };
-        self.at(value.span(), Problem::Type { what, expected, found })
-    }
-
-    fn unknown_key(&self, within: &str, key: &Key<'t>, known: &[&str]) -> PlacementError {
-        let name = key.get_ref().to_string();
-        let suggestion = nearest(&name, known.iter().copied());
-        let problem = Problem::UnknownKey { within: within.to_owned(), key: name, suggestion };
-        self.at(key.span(), problem)
-    }
-
-    fn syntax(&self, error: &toml::de::Error) -> PlacementError {
-        let span = error.span().unwrap_or(0..0);
-        if let Some(duplicate) = self.duplicate(error, &span) {
-            return self.at(span, duplicate);
-        }
-        let problem = Problem::Syntax(error.message().trim().replace('\n', "; "));
-        let column = Some(self.column(&span));
-        PlacementError { column, ..self.at(span, problem) }
-    }
-
-    /// A key that is there twice, with the line of the first.
-    fn duplicate(&self, error: &toml::de::Error, span: &Range<usize>) -> Option<Problem> {
-        if !error.message().starts_with("duplicate key") {
-            return None;
-        }
-        let key = self.text.get(span.clone())?.trim_matches(['"', '\'']);
-        let (root, _) = DeTable::parse_recoverable(self.text);
-        let first = first_key(root.get_ref(), key, span.start)?;
-        Some(Problem::Duplicate { key: key.to_owned(), first: self.line(first) })
-    }
-
-    fn at(&self, span: Range<usize>, problem: Problem) -> PlacementError {
-        PlacementError::at(self.source, Some(self.line(span)), problem)
-    }
-
-    fn line(&self, span: Range<usize>) -> usize {
-        self.before(&span).matches('\n').count() + 1
-    }
-
-    fn column(&self, span: &Range<usize>) -> usize {
-        let before = self.before(span);
-        before[before.rfind('\n').map_or(0, |newline| newline + 1)..].chars().count() + 1
-    }
-
-    fn before(&self, span: &Range<usize>) -> &'t str {
-        self.text.get(..span.start).unwrap_or(self.text)
-    }
-}
-
-/// The entries in the order of the text; a TOML table has none of its own.
-fn in_order<'v, 't>(table: &'v DeTable<'t>) -> Vec<(&'v Key<'t>, &'v Value<'t>)> {
-    let mut entries: Vec<_> = table.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    entries
-}
-
-/// Where the last key of this name before a position is.
-fn first_key(table: &DeTable<'_>, name: &str, before: usize) -> Option<Range<usize>> {
-    let mut found: Option<Range<usize>> = None;
-    for (key, value) in table.iter() {
-        let here = (key.get_ref() == name && key.span().start < before).then(|| key.span());
-        let inner = match value.get_ref() {
-            DeValue::Table(inner) => first_key(inner, name, before),
-            _ => None,
-        };
-        for span in here.into_iter().chain(inner) {
-            if found.as_ref().is_none_or(|found| found.start < span.start) {
-                found = Some(span);
-            }
-        }
-    }
-    found
 }

@@ -34,6 +34,7 @@ mod file;
 mod launcher;
 mod pattern;
 mod rank;
+mod reader;
 
 pub use assignment::ThreadSlot;
 pub use error::{PlacementError, Problem};

@@ -128,6 +128,8 @@ impl Worker {
                 thread: self.board.name.clone(),
                 message: panic_message(&*panic),
             };
+            // They were in the hands of what panicked, and are of the same call.
+            self.continuing.drain(..).for_each(|number| self.board.close_split(number));
             self.give_up(call, error);
         }
         self.doing = None;

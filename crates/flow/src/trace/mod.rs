@@ -23,7 +23,9 @@
 //! assert!(trace.to_chrome_json().contains("\"ph\":\"X\""));
 //! ```
 
+mod axis;
 mod chrome;
+mod rows;
 mod span;
 mod timing;
 

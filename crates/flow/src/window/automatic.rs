@@ -34,7 +34,7 @@ pub(crate) struct Automatic {
     /// Tokens that left under an earlier window and say nothing about this one.
     stale: usize,
     round: Round,
-    /// While nothing has been found to be busy yet, the window grows faster.
+    /// While nothing has been found to be busy yet, rounds are short.
     is_starting: bool,
     /// A smaller window was tried and was too small; rounds until it may be tried again.
     rest: u32,
@@ -66,6 +66,12 @@ const BUSY: f64 = 0.9;
 const SURELY_BUSY: f64 = 0.98;
 /// More tokens waiting than this are too many; a whole number of tokens leaves up to one.
 const TOO_MANY_WAIT: f64 = 1.3;
+
+/// If this share of the window waits, it is far too large, whatever was tried before.
+const NEARLY_ALL_WAIT: f64 = 0.8;
+/// With fewer than these, no stage is nearly busy, and the window is far too small.
+const HARDLY_BUSY: f64 = 0.3;
+const HARDLY_ANY_WAIT: f64 = 0.25;
 
 impl Automatic {
     pub(crate) fn new(limit: usize) -> Self {
@@ -120,23 +126,27 @@ impl Automatic {
         let busy = f64::from(most_waits) / round.tokens as f64;
         let waiting = self.window as f64 * round.waited_ns as f64 / (round.trip_ns.max(1)) as f64;
         if busy < BUSY {
-            self.grow(waiting);
+            self.grow(busy, waiting);
         } else {
             self.is_starting = false;
             self.rest = self.rest.saturating_sub(1);
-            if busy >= SURELY_BUSY && waiting > TOO_MANY_WAIT && self.rest == 0 {
-                self.shrink(waiting);
+            let is_far = waiting > NEARLY_ALL_WAIT * self.window as f64;
+            if busy >= SURELY_BUSY && waiting > TOO_MANY_WAIT && (self.rest == 0 || is_far) {
+                self.shrink(is_far);
             }
         }
     }
 
-    fn grow(&mut self, waiting: f64) {
+    fn grow(&mut self, busy: f64, waiting: f64) {
         if self.window == self.limit {
             return;
         }
-        // At the start, and while hardly anything waits, the distance may be large.
-        let step = if self.is_starting && waiting < 0.25 { (self.window / 2).max(1) } else { 1 };
-        if !self.is_starting {
+        // While hardly anything waits anywhere, the distance may be large.
+        let is_far = busy < HARDLY_BUSY && waiting < HARDLY_ANY_WAIT;
+        let step = if is_far { self.window } else { 1 };
+        if is_far {
+            self.is_starting = true;
+        } else if !self.is_starting {
             // A smaller window does not do: leave this one alone for a while.
             self.rest = self.next_rest;
             self.next_rest = (self.next_rest * 2).min(256);
@@ -144,16 +154,18 @@ impl Automatic {
         self.change((self.window + step).min(self.limit));
     }
 
-    fn shrink(&mut self, waiting: f64) {
-        // Far too many: go most of the way at once.
-        #[expect(clippy::cast_possible_truncation, reason = "less than the window")]
-        #[expect(clippy::cast_sign_loss, reason = "more than one wait")]
-        let step = (((waiting - 1.0) / 2.0) as usize).max(1);
+    fn shrink(&mut self, is_far: bool) {
+        let step = if is_far { (self.window / 2).max(1) } else { 1 };
         self.change(self.window.saturating_sub(step).max(1));
     }
 
+    /// Changes the window. What is under way now, and what leaves at once because of the change,
+    /// says nothing about the new one.
     fn change(&mut self, window: usize) {
-        self.stale = self.window;
+        self.stale = self.window.max(window);
         self.window = window;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Parts of a picture and what they consist of.
+
+use std::fmt::Write;
+
+use super::palette::Tint;
+use super::text::{self, number};
+
+/// A part of a picture with one way in and one way out.
+///
+/// The way in is at (0, 0), the way out at (`width`, 0). `lead` and `trail` are how far within the
+/// part the first thing and the last thing lie that a way can be drawn to.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    pub(super) width: f64,
+    /// How far the part reaches above the line from way in to way out.
+    pub(super) up: f64,
+    /// How far it reaches below.
+    pub(super) down: f64,
+    pub(super) lead: f64,
+    pub(super) trail: f64,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// Something that is drawn.
+#[derive(Debug, Clone)]
+pub(super) enum Mark {
+    /// A text, its baseline at `y`.
+    Text { x: f64, y: f64, anchor: Anchor, face: Face, colour: &'static str, text: String },
+    /// A word and what explains it, on one baseline at `y`.
+    Pair { x: f64, y: f64, anchor: Anchor, faces: [Face; 2], texts: [String; 2] },
+    /// A rectangle, its corners rounded.
+    Box { x: f64, y: f64, width: f64, height: f64, radius: f64, tint: Tint, edge: Edge },
+    /// A polygon.
+    Polygon { corners: Vec<(f64, f64)>, tint: Tint },
+    /// A way along straight lines with rounded corners.
+    Way { corners: Vec<(f64, f64)>, arrow: bool },
+    /// A way that swings from one height to another.
+    Swing { from: (f64, f64), to: (f64, f64), arrow: bool },
+    /// A point where ways begin, meet or end.
+    Dot { x: f64, y: f64, hollow: bool },
+}
+
+/// Which end of a text lies at its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+}
+
+/// How letters look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Face {
+    pub(super) size: f64,
+    pub(super) bold: bool,
+    pub(super) italic: bool,
+}
+
+/// How the edge of a box looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge {
+    Plain,
+    Dashed,
+    Thin,
+}
+
+/// Names of what does something.
+pub(super) const NAME: Face = Face { size: 13.0, bold: true, italic: false };
+/// Threads, types.
+pub(super) const DETAIL: Face = Face { size: 11.0, bold: false, italic: false };
+/// Answers, captions.
+pub(super) const NOTE: Face = Face { size: 10.5, bold: false, italic: true };
+/// The operation's own name.
+pub(super) const TITLE: Face = Face { size: 16.0, bold: true, italic: false };
+
+/// Texts longer than this lose their end.
+const LONGEST_TEXT: usize = 56;
+/// The radius of [`Mark::Dot`].
+pub(super) const DOT: f64 = 4.0;
+const ARROW: f64 = 8.0;
+const CORNER: f64 = 9.0;
+
+impl Face {
+    /// The width of a text as it will be drawn.
+    pub(super) fn width(self, text: &str) -> f64 {
+        text::width(&text::shorten(text, LONGEST_TEXT), self.size, self.bold)
+    }
+}
+
+impl Piece {
+    /// Adds another part, its way in at (`x`, `y`).
+    pub(super) fn put(&mut self, x: f64, y: f64, part: Piece) {
+        self.up = self.up.max(part.up - y);
+        self.down = self.down.max(part.down + y);
+        self.marks.extend(part.marks.into_iter().map(|mark| mark.moved(x, y)));
+    }
+
+    /// Adds a text.
+    pub(super) fn write(
+        &mut self,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        face: Face,
+        colour: &'static str,
+        text: &str,
+    ) {
+        if text.is_empty() {
+            return;
+        }
+        self.up = self.up.max(face.size - y);
+        self.down = self.down.max(y + face.size * 0.3);
+        self.marks.push(Mark::Text { x, y, anchor, face, colour, text: text.to_owned() });
+    }
+
+    /// Adds a word and what explains it.
+    pub(super) fn write_pair(
+        &mut self,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        faces: [Face; 2],
+        texts: [&str; 2],
+    ) {
+        let size = faces[0].size.max(faces[1].size);
+        self.up = self.up.max(size - y);
+        self.down = self.down.max(y + size * 0.3);
+        self.marks.push(Mark::Pair { x, y, anchor, faces, texts: texts.map(str::to_owned) });
+    }
+}
+
+/// The width of a [`Mark::Pair`].
+pub(super) fn pair_width(faces: [Face; 2], texts: [&str; 2]) -> f64 {
+    faces[0].width(texts[0]) + 7.0 + faces[1].width(texts[1])
+}
+
+impl Mark {
+    fn moved(mut self, dx: f64, dy: f64) -> Mark {
+        let shift = |(x, y): &mut (f64, f64)| (*x, *y) = (*x + dx, *y + dy);
+        match &mut self {
+            Mark::Text { x, y, .. }
+            | Mark::Pair { x, y, .. }
+            | Mark::Box { x, y, .. }
+            | Mark::Dot { x, y, .. } => (*x, *y) = (*x + dx, *y + dy),
+            Mark::Polygon { corners, .. } | Mark::Way { corners, .. } => {
+                corners.iter_mut().for_each(shift);
+            }
+            Mark::Swing { from, to, .. } => [from, to].into_iter().for_each(shift),
+        }
+        self
+    }
+
+    /// The mark as SVG.
+    pub(super) fn write_svg(&self, out: &mut String) {
+        // Writing to a string does not fail.
+        let _ = match self {
+            Mark::Text { x, y, anchor, face, colour, text } => {
+                write_texts(out, (*x, *y), *anchor, &[(*face, colour, text)])
+            }
+            Mark::Pair { x, y, anchor, faces, texts } => {
+                let word = (faces[0], super::palette::INK, texts[0].as_str());
+                let rest = (faces[1], super::palette::WAY, texts[1].as_str());
+                write_texts(out, (*x, *y), *anchor, &[word, rest])
+            }
+            Mark::Box { x, y, width, height, radius, tint, edge } => {
+                let edge = match edge {
+                    Edge::Plain => "stroke-width=\"1.4\"",
+                    Edge::Dashed => "stroke-width=\"1.4\" stroke-dasharray=\"5 3\"",
+                    Edge::Thin => "stroke-width=\"1\"",
+                };
+                let (x, y) = (number(*x), number(*y));
+                let (width, height, radius) = (number(*width), number(*height), number(*radius));
+                writeln!(
+                    out,
+                    "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
+                     rx=\"{radius}\" fill=\"{}\" stroke=\"{}\" {edge}/>",
+                    tint.fill, tint.line
+                )
+            }
+            Mark::Polygon { corners, tint } => writeln!(
+                out,
+                "<polygon points=\"{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.4\" \
+                 stroke-linejoin=\"round\"/>",
+                points(corners),
+                tint.fill,
+                tint.line
+            ),
+            Mark::Way { corners, arrow } => write_way(out, corners, *arrow),
+            Mark::Swing { from, to, arrow } => write_swing(out, *from, *to, *arrow),
+            Mark::Dot { x, y, hollow } => {
+                let fill = if *hollow { super::palette::PAPER } else { super::palette::WAY };
+                writeln!(
+                    out,
+                    "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{fill}\" stroke=\"{}\" \
+                     stroke-width=\"1.4\"/>",
+                    number(*x),
+                    number(*y),
+                    number(if *hollow { DOT + 1.0 } else { DOT }),
+                    super::palette::WAY
+                )
+            }
+        };
+    }
+}
+
+/// A text, or several after each other, each with its own face and colour.
+fn write_texts(
+    out: &mut String,
+    (x, y): (f64, f64),
+    anchor: Anchor,
+    texts: &[(Face, &str, &str)],
+) -> std::fmt::Result {
+    write!(out, "<text x=\"{}\" y=\"{}\"", number(x), number(y))?;
+    if anchor == Anchor::Middle {
+        out.push_str(" text-anchor=\"middle\"");
+    }
+    match texts {
+        [(face, colour, full)] => {
+            write_face(out, *face, colour)?;
+            out.push('>');
+            write_shortened(out, full)?;
+        }
+        texts => {
+            out.push('>');
+            for (number, (face, colour, full)) in texts.iter().enumerate() {
+                out.push_str(if number == 0 { "<tspan" } else { "<tspan dx=\"7\"" });
+                write_face(out, *face, colour)?;
+                out.push('>');
+                write_shortened(out, full)?;
+                out.push_str("</tspan>");
+            }
+        }
+    }
+    writeln!(out, "</text>")
+}
+
+fn write_face(out: &mut String, face: Face, colour: &str) -> std::fmt::Result {
+    write!(out, " font-size=\"{}\" fill=\"{colour}\"", face.size)?;
+    if face.bold {
+        out.push_str(" font-weight=\"600\"");
+    }
+    if face.italic {
+        out.push_str(" font-style=\"italic\"");
+    }
+    Ok(())
+}
+
+fn write_shortened(out: &mut String, full: &str) -> std::fmt::Result {
+    let shown = text::shorten(full, LONGEST_TEXT);
+    if shown != full {
+        write!(out, "<title>{}</title>", text::escape(full))?;
+    }
+    write!(out, "{}", text::escape(&shown))
+}
+
+fn write_way(out: &mut String, corners: &[(f64, f64)], arrow: bool) -> std::fmt::Result {
+    let (Some(&first), Some(&last)) = (corners.first(), corners.last()) else { return Ok(()) };
+    let before = corners.iter().rev().nth(1).copied().unwrap_or(first);
+    let (dx, dy) = direction(before, last);
+    let mut path = format!("M{} {}", number(first.0), number(first.1));
+    for window in corners.windows(3) {
+        let [from, corner, to] = [window[0], window[1], window[2]];
+        let (ax, ay) = direction(corner, from);
+        let (bx, by) = direction(corner, to);
+        let room = distance(from, corner).min(distance(corner, to)) / 2.0;
+        let radius = CORNER.min(room);
+        write!(
+            path,
+            "L{} {}Q{} {} {} {}",
+            number(corner.0 + ax * radius),
+            number(corner.1 + ay * radius),
+            number(corner.0),
+            number(corner.1),
+            number(corner.0 + bx * radius),
+            number(corner.1 + by * radius)
+        )?;
+    }
+    // The line ends within the arrow's head, so that its end does not stick out.
+    let back = if arrow { ARROW / 2.0 } else { 0.0 };
+    write!(path, "L{} {}", number(last.0 - dx * back), number(last.1 - dy * back))?;
+    write_path(out, &path)?;
+    if arrow { write_head(out, last, (dx, dy)) } else { Ok(()) }
+}
+
+fn write_swing(
+    out: &mut String,
+    from: (f64, f64),
+    to: (f64, f64),
+    arrow: bool,
+) -> std::fmt::Result {
+    let end = if arrow { to.0 - ARROW / 2.0 } else { to.0 };
+    let middle = number((from.0 + end) / 2.0);
+    let path = format!(
+        "M{} {}C{middle} {} {middle} {} {} {}",
+        number(from.0),
+        number(from.1),
+        number(from.1),
+        number(to.1),
+        number(end),
+        number(to.1)
+    );
+    write_path(out, &path)?;
+    if arrow { write_head(out, to, (1.0, 0.0)) } else { Ok(()) }
+}
+
+fn write_path(out: &mut String, path: &str) -> std::fmt::Result {
+    let colour = super::palette::WAY;
+    writeln!(out, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.3\"/>")
+}
+
+fn write_head(out: &mut String, (x, y): (f64, f64), (dx, dy): (f64, f64)) -> std::fmt::Result {
+    let half = ARROW * 0.4;
+    let base = (x - dx * ARROW, y - dy * ARROW);
+    let corners = [
+        (x, y),
+        (base.0 - dy * half, base.1 + dx * half),
+        (base.0 + dy * half, base.1 - dx * half),
+    ];
+    writeln!(out, "<polygon points=\"{}\" fill=\"{}\"/>", points(&corners), super::palette::WAY)
+}
+
+fn points(corners: &[(f64, f64)]) -> String {
+    let corners: Vec<String> =
+        corners.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).collect();
+    corners.join(" ")
+}
+
+fn distance(from: (f64, f64), to: (f64, f64)) -> f64 {
+    (to.0 - from.0).hypot(to.1 - from.1)
+}
+
+fn direction(from: (f64, f64), to: (f64, f64)) -> (f64, f64) {
+    let length = distance(from, to);
+    if length == 0.0 { (1.0, 0.0) } else { ((to.0 - from.0) / length, (to.1 - from.1) / length) }
+}
