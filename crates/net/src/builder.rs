@@ -1,28 +1,38 @@
 //! Making a space that has links.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::address::Address;
-use crate::error::SpaceError;
-use crate::key::Key;
+use crate::address::{Address, MACHINE};
+use crate::core::{Core, SPACES};
+use crate::courier;
+use crate::directory::Directory;
+use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
+use crate::error::{ConnectError, SpaceError};
+use crate::exchange::Role;
+use crate::hub::Hub;
+use crate::key::{Key, SpaceId};
 use crate::space::{Options, Space};
 
 /// Makes a [`Space`] with links. Either [`host`](Self::host) or [`join`](Self::join) must be
 /// called.
 #[derive(Clone, Debug)]
 pub struct SpaceBuilder {
-    pub(crate) name: String,
-    pub(crate) unix: Option<PathBuf>,
-    pub(crate) tcp: Option<SocketAddr>,
-    pub(crate) key: Option<Key>,
-    pub(crate) directory: Option<DirectoryChoice>,
-    pub(crate) links: LinkChoice,
-    pub(crate) options: Options,
+    name: String,
+    unix: Option<PathBuf>,
+    tcp: Option<SocketAddr>,
+    key: Option<Key>,
+    directory: Option<DirectoryChoice>,
+    links: LinkChoice,
+    options: Options,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum DirectoryChoice {
+enum DirectoryChoice {
     Host,
     Join(Address),
 }
@@ -103,6 +113,125 @@ impl SpaceBuilder {
 
     /// Makes the space.
     pub fn build(self) -> Result<Space, SpaceError> {
-        Err(SpaceError::NoDirectory { space: self.name })
+        let name = self.name.clone();
+        if name.is_empty() || name.len() > 255 {
+            return Err(SpaceError::BadName { space: name });
+        }
+        let Some(directory) = self.directory.clone() else {
+            return Err(SpaceError::NoDirectory { space: name });
+        };
+        let system = |error: rustix::io::Errno| SpaceError::System {
+            space: name.clone(),
+            error: error.into(),
+        };
+        let mut core = Core::new(&name, self.options.clone());
+        core.key = self.key.clone();
+        core.links_choice = self.links;
+        let hub = Hub::new().map_err(system)?;
+        let (door, address) = self.listen(core.id())?;
+        if let Some(unix) = &door.unix {
+            hub.add(unix, UNIX_DOOR).map_err(system)?;
+        }
+        if let Some(tcp) = &door.tcp {
+            hub.add(tcp, TCP_DOOR).map_err(system)?;
+        }
+        core.hub = Some(hub);
+        *core.door.lock() = door;
+        *core.address.lock() = address.clone();
+        let core = Arc::new(core);
+        if matches!(directory, DirectoryChoice::Host) {
+            let mut directory = Directory::default();
+            let _ = directory.join(core.id(), &name, address);
+            *core.role.lock() = Role::Host(directory);
+        }
+        SPACES.lock().insert(core.id(), Arc::downgrade(&core));
+        let space = Space::from_core(core.clone());
+        start_courier(&core).map_err(|error| SpaceError::System { space: name.clone(), error })?;
+        if let DirectoryChoice::Join(address) = &directory {
+            join(&core, address)?;
+        }
+        Ok(space)
     }
+
+    /// Opens the listening sockets.
+    fn listen(&self, id: SpaceId) -> Result<(Door, Address), SpaceError> {
+        let space = self.name.clone();
+        let failed = |address: String| {
+            let space = space.clone();
+            move |error| SpaceError::Listen { space, address, error }
+        };
+        let mut door = Door::default();
+        let mut address =
+            Address { machine: Some(*MACHINE), space: Some(id), ..Address::default() };
+        let unix = match &self.unix {
+            Some(path) => {
+                let listener = listen_at(path).map_err(failed(path.display().to_string()))?;
+                door.path = Some(path.clone());
+                address.unix = Some(path.clone());
+                listener
+            }
+            None => {
+                let name = format!("pario-{id}");
+                let listener = std::os::unix::net::SocketAddr::from_abstract_name(&name)
+                    .and_then(|address| UnixListener::bind_addr(&address))
+                    .map_err(failed(format!("@{name}")))?;
+                address.unix = Some(format!("@{name}").into());
+                listener
+            }
+        };
+        unix.set_nonblocking(true).map_err(failed("its Unix socket".to_owned()))?;
+        door.unix = Some(unix);
+        if let Some(wanted) = self.tcp {
+            if self.key.is_none() && !wanted.ip().is_loopback() {
+                return Err(SpaceError::KeyNeeded { space, address: wanted.to_string() });
+            }
+            let listener = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
+            listener.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
+            address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
+            door.tcp = Some(listener);
+        }
+        door.set_spare();
+        Ok((door, address))
+    }
+}
+
+/// Listens at a path. A socket that nobody listens on any more is replaced.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        result => result,
+    }
+}
+
+fn start_courier(core: &Arc<Core>) -> io::Result<()> {
+    let own = core.clone();
+    let thread =
+        std::thread::Builder::new().name("courier".to_owned()).spawn(move || courier::run(&own))?;
+    if let Some(hub) = &core.hub {
+        hub.set_courier(thread.thread().clone());
+    }
+    *core.courier.lock() = Some(thread);
+    Ok(())
+}
+
+/// Joins the directory at an address.
+pub(crate) fn join(core: &Arc<Core>, address: &Address) -> Result<(), SpaceError> {
+    let space = || core.name().to_owned();
+    let link = core.connect(address).map_err(|error| SpaceError::Join { space: space(), error })?;
+    core.join(&link).map_err(|owner| match owner {
+        Some(owner) => SpaceError::NameTaken { space: space(), owner },
+        None => SpaceError::Join {
+            space: space(),
+            error: ConnectError::Refused {
+                address: address.to_string(),
+                reason: "it did not answer, or was lost".to_owned(),
+            },
+        },
+    })
 }

@@ -1,20 +1,180 @@
-//! stub
-use crate::{SendError, Token};
-pub(crate) enum Channel {}
+//! A channel as its sender sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::control::Control;
+use crate::error::SendError;
+use crate::link::Link;
+use crate::outbox::PutError;
+use crate::port::{UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::token::Token;
+use crate::waiter::Waiters;
+use crate::wire::{FrameKind, WireError};
+
+pub(crate) struct Channel {
+    pub number: u32,
+    link: Arc<Link>,
+    port: String,
+    is_limited: bool,
+    /// Bytes that may still be sent. Only goes down under the lock of the link's outbox.
+    available: AtomicI64,
+    urgent: AtomicUsize,
+    is_gone: AtomicBool,
+    waiters: Mutex<Waiters>,
+}
+
 impl Channel {
-    pub fn send<T: Token>(&self, _token: T) -> Result<(), SendError<T>> {
-        match *self {}
+    pub fn new(link: Arc<Link>, number: u32, port: &str, credit: i64) -> Arc<Self> {
+        let channel = Arc::new(Self {
+            number,
+            link: link.clone(),
+            port: port.to_owned(),
+            is_limited: credit != UNLIMITED,
+            available: AtomicI64::new(credit),
+            urgent: AtomicUsize::new(0),
+            is_gone: AtomicBool::new(false),
+            waiters: Mutex::new(Waiters::new()),
+        });
+        link.add_channel(&channel);
+        channel
     }
-    pub fn send_urgent<T: Token>(&self, _token: T) -> Result<(), SendError<T>> {
-        match *self {}
-    }
-    pub fn flush(&self) {
-        match *self {}
-    }
+
     pub fn peer(&self) -> &str {
-        match *self {}
+        &self.link.peer
     }
+
     pub fn port(&self) -> &str {
-        match *self {}
+        &self.port
+    }
+
+    #[inline]
+    pub fn send<T: Token>(&self, token: T) -> Result<(), SendError<T>> {
+        let mut out = self.link.out.lock();
+        while self.available.load(Ordering::Relaxed) <= 0 && !self.is_over(out.is_lost) {
+            drop(out);
+            if let Err(waited) = self.wait_for_credit() {
+                let port = self.port.clone();
+                return Err(SendError::Full { port, waited, token: Some(token) });
+            }
+            out = self.link.out.lock();
+        }
+        if self.is_over(out.is_lost) {
+            return Err(self.over(token));
+        }
+        let limits = &self.link.core.options.limits;
+        match out.put(token, self.number, FrameKind::Token, limits) {
+            Ok(cost) => {
+                if self.is_limited {
+                    self.available.fetch_sub(i64::try_from(cost).unwrap_or(0), Ordering::Relaxed);
+                }
+                self.link.leave(out, false);
+                Ok(())
+            }
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    pub fn send_urgent<T: Token>(&self, token: T) -> Result<(), SendError<T>> {
+        let mut out = self.link.out.lock();
+        if self.is_over(out.is_lost) {
+            return Err(self.over(token));
+        }
+        if self.urgent.load(Ordering::SeqCst) >= URGENT_LIMIT {
+            let (port, limit) = (self.port.clone(), URGENT_LIMIT);
+            return Err(SendError::TooManyUrgent { port, limit, token: Some(token) });
+        }
+        let mut limits = self.link.core.options.limits;
+        limits.inline_bytes = limits.inline_bytes.min(2 * URGENT_BYTES);
+        limits.segment_bytes = limits.segment_bytes.min(URGENT_BYTES);
+        limits.segments = 1;
+        match out.put(token, self.number, FrameKind::Urgent, &limits) {
+            Ok(_) => {
+                self.urgent.fetch_add(1, Ordering::SeqCst);
+                self.link.leave(out, true);
+                Ok(())
+            }
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    pub fn flush(&self) {
+        self.link.flush();
+    }
+
+    fn is_over(&self, is_lost: bool) -> bool {
+        is_lost || self.is_gone.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn over<T>(&self, token: T) -> SendError<T> {
+        let (port, token) = (self.port.clone(), Some(token));
+        if self.link.core.is_closed() || self.is_gone.load(Ordering::SeqCst) {
+            SendError::Closed { port, token }
+        } else {
+            SendError::Lost { port, peer: self.link.peer.to_string(), token }
+        }
+    }
+
+    #[cold]
+    fn refused<T>(&self, error: PutError) -> SendError<T> {
+        let port = self.port.clone();
+        match error {
+            PutError::Encode(error) => SendError::Encode { port, error },
+            PutError::Wire(error @ WireError::TooLong { .. }) => {
+                SendError::TooLarge { port, error }
+            }
+            PutError::Wire(WireError::Malformed(_)) => {
+                unreachable!("only what is received is malformed")
+            }
+        }
+    }
+
+    fn wait_for_credit(&self) -> Result<(), Duration> {
+        let core = &self.link.core;
+        let wait = core.options.send_wait;
+        let look = |waiter: &Arc<_>| {
+            let is_over = || self.is_gone.load(Ordering::SeqCst) || !self.link.is_alive();
+            self.waiters.lock().add(waiter);
+            (self.available.load(Ordering::SeqCst) > 0 || is_over()).then_some(())
+        };
+        let found = core.wait(wait.map(|wait| Instant::now() + wait), look);
+        found.ok_or(wait.unwrap_or(Duration::MAX))
+    }
+
+    /// The receiver has received.
+    pub fn credit(&self, bytes: u64, urgent: u32) {
+        if bytes > 0 {
+            let bytes = i64::try_from(bytes).unwrap_or(0);
+            if self.available.fetch_add(bytes, Ordering::SeqCst) <= 0 {
+                self.wake();
+            }
+        }
+        let less = |waiting: usize| Some(waiting.saturating_sub(urgent as usize));
+        let _ = self.urgent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    }
+
+    /// The port does not exist any more.
+    pub fn gone(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Wakes whoever waits for credit.
+    pub fn wake(&self) {
+        let waiters = self.waiters.lock().take();
+        self.link.core.wake(waiters);
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.link.remove_channel(self.number);
+        if !self.is_gone.load(Ordering::SeqCst) {
+            self.link.tell(Control::Leave { channel: self.number });
+        }
     }
 }

@@ -1,46 +1,105 @@
-//! What all handles of a space share.
+//! What all handles of a space share: its ports, its links, and how its threads wait.
+//!
+//! Locks are held for moments and never while another space may be called: over a memory link, to
+//! send is to run the receiver's code.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::error::{InputError, OpenError};
-use crate::key::SpaceId;
-use crate::port::{PortLabel, Sink};
+use crate::address::Address;
+use crate::builder::LinkChoice;
+use crate::carrier::Carrier;
+use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
+use crate::exchange::{Requests, Role};
+use crate::gathered;
+use crate::hub::{Event, Hub};
+use crate::key::{Key, SpaceId};
+use crate::link::Link;
+use crate::port::Sink;
+use crate::record::Record;
+use crate::simulation::Inner as Simulation;
 use crate::space::Options;
 use crate::waiter::{Waiter, Waiters};
+
+/// The spaces of this process that have links.
+pub(crate) static SPACES: LazyLock<Mutex<HashMap<SpaceId, Weak<Core>>>> =
+    LazyLock::new(Mutex::default);
+
+/// Numbers below are for other descriptors than those of links.
+const FIRST_ID: u64 = 16;
 
 pub(crate) struct Core {
     name: String,
     id: SpaceId,
     pub options: Options,
     pub started: Instant,
-    names: Mutex<Names>,
+    pub key: Option<Key>,
+    pub links_choice: LinkChoice,
+    pub address: Mutex<Address>,
+    /// Missing if the space has no descriptors to poll.
+    pub hub: Option<Hub>,
+    pub door: Mutex<Door>,
+    pub simulation: Option<Arc<Simulation>>,
+    pub names: Mutex<Names>,
+    pub role: Mutex<Role>,
+    pub requests: Requests,
+    pub record: Record,
+    links: Mutex<Links>,
+    /// One link is opened at a time, so that there is one per peer.
+    pub connecting: Mutex<()>,
     next_port: AtomicU32,
-    closed: AtomicBool,
+    next_id: AtomicU64,
+    is_closed: AtomicBool,
+    is_stopped: AtomicBool,
+    is_watching: AtomicBool,
+    pub courier: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The input ports of this space.
-struct Names {
-    ports: HashMap<String, Weak<dyn Sink>>,
+#[derive(Default)]
+pub(crate) struct Names {
+    pub ports: HashMap<String, Weak<dyn Sink>>,
+    pub by_number: HashMap<u32, Weak<dyn Sink>>,
     /// Threads that wait for a name.
-    waiters: Waiters,
+    pub waiters: Waiters,
+}
+
+#[derive(Default)]
+struct Links {
+    by_id: HashMap<u64, Arc<Link>>,
+    by_space: HashMap<SpaceId, Arc<Link>>,
 }
 
 impl Core {
-    pub fn new(name: &str, id: SpaceId, options: Options) -> Self {
-        let names = Names { ports: HashMap::new(), waiters: Waiters::new() };
+    pub fn new(name: &str, options: Options) -> Self {
         Self {
             name: name.to_owned(),
-            id,
+            id: SpaceId::random(),
             options,
             started: Instant::now(),
-            names: Mutex::new(names),
+            key: None,
+            links_choice: LinkChoice::Nearest,
+            address: Mutex::default(),
+            hub: None,
+            door: Mutex::default(),
+            simulation: None,
+            names: Mutex::default(),
+            role: Mutex::new(Role::Alone),
+            requests: Requests::default(),
+            record: Record::default(),
+            links: Mutex::default(),
+            connecting: Mutex::new(()),
             next_port: AtomicU32::new(1),
-            closed: AtomicBool::new(false),
+            next_id: AtomicU64::new(FIRST_ID),
+            is_closed: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+            is_watching: AtomicBool::new(false),
+            courier: Mutex::new(None),
         }
     }
 
@@ -56,56 +115,188 @@ impl Core {
         self.next_port.fetch_add(1, Ordering::Relaxed)
     }
 
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the courier is to end.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
     }
 
     /// Wakes threads that wait in this space.
+    #[inline]
     pub fn wake(&self, waiters: Waiters) {
         for waiter in waiters.into_vec() {
-            waiter.wake(|| {});
+            waiter.wake(|| {
+                if let Some(hub) = &self.hub {
+                    hub.kick();
+                }
+            });
         }
     }
 
     /// Waits until `look` finds something, or the deadline. `look` must leave the waiter with
     /// whatever it did not find ready.
+    ///
+    /// The thread leads if nobody does. What it has gathered to send is sent before.
     pub fn wait<R>(
-        &self,
+        self: &Arc<Self>,
         deadline: Option<Instant>,
         mut look: impl FnMut(&Arc<Waiter>) -> Option<R>,
     ) -> Option<R> {
+        gathered::flush();
         let waiter = Waiter::current();
+        let Some(hub) = &self.hub else {
+            loop {
+                waiter.prepare();
+                if let Some(found) = look(&waiter) {
+                    return Some(found);
+                }
+                if !waiter.sleep(deadline) {
+                    return None;
+                }
+            }
+        };
+        let mut is_leader = false;
+        let mut events = Vec::new();
         loop {
             waiter.prepare();
-            if let Some(found) = look(&waiter) {
-                return Some(found);
+            let found = look(&waiter);
+            let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if found.is_some() || is_late() {
+                if is_leader {
+                    hub.resign();
+                } else {
+                    // It may have been this thread's turn to lead.
+                    hub.ensure_leader();
+                }
+                return found;
             }
-            if !waiter.sleep(deadline) {
-                return None;
+            if is_leader || hub.try_lead(&waiter) {
+                is_leader = true;
+                if waiter.begin_leading() {
+                    hub.poll(deadline, &mut events);
+                    self.handle(&mut events);
+                }
+            } else {
+                waiter.sleep(deadline);
+                hub.unfollow(&waiter);
             }
         }
     }
 
-    /// Makes a port known.
-    pub fn announce(&self, sink: &Arc<dyn Sink>) -> Result<(), InputError> {
-        let port = sink.label().name.clone();
-        let mut names = self.names.lock();
-        if self.is_closed() {
-            return Err(InputError::Closed { port, space: self.name.clone() });
+    /// Does what events ask for.
+    pub fn handle(self: &Arc<Self>, events: &mut Vec<Event>) {
+        for event in events.drain(..) {
+            if matches!(event.id, UNIX_DOOR | TCP_DOOR) {
+                self.on_door(event.id);
+                continue;
+            }
+            let link = self.links.lock().by_id.get(&event.id).cloned();
+            match link {
+                Some(link) => {
+                    if event.is_writable {
+                        link.on_writable();
+                    }
+                    if event.is_readable {
+                        link.on_readable();
+                    }
+                }
+                None => {
+                    self.on_pending(event.id);
+                }
+            }
         }
-        if names.ports.contains_key(&port) {
-            return Err(InputError::NameTaken { port, owner: self.name.clone() });
-        }
-        names.ports.insert(port, Arc::downgrade(sink));
-        let waiters = names.waiters.take();
-        drop(names);
-        self.wake(waiters);
-        Ok(())
     }
 
-    /// Takes a port's name back.
-    pub fn withdraw(&self, label: &PortLabel) {
-        self.names.lock().ports.remove(&label.name);
+    /// Something was gathered; the courier sees to it that it does not wait too long.
+    pub fn watch(&self) {
+        if !self.is_watching.swap(true, Ordering::SeqCst)
+            && let Some(hub) = &self.hub
+        {
+            hub.disturb_courier();
+        }
+    }
+
+    pub fn is_watching(&self) -> bool {
+        self.is_watching.load(Ordering::SeqCst)
+    }
+
+    pub fn end_watch(&self) {
+        self.is_watching.store(false, Ordering::SeqCst);
+    }
+
+    /// Sends what was gathered so long ago; false if nothing is gathered anywhere.
+    pub fn flush_older(&self, age: std::time::Duration) -> bool {
+        let links = self.links();
+        links.iter().fold(false, |is_any, link| link.flush_older(age) || is_any)
+    }
+
+    /// Makes a link of a carrier.
+    pub fn add_link(
+        self: &Arc<Self>,
+        id: u64,
+        peer: &str,
+        peer_id: SpaceId,
+        carrier: Carrier,
+    ) -> Arc<Link> {
+        let link = Link::new(self.clone(), id, peer, peer_id, carrier);
+        self.keep_link(&link);
+        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier)
+            && let Err(error) = hub.add(socket, id)
+        {
+            link.lost(&error.to_string());
+        }
+        link
+    }
+
+    /// Makes a link known to this space.
+    pub fn keep_link(self: &Arc<Self>, link: &Arc<Link>) {
+        {
+            let mut links = self.links.lock();
+            links.by_id.insert(link.id, link.clone());
+            links.by_space.entry(link.peer_id).or_insert_with(|| link.clone());
+        }
+        if self.is_stopped() {
+            link.lost("the space is closed");
+        }
+    }
+
+    /// A link is lost: nobody finds it any more.
+    pub fn forget_link(&self, link: &Arc<Link>) {
+        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
+            hub.remove(socket);
+        }
+        self.record.keep_lost(link.counters());
+        let mut links = self.links.lock();
+        links.by_id.remove(&link.id);
+        if links.by_space.get(&link.peer_id).is_some_and(|known| known.id == link.id) {
+            links.by_space.remove(&link.peer_id);
+            let other = links.by_id.values().find(|other| other.peer_id == link.peer_id).cloned();
+            if let Some(other) = other {
+                links.by_space.insert(other.peer_id, other);
+            }
+        }
+    }
+
+    pub fn link_to(&self, space: SpaceId) -> Option<Arc<Link>> {
+        self.links.lock().by_space.get(&space).cloned()
+    }
+
+    pub fn links(&self) -> Vec<Arc<Link>> {
+        self.links.lock().by_id.values().cloned().collect()
+    }
+
+    /// A link's socket is full, or no longer.
+    pub fn expect_room(&self, link: &Link, expect: bool) {
+        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
+            hub.expect_room(socket, link.id, expect);
+        }
     }
 
     /// The port of this space that has this name.
@@ -113,57 +304,23 @@ impl Core {
         self.names.lock().ports.get(name).and_then(Weak::upgrade)
     }
 
-    /// Waits for a port of this space.
-    pub fn wait_for_local(
-        &self,
-        port: &str,
-        timeout: std::time::Duration,
-    ) -> Result<Arc<dyn Sink>, OpenError> {
-        let deadline = Instant::now() + timeout;
-        let found = self.wait(Some(deadline), |waiter| {
-            let mut names = self.names.lock();
-            if self.is_closed() {
-                let space = self.name.clone();
-                return Some(Err(OpenError::Closed { port: port.to_owned(), space }));
-            }
-            if let Some(sink) = names.ports.get(port).and_then(Weak::upgrade) {
-                return Some(Ok(sink));
-            }
-            names.waiters.add(waiter);
-            None
-        });
-        found.unwrap_or_else(|| Err(OpenError::Timeout { port: port.to_owned(), waited: timeout }))
+    /// Marks the space as closed; false if it was.
+    pub fn begin_close(&self) -> bool {
+        !self.is_closed.swap(true, Ordering::SeqCst)
     }
 
-    /// Closes all ports; nothing can be made any more.
-    pub fn close(&self) {
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return;
+    /// Ends the courier.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        if let Some(hub) = &self.hub {
+            hub.kick();
+            hub.call_courier();
         }
-        let (sinks, waiters) = {
-            let mut names = self.names.lock();
-            let sinks: Vec<_> = names.ports.values().filter_map(Weak::upgrade).collect();
-            (sinks, names.waiters.take())
-        };
-        for sink in sinks {
-            sink.close();
+        let courier = self.courier.lock().take();
+        if let Some(courier) = courier
+            && courier.thread().id() != std::thread::current().id()
+        {
+            let _ = courier.join();
         }
-        self.wake(waiters);
-    }
-}
-
-impl Core {
-    pub fn address(&self) -> crate::Address {
-        crate::Address { space: Some(self.id), ..crate::Address::default() }
-    }
-    pub fn counters(&self) -> crate::Counters {
-        crate::Counters::default()
-    }
-    pub fn sample_every(&self, _interval: std::time::Duration) {}
-    pub fn history(&self) -> Vec<crate::Sample> {
-        Vec::new()
-    }
-    pub fn refusals(&self) -> Vec<crate::Refusal> {
-        Vec::new()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -348,9 +347,4 @@ pub struct AddressError {
 pub struct KeyError {
     /// Length of the text.
     pub len: usize,
-}
-
-/// A path for messages.
-pub(crate) fn path_text(path: &PathBuf) -> String {
-    path.display().to_string()
 }

@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::builder::SpaceBuilder;
+use crate::control::{Answer, Found};
 use crate::core::Core;
 use crate::counters::{Counters, Refusal, Sample};
 use crate::error::{InputError, OpenError};
+use crate::exchange::Opened;
 use crate::key::SpaceId;
+use crate::link::Link;
 use crate::port::{InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
-use crate::token::{Token, TokenKind};
+use crate::token::Token;
 use crate::wire::Limits;
 
 /// An address space: usually a process. Clones are the same space; when the last is dropped, the
@@ -69,7 +72,7 @@ impl Space {
     /// A space without links: its ports can be reached by its own threads only, and tokens move by
     /// pointer. It starts no threads.
     pub fn alone(name: &str) -> Self {
-        Self::from_core(Arc::new(Core::new(name, SpaceId::random(), Options::default())))
+        Self::from_core(Arc::new(Core::new(name, Options::default())))
     }
 
     /// A space with links to others.
@@ -97,7 +100,7 @@ impl Space {
 
     /// Where others can reach it.
     pub fn address(&self) -> Address {
-        self.core().address()
+        self.core().address.lock().clone()
     }
 
     /// Makes an input port.
@@ -132,10 +135,56 @@ impl Space {
         timeout: Duration,
     ) -> Result<OutputPort<T>, OpenError> {
         let core = self.core();
-        if let Some(sink) = core.local_port(name) {
-            return local_output(sink);
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(sink) = core.local_port(name) {
+                return local_output(sink);
+            }
+            let found = core.find(name, timeout, deadline)?;
+            let Some(found) = found.filter(|found| found.space != core.id()) else {
+                continue;
+            };
+            let kind = T::kind();
+            let mismatch = |found: &str| OpenError::KindMismatch {
+                port: name.to_owned(),
+                wanted: kind.name().to_owned(),
+                found: found.to_owned(),
+            };
+            if found.port.fingerprint != kind.fingerprint() {
+                return Err(mismatch(&found.port.kind));
+            }
+            let link = self.link_to(&found)?;
+            match core.open_channel(&link, &found.port, kind.fingerprint()) {
+                Opened::Channel(channel) => return Ok(OutputPort::remote(channel)),
+                Opened::Instead(Some(Answer::OtherKind { kind })) => return Err(mismatch(&kind)),
+                // The port was dropped after the directory had answered.
+                Opened::Instead(Some(Answer::NoPort)) if Instant::now() < deadline => {}
+                Opened::Instead(Some(Answer::NoPort)) => {
+                    return Err(OpenError::Timeout { port: name.to_owned(), waited: timeout });
+                }
+                Opened::Instead(_) => {
+                    let (port, peer) = (name.to_owned(), found.space_name);
+                    return Err(OpenError::Lost { port, peer });
+                }
+            }
         }
-        local_output(core.wait_for_local(name, timeout)?)
+    }
+
+    /// The link to the space of a port; it is opened if there is none.
+    fn link_to(&self, found: &Found) -> Result<Arc<Link>, OpenError> {
+        let core = self.core();
+        if let Some(link) = core.link_to(found.space) {
+            return Ok(link);
+        }
+        let _one_at_a_time = core.connecting.lock();
+        if let Some(link) = core.link_to(found.space) {
+            return Ok(link);
+        }
+        core.connect(&found.address).map_err(|error| OpenError::Unreachable {
+            port: found.port.name.clone(),
+            space: found.space_name.clone(),
+            error,
+        })
     }
 
     /// What the space has done so far.
@@ -167,18 +216,13 @@ impl Space {
 
 /// The way to a port of the own space.
 fn local_output<T: Token>(sink: Arc<dyn Sink>) -> Result<OutputPort<T>, OpenError> {
-    let mismatch = mismatch::<T>(&sink.label().name, &sink.label().kind);
+    let (port, found) = (sink.label().name.clone(), sink.label().kind.name().to_owned());
     match sink.as_any().downcast::<Queue<T>>() {
         Ok(queue) => Ok(OutputPort::local(queue)),
-        Err(_) => Err(mismatch),
-    }
-}
-
-fn mismatch<T: Token>(port: &str, found: &TokenKind) -> OpenError {
-    OpenError::KindMismatch {
-        port: port.to_owned(),
-        wanted: T::kind().name().to_owned(),
-        found: found.name().to_owned(),
+        Err(_) => {
+            let wanted = T::kind().name().to_owned();
+            Err(OpenError::KindMismatch { port, wanted, found })
+        }
     }
 }
 

@@ -1,0 +1,276 @@
+//! From bytes to packets: a state machine without I/O.
+//!
+//! It says into which memory the next bytes are to be read, and is told how many came. Inline areas
+//! go to slabs, long segments straight to buffers of their own. It never asks for more than it
+//! knows the place of: standing at the beginning of a packet that is [`LEAD_BYTES`], afterwards the
+//! rest of the packet and the lead of the next.
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+
+use bytes::Bytes;
+
+use crate::Bulk;
+use crate::pool::{BulkBuffer, Slab};
+use crate::wire::{
+    BULK_BYTES, Frame, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
+};
+
+/// Bytes of a slab, unless a packet needs more.
+const SLAB_BYTES: usize = 256 << 10;
+/// Long segments that are read by one call.
+const BUFFERS_AT_ONCE: usize = 32;
+
+/// A packet that arrived as a whole and was checked.
+#[derive(Debug)]
+pub struct Packet {
+    /// The inline area.
+    pub inline: Bytes,
+    /// The long segments of its frames, in order.
+    pub bulk: Vec<Bulk>,
+    /// Its frames, those that follow each other on the same channel taken together.
+    pub groups: Vec<Group>,
+    /// Number of frames.
+    pub frame_count: u32,
+}
+
+/// Frames that follow each other on the same channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The channel.
+    pub channel: u32,
+    /// How they are meant. A group of urgent frames has one frame.
+    pub kind: FrameKind,
+    /// Where they begin in the inline area.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+    /// How many they are.
+    pub frame_count: u32,
+    /// How many long segments they have.
+    pub bulk_count: usize,
+    /// What they count for.
+    pub cost: usize,
+    /// What the last of them counts for.
+    pub last_cost: usize,
+}
+
+/// Reads the frames of an inline area; gives them grouped, and the lengths of the long segments.
+fn read_frames(
+    inline: &[u8],
+    header: &PacketHeader,
+    limits: &Limits,
+) -> Result<(Vec<Group>, Vec<usize>), WireError> {
+    let mut groups: Vec<Group> = Vec::with_capacity(1);
+    let mut lengths = Vec::new();
+    let mut at = 0;
+    let mut bulk_len = 0u64;
+    for _ in 0..header.frame_count {
+        let frame = Frame::read(inline, at, limits)?;
+        if frame.bulk_count > 0 {
+            lengths.extend(frame.lengths(inline).filter(|&length| length >= BULK_BYTES));
+            bulk_len += frame.bulk_bytes as u64;
+        }
+        let cost = frame.cost();
+        match groups.last_mut() {
+            Some(last)
+                if last.channel == frame.channel
+                    && last.kind == frame.kind
+                    && frame.kind != FrameKind::Urgent =>
+            {
+                last.end = frame.end;
+                last.frame_count += 1;
+                last.bulk_count += frame.bulk_count;
+                last.cost += cost;
+                last.last_cost = cost;
+            }
+            _ => groups.push(Group {
+                channel: frame.channel,
+                kind: frame.kind,
+                start: at,
+                end: frame.end,
+                frame_count: 1,
+                bulk_count: frame.bulk_count,
+                cost,
+                last_cost: cost,
+            }),
+        }
+        at = frame.end;
+    }
+    if bulk_len != header.bulk_len {
+        return Err(WireError::Malformed("its segments do not add up to its bulk area"));
+    }
+    if inline.len() - at > LEAD_BYTES {
+        return Err(WireError::Malformed("more padding than is ever needed"));
+    }
+    Ok((groups, lengths))
+}
+
+impl Packet {
+    /// A packet that did not travel as bytes: `sealed` is its header and inline area.
+    pub(crate) fn from_parts(
+        sealed: Bytes,
+        bulk: Vec<Bulk>,
+        limits: &Limits,
+    ) -> Result<Self, WireError> {
+        let Some(header) = sealed.first_chunk::<PACKET_HEADER_BYTES>() else {
+            return Err(WireError::Malformed("its header is cut off"));
+        };
+        let header = PacketHeader::read(header, limits)?;
+        let inline = sealed.slice(PACKET_HEADER_BYTES..);
+        let (groups, _) = read_frames(&inline, &header, limits)?;
+        Ok(Self { inline, bulk, groups, frame_count: header.frame_count })
+    }
+}
+
+/// Puts packets together.
+pub struct Assembler {
+    limits: Limits,
+    slab: Slab,
+    /// Bytes of the slab's rest that were read.
+    filled: usize,
+    /// The header of the packet whose inline area is being read.
+    header: Option<PacketHeader>,
+    /// A packet whose bulk area is being read.
+    body: Option<Body>,
+    ready: VecDeque<Packet>,
+}
+
+struct Body {
+    packet: Packet,
+    buffers: VecDeque<BulkBuffer>,
+    /// Bytes of the first of the buffers that were read.
+    filled: usize,
+}
+
+impl Assembler {
+    /// One that accepts what is within the limits.
+    pub fn new(limits: Limits) -> Self {
+        let (slab, ready) = (Slab::new(SLAB_BYTES), VecDeque::new());
+        Self { limits, slab, filled: 0, header: None, body: None, ready }
+    }
+
+    /// The memory for the next bytes, in order; never empty. Then call
+    /// [`advance`](Self::advance).
+    pub fn with_buffers<R>(&mut self, read: impl FnOnce(&mut [IoSliceMut<'_>]) -> R) -> R {
+        let lead = LEAD_BYTES.saturating_sub(self.filled);
+        if self.body.is_none() {
+            let wanted = match &self.header {
+                None => lead,
+                Some(header) => {
+                    let whole = PACKET_HEADER_BYTES + header.inline_len;
+                    // Without bulk, the next packet follows at once.
+                    let whole = if header.bulk_len == 0 { whole + LEAD_BYTES } else { whole };
+                    whole - self.filled
+                }
+            };
+            self.make_room(self.filled + wanted);
+            let memory = &mut self.slab.rest_mut()[self.filled..self.filled + wanted];
+            return read(&mut [IoSliceMut::new(memory)]);
+        }
+        self.make_room(LEAD_BYTES);
+        let body = self.body.as_mut().expect("there is one, as just seen");
+        let mut slices = Vec::with_capacity(body.buffers.len().min(BUFFERS_AT_ONCE) + 1);
+        let are_all = body.buffers.len() <= BUFFERS_AT_ONCE;
+        for (i, buffer) in body.buffers.iter_mut().take(BUFFERS_AT_ONCE).enumerate() {
+            let from = if i == 0 { body.filled } else { 0 };
+            slices.push(IoSliceMut::new(&mut buffer[from..]));
+        }
+        if are_all && lead > 0 {
+            let memory = &mut self.slab.rest_mut()[self.filled..self.filled + lead];
+            slices.push(IoSliceMut::new(memory));
+        }
+        read(&mut slices)
+    }
+
+    /// Says that `count` bytes were read into the memory that
+    /// [`with_buffers`](Self::with_buffers) gave.
+    pub fn advance(&mut self, mut count: usize) -> Result<(), WireError> {
+        if let Some(body) = &mut self.body {
+            while let Some(buffer) = body.buffers.front() {
+                let missing = buffer.len() - body.filled;
+                if count < missing {
+                    body.filled += count;
+                    return Ok(());
+                }
+                count -= missing;
+                body.filled = 0;
+                let buffer = body.buffers.pop_front().expect("seen above");
+                body.packet.bulk.push(buffer.freeze());
+            }
+            if let Some(body) = self.body.take() {
+                self.ready.push_back(body.packet);
+            }
+        }
+        self.filled += count;
+        self.read_inline()
+    }
+
+    /// The next packet that is complete.
+    pub fn next_packet(&mut self) -> Option<Packet> {
+        self.ready.pop_front()
+    }
+
+    /// Reads from memory, for tests: all packets that `bytes` complete.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Packet>, WireError> {
+        let mut packets = Vec::new();
+        while !bytes.is_empty() {
+            let count = self.with_buffers(|slices| {
+                let before = bytes.len();
+                for slice in slices {
+                    let part = slice.len().min(bytes.len());
+                    slice[..part].copy_from_slice(&bytes[..part]);
+                    bytes = &bytes[part..];
+                }
+                before - bytes.len()
+            });
+            self.advance(count)?;
+            packets.extend(self.ready.drain(..));
+        }
+        Ok(packets)
+    }
+
+    /// Looks at what is in the slab, until a packet is not complete.
+    fn read_inline(&mut self) -> Result<(), WireError> {
+        while self.body.is_none() {
+            let header = match self.header {
+                Some(header) => header,
+                None => {
+                    let filled = &self.slab.rest()[..self.filled];
+                    let Some(bytes) = filled.first_chunk::<PACKET_HEADER_BYTES>() else {
+                        return Ok(());
+                    };
+                    *self.header.insert(PacketHeader::read(bytes, &self.limits)?)
+                }
+            };
+            let whole = PACKET_HEADER_BYTES + header.inline_len;
+            if self.filled < whole {
+                return Ok(());
+            }
+            let inline = &self.slab.rest()[PACKET_HEADER_BYTES..whole];
+            let (groups, lengths) = read_frames(inline, &header, &self.limits)?;
+            let inline = self.slab.give(whole).slice(PACKET_HEADER_BYTES..);
+            self.filled -= whole;
+            self.header = None;
+            let bulk = Vec::with_capacity(lengths.len());
+            let packet = Packet { inline, bulk, groups, frame_count: header.frame_count };
+            if lengths.is_empty() {
+                self.ready.push_back(packet);
+            } else {
+                let buffers = lengths.into_iter().map(BulkBuffer::new).collect();
+                self.body = Some(Body { packet, buffers, filled: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the slab has this much room, by a new one if need be.
+    fn make_room(&mut self, needed: usize) {
+        if self.slab.room() < needed {
+            let mut slab = Slab::new(SLAB_BYTES.max(needed));
+            let filled = &self.slab.rest()[..self.filled];
+            slab.rest_mut()[..self.filled].copy_from_slice(filled);
+            self.slab = slab;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How the packets of a link travel.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{OnceLock, Weak};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{Shutdown, sockopt};
+
+use crate::assembler::Assembler;
+use crate::link::Link;
+use crate::outbox::Sealed;
+use crate::simulation::Wire;
+
+/// Slices that one call of the system takes.
+const SLICES_AT_ONCE: usize = 256;
+/// Socket buffers; the system may allow less.
+const SOCKET_BUFFER_BYTES: usize = 1 << 20;
+
+pub(crate) enum Carrier {
+    /// The other link is in the same process.
+    Memory(OnceLock<Weak<Link>>),
+    Socket(Socket),
+    Simulated(Wire),
+}
+
+impl Carrier {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory",
+            Self::Socket(socket) if socket.is_tcp => "tcp",
+            Self::Socket(_) => "unix",
+            Self::Simulated(_) => "simulated",
+        }
+    }
+}
+
+/// A connected, non-blocking stream socket.
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    pub is_tcp: bool,
+}
+
+impl Socket {
+    pub fn tcp(stream: TcpStream, silence: Duration) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(&stream, silence_ms)?;
+        // Within a machine and on a local network this is several times faster than others.
+        let _ = sockopt::set_tcp_congestion(&stream, "cubic");
+        stream.set_nonblocking(true)?;
+        Ok(Self { fd: stream.into(), is_tcp: true })
+    }
+
+    pub fn unix(stream: UnixStream) -> io::Result<Self> {
+        let bytes = SOCKET_BUFFER_BYTES;
+        if sockopt::set_socket_send_buffer_size_force(&stream, bytes).is_err() {
+            let _ = sockopt::set_socket_send_buffer_size(&stream, bytes);
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Self { fd: stream.into(), is_tcp: false })
+    }
+
+    /// Writes what the socket takes now; `written` bytes of the first packet were written before.
+    pub fn write(&self, packets: &VecDeque<Sealed>, written: usize) -> Result<usize, Errno> {
+        let mut slices = Vec::with_capacity(8);
+        let mut skip = written;
+        'packets: for packet in packets {
+            let parts =
+                std::iter::once(packet.inline.as_slice()).chain(packet.bulk.iter().map(|b| &**b));
+            for part in parts {
+                if skip >= part.len() {
+                    skip -= part.len();
+                    continue;
+                }
+                slices.push(IoSlice::new(&part[skip..]));
+                skip = 0;
+                if slices.len() == SLICES_AT_ONCE {
+                    break 'packets;
+                }
+            }
+        }
+        loop {
+            let result = if let [slice] = slices.as_slice() {
+                rustix::net::send(&self.fd, slice, rustix::net::SendFlags::NOSIGNAL)
+            } else {
+                // A signal cannot come: the Rust runtime ignores SIGPIPE, C callers are told to.
+                rustix::io::writev(&self.fd, &slices)
+            };
+            match result {
+                Err(Errno::INTR) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads once, to where the assembler wants it.
+    pub fn read(&self, assembler: &mut Assembler) -> Result<usize, Errno> {
+        loop {
+            let result = assembler.with_buffers(|slices| match slices {
+                [slice] => rustix::io::read(&self.fd, &mut **slice),
+                slices => rustix::io::readv(&self.fd, slices),
+            });
+            match result {
+                Err(Errno::INTR) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Says that nothing more will be written.
+    pub fn end_writing(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+
+    /// Ends the connection.
+    pub fn end(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A stream during the handshake, with time limits.
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = Some(timeout.max(Duration::from_millis(1)));
+        match self {
+            Self::Unix(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
+        }
+    }
+
+    pub fn into_socket(self, silence: Duration) -> io::Result<Socket> {
+        match self {
+            Self::Unix(stream) => Socket::unix(stream),
+            Self::Tcp(stream) => Socket::tcp(stream, silence),
+        }
+    }
+
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+
+    /// Writes to a stream. What is written here always fits into the socket's buffer.
+    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let flags = rustix::net::SendFlags::NOSIGNAL;
+            match rustix::net::send(self.as_fd(), rest, flags) {
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}

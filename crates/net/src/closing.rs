@@ -1,0 +1,124 @@
+//! The end of a space, and the chores on the way there.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::carrier::{Carrier, Socket};
+use crate::control::Control;
+use crate::core::{Core, SPACES};
+use crate::link::Link;
+
+/// An idle TCP link is tried so often.
+const PING: Duration = Duration::from_millis(200);
+/// Without anything special, the courier looks around so often.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long a peer may take to notice that a link ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// What must be done now and then; gives the time to the next.
+    pub fn do_chores(self: &Arc<Self>, now: Instant) -> Duration {
+        let mut next = IDLE;
+        if let Some(sample) = self.sample(now) {
+            next = next.min(sample);
+        }
+        self.expire_handshakes(now);
+        if self.door.lock().is_waiting() {
+            next = next.min(PING);
+        }
+        for link in self.links() {
+            if matches!(&link.carrier, Carrier::Socket(socket) if socket.is_tcp) {
+                next = next.min(PING);
+                let idle = now.saturating_duration_since(link.out.lock().last_write);
+                if idle >= PING / 2 {
+                    link.tell(Control::Ping);
+                }
+            }
+        }
+        next
+    }
+
+    /// Closes the space: what was sent is written first, within limits.
+    pub fn close(self: &Arc<Self>) {
+        if !self.begin_close() {
+            return;
+        }
+        SPACES.lock().remove(&self.id());
+        self.close_door();
+        self.close_ports();
+        let links = self.links();
+        let deadline = Instant::now() + self.options.close_wait;
+        for link in &links {
+            link.flush();
+            if let Carrier::Socket(socket) = &link.carrier {
+                drain(link, socket, deadline);
+                socket.end_writing();
+            }
+        }
+        let deadline = Instant::now() + FAREWELL;
+        for link in &links {
+            if let Carrier::Socket(socket) = &link.carrier {
+                await_end(link, socket, deadline);
+            }
+        }
+        self.end_links();
+    }
+
+    /// Ends at once, as a process does that is killed.
+    pub fn crash(self: &Arc<Self>) {
+        if self.begin_close() {
+            SPACES.lock().remove(&self.id());
+            self.close_door();
+            self.end_links();
+            self.close_ports();
+        }
+    }
+
+    fn close_ports(&self) {
+        let (sinks, waiters) = {
+            let mut names = self.names.lock();
+            let sinks: Vec<_> = names.ports.values().filter_map(Weak::upgrade).collect();
+            (sinks, names.waiters.take())
+        };
+        for sink in sinks {
+            sink.close();
+        }
+        self.wake(waiters);
+    }
+
+    fn end_links(self: &Arc<Self>) {
+        self.stop();
+        for link in self.links() {
+            link.lost("the space was closed");
+        }
+        self.abandon_requests();
+        *self.role.lock() = crate::exchange::Role::Lost(self.name().to_owned());
+    }
+}
+
+/// Waits until everything was written.
+fn drain(link: &Arc<Link>, socket: &Socket, deadline: Instant) {
+    while link.is_alive() && link.out.lock().waiting_bytes() > 0 {
+        if !wait_for(socket, PollFlags::OUT, deadline) {
+            return;
+        }
+        let out = link.out.lock();
+        link.pump(out);
+    }
+}
+
+/// Waits until the peer has ended the link too: then it has read everything.
+fn await_end(link: &Arc<Link>, socket: &Socket, deadline: Instant) {
+    while link.is_alive() && wait_for(socket, PollFlags::IN, deadline) {
+        link.on_readable();
+    }
+}
+
+fn wait_for(socket: &Socket, what: PollFlags, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(50));
+    let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+    let _ = poll(&mut [PollFd::new(socket, what)], Some(&timeout));
+    Instant::now() < deadline
+}

@@ -1,0 +1,207 @@
+//! Going to another space: which way, and the caller's side of the handshake.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crate::address::Address;
+use crate::builder::LinkChoice;
+use crate::carrier::{Carrier, Stream};
+use crate::core::{Core, SPACES};
+use crate::door::HANDSHAKE_TIME;
+use crate::error::ConnectError;
+use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof};
+use crate::link::Link;
+
+impl Core {
+    /// Makes a link to the space at an address.
+    pub fn connect(self: &Arc<Self>, address: &Address) -> Result<Arc<Link>, ConnectError> {
+        if let Some(simulation) = &self.simulation {
+            return simulation.connect(self, address);
+        }
+        if self.links_choice == LinkChoice::Nearest
+            && let Some(peer) = address.space.and_then(|id| SPACES.lock().get(&id)?.upgrade())
+        {
+            return self.connect_memory(&peer);
+        }
+        let unix = address
+            .unix_here()
+            .filter(|_| self.links_choice != LinkChoice::Tcp || address.tcp.is_none());
+        if let Some(path) = unix {
+            let name = format!("unix={}", path.display());
+            match connect_unix(path) {
+                Ok(stream) => return self.greet(Stream::Unix(stream), name),
+                Err(error) if address.tcp.is_none() => {
+                    return Err(ConnectError::Unreachable { address: name, error });
+                }
+                Err(_) => {}
+            }
+        }
+        let Some(tcp) = address.tcp else {
+            let reason = "its Unix socket is on another machine, and it does not listen on TCP";
+            let (address, reason) = (address.to_string(), reason.to_owned());
+            return Err(ConnectError::NoWay { address, reason });
+        };
+        let name = format!("tcp={tcp}");
+        if self.key.is_none() && !tcp.ip().is_loopback() {
+            let reason = "it is not loopback, and this space has no key".to_owned();
+            return Err(ConnectError::NoWay { address: name, reason });
+        }
+        match connect_tcp(&tcp) {
+            Ok(stream) => self.greet(Stream::Tcp(stream), name),
+            Err(error) => Err(ConnectError::Unreachable { address: name, error }),
+        }
+    }
+
+    /// Two links in the same process that hand packets to each other.
+    fn connect_memory(self: &Arc<Self>, peer: &Arc<Self>) -> Result<Arc<Link>, ConnectError> {
+        let wrong = |reason: &str| ConnectError::Refused {
+            address: format!("{:?} in the same process", peer.name()),
+            reason: reason.to_owned(),
+        };
+        if self.key != peer.key {
+            return Err(wrong("it has another key"));
+        }
+        if peer.is_closed() {
+            return Err(wrong("it is closed"));
+        }
+        let new = |core: &Arc<Self>, to: &Arc<Self>| {
+            let carrier = Carrier::Memory(OnceLock::new());
+            Link::new(core.clone(), core.next_id(), to.name(), to.id(), carrier)
+        };
+        let (own, theirs) = (new(self, peer), new(peer, self));
+        for (link, twin) in [(&own, &theirs), (&theirs, &own)] {
+            if let Carrier::Memory(cell) = &link.carrier {
+                let _ = cell.set(Arc::downgrade(twin));
+            }
+        }
+        peer.keep_link(&theirs);
+        self.keep_link(&own);
+        Ok(own)
+    }
+
+    /// The caller's side of the handshake; waits, but not for long.
+    fn greet(
+        self: &Arc<Self>,
+        mut stream: Stream,
+        address: String,
+    ) -> Result<Arc<Link>, ConnectError> {
+        let deadline = Instant::now() + HANDSHAKE_TIME;
+        let key = self.key.as_ref();
+        let own = Hello::new(self.name(), self.id(), key.is_some());
+        let result = (|| {
+            send(&mut stream, &own.encode())?;
+            let mut buffer = Vec::new();
+            let host = receive(&mut stream, &mut buffer, deadline, Hello::decode)?;
+            check_keys(key, &host).map_err(Failure::Stranger)?;
+            send(&mut stream, proof(key, Role::Caller, &own, &host).as_bytes())?;
+            let given = receive(&mut stream, &mut buffer, deadline, |bytes| {
+                Ok(bytes.first_chunk::<32>().map(|proof| (blake3::Hash::from_bytes(*proof), 32)))
+            })?;
+            if given != proof(key, Role::Host, &own, &host) {
+                return Err(Failure::Stranger("it does not know the key".to_owned()));
+            }
+            Ok((host, stream.into_socket(self.options.silence)?))
+        })();
+        match result {
+            Ok((host, socket)) => {
+                Ok(self.add_link(self.next_id(), &host.name, host.id, Carrier::Socket(socket)))
+            }
+            Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
+            Err(Failure::Refused(reason)) => Err(ConnectError::Refused { address, reason }),
+            Err(Failure::Stranger(reason)) => Err(ConnectError::Stranger { address, reason }),
+        }
+    }
+}
+
+enum Failure {
+    Io(io::Error),
+    Refused(String),
+    Stranger(String),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Says something. Who refused before may have left, but its words can still be read.
+fn send(stream: &mut Stream, bytes: &[u8]) -> Result<(), Failure> {
+    match stream.write_all(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// Reads one message of the host: what `decode` makes of it, or its refusal.
+fn receive<T>(
+    stream: &mut Stream,
+    buffer: &mut Vec<u8>,
+    deadline: Instant,
+    decode: impl Fn(&[u8]) -> Result<Option<(T, usize)>, String>,
+) -> Result<T, Failure> {
+    loop {
+        match buffer.split_first() {
+            Some((0, rest)) => {
+                if let Some((message, len)) = decode(rest).map_err(Failure::Stranger)? {
+                    buffer.drain(..=len);
+                    return Ok(message);
+                }
+            }
+            Some((1, rest)) => {
+                if let Some(&[low, high]) = rest.first_chunk::<2>() {
+                    let len = usize::from(u16::from_le_bytes([low, high]));
+                    if let Some(text) = rest.get(2..2 + len) {
+                        return Err(Failure::Refused(String::from_utf8_lossy(text).into_owned()));
+                    }
+                }
+            }
+            Some(_) => {
+                return Err(Failure::Stranger("it does not speak this protocol".to_owned()));
+            }
+            None => {}
+        }
+        let mut bytes = [0; LIMIT_BYTES];
+        let room = LIMIT_BYTES.saturating_sub(buffer.len());
+        if room == 0 {
+            return Err(Failure::Stranger("it says too much".to_owned()));
+        }
+        stream.set_timeout(deadline.saturating_duration_since(Instant::now()))?;
+        match stream.read(&mut bytes[..room]) {
+            Ok(0) => {
+                let text = "it closed the connection in the middle of the handshake";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text).into());
+            }
+            Ok(count) => buffer.extend_from_slice(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let text = "it did not finish the handshake in time";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if Instant::now() >= deadline {
+            let text = "it did not finish the handshake in time";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
+        }
+    }
+}
+
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    match path.to_str().and_then(|path| path.strip_prefix('@')) {
+        Some(name) => {
+            let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+            UnixStream::connect_addr(&address)
+        }
+        None => UnixStream::connect(path),
+    }
+}
+
+fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(address, HANDSHAKE_TIME)
+}

@@ -1,0 +1,251 @@
+//! Who comes in: listening sockets, and connections whose handshake is not finished.
+//!
+//! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
+//! small buffer and little time; who comes when all are taken displaces the one that has waited
+//! longest.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::carrier::{Carrier, Stream};
+use crate::core::Core;
+use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof, refusal};
+
+/// Handshakes that may be under way.
+const PENDING_LIMIT: usize = 64;
+/// Time for a handshake.
+pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
+/// Connections accepted before other things get their turn.
+const ACCEPTS_AT_ONCE: usize = 32;
+
+pub(crate) const UNIX_DOOR: u64 = 1;
+pub(crate) const TCP_DOOR: u64 = 2;
+
+#[derive(Default)]
+pub(crate) struct Door {
+    pub unix: Option<UnixListener>,
+    pub tcp: Option<TcpListener>,
+    /// To be removed in the end.
+    pub path: Option<PathBuf>,
+    pending: BTreeMap<u64, Pending>,
+    /// A descriptor to give up when there are none left.
+    spare: Option<File>,
+}
+
+struct Pending {
+    stream: Stream,
+    peer: String,
+    since: Instant,
+    buffer: Vec<u8>,
+    /// The hellos of the caller and of this space, once they were said.
+    hellos: Option<(Hello, Hello)>,
+}
+
+impl Door {
+    pub fn set_spare(&mut self) {
+        self.spare = File::open("/dev/null").ok();
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn accept(&self, which: u64) -> io::Result<(Stream, String)> {
+        match (which, &self.unix, &self.tcp) {
+            (UNIX_DOOR, Some(listener), _) => {
+                let (stream, _) = listener.accept()?;
+                let user = rustix::net::sockopt::socket_peercred(&stream)?;
+                let peer = format!("process {}", user.pid.as_raw_nonzero());
+                let (uid, own) = (user.uid, rustix::process::geteuid());
+                if uid != own && !uid.is_root() {
+                    let text = format!("{peer} of user {}", uid.as_raw());
+                    return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+                }
+                stream.set_nonblocking(true)?;
+                Ok((Stream::Unix(stream), peer))
+            }
+            (_, _, Some(listener)) => {
+                let (stream, address) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((Stream::Tcp(stream), address.to_string()))
+            }
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+impl Core {
+    /// Somebody knocks.
+    pub fn on_door(self: &Arc<Self>, which: u64) {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            let mut door = self.door.lock();
+            match door.accept(which) {
+                Ok((stream, peer)) => self.begin_handshake(&mut door, stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.refuse(&error.to_string(), "only the same user may come in here");
+                }
+                Err(error) if is_out_of_descriptors(&error) => {
+                    // Without this the caller would stay, and wake us for ever.
+                    if let Some((id, oldest)) = door.pending.pop_first() {
+                        self.turn_away(id, &oldest, "no descriptors are left");
+                    } else if door.spare.take().is_some() {
+                        drop(door.accept(which));
+                        door.set_spare();
+                        self.refuse("a caller", "no descriptors are left");
+                    } else {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn begin_handshake(self: &Arc<Self>, door: &mut Door, stream: Stream, peer: String) {
+        if door.pending.len() >= PENDING_LIMIT
+            && let Some((id, oldest)) = door.pending.pop_first()
+        {
+            self.turn_away(id, &oldest, "too many callers that say nothing");
+        }
+        let Some(hub) = &self.hub else { return };
+        let id = self.next_id();
+        if hub.add(stream.as_fd(), id).is_ok() {
+            let (since, buffer) = (Instant::now(), Vec::new());
+            door.pending.insert(id, Pending { stream, peer, since, buffer, hellos: None });
+        }
+    }
+
+    /// Somebody at the door says something; false if there is no such.
+    pub fn on_pending(self: &Arc<Self>, id: u64) -> bool {
+        let mut door = self.door.lock();
+        let Some(mut pending) = door.pending.remove(&id) else { return false };
+        match self.continue_handshake(&mut pending) {
+            Ok(Step::More) => {
+                door.pending.insert(id, pending);
+            }
+            Ok(Step::Done(peer)) => {
+                drop(door);
+                self.let_in(id, pending, &peer);
+            }
+            Err(reason) => {
+                drop(door);
+                self.turn_away(id, &pending, &reason);
+            }
+        }
+        true
+    }
+
+    fn continue_handshake(&self, pending: &mut Pending) -> Result<Step, String> {
+        let mut bytes = [0; LIMIT_BYTES];
+        let room = LIMIT_BYTES - pending.buffer.len();
+        match pending.stream.read(&mut bytes[..room]) {
+            Ok(0) => return Err("it left in the middle of the handshake".to_owned()),
+            Ok(count) => pending.buffer.extend_from_slice(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::More),
+            Err(error) => return Err(error.to_string()),
+        }
+        let key = self.key.as_ref();
+        let Some((caller, host)) = &pending.hellos else {
+            let Some((caller, len)) = Hello::decode(&pending.buffer)? else {
+                return Ok(Step::More);
+            };
+            if len != pending.buffer.len() {
+                return Err("it does not wait for an answer".to_owned());
+            }
+            check_keys(key, &caller)?;
+            let host = Hello::new(self.name(), self.id(), key.is_some());
+            let mut answer = vec![0];
+            answer.extend_from_slice(&host.encode());
+            pending.stream.write_all(&answer).map_err(|error| error.to_string())?;
+            pending.buffer.clear();
+            pending.hellos = Some((caller, host));
+            return Ok(Step::More);
+        };
+        let Some(given) = pending.buffer.first_chunk::<32>() else { return Ok(Step::More) };
+        if pending.buffer.len() > 32 {
+            return Err("it does not wait for an answer".to_owned());
+        }
+        // Comparing hashes takes the same time wherever they differ.
+        if blake3::Hash::from_bytes(*given) != proof(key, Role::Caller, caller, host) {
+            return Err("it does not know the key".to_owned());
+        }
+        let mut answer = vec![0];
+        answer.extend_from_slice(proof(key, Role::Host, caller, host).as_bytes());
+        let caller = caller.clone();
+        pending.stream.write_all(&answer).map_err(|error| error.to_string())?;
+        Ok(Step::Done(caller))
+    }
+
+    fn let_in(self: &Arc<Self>, id: u64, pending: Pending, peer: &Hello) {
+        if let Some(hub) = &self.hub {
+            hub.remove(pending.stream.as_fd());
+        }
+        match pending.stream.into_socket(self.options.silence) {
+            Ok(socket) => {
+                self.add_link(id, &peer.name, peer.id, Carrier::Socket(socket));
+            }
+            Err(error) => self.refuse(&pending.peer, &error.to_string()),
+        }
+    }
+
+    fn turn_away(&self, _id: u64, pending: &Pending, reason: &str) {
+        if let Some(hub) = &self.hub {
+            hub.remove(pending.stream.as_fd());
+        }
+        let text = refusal(reason);
+        let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+        let _ = rustix::net::send(pending.stream.as_fd(), &text, flags);
+        self.refuse(&pending.peer, reason);
+    }
+
+    /// Turns away who has taken too long.
+    pub fn expire_handshakes(self: &Arc<Self>, now: Instant) {
+        loop {
+            let mut door = self.door.lock();
+            let Some(oldest) = door.pending.first_entry() else { return };
+            if now.duration_since(oldest.get().since) < HANDSHAKE_TIME {
+                return;
+            }
+            let (id, pending) = oldest.remove_entry();
+            drop(door);
+            self.turn_away(id, &pending, "it said nothing for too long");
+        }
+    }
+
+    /// Lets nobody in any more.
+    pub fn close_door(&self) {
+        let mut door = self.door.lock();
+        if let Some(hub) = &self.hub {
+            if let Some(unix) = door.unix.take() {
+                hub.remove(&unix);
+            }
+            if let Some(tcp) = door.tcp.take() {
+                hub.remove(&tcp);
+            }
+        }
+        door.pending.clear();
+        if let Some(path) = door.path.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+enum Step {
+    More,
+    Done(Hello),
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
+}

@@ -1,0 +1,467 @@
+//! A link: the connection between two spaces, used in both directions.
+//!
+//! *Sending.* Tokens are appended to the outbox under its lock. Writing happens outside of the
+//! lock, by one thread at a time; what is put in meanwhile leaves together afterwards.
+//!
+//! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::io::Errno;
+
+use crate::assembler::{Assembler, Packet};
+use crate::carrier::Carrier;
+use crate::channel::Channel;
+use crate::control::Control;
+use crate::core::Core;
+use crate::counters::LinkCounters;
+use crate::gathered;
+use crate::key::SpaceId;
+use crate::outbox::Outbox;
+use crate::port::Sink;
+use crate::route::Route;
+use crate::run::Run;
+use crate::token::decode_value;
+use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
+
+/// How often a thread that writes looks for what others have put in.
+const ROUNDS: usize = 8;
+
+pub(crate) struct Link {
+    pub id: u64,
+    pub peer: Arc<str>,
+    pub peer_id: SpaceId,
+    pub core: Arc<Core>,
+    pub carrier: Carrier,
+    pub out: Mutex<Outbox>,
+    inbox: Mutex<Inbox>,
+    routes: Mutex<Routes>,
+    channels: Mutex<HashMap<u32, Weak<Channel>>>,
+    is_alive: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    assembler: Option<Assembler>,
+    frames: u64,
+    bytes: u64,
+    packets: u64,
+    reads: u64,
+}
+
+/// The channels on which the peer sends.
+#[derive(Default)]
+struct Routes {
+    by_channel: HashMap<u32, Arc<Route>>,
+    last: u32,
+}
+
+impl Link {
+    pub fn new(
+        core: Arc<Core>,
+        id: u64,
+        peer: &str,
+        peer_id: SpaceId,
+        carrier: Carrier,
+    ) -> Arc<Self> {
+        let assembler =
+            matches!(carrier, Carrier::Socket(_)).then(|| Assembler::new(core.options.limits));
+        Arc::new(Self {
+            id,
+            peer: peer.into(),
+            peer_id,
+            core,
+            carrier,
+            out: Mutex::new(Outbox::new()),
+            inbox: Mutex::new(Inbox { assembler, ..Inbox::default() }),
+            routes: Mutex::new(Routes::default()),
+            channels: Mutex::new(HashMap::new()),
+            is_alive: AtomicBool::new(true),
+        })
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.is_alive.load(Ordering::SeqCst)
+    }
+
+    /// Decides when what was just put in leaves.
+    #[inline]
+    pub fn leave<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
+        let options = &self.core.options;
+        if out.batch_bytes() >= options.batch_bytes {
+            out.seal();
+            self.pump(out);
+            return;
+        }
+        if out.is_writing || out.is_blocked {
+            return;
+        }
+        // In virtual time there is nothing to wait for.
+        if at_once || matches!(self.carrier, Carrier::Simulated(_)) {
+            self.pump(out);
+            return;
+        }
+        if out.frame_count() == 1 {
+            let now = Instant::now();
+            let was_waiting = gathered::note(self);
+            if was_waiting || now.duration_since(out.last_write) >= options.delay {
+                self.pump(out);
+            } else {
+                out.since = Some(now);
+                drop(out);
+                self.core.watch();
+            }
+        }
+    }
+
+    /// Sends a message to the space on the other side.
+    pub fn tell(self: &Arc<Self>, message: Control) {
+        let mut out = self.out.lock();
+        if out.is_lost {
+            return;
+        }
+        let limits = &self.core.options.limits;
+        let put = out.put(message, CONTROL_CHANNEL, FrameKind::Token, limits);
+        debug_assert!(put.is_ok(), "messages are small and always encodable");
+        self.leave(out, true);
+    }
+
+    /// Sends what was gathered.
+    pub fn flush(self: &Arc<Self>) {
+        let out = self.out.lock();
+        if out.frame_count() > 0 && !out.is_writing && !out.is_blocked {
+            self.pump(out);
+        }
+    }
+
+    /// Sends what was gathered if it was gathered long ago; false if nothing is gathered.
+    pub fn flush_older(self: &Arc<Self>, age: std::time::Duration) -> bool {
+        let out = self.out.lock();
+        let Some(since) = out.since else { return false };
+        if since.elapsed() >= age && !out.is_writing && !out.is_blocked {
+            self.pump(out);
+        }
+        true
+    }
+
+    /// Writes until nothing is left or the carrier takes nothing more.
+    pub fn pump<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>) {
+        if out.is_writing || out.is_lost {
+            return;
+        }
+        out.is_writing = true;
+        let mut failure = None;
+        for _ in 0..ROUNDS {
+            out.seal();
+            if out.queue.is_empty() {
+                break;
+            }
+            let sending = std::mem::take(&mut out.queue);
+            let written = out.written;
+            drop(out);
+            match &self.carrier {
+                Carrier::Socket(socket) => {
+                    let result = socket.write(&sending, written);
+                    out = self.out.lock();
+                    out.writes += 1;
+                    let (count, is_full) = match result {
+                        Ok(count) => {
+                            let wanted: usize = sending.iter().map(|p| p.len()).sum();
+                            (count, written + count < wanted)
+                        }
+                        Err(Errno::AGAIN) => (0, true),
+                        Err(error) => {
+                            failure = Some(error.to_string());
+                            break;
+                        }
+                    };
+                    out.wrote(sending, count);
+                    out.last_write = Instant::now();
+                    if is_full {
+                        if !out.is_blocked {
+                            out.is_blocked = true;
+                            self.core.expect_room(self, true);
+                        }
+                        break;
+                    } else if out.is_blocked {
+                        out.is_blocked = false;
+                        self.core.expect_room(self, false);
+                    }
+                }
+                Carrier::Memory(twin) => {
+                    let twin = twin.get().and_then(Weak::upgrade);
+                    let count = sending.iter().map(|packet| packet.len()).sum();
+                    for packet in sending {
+                        if let Some(twin) = &twin {
+                            twin.receive_sealed(packet);
+                        }
+                    }
+                    out = self.out.lock();
+                    out.writes += 1;
+                    out.last_write = Instant::now();
+                    out.wrote(Default::default(), count);
+                    out.written = 0;
+                }
+                Carrier::Simulated(wire) => {
+                    let count = sending.iter().map(|packet| packet.len()).sum();
+                    for packet in sending {
+                        wire.send(packet);
+                    }
+                    out = self.out.lock();
+                    out.writes += 1;
+                    out.wrote(Default::default(), count);
+                    out.written = 0;
+                }
+            }
+        }
+        out.is_writing = false;
+        let is_left = out.frame_count() > 0 && !out.is_blocked;
+        if is_left {
+            out.since.get_or_insert_with(Instant::now);
+        }
+        let drained = if out.waiting_bytes() == 0 { Some(out.drained.take()) } else { None };
+        drop(out);
+        if let Some(drained) = drained {
+            self.core.wake(drained);
+        }
+        if is_left {
+            self.core.watch();
+        }
+        if let Some(reason) = failure {
+            self.lost(&reason);
+        }
+    }
+
+    /// The socket takes bytes again.
+    pub fn on_writable(self: &Arc<Self>) {
+        let out = self.out.lock();
+        if out.is_blocked {
+            self.pump(out);
+        }
+    }
+
+    /// There is something to read.
+    pub fn on_readable(self: &Arc<Self>) {
+        let Carrier::Socket(socket) = &self.carrier else { return };
+        let mut inbox = self.inbox.lock();
+        let Inbox { assembler: Some(assembler), frames, bytes, packets, reads } = &mut *inbox
+        else {
+            return;
+        };
+        let result = socket.read(assembler);
+        *reads += 1;
+        let failure = match result {
+            Ok(0) => Some("it closed the connection".to_owned()),
+            Ok(count) => {
+                *bytes += count as u64;
+                let mut failure =
+                    assembler.advance(count).err().map(|error| format!("it sent {error}"));
+                while let Some(packet) = assembler.next_packet() {
+                    *packets += 1;
+                    *frames += u64::from(packet.frame_count);
+                    if let Err(reason) = self.receive(packet) {
+                        failure = Some(reason);
+                        break;
+                    }
+                }
+                failure
+            }
+            Err(Errno::AGAIN) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        drop(inbox);
+        if let Some(reason) = failure {
+            self.lost(&reason);
+        }
+    }
+
+    /// A packet came without travelling as bytes.
+    pub fn receive_sealed(self: &Arc<Self>, packet: crate::outbox::Sealed) {
+        if !self.is_alive() {
+            return;
+        }
+        let bytes = packet.len() as u64;
+        let limits = &self.core.options.limits;
+        let result = Packet::from_parts(packet.inline.into(), packet.bulk, limits)
+            .map_err(|error| format!("it sent {error}"))
+            .and_then(|packet| {
+                let mut inbox = self.inbox.lock();
+                inbox.packets += 1;
+                inbox.reads += 1;
+                inbox.bytes += bytes;
+                inbox.frames += u64::from(packet.frame_count);
+                drop(inbox);
+                self.receive(packet)
+            });
+        if let Err(reason) = result {
+            self.lost(&reason);
+        }
+    }
+
+    /// Puts what came to where it belongs; otherwise says what the peer did wrong.
+    fn receive(self: &Arc<Self>, packet: Packet) -> Result<(), String> {
+        let mut bulk = packet.bulk.into_iter();
+        for group in packet.groups {
+            if group.channel == CONTROL_CHANNEL {
+                self.receive_control(&packet.inline, group.start, group.end)?;
+                continue;
+            }
+            let bulk = bulk.by_ref().take(group.bulk_count).collect();
+            let route = {
+                let routes = self.routes.lock();
+                match routes.by_channel.get(&group.channel) {
+                    Some(route) => route.clone(),
+                    // The port was dropped, and the peer did not know yet.
+                    None if group.channel <= routes.last => continue,
+                    None => return Err(format!("it used channel {}, unopened", group.channel)),
+                }
+            };
+            let urgent = group.kind == FrameKind::Urgent;
+            route.admit(&group)?;
+            let place = (group.start, group.end);
+            let run = Run::new(
+                packet.inline.clone(),
+                place,
+                group.frame_count,
+                bulk,
+                route.clone(),
+                urgent,
+            );
+            route.sink().deliver(run, urgent);
+        }
+        Ok(())
+    }
+
+    fn receive_control(
+        self: &Arc<Self>,
+        inline: &[u8],
+        mut at: usize,
+        end: usize,
+    ) -> Result<(), String> {
+        while at < end {
+            let frame = Frame::read(inline, at, &self.core.options.limits)
+                .map_err(|error| error.to_string())?;
+            at = frame.end;
+            let head = &inline[frame.head_start..frame.head_end];
+            let message: Control = decode_value(head, Vec::new())
+                .map_err(|error| format!("it sent an unknown message: {error}"))?;
+            self.core.receive_control(self, message);
+        }
+        Ok(())
+    }
+
+    /// Makes a channel on which the peer can send to a port; none if the link is lost.
+    pub fn open_route(self: &Arc<Self>, sink: Arc<dyn Sink>) -> Option<u32> {
+        let mut routes = self.routes.lock();
+        if !self.is_alive() {
+            return None;
+        }
+        routes.last += 1;
+        let channel = routes.last;
+        let route = Arc::new(Route::new(Arc::downgrade(self), self.peer.clone(), channel, sink));
+        routes.by_channel.insert(channel, route);
+        Some(channel)
+    }
+
+    /// The peer sends no more on this channel.
+    pub fn leave_route(&self, channel: u32) {
+        let _route = self.routes.lock().by_channel.remove(&channel);
+    }
+
+    /// A port is gone; whoever sends to it is told.
+    pub fn close_routes(self: &Arc<Self>, port: u32) {
+        let mut gone = Vec::new();
+        self.routes.lock().by_channel.retain(|channel, route| {
+            let is_gone = route.sink().label().number == port;
+            if is_gone {
+                gone.push((*channel, route.clone()));
+            }
+            !is_gone
+        });
+        for (channel, _route) in gone {
+            self.tell(Control::Gone { channel });
+        }
+    }
+
+    /// Remembers a channel on which this side sends.
+    pub fn add_channel(&self, channel: &Arc<Channel>) {
+        self.channels.lock().insert(channel.number, Arc::downgrade(channel));
+    }
+
+    pub fn remove_channel(&self, number: u32) {
+        self.channels.lock().remove(&number);
+    }
+
+    pub fn channel(&self, number: u32) -> Option<Arc<Channel>> {
+        self.channels.lock().get(&number).and_then(Weak::upgrade)
+    }
+
+    /// Ends the link, once: everybody concerned learns it.
+    pub fn lost(self: &Arc<Self>, reason: &str) {
+        let routes = {
+            let mut routes = self.routes.lock();
+            if !self.is_alive.swap(false, Ordering::SeqCst) {
+                return;
+            }
+            std::mem::take(&mut routes.by_channel)
+        };
+        tracing::debug!(space = self.core.name(), peer = &*self.peer, reason, "link lost");
+        let drained = {
+            let mut out = self.out.lock();
+            out.is_lost = true;
+            out.clear();
+            out.drained.take()
+        };
+        self.core.wake(drained);
+        self.core.forget_link(self);
+        match &self.carrier {
+            Carrier::Socket(socket) => socket.end(),
+            Carrier::Memory(twin) => {
+                if let Some(twin) = twin.get().and_then(Weak::upgrade) {
+                    twin.lost("its space was closed");
+                }
+            }
+            Carrier::Simulated(wire) => wire.end(),
+        }
+        let mut told = Vec::new();
+        for route in routes.into_values() {
+            let port = route.sink().label().number;
+            if !told.contains(&port) {
+                told.push(port);
+                route.sink().lost(&self.peer);
+            }
+        }
+        let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();
+        for channel in channels {
+            channel.wake();
+        }
+        self.core.link_lost(self);
+    }
+
+    pub fn counters(&self) -> LinkCounters {
+        let mut counters = LinkCounters {
+            peer: self.peer.to_string(),
+            carrier: self.carrier.name(),
+            is_alive: self.is_alive(),
+            ..LinkCounters::default()
+        };
+        {
+            let out = self.out.lock();
+            counters.sent_frames = out.sent_frames + u64::from(out.frame_count());
+            counters.sent_bytes = out.sent_bytes;
+            counters.sent_packets = out.sent_packets;
+            counters.writes = out.writes;
+            counters.queued_bytes = out.waiting_bytes() as u64;
+        }
+        let inbox = self.inbox.lock();
+        counters.received_frames = inbox.frames;
+        counters.received_bytes = inbox.bytes;
+        counters.received_packets = inbox.packets;
+        counters.reads = inbox.reads;
+        counters
+    }
+}

@@ -1,0 +1,387 @@
+//! Spaces whose links exist in virtual time: seeded delays, loss of spaces, partitions.
+//!
+//! Packets keep their order on each link. Time passes only from one delivery to the next, so a run
+//! takes no longer than its work.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::address::Address;
+use crate::carrier::Carrier;
+use crate::core::Core;
+use crate::directory::Directory;
+use crate::error::{ConnectError, SpaceError};
+use crate::exchange::Role;
+use crate::key::SpaceId;
+use crate::link::Link;
+use crate::outbox::Sealed;
+use crate::space::{Options, Space};
+
+/// Shortest delay of a packet.
+const SHORTEST: Duration = Duration::from_micros(10);
+/// Longest delay of a packet.
+const LONGEST: Duration = Duration::from_millis(2);
+
+/// A network in virtual time.
+///
+/// ```
+/// use pario_net::Simulation;
+/// use std::time::Duration;
+///
+/// let simulation = Simulation::new(42);
+/// let (a, b) = (simulation.space("a").unwrap(), simulation.space("b").unwrap());
+/// let numbers = a.input::<u32>("numbers").unwrap();
+/// let output = b.output::<u32>("numbers", Duration::from_secs(5)).unwrap();
+/// output.send(7).unwrap();
+/// assert_eq!(numbers.recv().unwrap(), 7);
+/// simulation.kill(&b);
+/// assert!(numbers.recv().is_err());
+/// ```
+#[derive(Clone)]
+pub struct Simulation {
+    inner: Arc<Inner>,
+    _end: Arc<End>,
+}
+
+/// Ends the delivery when the last handle is gone.
+struct End(Arc<Inner>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.state.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+pub(crate) struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+    silence: Duration,
+}
+
+struct State {
+    now: Duration,
+    random: u64,
+    last_number: u64,
+    events: BinaryHeap<Reverse<Event>>,
+    spaces: HashMap<SpaceId, Weak<Core>>,
+    host: Option<Weak<Core>>,
+    /// Pairs that cannot reach each other, both ways round.
+    partitions: HashSet<(SpaceId, SpaceId)>,
+    /// What waits for a partition to end.
+    held: Vec<Event>,
+    is_paused: bool,
+    is_over: bool,
+}
+
+struct Event {
+    at: Duration,
+    number: u64,
+    from: SpaceId,
+    to: SpaceId,
+    what: What,
+}
+
+enum What {
+    Packet(Weak<Link>, Sealed),
+    End(Weak<Link>),
+    /// The silence of a partition was noticed.
+    Silence,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl Simulation {
+    /// A network whose delays follow from `seed`. Packets are delivered as fast as possible.
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            now: Duration::ZERO,
+            random: seed,
+            last_number: 0,
+            events: BinaryHeap::new(),
+            spaces: HashMap::new(),
+            host: None,
+            partitions: HashSet::new(),
+            held: Vec::new(),
+            is_paused: false,
+            is_over: false,
+        };
+        let silence = Options::default().silence;
+        let inner = Arc::new(Inner { state: Mutex::new(state), changed: Condvar::new(), silence });
+        let delivery = inner.clone();
+        let spawned = std::thread::Builder::new()
+            .name("simulation".to_owned())
+            .spawn(move || delivery.deliver_all());
+        if let Err(error) = spawned {
+            panic!("no thread for the simulation: {error}");
+        }
+        Self { _end: Arc::new(End(inner.clone())), inner }
+    }
+
+    /// A space in this network. The first one hosts the directory.
+    pub fn space(&self, name: &str) -> Result<Space, SpaceError> {
+        self.space_with(name, Options::default())
+    }
+
+    /// A space with options.
+    pub fn space_with(&self, name: &str, options: Options) -> Result<Space, SpaceError> {
+        let mut core = Core::new(name, options);
+        core.simulation = Some(self.inner.clone());
+        let core = Arc::new(core);
+        let address = Address { space: Some(core.id()), ..Address::default() };
+        *core.address.lock() = address.clone();
+        let host = {
+            let mut state = self.inner.state.lock();
+            state.spaces.insert(core.id(), Arc::downgrade(&core));
+            if state.host.is_none() {
+                state.host = Some(Arc::downgrade(&core));
+                None
+            } else {
+                state.host.clone()
+            }
+        };
+        let space = Space::from_core(core.clone());
+        let Some(host) = host else {
+            let mut directory = Directory::default();
+            let _ = directory.join(core.id(), name, address);
+            *core.role.lock() = Role::Host(directory);
+            return Ok(space);
+        };
+        let host_address =
+            Address { space: host.upgrade().map(|host| host.id()), ..Address::default() };
+        crate::builder::join(&core, &host_address)?;
+        Ok(space)
+    }
+
+    /// Ends a space as if its process had been killed: what it had sent before still arrives, then
+    /// others notice.
+    pub fn kill(&self, space: &Space) {
+        space.core().crash();
+    }
+
+    /// Keeps two spaces apart. Unless it is healed before, their links are lost after the time of
+    /// silence (in virtual time: while packets of others are delivered, or nothing else happens).
+    pub fn partition(&self, a: &Space, b: &Space) {
+        let (a, b) = (a.id(), b.id());
+        let mut state = self.inner.state.lock();
+        state.partitions.extend([(a, b), (b, a)]);
+        let at = state.now + self.inner.silence;
+        state.push(at, a, b, What::Silence);
+        self.inner.changed.notify_all();
+    }
+
+    /// Lets two spaces reach each other again; what was held back is delivered.
+    pub fn heal(&self, a: &Space, b: &Space) {
+        let (a, b) = (a.id(), b.id());
+        let mut state = self.inner.state.lock();
+        state.partitions.remove(&(a, b));
+        state.partitions.remove(&(b, a));
+        let now = state.now;
+        let held = std::mem::take(&mut state.held);
+        for mut event in held {
+            if (event.from, event.to) == (a, b) || (event.from, event.to) == (b, a) {
+                event.at = event.at.max(now);
+                state.events.push(Reverse(event));
+            } else {
+                state.held.push(event);
+            }
+        }
+        self.inner.changed.notify_all();
+    }
+
+    /// Delivers nothing until [`resume`](Self::resume), except by [`step`](Self::step).
+    pub fn pause(&self) {
+        self.inner.state.lock().is_paused = true;
+    }
+
+    /// Delivers as fast as possible again.
+    pub fn resume(&self) {
+        self.inner.state.lock().is_paused = false;
+        self.inner.changed.notify_all();
+    }
+
+    /// Delivers one packet; false if there is none.
+    pub fn step(&self) -> bool {
+        let Some(event) = self.inner.state.lock().next() else { return false };
+        self.inner.deliver(event);
+        true
+    }
+
+    /// Virtual time since the beginning.
+    pub fn now(&self) -> Duration {
+        self.inner.state.lock().now
+    }
+}
+
+impl State {
+    fn push(&mut self, at: Duration, from: SpaceId, to: SpaceId, what: What) {
+        self.last_number += 1;
+        let number = self.last_number;
+        self.events.push(Reverse(Event { at, number, from, to, what }));
+    }
+
+    /// The next event that can happen; time passes to it.
+    fn next(&mut self) -> Option<Event> {
+        while let Some(Reverse(event)) = self.events.pop() {
+            let is_apart = self.partitions.contains(&(event.from, event.to));
+            match event.what {
+                What::Silence if !is_apart => {}
+                What::Packet(..) | What::End(_) if is_apart => self.held.push(event),
+                _ => {
+                    self.now = self.now.max(event.at);
+                    return Some(event);
+                }
+            }
+        }
+        None
+    }
+
+    /// SplitMix64: the whole state is one number.
+    fn delay(&mut self) -> Duration {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let range = (LONGEST - SHORTEST).as_nanos();
+        SHORTEST + Duration::from_nanos(u64::try_from(u128::from(z) % range).unwrap_or(0))
+    }
+}
+
+impl Inner {
+    fn deliver_all(&self) {
+        loop {
+            let mut state = self.state.lock();
+            let event = loop {
+                if state.is_over {
+                    return;
+                }
+                if !state.is_paused
+                    && let Some(event) = state.next()
+                {
+                    break event;
+                }
+                self.changed.wait(&mut state);
+            };
+            drop(state);
+            self.deliver(event);
+        }
+    }
+
+    fn deliver(&self, event: Event) {
+        match event.what {
+            What::Packet(link, packet) => {
+                if let Some(link) = link.upgrade() {
+                    link.receive_sealed(packet);
+                }
+            }
+            What::End(link) => {
+                if let Some(link) = link.upgrade() {
+                    link.lost("it ended");
+                }
+            }
+            What::Silence => self.end_between(event.from, event.to),
+        }
+    }
+
+    /// Both sides notice that they cannot reach each other.
+    fn end_between(&self, a: SpaceId, b: SpaceId) {
+        let core = |id| self.state.lock().spaces.get(&id).and_then(Weak::upgrade);
+        for (own, other) in [(core(a), b), (core(b), a)] {
+            let links = own.map(|core| core.links()).unwrap_or_default();
+            for link in links.iter().filter(|link| link.peer_id == other) {
+                link.lost("nothing was heard of it for too long");
+            }
+        }
+    }
+
+    /// A link from a space to another.
+    pub fn connect(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        address: &Address,
+    ) -> Result<Arc<Link>, ConnectError> {
+        let peer = address.space.and_then(|id| {
+            let state = self.state.lock();
+            let is_apart = state.partitions.contains(&(core.id(), id));
+            state.spaces.get(&id).filter(|_| !is_apart)?.upgrade()
+        });
+        let Some(peer) = peer.filter(|peer| !peer.is_closed()) else {
+            let reason = "it was killed, closed, or is on the other side of a partition".to_owned();
+            return Err(ConnectError::NoWay { address: address.to_string(), reason });
+        };
+        let new = |own: &Arc<Core>, other: &Arc<Core>| {
+            let wire = Wire {
+                network: self.clone(),
+                from: own.id(),
+                to: other.id(),
+                other: OnceLock::new(),
+                last: Mutex::new(Duration::ZERO),
+            };
+            let carrier = Carrier::Simulated(wire);
+            Link::new(own.clone(), own.next_id(), other.name(), other.id(), carrier)
+        };
+        let (own, theirs) = (new(core, &peer), new(&peer, core));
+        for (link, twin) in [(&own, &theirs), (&theirs, &own)] {
+            if let Carrier::Simulated(wire) = &link.carrier {
+                let _ = wire.other.set(Arc::downgrade(twin));
+            }
+        }
+        peer.keep_link(&theirs);
+        core.keep_link(&own);
+        Ok(own)
+    }
+}
+
+/// One direction of a simulated link.
+pub(crate) struct Wire {
+    network: Arc<Inner>,
+    from: SpaceId,
+    to: SpaceId,
+    other: OnceLock<Weak<Link>>,
+    /// When the last packet arrives: none overtakes it.
+    last: Mutex<Duration>,
+}
+
+impl Wire {
+    pub fn send(&self, packet: Sealed) {
+        self.push(|other| What::Packet(other, packet));
+    }
+
+    /// Nothing comes after this.
+    pub fn end(&self) {
+        self.push(What::End);
+    }
+
+    fn push(&self, what: impl FnOnce(Weak<Link>) -> What) {
+        let Some(other) = self.other.get() else { return };
+        let mut state = self.network.state.lock();
+        let mut last = self.last.lock();
+        let at = (state.now + state.delay()).max(*last);
+        *last = at;
+        state.push(at, self.from, self.to, what(other.clone()));
+        self.network.changed.notify_all();
+    }
+}
