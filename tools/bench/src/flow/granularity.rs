@@ -4,9 +4,11 @@
 //! have done in the time. Tasks become longer or shorter by factors of two until the efficiency
 //! passes one half; where exactly is interpolated between the last two lengths.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::work::Speed;
 
@@ -17,6 +19,18 @@ const RUN: Duration = Duration::from_millis(10);
 const TASKS: std::ops::RangeInclusive<u64> = 64..=400_000;
 const SHORTEST_NS: f64 = 16.0;
 const LONGEST_NS: f64 = 50e6;
+
+/// However long the tasks are, half of the machine is not to be had.
+#[derive(Clone, Copy, Debug)]
+pub struct NeverHalf;
+
+impl fmt::Display for NeverHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "half of two cores cannot be had, even with tasks of 50 ms: others use them")
+    }
+}
+
+impl Error for NeverHalf {}
 
 /// Searches again and again, each time from where it ended.
 #[derive(Debug)]
@@ -51,7 +65,7 @@ impl Granularity {
         loop {
             let next_ns = task_ns * factor;
             if next_ns > LONGEST_NS {
-                bail!("half the machine is idle even with tasks of {task_ns} ns");
+                return Err(NeverHalf.into());
             }
             if next_ns < SHORTEST_NS {
                 break;
@@ -103,7 +117,8 @@ mod tests {
     #[test]
     fn a_machine_that_never_works_is_an_error_and_a_perfect_one_has_an_end() {
         let mut granularity = Granularity::new(Speed::measure());
-        assert!(granularity.smallest(|_, _| Ok(Duration::from_secs(1000))).is_err());
+        let never = granularity.smallest(|_, _| Ok(Duration::from_secs(1000)));
+        assert!(never.unwrap_err().is::<NeverHalf>());
         let found = granularity.smallest(|_, _| Ok(Duration::from_nanos(1))).unwrap();
         assert!(found < Duration::from_nanos(50));
     }

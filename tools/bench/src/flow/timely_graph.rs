@@ -8,7 +8,7 @@
 //! which worker 0 steps; there is no flow control, which timely leaves to its users. An epoch with
 //! one token for each worker goes before, so that the graph stands everywhere when the time begins
 //! to count. Between two runs the workers wait in the kernel. Two processes are connected by a
-//! Unix socket, as ours are. Nothing is bound to a core.
+//! Unix socket with the same room as ours. Nothing is bound to a core.
 
 use std::cell::Cell;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -29,6 +29,7 @@ use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
 use timely::worker::Worker;
 
 use super::work::busy;
+use crate::net::widen;
 use crate::partner::{Partner, Role, Starter, next_word};
 
 /// Workers of all processes together.
@@ -79,6 +80,9 @@ impl Drop for TimelyGraph {
         for process in &mut self.processes {
             // Whoever does not listen has ended.
             let _ = process.tell("end");
+        }
+        for process in &mut self.processes {
+            let _ = process.hear();
         }
     }
 }
@@ -133,7 +137,7 @@ fn serve(words: &[String]) -> Result<()> {
             // The workers end when there can be no more orders.
             drop(orders);
             drop(workers);
-            return Ok(());
+            return starter.say("ended");
         }
         let mut words = order.split_whitespace();
         let order = (next_word(&mut words)?, next_word(&mut words)?);
@@ -148,15 +152,17 @@ fn serve(words: &[String]) -> Result<()> {
 
 /// Connects the two processes: the first one waits.
 fn meet(process: usize, socket: &str, starter: &Starter) -> Result<UnixStream> {
-    if process == 0 {
+    let stream = if process == 0 {
         let listener = UnixListener::bind(socket)?;
         starter.say("ready")?;
-        Ok(listener.accept()?.0)
+        listener.accept()?.0
     } else {
         let stream = UnixStream::connect(socket)?;
         starter.say("ready")?;
-        Ok(stream)
-    }
+        stream
+    };
+    widen(&stream);
+    Ok(stream)
 }
 
 /// Builds the graph and runs it; the answer is the time of the run.

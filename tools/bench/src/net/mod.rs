@@ -1,7 +1,7 @@
 //! Tokens between two processes, against bare sockets and ZeroMQ.
 //!
-//! The sockets of all sides have the same options: `TCP_NODELAY` and cubic for TCP, none for Unix
-//! sockets. No process is bound to a core.
+//! The sockets of all sides have the same options: `TCP_NODELAY` and cubic for TCP, a send buffer of
+//! 1 MiB for Unix sockets. No process is bound to a core.
 
 pub mod bare;
 mod round_trip;
@@ -11,7 +11,7 @@ mod tokens;
 mod wire;
 mod zero_mq;
 
-pub use wire::Transport;
+pub use wire::{Transport, widen};
 
 use crate::area::{Area, Family};
 use crate::partner::Role;

@@ -8,6 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt;
 
+/// The room that a link of ours over a Unix socket asks for.
+const UNIX_BUFFER_BYTES: usize = 1 << 20;
+
 /// What goes between two processes of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -66,7 +69,7 @@ impl Door {
     pub fn accept(&self) -> Result<Wire> {
         match self {
             Self::Tcp(listener) => Wire::tcp(listener.accept()?.0),
-            Self::Unix(listener) => Ok(Wire::Unix(listener.accept()?.0)),
+            Self::Unix(listener) => Ok(Wire::unix(listener.accept()?.0)),
         }
     }
 }
@@ -88,7 +91,7 @@ impl Wire {
                 let address: SocketAddr = address.parse().context("an address of TCP")?;
                 Self::tcp(TcpStream::connect(address)?)
             }
-            Transport::Unix => Ok(Self::Unix(UnixStream::connect(path)?)),
+            Transport::Unix => Ok(Self::unix(UnixStream::connect(path)?)),
         }
     }
 
@@ -100,6 +103,19 @@ impl Wire {
             eprintln!("note: no cubic on a bare socket: {error}");
         }
         Ok(Self::Tcp(stream))
+    }
+
+    fn unix(stream: UnixStream) -> Self {
+        widen(&stream);
+        Self::Unix(stream)
+    }
+}
+
+/// Gives a Unix socket as much room as ours have.
+pub fn widen(stream: &UnixStream) {
+    if sockopt::set_socket_send_buffer_size_force(stream, UNIX_BUFFER_BYTES).is_err() {
+        // Then it is what the system allows, as for ours.
+        let _ = sockopt::set_socket_send_buffer_size(stream, UNIX_BUFFER_BYTES);
     }
 }
 
