@@ -8,7 +8,7 @@ use crate::graph::Shape;
 use crate::schedule::Step;
 use crate::token::{Parcel, Token, peek};
 
-impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
+impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// *If*: a token that meets the condition goes through the body, any other past it.
     ///
     /// ```
@@ -25,7 +25,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         mut self,
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
         body: impl FnOnce(Chain<O, O, T, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K> {
+    ) -> Chain<I, O, Anywhere, K>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&condition, "if");
         let branch = self.push_test(condition, &name);
         self.draft.open_shapes();
@@ -44,7 +47,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
         then: impl FnOnce(Chain<O, O, T, Top>) -> Chain<O, O2, T2, Top>,
         otherwise: impl FnOnce(Otherwise<O, T>) -> Chain<O, O2, T3, Top>,
-    ) -> Chain<I, O2, Anywhere, K> {
+    ) -> Chain<I, O2, Anywhere, K>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&condition, "if");
         let branch = self.push_test(condition, &name);
         let place = self.draft.place.clone();
@@ -70,7 +76,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         mut self,
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
         body: impl FnOnce(Chain<O, O, Anywhere, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K> {
+    ) -> Chain<I, O, Anywhere, K>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&condition, "while");
         let branch = self.push_test(condition, &name);
         self.draft.open_shapes();
@@ -90,7 +99,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         mut self,
         range: impl Fn(&O) -> Range<u64> + Send + Sync + 'static,
         body: impl FnOnce(Chain<O, O, Anywhere, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K> {
+    ) -> Chain<I, O, Anywhere, K>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&range, "for");
         let range = move |parcel: &Parcel| range(peek::<O>(parcel));
         let enter = Step::ForEnter { range: Box::new(range), after: 0 };

@@ -19,7 +19,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     }
 }
 
-impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
+impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// Goes through an operation whose tokens are of other types: `enter` makes its input of the
     /// token, `leave` puts its output back into the token, which waits at `place` meanwhile.
     ///
@@ -44,6 +44,7 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         leave: impl Fn(&mut O, O2) + Send + Sync + 'static,
     ) -> Chain<I, O, super::At<P::State>, K>
     where
+        T: Somewhere,
         O: Clone,
     {
         self.parallel(place, O::clone, |branches| {

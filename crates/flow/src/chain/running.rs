@@ -75,12 +75,15 @@ impl<I, O: Token, S: 'static, K> Chain<I, O, At<S>, K> {
     }
 }
 
-impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
+impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// Makes another token of the token, on the thread that has it.
     pub fn map<O2: Token>(
         mut self,
         function: impl Fn(O) -> O2 + Send + Sync + 'static,
-    ) -> Chain<I, O2, T, K> {
+    ) -> Chain<I, O2, T, K>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&function, "map");
         self.draw::<O2>(&name, RunKind::Inline);
         let step =

@@ -14,14 +14,17 @@ use crate::schedule::{Made, MergeStep, Piece, Source, SplitStep, Step};
 use crate::token::{Codec, Parcel, Token, open, peek, short_name};
 use crate::window::Window;
 
-impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
+impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// *Parallel-while*: `next` takes one token after the other out of the input until it returns
     /// `None`; each goes through the steps up to the [`merge`](Chain::merge). As many are under
     /// way as the [`window`](Self::window) allows.
     pub fn split_while<Sub: Token>(
         self,
         next: impl Fn(&mut O) -> Option<Sub> + Send + Sync + 'static,
-    ) -> Chain<I, Sub, T, Inside<K, O, 0>> {
+    ) -> Chain<I, Sub, T, Inside<K, O, 0>>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&next, "split");
         let next = Arc::new(next);
         let source = move |parcel: Parcel| {
@@ -58,7 +61,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         self,
         ranges: impl Fn(&O) -> [Range<u64>; N] + Send + Sync + 'static,
         split: impl Fn(&O, [u64; N]) -> Option<Sub> + Send + Sync + 'static,
-    ) -> Chain<I, Sub, T, Inside<K, O, N>> {
+    ) -> Chain<I, Sub, T, Inside<K, O, N>>
+    where
+        T: Somewhere,
+    {
         let name = name_of(&split, "split");
         let split = Arc::new(split);
         let source = move |parcel: Parcel| {
@@ -101,7 +107,10 @@ impl<I, O: Token, T: Somewhere, K> Chain<I, O, T, K> {
         place: P,
         init: impl Fn(&O) -> Out + Send + Sync + 'static,
         branches: impl FnOnce(Branches<O, Out, T>) -> Branches<O, Out, T>,
-    ) -> Chain<I, Out, At<P::State>, K> {
+    ) -> Chain<I, Out, At<P::State>, K>
+    where
+        T: Somewhere,
+    {
         let site = place.site();
         let merge_place = self.draft.label(&site);
         let split_place = self.draft.place.clone();

@@ -1,0 +1,24 @@
+//! A token that cannot travel.
+use pario_flow::Program;
+
+struct Disk;
+impl Disk {
+    fn read(&mut self, sector: u64) -> Vec<u8> {
+        vec![0; sector as usize]
+    }
+}
+struct Compute;
+impl Compute {
+    fn sum(&mut self, bytes: Vec<u8>) -> u64 {
+        bytes.len() as u64
+    }
+}
+
+fn main() {
+    let mut program = Program::new("wrong");
+    let disk = program.pool("Disk", 2, |_| Disk);
+    let compute = program.thread("Compute", || Compute);
+    struct Sector(u64);
+    program.operation("read", |b| b.on(disk.any()).run(|_, sector: Sector| sector.0));
+    let _ = (compute, Disk::read, Compute::sum);
+}
