@@ -92,7 +92,7 @@ impl Link {
     #[inline]
     pub fn leave<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
         let options = &self.core.options;
-        if out.batch_bytes() >= options.batch_bytes {
+        if out.batch_bytes() >= options.batch_bytes.min(options.limits.inline_bytes / 2) {
             out.seal();
             self.pump(out);
             return;
@@ -462,6 +462,7 @@ impl Link {
         counters.received_bytes = inbox.bytes;
         counters.received_packets = inbox.packets;
         counters.reads = inbox.reads;
+        counters.bytes_copied = inbox.assembler.as_ref().map_or(0, Assembler::copied_bytes);
         counters
     }
 }
