@@ -10,11 +10,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Command, FromArgMatches};
 use pario_flow::graph::OperationGraph;
 use pario_flow::{Placement, Program, Run};
 
 /// The options that every example has.
-#[derive(clap::Args)]
+#[derive(Args)]
 pub struct Options {
     /// Which threads live in which processes; without it all live in this one
     #[arg(long, value_name = "FILE.toml")]
@@ -26,6 +27,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Reads the command line of an example that has no other options than these.
+    pub fn parse(example: &'static str, about: &'static str) -> Self {
+        let help = format!(
+            "Example: cargo run -p pario-examples --bin {example} -- \
+             --placement examples/{example}.toml"
+        );
+        let command = Command::new(example).about(about).after_help(help);
+        let matches = Self::augment_args(command).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Starts the program where the placement file puts its threads. In the other processes this
     /// does not return, so an example prints nothing before.
     pub fn launch(&self, program: Program) -> anyhow::Result<Run> {

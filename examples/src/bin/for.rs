@@ -2,21 +2,9 @@
 //!
 //! Pascal's triangle, row by row. Two threads take turns: the index of the loop says whose it is.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Prints Pascal's triangle
-#[derive(Parser)]
-#[command(after_help = "Example: for --placement examples/for.toml 10")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-    /// How many rows
-    #[arg(default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=60))]
-    height: u64,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Triangle {
@@ -37,7 +25,7 @@ impl Writer {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("for", "Prints Pascal's triangle");
     let mut program = Program::new("pascal");
     let client = program.thread("Client", || ());
     let writer = program.pool("Writer", 2, |_| Writer);
@@ -48,10 +36,9 @@ fn main() -> anyhow::Result<()> {
         .repeat(|triangle: &Triangle| 0..triangle.height, |b| b
             .on(writer.at_indexed(|_, at| at[0] as usize % 2)).run(Writer::add_row)));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(triangle)])?;
-    let height = arguments.height;
-    for row in run.call(triangle, Triangle { height, rows: Vec::new() })?.rows {
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(triangle)])?;
+    for row in run.call(triangle, Triangle { height: 6, rows: Vec::new() })?.rows {
         let row: Vec<String> = row.iter().map(u64::to_string).collect();
         println!("{}", row.join(" "));
     }

@@ -3,18 +3,9 @@
 //! A quadratic equation has real roots or complex ones. Each kind is computed by a thread of its
 //! own, and the results are of one type again.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Solves a x² + b x + c = 0
-#[derive(Parser)]
-#[command(after_help = "Example: if-else --placement examples/if-else.toml")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-}
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Equation {
@@ -49,7 +40,7 @@ impl Solver {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("if-else", "Solves quadratic equations");
     let mut program = Program::new("equations");
     let client = program.thread("Client", || ());
     let real = program.thread("Real", || Solver);
@@ -62,8 +53,8 @@ fn main() -> anyhow::Result<()> {
             |b| b.on(real).run(Solver::real_roots),
             |b| b.on(complex).run(Solver::complex_roots)));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(solve)])?;
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(solve)])?;
     for [a, b, c] in [[1.0, -3.0, 2.0], [1.0, 2.0, 5.0], [2.0, 4.0, 2.0]] {
         println!("{a} x² + {b} x + {c} = 0: {}", run.call(solve, Equation { a, b, c })?);
     }

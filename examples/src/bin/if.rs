@@ -3,18 +3,9 @@
 //! Parcels from abroad have to pass customs, where duty is added; all others go straight to the
 //! counter.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Hands out parcels; those from abroad pay a tenth of their value as duty
-#[derive(Parser)]
-#[command(after_help = "Example: if --placement examples/if.toml")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Parcel {
@@ -29,20 +20,15 @@ impl Parcel {
     }
 }
 
-#[derive(Default)]
-struct Customs {
-    taken: u32,
-}
+struct Customs;
+struct Counter;
 
 impl Customs {
     fn inspect(&mut self, mut parcel: Parcel) -> Parcel {
         parcel.duty = parcel.value / 10;
-        self.taken += parcel.duty;
         parcel
     }
 }
-
-struct Counter;
 
 impl Counter {
     fn hand_out(&mut self, parcel: Parcel) -> String {
@@ -51,10 +37,13 @@ impl Counter {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse(
+        "if",
+        "Hands out parcels; those from abroad pay a tenth of their value as duty",
+    );
     let mut program = Program::new("post office");
     let counter = program.thread("Counter", || Counter);
-    let customs = program.thread("Customs", Customs::default);
+    let customs = program.thread("Customs", || Customs);
 
     #[rustfmt::skip]
     let deliver = program.operation("deliver", |b| b
@@ -63,8 +52,8 @@ fn main() -> anyhow::Result<()> {
             .on(customs).run(Customs::inspect))
         .on(counter).run(Counter::hand_out));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(deliver)])?;
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(deliver)])?;
     for (from, value) in [("Lausanne", 120), ("Lima", 300), ("Oslo", 70)] {
         println!("{}", run.call(deliver, Parcel { from: from.into(), value, duty: 0 })?);
     }

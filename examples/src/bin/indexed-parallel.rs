@@ -4,18 +4,9 @@
 //! The distances between cities. A distance is the same there and back, so only the pairs above
 //! the diagonal are computed.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Prints the distances between cities
-#[derive(Parser)]
-#[command(after_help = "Example: indexed-parallel --placement examples/indexed-parallel.toml")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-}
 
 #[derive(Clone, Serialize, Deserialize)]
 struct City {
@@ -47,7 +38,7 @@ fn enter(table: &mut Table, distance: u32, [from, to]: [u64; 2]) {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("indexed-parallel", "Prints the distances between cities");
     let mut program = Program::new("distances");
     let client = program.thread("Client", || ());
     let worker = program.pool("Worker", 4, |_| ());
@@ -59,8 +50,8 @@ fn main() -> anyhow::Result<()> {
             .on(worker.at_indexed(|_, at| (at[0] + at[1]) as usize % 4)).run(distance)
         .merge_indexed(client, |cities| vec![vec![0; cities.len()]; cities.len()], enter));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(distances)])?;
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(distances)])?;
     let cities = [
         ("Geneva", 46.20, 6.15),
         ("Lisbon", 38.72, -9.14),

@@ -1,25 +1,13 @@
 //! Parallel-while: a function takes one token after the other out of the input until there are no
 //! more; all go through the same body at the same time, and their results are merged.
 //!
-//! The most frequent words of a text. Its lines are counted by whichever thread is free.
+//! The most frequent words of a rhyme. Its lines are counted by whichever thread is free.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Counts words
-#[derive(Parser)]
-#[command(after_help = "Example: parallel-while --placement examples/parallel-while.toml README.md")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-    /// The text; a rhyme if none is given
-    file: Option<PathBuf>,
-}
 
 const RHYME: &str = "\
     A big black bug bit a big black bear,\n\
@@ -55,7 +43,7 @@ fn add(total: &mut Counts, counts: Counts) {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("parallel-while", "Counts the words of a rhyme");
     let mut program = Program::new("words");
     let client = program.thread("Client", || ());
     let counter = program.pool("Counter", 3, |_| ());
@@ -67,13 +55,9 @@ fn main() -> anyhow::Result<()> {
             .on(counter.any()).run(count_words)
         .merge(client, |_| Counts::new(), add));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(count)])?;
-    let text = match &arguments.file {
-        Some(path) => std::fs::read_to_string(path)?,
-        None => RHYME.to_owned(),
-    };
-    let lines = text.lines().map(str::to_owned).collect();
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(count)])?;
+    let lines = RHYME.lines().map(str::to_owned).collect();
     let mut words: Vec<_> = run.call(count, Text { lines })?.into_iter().collect();
     words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     for (word, count) in words.iter().take(5) {

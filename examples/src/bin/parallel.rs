@@ -2,21 +2,9 @@
 //!
 //! Mean, median and range of a list of numbers are found by three threads.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Describes a list of numbers
-#[derive(Parser)]
-#[command(after_help = "Example: parallel --placement examples/parallel.toml 4 8 15 16 23 42")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-    /// The numbers
-    #[arg(default_values_t = [31.0, 4.0, 15.0, 92.0, 65.0, 35.0])]
-    numbers: Vec<f64>,
-}
 
 type Numbers = Vec<f64>;
 
@@ -62,7 +50,7 @@ fn range(_: &mut (), numbers: Numbers) -> (f64, f64) {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("parallel", "Describes a list of numbers");
     let mut program = Program::new("statistics");
     let client = program.thread("Client", || ());
     let worker = program.pool("Worker", 3, |_| ());
@@ -75,9 +63,10 @@ fn main() -> anyhow::Result<()> {
             .branch(Numbers::clone, |b| b.on(worker.thread(1)).run(median), Summary::set_median)
             .branch(Numbers::clone, |b| b.on(worker.thread(2)).run(range), Summary::set_range)));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(describe)])?;
-    let Summary { count, mean, median, range } = run.call(describe, arguments.numbers)?;
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(describe)])?;
+    let Summary { count, mean, median, range } =
+        run.call(describe, vec![31.0, 4.0, 15.0, 92.0, 65.0, 35.0])?;
     println!("{count} numbers from {} to {}", range.0, range.1);
     println!("mean {mean:.2}, median {median:.2}");
     Ok(())

@@ -3,21 +3,9 @@
 //!
 //! Square roots as Heron computed them: a guess is improved until its square is near enough.
 
-use clap::Parser;
 use pario_examples::Options;
 use pario_flow::Program;
 use serde::{Deserialize, Serialize};
-
-/// Computes square roots
-#[derive(Parser)]
-#[command(after_help = "Example: while --placement examples/while.toml 2 10")]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-    /// The numbers
-    #[arg(default_values_t = [2.0, 49.0, 1e6])]
-    numbers: Vec<f64>,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Guess {
@@ -43,7 +31,7 @@ impl Heron {
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+    let options = Options::parse("while", "Computes square roots");
     let mut program = Program::new("roots");
     let client = program.thread("Client", || ());
     let heron = program.thread("Heron", || Heron);
@@ -54,9 +42,9 @@ fn main() -> anyhow::Result<()> {
         .repeat_while(Guess::is_rough, |b| b
             .on(heron).run(Heron::improve)));
 
-    let run = arguments.options.launch(program)?;
-    arguments.options.draw(&[run.graph(square_root)])?;
-    for number in arguments.numbers {
+    let run = options.launch(program)?;
+    options.draw(&[run.graph(square_root)])?;
+    for number in [2.0, 49.0, 1e6] {
         let guess = run.call(square_root, Guess { number, root: number, rounds: 0 })?;
         println!("√{number} = {:.6} after {} rounds", guess.root, guess.rounds);
     }
