@@ -236,10 +236,12 @@ fn a_snapshot_says_who_waits_for_whom() -> Outcome {
     let run = program.launch(None)?;
     let request = run.start(read, 5)?;
     let held = [kept.recv()?, kept.recv()?];
-    // The thread has handed the second one out, and is idle in a moment.
+    // Both threads have done what they can in a moment.
     let waits = loop {
         let snapshot = run.snapshot();
-        if snapshot.threads.iter().all(|thread| thread.doing.is_none()) {
+        let is_full = |thread: &pario_flow::ThreadView| thread.splits.iter().any(|s| s.is_full);
+        let is_idle = snapshot.threads.iter().all(|t| t.doing.is_none() && t.queued == 0);
+        if is_idle && snapshot.threads.iter().any(is_full) {
             break snapshot.waits();
         }
     };

@@ -184,6 +184,10 @@ impl Outbox {
     /// Takes written packets off `sending`, which was taken out of the queue, and puts the others
     /// back in front.
     pub fn wrote(&mut self, mut sending: VecDeque<Sealed>, count: usize) {
+        if self.is_lost {
+            // The link was lost while it was being written to; nothing is queued any more.
+            return;
+        }
         self.queued_bytes -= count;
         self.written += count;
         while let Some(first) = sending.front() {
