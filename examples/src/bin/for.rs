@@ -12,6 +12,12 @@ struct Triangle {
     rows: Vec<Vec<u64>>,
 }
 
+impl Triangle {
+    fn rows_wanted(&self) -> std::ops::Range<u64> {
+        0..self.height
+    }
+}
+
 struct Writer;
 
 impl Writer {
@@ -33,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     #[rustfmt::skip]
     let triangle = program.operation("triangle", |b| b
         .on(client)
-        .repeat(|triangle: &Triangle| 0..triangle.height, |b| b
+        .repeat(Triangle::rows_wanted, |b| b
             .on(writer.at_indexed(|_, at| at[0] as usize % 2)).run(Writer::add_row)));
 
     let run = options.launch(program)?;

@@ -35,7 +35,7 @@ struct Arguments {
     iterations: u32,
 
     /// How many threads compute
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
 }
 
