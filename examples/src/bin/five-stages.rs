@@ -25,7 +25,8 @@ struct Arguments {
     options: Options,
 
     /// How long the stages take, in milliseconds
-    #[arg(long, num_args = 5, value_delimiter = ',', default_values_t = [5.0, 16.0, 20.0, 10.0, 15.0])]
+    #[arg(long, value_name = "MS,MS,MS,MS,MS", value_delimiter = ',',
+          default_values_t = [5.0, 16.0, 20.0, 10.0, 15.0])]
     stages: Vec<f64>,
 
     /// How many tokens flow
@@ -52,6 +53,7 @@ impl Stage {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let stages = arguments.stages.clone();
+    anyhow::ensure!(stages.len() == 5, "there are five stages, not {}", stages.len());
     let mut program = Program::new("five stages");
     let master = program.thread("Master", || ());
     let stage = program
