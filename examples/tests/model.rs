@@ -106,7 +106,7 @@ fn who_runs_what() -> Outcome {
     let a = program.thread("A", || ());
     let b_ = program.thread("B", || ());
     let c = program.thread("C", || ());
-    let split = |_: &Vec<String>, [_]: [u64; 1]| Some(vec![format!("split on {}", here())]);
+    let split = |_: &Vec<String>, _: u64| Some(vec![format!("split on {}", here())]);
     let merge = |all: &mut Vec<String>, mut one: Vec<String>| {
         all.append(&mut one);
         all.push(format!("merge on {}", here()));
@@ -115,7 +115,7 @@ fn who_runs_what() -> Outcome {
     #[rustfmt::skip]
     let where_it_is = program.operation("where it is", |b| b
         .on(a).run_with(note)
-        .split_indexed(|_| [0..1], split)       // runs on A, which made the token
+        .split_indexed(|_| 0..1, split)         // runs on A, which made the token
             .on(b_).run_with(note)
         .merge(c, |token| token.clone(), merge)); // runs on C
 
@@ -123,7 +123,7 @@ fn who_runs_what() -> Outcome {
     let moved = program.operation("moved", |b| b
         .on(a).run_with(note)
         .on(c)                                  // nothing but a hop
-        .split_indexed(|_| [0..1], split)       // runs on C
+        .split_indexed(|_| 0..1, split)         // runs on C
             .on(b_).run_with(note)
         .merge(c, |token| token.clone(), merge));
 
@@ -145,7 +145,7 @@ fn windows() -> Outcome {
     let sum = program.operation("sum", |b| b
         .on(client)
         .window(Window::bunches(2, 10))
-        .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i))
+        .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
             .on(worker.any()).run(|_, n| n)
         .merge(client, |_| 0, |sum: &mut u64, n| *sum += n));
 

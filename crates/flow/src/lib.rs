@@ -69,7 +69,8 @@ pub mod trace;
 mod window;
 
 pub use chain::{
-    Anywhere, At, Branches, Chain, Inside, Otherwise, Somewhere, Start, Successor, Top,
+    Anywhere, At, Branches, Chain, IndexRanges, Inside, NoIndices, Otherwise, Somewhere, Start,
+    Successor, Top,
 };
 pub use error::{CallError, LaunchError};
 pub use pario_net::{Bulk, BulkBuffer};

@@ -4,7 +4,7 @@ use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::chain::{Chain, Draft, Start, Top};
+use crate::chain::{Chain, Draft, Somewhere, Start, Top};
 use crate::graph::OperationGraph;
 use crate::place::{PoolRef, ThreadRef};
 use crate::schedule::{Node, Operation, Step};
@@ -141,7 +141,7 @@ impl Program {
     ///
     /// # Panics
     /// If there is an operation of that name.
-    pub fn operation<I: Token, O: Token, T>(
+    pub fn operation<I: Token, O: Token, T: Somewhere>(
         &mut self,
         name: &str,
         build: impl FnOnce(Chain<I, I, Start, Top>) -> Chain<I, O, T, Top>,
@@ -330,7 +330,7 @@ impl Process<'_> {
     }
 
     /// An operation of this process; see [`Program::operation`].
-    pub fn operation<I: Token, O: Token, T>(
+    pub fn operation<I: Token, O: Token, T: Somewhere>(
         &mut self,
         name: &str,
         build: impl FnOnce(Chain<I, I, Start, Top>) -> Chain<I, O, T, Top>,

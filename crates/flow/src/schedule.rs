@@ -1,11 +1,12 @@
 //! An operation as its threads read it: steps, one after the other, with jumps.
 
 use std::any::Any;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::graph::OperationGraph;
 use crate::place::Site;
-use crate::runtime::RawSuccessor;
+use crate::runtime::{RawSuccessor, Stack};
 use crate::token::{Codec, Parcel};
 use crate::window::Window;
 
@@ -28,7 +29,7 @@ pub(crate) struct Node {
 
 type RunStep = dyn Fn(&mut dyn Any, Parcel, &Context<'_>) -> Result<Parcel, String> + Send + Sync;
 type StartStep = dyn Fn(&mut dyn Any, Parcel, RawSuccessor) + Send + Sync;
-type MapStep = dyn Fn(Parcel, &Context<'_>) -> Result<Parcel, String> + Send + Sync;
+type MapStep = dyn Fn(Parcel) -> Parcel + Send + Sync;
 type Test = dyn Fn(&Parcel) -> bool + Send + Sync;
 type RangeOf = dyn Fn(&Parcel) -> Range<u64> + Send + Sync;
 
@@ -69,10 +70,13 @@ pub(crate) enum Made {
     There,
 }
 
+type SourceOf = dyn Fn(Parcel) -> Box<dyn Source> + Send + Sync;
+type FromInput = dyn Fn(&Parcel) -> Parcel + Send + Sync;
+
 pub(crate) struct SplitStep {
     pub(crate) window: Window,
     /// The tokens of an input.
-    pub(crate) source: Box<dyn Fn(Parcel) -> Box<dyn Source> + Send + Sync>,
+    pub(crate) source: Box<SourceOf>,
     /// The first steps of the bodies.
     pub(crate) bodies: Vec<usize>,
     /// The step after the merge.
@@ -80,9 +84,9 @@ pub(crate) struct SplitStep {
     pub(crate) merge_site: Site,
     pub(crate) made: Made,
     /// The output from the input.
-    pub(crate) init: Box<dyn Fn(&Parcel) -> Parcel + Send + Sync>,
+    pub(crate) init: Box<FromInput>,
     /// The input once more, where it travels.
-    pub(crate) clone: Option<Box<dyn Fn(&Parcel) -> Parcel + Send + Sync>>,
+    pub(crate) clone: Option<Box<FromInput>>,
 }
 
 type Add = dyn Fn(&mut Parcel, Parcel, &[u64]) + Send + Sync;
@@ -112,13 +116,18 @@ pub(crate) struct Piece {
 
 /// What a step can know about where it runs.
 pub struct Context<'a> {
-    pub(crate) thread: &'a str,
-    pub(crate) index: usize,
-    pub(crate) indices: &'a [u64],
-    pub(crate) call: u64,
+    thread: &'a str,
+    index: usize,
+    call: u64,
+    stack: &'a Stack,
+    indices: OnceCell<Vec<u64>>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub(crate) fn new(thread: &'a str, index: usize, call: u64, stack: &'a Stack) -> Self {
+        Self { thread, index, call, stack, indices: OnceCell::new() }
+    }
+
     /// The name of the thread, such as `Compute[2]`.
     pub fn thread(&self) -> &str {
         self.thread
@@ -131,7 +140,7 @@ impl Context<'_> {
 
     /// The indices of the loops and indexed splits around this step, outermost first.
     pub fn indices(&self) -> &[u64] {
-        self.indices
+        self.indices.get_or_init(|| self.stack.indices())
     }
 
     /// The number of the call that this token belongs to.

@@ -1,4 +1,5 @@
 //! Each construct against what it means when it is written as a plain function.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use pario_flow::{Context, Program, Window};
 
@@ -32,7 +33,7 @@ fn if_else_takes_one_way() -> Outcome {
     let odd = program.thread("Odd", || "odd");
     let name = program.operation("name", |b| {
         b.on(even).if_else(
-            |n: &u32| n % 2 == 0,
+            |n: &u32| n.is_multiple_of(2),
             |b| b.run(|me, n| format!("{n} {me}")),
             |b| b.on(odd).run(|me, n| format!("{n} {me}")),
         )
@@ -167,12 +168,10 @@ fn the_output_can_be_made_at_the_merging_thread() -> Outcome {
     let name = |_: &u64| vec![here()];
     let add = |names: &mut Vec<String>, _: u64| names.push(here());
     let made_here = program.operation("here", |b| {
-        b.on(client).split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i)).merge(merger, name, add)
+        b.on(client).split_indexed(|n: &u64| 0..*n, |_, i| Some(i)).merge(merger, name, add)
     });
     let made_there = program.operation("there", |b| {
-        b.on(client)
-            .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i))
-            .merge_there(merger, name, add)
+        b.on(client).split_indexed(|n: &u64| 0..*n, |_, i| Some(i)).merge_there(merger, name, add)
     });
     let run = program.launch(None)?;
     assert_eq!(run.call(made_here, 1)?, ["Client", "Merger"]);
@@ -226,17 +225,14 @@ fn splits_nest_and_operations_are_used_inside_others() -> Outcome {
     let by_row = |(y, _): &(u64, u64)| *y as usize % 2;
     let row = program.operation("row", |b| {
         b.on(middle.at(by_row))
-            .split_indexed(|(_, width): &(u64, u64)| [0..*width], |(y, _), [x]| Some((x, *y)))
+            .split_indexed(|(_, width): &(u64, u64)| 0..*width, |(y, _), x| Some((x, *y)))
             .on(worker.any())
             .run(|_, (x, y)| x * y)
             .merge(middle.at(by_row), |_| 0, |sum: &mut u64, n| *sum += n)
     });
     let table = program.operation("table", |b| {
         b.on(client)
-            .split_indexed(
-                |(_, height): &(u64, u64)| [0..*height],
-                |(width, _), [y]| Some((y, *width)),
-            )
+            .split_indexed(|(_, height): &(u64, u64)| 0..*height, |(width, _), y| Some((y, *width)))
             .call(row)
             .merge(client, |_| 0, |sum: &mut u64, n| *sum += n)
     });
@@ -357,7 +353,7 @@ fn many_threads_call_at_once() -> Outcome {
     let worker = program.pool("Worker", 3, |_| ());
     let sum = program.operation("sum", |b| {
         b.on(client)
-            .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i))
+            .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
             .on(worker.any())
             .run(|_, n| n)
             .merge(client, |_| 0, |sum: &mut u64, n| *sum += n)

@@ -1,4 +1,5 @@
 //! Operations that fail: the call says where and why, and everything else goes on.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::sync::mpsc;
 
@@ -26,7 +27,7 @@ fn an_error_fails_its_call_alone() -> Outcome {
             .try_run(|_, n: u64| if n == 13 { Err("thirteen cannot be halved") } else { Ok(n / 2) })
     });
     let all = program.operation("halve all", |b| {
-        b.on(client).split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i)).call(halve).merge(
+        b.on(client).split_indexed(|n: &u64| 0..*n, |_, i| Some(i)).call(halve).merge(
             client,
             |_| 0,
             |sum: &mut u64, n| *sum += n,
@@ -78,7 +79,7 @@ fn panics_anywhere_are_errors_of_the_call() -> Outcome {
     let pool = program.pool("Pool", 1, |_| ());
     let step = program.operation("step", |b| {
         b.on(client)
-            .split_indexed(|_: &Panics| [0..3], |panics, [_]| Some(panics.unless(Panics::Split)))
+            .split_indexed(|_: &Panics| 0..3, |panics, _| Some(panics.unless(Panics::Split)))
             .on(worker)
             .run(|_, panics: Panics| panics.unless(Panics::Run))
             .when(
@@ -142,7 +143,7 @@ fn successors_may_be_called_later_from_anywhere_in_any_order() -> Outcome {
     let read = program.operation("read", move |b| {
         b.on(client)
             .window(Window::fixed(8))
-            .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i))
+            .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
             .on(disk.at(|n: &u64| *n as usize % 2))
             .run_async(move |_, n: u64, next| keep.send((n, next)).unwrap())
             .merge(client, |_| Vec::new(), |list: &mut Vec<u64>, n| list.push(n))
@@ -227,7 +228,7 @@ fn a_snapshot_says_who_waits_for_whom() -> Outcome {
     let read = program.operation("read", move |b| {
         b.on(client)
             .window(Window::fixed(2))
-            .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(i))
+            .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
             .on(disk)
             .run_async(move |_, _: u64, next| keep.send(next).unwrap())
             .named("read sector")

@@ -1,5 +1,6 @@
 //! Programs in several processes. Each test is started again by its own placement: the process
 //! that is started so takes part, and ends in `launch`.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ fn the_same_program_runs_in_three_processes() -> Outcome {
         let sum = program.operation("sum", |b| {
             b.on(client)
                 .window(window)
-                .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(tile(i)))
+                .split_indexed(|n: &u64| 0..*n, |_, i| Some(tile(i)))
                 .on(worker.at(|tile: &Tile| tile.number as usize % 4))
                 .run(|process, mut tile: Tile| {
                     assert!(tile.pixels.iter().all(|pixel| *pixel == tile.number as u8));
@@ -72,7 +73,7 @@ fn the_same_program_runs_in_three_processes() -> Outcome {
         let balanced = program.operation("balanced", |b| {
             b.on(client)
                 .window(window)
-                .split_indexed(|n: &u64| [0..*n], |_, [i]| Some(tile(i)))
+                .split_indexed(|n: &u64| 0..*n, |_, i| Some(tile(i)))
                 .on(worker.any())
                 .run(|_, tile: Tile| u64::from(tile.pixels[0]))
                 .merge(client, |_| 0, |sum: &mut u64, n| *sum += n)
@@ -101,7 +102,7 @@ fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>
     let worker = program.pool("Worker", 4, |_| Vec::<Successor<u64>>::new());
     let echo = program.operation("echo", |b| {
         b.on(client)
-            .split_indexed(|_: &u64| [0..8], |at, [_]| Some(*at))
+            .split_indexed(|_: &u64| 0..8, |at, _| Some(*at))
             .on(worker.at(|at: &u64| *at as usize))
             .run(|_, at: u64| at)
             .merge(client, |_| 0, |sum: &mut u64, at| *sum += at)
@@ -118,7 +119,7 @@ fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>
     });
     let die = program.operation("die", |b| {
         b.on(client)
-            .split_indexed(|_: &u64| [0..8], |at, [_]| Some(*at))
+            .split_indexed(|_: &u64| 0..8, |at, _| Some(*at))
             .on(worker.at(|at: &u64| *at as usize))
             .run(|_, _: u64| -> u64 { std::process::abort() })
             .merge(client, |_| 0, |sum: &mut u64, at| *sum += at)

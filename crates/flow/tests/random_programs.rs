@@ -1,4 +1,5 @@
 //! Programs of random shape give what their shape means when it is evaluated by a plain function.
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use pario_flow::{Anywhere, Chain, OperationRef, PoolRef, Program, Successor, Top, Window};
 use proptest::prelude::*;
@@ -221,8 +222,8 @@ fn add_shape(
         Shape::Split { count, window, elsewhere, .. } => b
             .window(window)
             .split_indexed(
-                move |_| [0..count],
-                |(n, _), [index]| (index % 5 != 3).then_some((n ^ index, 0)),
+                move |_| 0..count,
+                |(n, _), index| (index % 5 != 3).then_some((n ^ index, 0)),
             )
             .call(inner[0])
             .merge(client.thread(usize::from(elsewhere)), |n| *n, add)

@@ -18,6 +18,10 @@ use crate::hub::Hub;
 use crate::key::{Key, SpaceId};
 use crate::space::{Options, Space};
 
+/// Callers that may wait to be let in. When there are more, the system makes them wait for a second
+/// each, honest ones too.
+const BACKLOG: i32 = 4096;
+
 /// Makes a [`Space`] with links. Either [`host`](Self::host) or [`join`](Self::join) must be
 /// called.
 #[derive(Clone, Debug)]
@@ -180,6 +184,7 @@ impl SpaceBuilder {
             }
         };
         unix.set_nonblocking(true).map_err(failed("its Unix socket".to_owned()))?;
+        let _ = rustix::net::listen(&unix, BACKLOG);
         door.unix = Some(unix);
         if let Some(wanted) = self.tcp {
             if self.key.is_none() && !wanted.ip().is_loopback() {
@@ -187,6 +192,7 @@ impl SpaceBuilder {
             }
             let listener = TcpListener::bind(wanted).map_err(failed(wanted.to_string()))?;
             listener.set_nonblocking(true).map_err(failed(wanted.to_string()))?;
+            let _ = rustix::net::listen(&listener, BACKLOG);
             address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
             door.tcp = Some(listener);
         }

@@ -18,8 +18,9 @@ use crate::simulation::Wire;
 
 /// Slices that one call of the system takes.
 const SLICES_AT_ONCE: usize = 256;
-/// Socket buffers; the system may allow less.
-const SOCKET_BUFFER_BYTES: usize = 1 << 20;
+/// What a Unix socket holds, if the system allows it. With more, what is read has left the
+/// processor's cache; with less, the sender is woken more often.
+const UNIX_BUFFER_BYTES: usize = 512 << 10;
 
 pub(crate) enum Carrier {
     /// The other link is in the same process.
@@ -57,7 +58,7 @@ impl Socket {
     }
 
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
-        let bytes = SOCKET_BUFFER_BYTES;
+        let bytes = UNIX_BUFFER_BYTES;
         if sockopt::set_socket_send_buffer_size_force(&stream, bytes).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&stream, bytes);
         }

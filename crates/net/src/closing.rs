@@ -71,8 +71,8 @@ impl Core {
         if self.begin_close() {
             SPACES.lock().remove(&self.id());
             self.close_door();
-            self.end_links();
             self.close_ports();
+            self.end_links();
         }
     }
 

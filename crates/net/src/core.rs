@@ -233,8 +233,11 @@ impl Core {
 
     /// Sends what was gathered so long ago; false if nothing is gathered anywhere.
     pub fn flush_older(&self, age: std::time::Duration) -> bool {
-        let links = self.links();
-        links.iter().fold(false, |is_any, link| link.flush_older(age) || is_any)
+        let mut is_any = false;
+        for link in self.links() {
+            is_any |= link.flush_older(age);
+        }
+        is_any
     }
 
     /// Makes a link of a carrier.

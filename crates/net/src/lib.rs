@@ -1,4 +1,62 @@
-//! Tokens between processes: named ports, links, coalescing, credits.
+//! Tokens between processes.
+//!
+//! A process is an address [`Space`] with a name. Its threads own named [`InputPort`]s; anyone who
+//! knows a name opens an [`OutputPort`] to it, wherever it is. In the same space a token moves by
+//! pointer, on the same machine over a Unix socket, otherwise over TCP. Names are found through a
+//! directory that one of the spaces hosts; waiting for a name that is not there yet is part of
+//! opening.
+//!
+//! A [`Token`] is any serde type: a small encoded head, and beside it the [`Bulk`] it contains, sent
+//! by one vectored write from where it is and received into aligned memory of its own.
+//!
+//! What can be relied on:
+//! - Tokens sent by one thread through one output port arrive in order, once, while the link lives.
+//! - A link that breaks is an event: [`RecvError::Lost`] at every port that was opened over it, after
+//!   everything that had arrived; [`SendError::Lost`] at every output port, with the token.
+//! - Tokens that are sent faster than they can be written leave together, none later than
+//!   [`Options::delay`].
+//! - A receiver that does not receive makes senders wait: no more than the port's [`Credit`] is under
+//!   way. Urgent tokens still pass.
+//! - Whoever is not of the same user or does not know the [`Key`] is refused, in bounded time and
+//!   memory.
+//!
+//! What it is not: it does not store tokens, does not repeat what was lost, does not encrypt, does
+//! not route through third spaces, and knows nothing of files and operations. It needs no
+//! asynchronous runtime: the thread that waits for a token is the one that reads it from the socket.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pario_net::{Bulk, Space};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Tile {
+//!     number: u32,
+//!     pixels: Bulk,
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // In one process: hosts the directory, and receives.
+//! let home = Space::builder("home").host().build()?;
+//! let tiles = home.input::<Tile>("tiles")?;
+//! let address = home.address().to_string();
+//!
+//! // In another one, which was given the address: sends.
+//! let painter = Space::builder("painter").join(&address.parse()?).build()?;
+//! let output = painter.output::<Tile>("tiles", Duration::from_secs(5))?;
+//! for number in 0..3 {
+//!     output.send(Tile { number, pixels: vec![0; 10_000].into() })?;
+//! }
+//! output.flush();
+//!
+//! for number in 0..3 {
+//!     let tile = tiles.recv()?;
+//!     assert_eq!((tile.number, tile.pixels.len()), (number, 10_000));
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod address;
 mod assembler;

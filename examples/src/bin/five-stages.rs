@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
         let pipeline = program.operation(&format!("window {window}"), |b| b
             .on(master)
             .window(*window)
-            .split_indexed(|tokens: &u64| [0..*tokens], |_, [token]| Some(token))
+            .split_indexed(|tokens: &u64| 0..*tokens, |_, token| Some(token))
                 .on(stage.thread(0)).run(Stage::work)
                 .on(stage.thread(1)).run(Stage::work)
                 .on(stage.thread(2)).run(Stage::work)

@@ -18,7 +18,7 @@ struct City {
 type Map = Vec<City>;
 type Table = Vec<Vec<u32>>;
 
-fn pair(cities: &Map, [from, to]: [u64; 2]) -> Option<(City, City)> {
+fn pair(cities: &Map, (from, to): (u64, u64)) -> Option<(City, City)> {
     (from < to).then(|| (cities[from as usize].clone(), cities[to as usize].clone()))
 }
 
@@ -32,7 +32,7 @@ fn distance(_: &mut (), (from, to): (City, City)) -> u32 {
     (2.0 * 6371.0 * square.sqrt().asin()).round() as u32
 }
 
-fn enter(table: &mut Table, distance: u32, [from, to]: [u64; 2]) {
+fn enter(table: &mut Table, distance: u32, (from, to): (u64, u64)) {
     table[from as usize][to as usize] = distance;
     table[to as usize][from as usize] = distance;
 }
@@ -46,7 +46,7 @@ fn main() -> anyhow::Result<()> {
     #[rustfmt::skip]
     let distances = program.operation("distances", |b| b
         .on(client)
-        .split_indexed(|cities: &Map| [0..cities.len() as u64, 0..cities.len() as u64], pair)
+        .split_indexed(|cities: &Map| (0..cities.len() as u64, 0..cities.len() as u64), pair)
             .on(worker.at_indexed(|_, at| (at[0] + at[1]) as usize % 4)).run(distance)
         .merge_indexed(client, |cities| vec![vec![0; cities.len()]; cities.len()], enter));
 

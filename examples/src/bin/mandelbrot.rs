@@ -74,7 +74,7 @@ struct Painting {
 }
 
 impl Sheet {
-    fn cut(&self, [strip]: [u64; 1]) -> Option<Job> {
+    fn cut(&self, strip: u64) -> Option<Job> {
         let from = u32::try_from(strip).ok()? * STRIP;
         Some(Job { sheet: *self, from, to: (from + STRIP).min(self.height) })
     }
@@ -134,7 +134,7 @@ fn main() -> anyhow::Result<()> {
     let mut program = Program::new("mandelbrot");
     let master = program.thread("Master", || ());
     let worker = program.pool("Worker", workers, |_| Worker);
-    let strips = |sheet: &Sheet| [0..u64::from(sheet.height.div_ceil(STRIP))];
+    let strips = |sheet: &Sheet| 0..u64::from(sheet.height.div_ceil(STRIP));
     let blank = move |sheet: &Sheet| Painting::blank(sheet, workers);
     let band = move |job: &Job| job.from as usize * workers / job.sheet.height as usize;
 

@@ -39,7 +39,7 @@ enum Fate {
 }
 
 impl Number {
-    fn generate(_: &u64, [value]: [u64; 1]) -> Option<Self> {
+    fn generate(_: &u64, value: u64) -> Option<Self> {
         Some(Self { value, filter: 0, fate: Fate::Open })
     }
 
@@ -83,7 +83,7 @@ fn main() -> anyhow::Result<()> {
     #[rustfmt::skip]
     let primes = program.operation("primes", |b| b
         .on(master)
-        .split_indexed(|maximum: &u64| [2..maximum + 1], Number::generate)
+        .split_indexed(|maximum: &u64| 2..maximum + 1, Number::generate)
             .repeat_while(Number::is_open, |b| b
                 .on(slave.at(|number: &Number| number.filter % SLAVES)).run(Slave::filter))
         .merge(master, |_| Vec::new(), Number::gather));

@@ -1,6 +1,6 @@
 //! Areas, and the families of figures they consist of.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -20,6 +20,13 @@ impl Setting {
     /// One of two values: for a full run, or for a quick one.
     pub fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// A directory of its own for a figure.
+    pub fn subdir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.join(name);
+        fs::create_dir(&dir).with_context(|| format!("making the directory {}", dir.display()))?;
+        Ok(dir)
     }
 
     /// Free bytes of the file system that is measured.

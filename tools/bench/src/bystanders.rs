@@ -9,7 +9,7 @@ pub struct Ticks {
     all: u64,
     /// Of it, not idle.
     busy: u64,
-    /// Of it, of this process and its threads.
+    /// Of it, of this process and its threads, and of the processes it started that have ended.
     own: u64,
 }
 
@@ -32,7 +32,9 @@ impl Ticks {
         let all = times.iter().sum();
         // The name of the program, in parentheses, may contain anything.
         let own = numbers(own.rsplit_once(')')?.1);
-        Some(Self { all, busy: all - times[3] - times[4], own: own.get(11)? + own.get(12)? })
+        // user and system, then both of the processes that have ended
+        let own = own.get(11..15)?.iter().sum();
+        Some(Self { all, busy: all - times[3] - times[4], own })
     }
 
     /// The share of the processors that others had since `earlier`, in per cent.
@@ -51,7 +53,7 @@ mod tests {
     #[test]
     fn what_is_busy_and_not_ours_is_the_others() {
         let stat = |user, idle| format!("cpu  {user} 0 50 {idle} 10 0 0 0 0 0\ncpu0 1 2 3\n");
-        let own = |user| format!("7 (a b) c) S 1 7 7 0 -1 4 0 0 0 0 {user} 20 0 0 20 0 1\n");
+        let own = |user| format!("7 (a b) c) S 1 7 7 0 -1 4 0 0 0 0 {user} 15 4 1 20 0 1\n");
         let before = Ticks::parse(&stat(100, 1000), &own(30)).unwrap();
         let after = Ticks::parse(&stat(200, 1100), &own(80)).unwrap();
         assert_eq!((before.busy, before.own), (150, 50));

@@ -13,6 +13,12 @@ pub enum Quantity {
     Gigabytes(f64),
     /// So many operations in a turn, shown in microseconds for each.
     Operations(f64),
+    /// So many operations in a turn, shown in nanoseconds for each.
+    ShortOperations(f64),
+    /// So many tokens in a turn, shown in thousands per second.
+    Tokens(f64),
+    /// No time was measured but something else, shown as it is, in this unit.
+    Amount(&'static str),
 }
 
 impl Quantity {
@@ -22,6 +28,9 @@ impl Quantity {
             Self::Megabytes(bytes) => bytes / seconds / 1e6,
             Self::Gigabytes(bytes) => bytes / seconds / 1e9,
             Self::Operations(count) => seconds / count * 1e6,
+            Self::ShortOperations(count) => seconds / count * 1e9,
+            Self::Tokens(count) => count / seconds / 1e3,
+            Self::Amount(_) => seconds,
         }
     }
 
@@ -30,6 +39,9 @@ impl Quantity {
             Self::Megabytes(_) => "MB/s",
             Self::Gigabytes(_) => "GB/s",
             Self::Operations(_) => "us",
+            Self::ShortOperations(_) => "ns",
+            Self::Tokens(_) => "k/s",
+            Self::Amount(unit) => unit,
         }
     }
 }
@@ -52,8 +64,8 @@ pub enum Outcome {
         comparison: Comparison,
         /// What a turn amounts to.
         quantity: Quantity,
-        /// The ratio to be reached.
-        goal: f64,
+        /// The ratio to be reached, if there is one.
+        goal: Option<f64>,
     },
     /// It cannot be measured here.
     Skipped {
@@ -66,10 +78,10 @@ impl Figure {
     /// Whether it was measured and missed its goal, as far as its line shows.
     pub fn is_short(&self) -> bool {
         match &self.outcome {
-            Outcome::Measured { comparison, goal, .. } => {
+            Outcome::Measured { comparison, goal: Some(goal), .. } => {
                 (comparison.ratio * 1000.0).round() < (goal * 1000.0).round()
             }
-            Outcome::Skipped { .. } => false,
+            Outcome::Measured { goal: None, .. } | Outcome::Skipped { .. } => false,
         }
     }
 }
@@ -81,16 +93,18 @@ impl fmt::Display for Figure {
             Outcome::Measured { comparison, quantity, goal } => {
                 let Comparison { ours_s, theirs_s, ratio, spread } = *comparison;
                 let (ours, theirs) = (quantity.shown(ours_s), quantity.shown(theirs_s));
-                let verdict = if self.is_short() { "short" } else { "ok" };
                 write!(
                     f,
-                    "figure {name} ours={} theirs={} unit={} ratio={ratio:.3} spread={spread:.2} \
-                     goal={} {verdict}",
+                    "figure {name} ours={} theirs={} unit={} ratio={ratio:.3} spread={spread:.2} ",
                     Readable(ours),
                     Readable(theirs),
                     quantity.unit(),
-                    Goal(*goal),
-                )
+                )?;
+                let verdict = if self.is_short() { "short" } else { "ok" };
+                match goal {
+                    Some(goal) => write!(f, "goal={} {verdict}", Goal(*goal)),
+                    None => write!(f, "goal=none"),
+                }
             }
             Outcome::Skipped { reason } => write!(f, "figure {name} skipped reason={reason}"),
         }
@@ -127,7 +141,8 @@ impl fmt::Display for Goal {
 mod tests {
     use super::*;
 
-    fn measured(ratio: f64, goal: f64, quantity: Quantity) -> Figure {
+    fn measured(ratio: f64, goal: impl Into<Option<f64>>, quantity: Quantity) -> Figure {
+        let goal = goal.into();
         let comparison = Comparison { ours_s: 0.1, theirs_s: 0.1 * ratio, ratio, spread: 0.0412 };
         Figure {
             name: "store/random-read".into(),
@@ -159,6 +174,23 @@ mod tests {
             "figure store/random-read ours=20.0 theirs=14.0 unit=us ratio=0.700 spread=0.04 \
              goal=0.667 ok"
         );
+    }
+
+    #[test]
+    fn short_times_tokens_and_amounts_have_units_of_their_own() {
+        let line = |quantity| measured(0.5, None, quantity).to_string();
+        let ours =
+            |quantity| line(quantity).split(' ').skip(2).take(3).collect::<Vec<_>>().join(" ");
+        assert_eq!(ours(Quantity::ShortOperations(1e6)), "ours=100 theirs=50.0 unit=ns");
+        assert_eq!(ours(Quantity::Tokens(1e6)), "ours=10000 theirs=20000 unit=k/s");
+        assert_eq!(ours(Quantity::Amount("MiB")), "ours=0.100 theirs=0.050 unit=MiB");
+    }
+
+    #[test]
+    fn without_a_goal_there_is_no_verdict() {
+        let figure = measured(0.01, None, Quantity::Operations(5000.0));
+        assert!(!figure.is_short());
+        assert!(figure.to_string().ends_with(" ratio=0.010 spread=0.04 goal=none"));
     }
 
     #[test]

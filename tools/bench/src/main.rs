@@ -7,6 +7,10 @@
 mod area;
 mod bystanders;
 mod figure;
+mod flow;
+mod net;
+mod partner;
+mod patience;
 mod report;
 mod scratch;
 mod statistics;
@@ -14,17 +18,23 @@ mod store;
 mod turns;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 
 use area::{Area, Setting};
 use bystanders::Ticks;
+use partner::Role;
+use patience::Patience;
 use report::Report;
 use scratch::Scratch;
 
 /// All areas.
-const AREAS: &[Area] = &[store::AREA];
+const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA];
+
+/// What a second process of this program can be told to be.
+const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES];
 
 /// What was typed.
 #[derive(Parser, Debug)]
@@ -33,12 +43,13 @@ const AREAS: &[Area] = &[store::AREA];
     about = "Measures pario side by side with what it is compared to, and prints ratios",
     after_help = "Example:\n  \
         pario-bench store --quick\n  \
-        pario-bench store/flat --dir /mnt/ssd\n\n\
+        pario-bench store/flat --dir /mnt/ssd\n  \
+        pario-bench net/tcp-stream\n\n\
         A ratio is larger-is-better. A missed goal is shown as `short` and is no error."
 )]
 struct Arguments {
     /// An area, or the beginning of the names of figures, like store/flat
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "partner"])]
     area: Option<String>,
     /// Stay under a minute: less data, fewer turns
     #[arg(long)]
@@ -49,10 +60,16 @@ struct Arguments {
     /// Where temporary files go [default: next to this program]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Be the second process of a measurement
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+    partner: Option<Vec<String>>,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(words) = arguments.partner {
+        return partner::play(ROLES, &words);
+    }
     let Some(asked) = arguments.area.filter(|_| !arguments.list) else {
         list();
         return Ok(());
@@ -67,16 +84,24 @@ fn main() -> Result<()> {
     eprintln!("temporary files: {}", scratch.path().display());
     let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
     let mut report = Report::new(area_name);
+    let mut failed = Vec::new();
     for family in families {
         eprintln!("{area_name}/{}: {}", family.name, family.what);
         let before = Ticks::now();
-        (family.run)(&setting, &mut report)?;
+        let limit = Duration::from_secs(setting.choose(40 * 60, 3 * 60));
+        let patience = Patience::start(format!("{area_name}/{}", family.name), limit);
+        if let Err(error) = (family.run)(&setting, &mut report) {
+            eprintln!("  failed: {error:#}");
+            failed.push(family.name);
+        }
+        drop(patience);
         if let (Some(before), Some(now)) = (before, Ticks::now()) {
             let percent = now.others_percent_since(before);
             eprintln!("  others used {percent} % of the processors meanwhile");
         }
     }
     report.close();
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
 }
 
@@ -85,7 +110,7 @@ fn list() {
     for area in AREAS {
         println!("{}", area.name);
         for family in area.families {
-            println!("  {}/{:<14} {}", area.name, family.name, family.what);
+            println!("  {}/{:<28} {}", area.name, family.name, family.what);
         }
     }
 }

@@ -17,8 +17,15 @@ impl Report {
         Self { area: area.to_owned(), figures: 0, short: 0 }
     }
 
-    /// Prints a figure that was measured.
-    pub fn measured(&mut self, name: &str, comparison: Comparison, quantity: Quantity, goal: f64) {
+    /// Prints a figure that was measured, with the ratio to be reached, if there is one.
+    pub fn measured(
+        &mut self,
+        name: &str,
+        comparison: Comparison,
+        quantity: Quantity,
+        goal: impl Into<Option<f64>>,
+    ) {
+        let goal = goal.into();
         let outcome = Outcome::Measured { comparison, quantity, goal };
         self.print(name, outcome);
     }

@@ -1,6 +1,6 @@
 //! The steps of an operation while they are collected, and the picture that grows beside them.
 
-use crate::graph::Shape;
+use crate::graph::{Shape, SplitKind};
 use crate::place::Site;
 use crate::schedule::{Node, Step};
 use crate::token::{Codec, Token};
@@ -25,6 +25,7 @@ pub(crate) struct Draft {
 /// A split whose merge has not been written yet.
 pub(crate) struct OpenSplit {
     pub(crate) node: usize,
+    pub(crate) kind: SplitKind,
     pub(crate) place: String,
     /// The type of the tokens that it makes.
     pub(crate) token: String,

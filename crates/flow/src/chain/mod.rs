@@ -7,6 +7,7 @@
 mod branching;
 mod calling;
 mod draft;
+mod indices;
 mod running;
 mod splitting;
 
@@ -14,6 +15,7 @@ use std::marker::PhantomData;
 
 pub use branching::Otherwise;
 pub(crate) use draft::Draft;
+pub use indices::IndexRanges;
 pub use running::Successor;
 pub use splitting::Branches;
 
@@ -55,8 +57,10 @@ pub struct Anywhere;
 pub struct At<S>(PhantomData<fn(S)>);
 /// Outside of all splits.
 pub struct Top;
-/// Inside a split of a token `In`, itself inside `Outer`; `N` indices number its tokens.
-pub struct Inside<Outer, In, const N: usize>(PhantomData<fn(Outer, In)>);
+/// Inside a split of a token `In`, itself inside `Outer`; its tokens are numbered over `R`.
+pub struct Inside<Outer, In, R>(PhantomData<fn(Outer, In, R)>);
+/// The tokens of a split have no indices.
+pub struct NoIndices;
 
 /// Some thread has the token.
 #[diagnostic::on_unimplemented(

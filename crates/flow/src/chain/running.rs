@@ -86,8 +86,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     {
         let name = name_of(&function, "map");
         self.draw::<O2>(&name, RunKind::Inline);
-        let step =
-            move |parcel: Parcel, _: &Context<'_>| Ok(Box::new(function(open(parcel))) as Parcel);
+        let step = move |parcel: Parcel| Box::new(function(open(parcel))) as Parcel;
         self.draft.push::<O>(Step::Map(Box::new(step)), name);
         self.into_other()
     }

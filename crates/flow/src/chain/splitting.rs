@@ -2,12 +2,11 @@
 
 use std::any::type_name;
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::draft::OpenSplit;
 use super::running::name_of;
-use super::{At, Chain, Draft, Inside, Somewhere, Top};
+use super::{At, Chain, Draft, IndexRanges, Inside, NoIndices, Somewhere, Top};
 use crate::graph::{Branch, Shape, SplitKind};
 use crate::place::{Choice, Place, Site};
 use crate::schedule::{Made, MergeStep, Piece, Source, SplitStep, Step};
@@ -21,7 +20,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     pub fn split_while<Sub: Token>(
         self,
         next: impl Fn(&mut O) -> Option<Sub> + Send + Sync + 'static,
-    ) -> Chain<I, Sub, T, Inside<K, O, 0>>
+    ) -> Chain<I, Sub, T, Inside<K, O, NoIndices>>
     where
         T: Somewhere,
     {
@@ -35,7 +34,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
                 Some(Piece { parcel: Box::new(token), body: 0, indices: Vec::new() })
             })
         };
-        self.open_split::<Sub, 0>(name, Box::new(source))
+        self.open_split::<Sub, NoIndices>(name, SplitKind::While, Box::new(source))
     }
 
     /// *Indexed-parallel*: `split` makes a token for every combination of the indices in `ranges`,
@@ -48,20 +47,20 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// # let worker = program.pool("Worker", 2, |_| ());
     /// let table = program.operation("upper triangle", |b| b
     ///     .on(client)
-    ///     .split_indexed(|n: &u64| [0..*n, 0..*n], |_, [row, column]| (row <= column).then_some(row * column))
+    ///     .split_indexed(|n: &u64| (0..*n, 0..*n), |_, (row, column)| (row <= column).then_some(row * column))
     ///         .on(worker.at(|product: &u64| *product as usize % 2)).run(|_, product: u64| product)
     ///     .merge_indexed(client, |_| Vec::new(), |table, product, at| table.push((at, product))));
     /// # let run = program.launch(None)?;
     /// let mut table = run.call(table, 3)?;
     /// table.sort();
-    /// assert_eq!(table[5], ([2, 2], 4));
+    /// assert_eq!(table[5], ((2, 2), 4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn split_indexed<const N: usize, Sub: Token>(
+    pub fn split_indexed<R: IndexRanges, Sub: Token>(
         self,
-        ranges: impl Fn(&O) -> [Range<u64>; N] + Send + Sync + 'static,
-        split: impl Fn(&O, [u64; N]) -> Option<Sub> + Send + Sync + 'static,
-    ) -> Chain<I, Sub, T, Inside<K, O, N>>
+        ranges: impl Fn(&O) -> R + Send + Sync + 'static,
+        split: impl Fn(&O, R::Index) -> Option<Sub> + Send + Sync + 'static,
+    ) -> Chain<I, Sub, T, Inside<K, O, R>>
     where
         T: Somewhere,
     {
@@ -71,19 +70,19 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
             let split = split.clone();
             let input: O = open(parcel);
             let ranges = ranges(&input);
-            let mut next = first_index(&ranges);
+            let mut next = ranges.first();
             from_fn(move || {
                 loop {
                     let at = next?;
-                    next = following_index(&ranges, at);
+                    next = ranges.after(at);
                     if let Some(token) = split(&input, at) {
                         let parcel = Box::new(token);
-                        return Some(Piece { parcel, body: 0, indices: at.to_vec() });
+                        return Some(Piece { parcel, body: 0, indices: R::list(at) });
                     }
                 }
             })
         };
-        self.open_split::<Sub, N>(name, Box::new(source))
+        self.open_split::<Sub, R>(name, SplitKind::Indexed { indices: R::COUNT }, Box::new(source))
     }
 
     /// *Parallel*: different bodies at the same time, each with its own split and merge function;
@@ -158,11 +157,12 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         Chain::start(all.draft)
     }
 
-    fn open_split<Sub: Token, const N: usize>(
+    fn open_split<Sub: Token, R>(
         mut self,
         name: String,
+        kind: SplitKind,
         source: Box<dyn Fn(Parcel) -> Box<dyn Source> + Send + Sync>,
-    ) -> Chain<I, Sub, T, Inside<K, O, N>> {
+    ) -> Chain<I, Sub, T, Inside<K, O, R>> {
         let window = self.draft.take_window();
         let here = self.draft.here();
         let step = SplitStep {
@@ -179,13 +179,13 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         self.draft.push::<O>(Step::Split(step), name);
         let place = self.draft.place.clone();
         let token = short_name(type_name::<Sub>());
-        self.draft.splits.push(OpenSplit { node: here, place, token });
+        self.draft.splits.push(OpenSplit { node: here, kind, place, token });
         self.draft.open_shapes();
         self.into_other()
     }
 }
 
-impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Inside<K, In, N>> {
+impl<I, O: Token, T: Somewhere, K, In: Token, R> Chain<I, O, T, Inside<K, In, R>> {
     /// Ends the split: `init` makes the output of the input, on the splitting thread, and `add`
     /// merges each token into it, on the thread at `place`. When all have been merged, the output
     /// goes on from there.
@@ -219,12 +219,14 @@ impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Ins
         self,
         place: P,
         init: impl Fn(&In) -> Out + Send + Sync + 'static,
-        add: impl Fn(&mut Out, O, [u64; N]) + Send + Sync + 'static,
-    ) -> Chain<I, Out, At<P::State>, K> {
+        add: impl Fn(&mut Out, O, R::Index) + Send + Sync + 'static,
+    ) -> Chain<I, Out, At<P::State>, K>
+    where
+        R: IndexRanges,
+    {
         let name = name_of(&add, "merge");
         self.close_split(place, name, init, None, move |out, token, indices| {
-            let at = <[u64; N]>::try_from(indices).expect("a token has the indices of its split");
-            add(out, token, at);
+            add(out, token, R::of(indices));
         })
     }
 
@@ -257,7 +259,7 @@ impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Ins
         }
         let window = step.window.to_string();
         let body = self.draft.close_shapes();
-        let kind = if N == 0 { SplitKind::While } else { SplitKind::Indexed { indices: N } };
+        let kind = open.kind;
         self.draft.add_shape(Shape::Split {
             kind,
             place: open.place,
@@ -271,16 +273,17 @@ impl<I, O: Token, T: Somewhere, K, In: Token, const N: usize> Chain<I, O, T, Ins
     }
 }
 
+type BranchSplit = dyn Fn(&Parcel) -> Parcel + Send + Sync;
+
 /// The bodies of a [`parallel`](Chain::parallel) while they are written.
 #[must_use = "the branches are what the closure returns"]
 pub struct Branches<In, Out, T> {
     draft: Draft,
     split: usize,
     place: String,
-    splits: Vec<Box<dyn Fn(&Parcel) -> Parcel + Send + Sync>>,
+    splits: Vec<Box<BranchSplit>>,
     bodies: Vec<usize>,
     shapes: Vec<Branch>,
-    #[expect(clippy::type_complexity, reason = "three marks")]
     marks: PhantomData<fn(In) -> (Out, T)>,
 }
 
@@ -334,20 +337,4 @@ impl<F: FnMut() -> Option<Piece>> Source for FromFn<F> {
 
 fn from_fn(next: impl FnMut() -> Option<Piece> + 'static) -> Box<dyn Source> {
     Box::new(FromFn(next))
-}
-
-fn first_index<const N: usize>(ranges: &[Range<u64>; N]) -> Option<[u64; N]> {
-    ranges.iter().all(|range| !range.is_empty()).then(|| ranges.each_ref().map(|range| range.start))
-}
-
-/// The combination after `at`, the last index running fastest.
-fn following_index<const N: usize>(ranges: &[Range<u64>; N], mut at: [u64; N]) -> Option<[u64; N]> {
-    for level in (0..N).rev() {
-        at[level] += 1;
-        if at[level] < ranges[level].end {
-            return Some(at);
-        }
-        at[level] = ranges[level].start;
-    }
-    None
 }

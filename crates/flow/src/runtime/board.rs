@@ -98,6 +98,11 @@ impl Board {
         add(&self.tokens, 1);
     }
 
+    /// How many messages the thread has dealt with.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens.load(Relaxed)
+    }
+
     /// A token came out of an asynchronous step, possibly on another thread.
     pub(crate) fn completed(&self, position: Position) {
         self.step(position).tokens_out.fetch_add(1, Relaxed);

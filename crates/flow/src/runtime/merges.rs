@@ -3,6 +3,7 @@
 use super::clock::now_ns;
 use super::ids::{CallId, Position, SplitId};
 use super::message::{Begin, Journey, Message, Payload, Plain};
+use super::shared::Shared;
 use super::splits::Bunches;
 use super::stack::Stack;
 use super::worker::{Moving, Worker};
@@ -86,8 +87,8 @@ impl MergeState {
         }
         let begun = self.begun.take()?;
         let mut journey = begun.journey;
-        if self.merged > 0 {
-            journey.waited_ns += self.waited_ns / self.merged;
+        if let Some(waited_ns) = self.waited_ns.checked_div(self.merged) {
+            journey.waited_ns += waited_ns;
             if self.waits * 2 >= self.merged {
                 journey.waits |= 1 << (journey.hops % 64);
             }
@@ -106,7 +107,12 @@ impl MergeState {
 
 impl Worker {
     /// Merges a token; the output if it was the last one.
-    pub(super) fn merge(&mut self, step: &MergeStep, mut moving: Moving) -> Option<Moving> {
+    pub(super) fn merge(
+        &mut self,
+        shared: &Shared,
+        step: &MergeStep,
+        mut moving: Moving,
+    ) -> Option<Moving> {
         let frame = moving.stack.split().expect("a merge is inside its split");
         let id = frame.split;
         let state = self.merges.entry(id).or_insert_with(|| MergeState::early(moving.call));
@@ -119,31 +125,35 @@ impl Worker {
         let parcel = std::mem::replace(&mut moving.parcel, Box::new(()));
         (step.add)(&mut begun.output, parcel, &frame.indices);
         let told = state.note(&moving);
-        let output = self.finish_merge(id);
+        let output = self.finish_merge(shared, id);
         self.time_ns = now_ns();
         self.board.end(moving.position, began, self.time_ns);
         self.record(moving.position, SpanKind::Merge, moving.call, &moving.stack, began);
         if let (Some(trips), None) = (told, &output) {
-            self.tell_splitter(id, moving.call, trips);
+            self.tell_splitter(shared, id, moving.call, trips);
         }
         output
     }
 
     /// A split in another thread begins, whose tokens come here.
-    pub(super) fn begin_merge_elsewhere(&mut self, begin: Begin, payload: Payload) {
+    pub(super) fn begin_merge_elsewhere(
+        &mut self,
+        shared: &Shared,
+        begin: Begin,
+        payload: Payload,
+    ) {
         let call = begin.call;
-        self.shared.ended.note_oldest(call.origin, begin.oldest);
-        if self.shared.ended.contains(call.origin, call.number) {
+        shared.ended.note_oldest(call.origin, begin.oldest);
+        if shared.ended.contains(call.origin, call.number) {
             return;
         }
         self.doing = Some((call, begin.position));
-        let shared = self.shared.clone();
         let Step::Split(step) = &shared.node(begin.position).step else {
             unreachable!("a split begins at its step")
         };
         let codec = match begin.made() {
             Made::There => shared.node(begin.position).input,
-            Made::Here => self.output_codec(begin.position),
+            Made::Here => self.output_codec(shared, begin.position),
         };
         let output = match payload.open(codec) {
             Ok(input) if begin.made() == Made::There => (step.init)(&input),
@@ -155,35 +165,34 @@ impl Worker {
                     to: self.board.name.clone(),
                     message: error.to_string(),
                 };
-                return self.give_up(call, error);
+                return self.give_up(shared, call, error);
             }
         };
         let state = self.merges.entry(begin.split).or_insert_with(|| MergeState::early(call));
         let outer = Stack::from_frames(begin.outer);
         state.begin(begin.position, outer, begin.journey, begin.oldest, output);
         for moving in std::mem::take(&mut state.early) {
-            self.advance(moving);
+            self.advance(shared, moving);
         }
-        self.check_merge(begin.split);
+        self.check_merge(shared, begin.split);
     }
 
     /// So many tokens were split off in all.
-    pub(super) fn end_merge(&mut self, id: SplitId, total: u64) {
+    pub(super) fn end_merge(&mut self, shared: &Shared, id: SplitId, total: u64) {
         if let Some(state) = self.merges.get_mut(&id) {
             state.total = Some(total);
-            self.check_merge(id);
+            self.check_merge(shared, id);
         }
     }
 
     /// Goes on with the output if all tokens have been merged.
-    fn check_merge(&mut self, id: SplitId) {
-        if let Some(output) = self.finish_merge(id) {
-            self.advance(output);
+    fn check_merge(&mut self, shared: &Shared, id: SplitId) {
+        if let Some(output) = self.finish_merge(shared, id) {
+            self.advance(shared, output);
         }
     }
 
-    fn finish_merge(&mut self, id: SplitId) -> Option<Moving> {
-        let shared = &self.shared;
+    fn finish_merge(&mut self, shared: &Shared, id: SplitId) -> Option<Moving> {
         let after = |position: Position| match &shared.node(position).step {
             Step::Split(split) => position.at(split.after),
             _ => unreachable!("a split stands at its step"),
@@ -193,13 +202,13 @@ impl Worker {
         Some(output)
     }
 
-    fn tell_splitter(&mut self, id: SplitId, call: CallId, trips: Vec<Trip>) {
+    fn tell_splitter(&mut self, shared: &Shared, id: SplitId, call: CallId, trips: Vec<Trip>) {
         if id.thread == self.me {
-            return self.tokens_merged(id.number, &trips);
+            return self.tokens_merged(shared, id.number, &trips);
         }
         let merged = Message::Plain(Plain::Merged { split: id.number, trips });
-        if let Err(error) = self.shared.send(id.thread, call, merged) {
-            self.give_up(call, error);
+        if let Err(error) = shared.send(id.thread, call, merged) {
+            self.give_up(shared, call, error);
         }
     }
 }

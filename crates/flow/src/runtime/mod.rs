@@ -29,4 +29,5 @@ mod worker;
 pub use calls::Request;
 pub use run::Run;
 pub use snapshot::{CallView, Doing, Snapshot, SplitView, StageView, ThreadView};
+pub(crate) use stack::Stack;
 pub use successor::RawSuccessor;

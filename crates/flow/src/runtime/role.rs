@@ -101,7 +101,7 @@ impl Role {
         let failed = |message: String| LaunchError::Space { space: name.clone(), message };
         let mut builder = Space::builder(name);
         match self {
-            Self::Alone => return Ok(Space::alone(name)),
+            Self::Alone => Ok(Space::alone(name)),
             Self::First { key, .. } => {
                 builder = builder.host();
                 if let Some(key) = key {

@@ -1,7 +1,6 @@
 //! What all threads of a process share: the program, the way to every thread, the calls.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -39,8 +38,6 @@ pub(crate) struct Shared {
     /// Which calls have sent tokens to which other process.
     involved: Mutex<HashMap<SpaceNumber, BTreeSet<(u32, u64)>>>,
     lost: Mutex<BTreeSet<SpaceNumber>>,
-    /// Counts messages dealt with, so that a standstill can be seen.
-    pub(crate) moves: AtomicU64,
 }
 
 pub(crate) struct PlacedSlot {
@@ -98,7 +95,6 @@ impl Shared {
             balances,
             involved: Mutex::default(),
             lost: Mutex::default(),
-            moves: AtomicU64::new(0),
         }
     }
 
@@ -348,7 +344,7 @@ impl Shared {
         let calls = involved.entry(space).or_default();
         let is_new = calls.insert((call.origin.0, call.number));
         // Calls that have ended are of no interest any more; it is enough to look now and then.
-        if is_new && calls.len() % 1024 == 0 {
+        if is_new && calls.len().is_multiple_of(1024) {
             let oldest = self.calls.oldest();
             calls.retain(|(origin, number)| {
                 if *origin == self.me.0 {
@@ -376,8 +372,13 @@ impl Shared {
         }
     }
 
-    pub(crate) fn moved(&self) {
-        self.moves.fetch_add(1, Ordering::Relaxed);
+    /// How many messages the threads of this process have dealt with.
+    pub(crate) fn moves(&self) -> u64 {
+        self.threads
+            .iter()
+            .filter_map(|thread| thread.board.as_ref())
+            .map(|board| board.tokens())
+            .sum()
     }
 
     pub(crate) fn view(&self) -> SpaceView {

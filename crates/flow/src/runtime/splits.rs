@@ -8,6 +8,7 @@ use super::clock::now_ns;
 use super::ids::{CallId, Position, SplitId, ThreadNumber};
 use super::merges::MergeState;
 use super::message::{Begin, Journey, Message, Payload, Plain};
+use super::shared::Shared;
 use super::stack::{FrameKind, SplitFrame, Stack};
 use super::worker::{Moving, Worker};
 use crate::schedule::{Made, Piece, Source, SplitStep, Step};
@@ -35,21 +36,25 @@ pub(crate) struct SplitState {
 
 /// How splitting off tokens ended for now.
 enum Left {
-    Open(SplitState),
+    Open(Box<SplitState>),
     Ended { merge_at: ThreadNumber, call: CallId, total: u64 },
     GivenUp,
 }
 
 enum Control {
     Fixed(u64),
-    Automatic(Automatic),
+    Automatic(Box<Automatic>),
     Bunches { bunches: u64, size: u64, merged: u64 },
 }
 
 impl Control {
-    fn new(window: Window) -> Self {
+    /// A new one; `learnt` is what an automatic window was at the end of the split before.
+    fn new(window: Window, learnt: Option<usize>) -> Self {
         match window {
-            Window::Automatic { limit } => Self::Automatic(Automatic::new(limit)),
+            Window::Automatic { limit } => Self::Automatic(Box::new(match learnt {
+                Some(window) => Automatic::after(limit, window),
+                None => Automatic::new(limit),
+            })),
             Window::Fixed(tokens) => Self::Fixed(tokens as u64),
             Window::Bunches { bunches, size } => {
                 Self::Bunches { bunches: bunches as u64, size: size as u64, merged: 0 }
@@ -69,7 +74,7 @@ impl Control {
     fn has_room(&self, split: u64, merged: u64) -> bool {
         match self {
             Self::Bunches { bunches, size, merged } => {
-                split % size != 0 || split / size - merged < *bunches
+                !split.is_multiple_of(*size) || split / size - merged < *bunches
             }
             _ => split - merged < self.window(),
         }
@@ -109,23 +114,19 @@ impl Control {
 
 impl Worker {
     /// A token is to be split.
-    pub(super) fn begin_split(&mut self, step: &SplitStep, moving: Moving) {
+    pub(super) fn begin_split(&mut self, shared: &Shared, step: &SplitStep, moving: Moving) {
         let position = moving.position;
         let call = moving.call;
-        let target = self.shared.resolve(
-            &step.merge_site,
-            &moving.parcel,
-            || moving.stack.indices(),
-            position,
-        );
+        let target =
+            shared.resolve(&step.merge_site, &moving.parcel, || moving.stack.indices(), position);
         let merge_at = match target {
             Ok(Some(thread)) => thread,
             Ok(None) => {
-                let slot = &self.shared.slots[step.merge_site.slot];
+                let slot = &shared.slots[step.merge_site.slot];
                 #[expect(clippy::cast_possible_truncation, reason = "less than the pool's size")]
                 slot.thread((call.number % slot.size as u64) as usize)
             }
-            Err(error) => return self.give_up(call, error),
+            Err(error) => return self.give_up(shared, call, error),
         };
         let number = self.next_split;
         self.next_split += 1;
@@ -140,9 +141,9 @@ impl Worker {
         } else {
             let is_input = step.made == Made::There;
             let codec = if is_input {
-                self.shared.node(position).input
+                shared.node(position).input
             } else {
-                self.output_codec(position)
+                self.output_codec(shared, position)
             };
             let begin = Begin {
                 call,
@@ -154,8 +155,8 @@ impl Worker {
                 is_input,
             };
             let message = Message::Begin(begin, Payload::Here(first, codec));
-            if let Err(error) = self.shared.send(merge_at, call, message) {
-                return self.give_up(call, error);
+            if let Err(error) = shared.send(merge_at, call, message) {
+                return self.give_up(shared, call, error);
             }
         }
         let state = SplitState {
@@ -165,22 +166,22 @@ impl Worker {
             outer: moving.stack,
             merge_at,
             source: (step.source)(moving.parcel),
-            control: Control::new(step.window),
+            control: Control::new(step.window, self.learnt.get(&position).copied()),
             split: 0,
             merged: 0,
             counters: self.board.open_split(number, call, position),
         };
-        self.splits.insert(number, state);
-        self.continue_split(number);
+        self.splits.insert(number, Box::new(state));
+        self.continue_split(shared, number);
     }
 
     /// Splits off tokens until the window is full or the input is used up.
-    pub(super) fn continue_split(&mut self, number: u64) {
+    pub(super) fn continue_split(&mut self, shared: &Shared, number: u64) {
         let Some(split) = self.splits.remove(&number) else {
             return;
         };
         self.continuing.push(number);
-        let left = self.split_off(number, split);
+        let left = self.split_off(shared, number, split);
         self.continuing.retain(|continuing| *continuing != number);
         self.told.retain(|(told, _)| *told != number);
         match left {
@@ -189,14 +190,13 @@ impl Worker {
             }
             Left::Ended { merge_at, call, total } => {
                 self.board.close_split(number);
-                self.split_ended(number, merge_at, call, total);
+                self.split_ended(shared, number, merge_at, call, total);
             }
             Left::GivenUp => self.board.close_split(number),
         }
     }
 
-    fn split_off(&mut self, number: u64, mut split: SplitState) -> Left {
-        let shared = self.shared.clone();
+    fn split_off(&mut self, shared: &Shared, number: u64, mut split: Box<SplitState>) -> Left {
         let Step::Split(step) = &shared.node(split.position).step else {
             unreachable!("a split stands at its step")
         };
@@ -211,7 +211,7 @@ impl Worker {
             if turn >= TURN && self.has_more() {
                 let resume = Message::Plain(Plain::Resume { split: number });
                 if let Err(error) = shared.send(self.me, split.call, resume) {
-                    self.give_up(split.call, error);
+                    self.give_up(shared, split.call, error);
                     return Left::GivenUp;
                 }
                 split.note(self, false);
@@ -227,7 +227,10 @@ impl Worker {
             }
             let Some(Piece { parcel, body, indices }) = piece else {
                 split.note(self, false);
-                let SplitState { merge_at, call, split: total, .. } = split;
+                if let Control::Automatic(automatic) = &split.control {
+                    self.learnt.insert(split.position, automatic.window());
+                }
+                let SplitState { merge_at, call, split: total, .. } = *split;
                 return Left::Ended { merge_at, call, total };
             };
             let stack = split.frame(number, self.me, self.time_ns, indices);
@@ -240,7 +243,7 @@ impl Worker {
                 journey: Journey::default(),
                 parcel,
             };
-            self.advance(moving);
+            self.advance(shared, moving);
             // What was merged on the way is known already.
             let trips: Vec<Trip> = self
                 .told
@@ -258,11 +261,11 @@ impl Worker {
     }
 
     /// Tokens of a split have been merged, here or elsewhere.
-    pub(super) fn tokens_merged(&mut self, number: u64, trips: &[Trip]) {
+    pub(super) fn tokens_merged(&mut self, shared: &Shared, number: u64, trips: &[Trip]) {
         match self.splits.get_mut(&number) {
             Some(split) => {
                 split.merged(trips, self.time_ns);
-                self.continue_split(number);
+                self.continue_split(shared, number);
             }
             None if self.continuing.contains(&number) => {
                 self.told.extend(trips.iter().map(|trip| (number, *trip)));
@@ -271,20 +274,27 @@ impl Worker {
         }
     }
 
-    fn split_ended(&mut self, number: u64, merge_at: ThreadNumber, call: CallId, total: u64) {
+    fn split_ended(
+        &mut self,
+        shared: &Shared,
+        number: u64,
+        merge_at: ThreadNumber,
+        call: CallId,
+        total: u64,
+    ) {
         let id = SplitId { thread: self.me, number };
         if merge_at == self.me {
-            return self.end_merge(id, total);
+            return self.end_merge(shared, id, total);
         }
         let end = Message::Plain(Plain::End { split: id, total });
-        if let Err(error) = self.shared.send(merge_at, call, end) {
-            self.give_up(call, error);
+        if let Err(error) = shared.send(merge_at, call, end) {
+            self.give_up(shared, call, error);
         }
     }
 
     /// How the output of a split travels.
-    pub(super) fn output_codec(&self, split: Position) -> crate::token::Codec {
-        let operation = &self.shared.operations[split.operation as usize];
+    pub(super) fn output_codec(&self, shared: &Shared, split: Position) -> crate::token::Codec {
+        let operation = &shared.operations[split.operation as usize];
         operation
             .nodes
             .iter()

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pario_net::{InputPort, RecvError};
@@ -112,7 +111,7 @@ impl Steward {
 
     /// Says so if nothing moves though calls are under way.
     fn look(&mut self) {
-        let moves = self.shared.moves.load(Ordering::Relaxed);
+        let moves = self.shared.moves();
         let is_still = moves == self.last_moves && self.shared.calls.is_any_open();
         self.last_moves = moves;
         self.still = if is_still { self.still + 1 } else { 0 };

@@ -32,8 +32,10 @@ pub(crate) struct Worker {
     port: InputPort<Message>,
     state: Box<dyn Any>,
     /// Splits under way by number. One whose tokens are being split off is out of here meanwhile.
-    pub(super) splits: HashMap<u64, SplitState>,
+    pub(super) splits: HashMap<u64, Box<SplitState>>,
     pub(super) next_split: u64,
+    /// What automatic windows were at the end of the last split at each step.
+    pub(super) learnt: HashMap<Position, usize>,
     pub(super) merges: HashMap<SplitId, MergeState>,
     /// Splits that are being continued, further up in this thread.
     pub(super) continuing: Vec<u64>,
@@ -91,6 +93,7 @@ impl Worker {
             state,
             splits: HashMap::new(),
             next_split: 0,
+            learnt: HashMap::new(),
             merges: HashMap::new(),
             continuing: Vec::new(),
             told: Vec::new(),
@@ -104,10 +107,11 @@ impl Worker {
 
     /// Deals with messages until the program stops.
     pub(crate) fn run(mut self) {
+        let shared = &self.shared.clone();
         loop {
             match self.port.recv() {
                 Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => return,
-                Ok(message) => self.handle(message),
+                Ok(message) => self.handle(shared, message),
                 // The steward hears of it too, and fails the calls concerned.
                 Err(RecvError::Lost { .. }) => {}
                 Err(error) => tracing::warn!(thread = %self.board.name, "{error}"),
@@ -115,22 +119,22 @@ impl Worker {
         }
     }
 
-    fn handle(&mut self, message: Message) {
+    fn handle(&mut self, shared: &Shared, message: Message) {
         let began = now_ns();
         self.time_ns = began;
-        let result = catch_unwind(AssertUnwindSafe(|| self.take(message)));
+        let result = catch_unwind(AssertUnwindSafe(|| self.take(shared, message)));
         if let Err(panic) = result
             && let Some((call, position)) = self.doing
         {
             let error = CallError::Panicked {
-                operation: self.shared.operation_name(position),
-                step: self.shared.node(position).name.clone(),
+                operation: shared.operation_name(position),
+                step: shared.node(position).name.clone(),
                 thread: self.board.name.clone(),
                 message: panic_message(&*panic),
             };
             // They were in the hands of what panicked, and are of the same call.
             self.continuing.drain(..).for_each(|number| self.board.close_split(number));
-            self.give_up(call, error);
+            self.give_up(shared, call, error);
         }
         self.doing = None;
         self.continuing.clear();
@@ -138,74 +142,76 @@ impl Worker {
         self.time_ns = now_ns();
         self.busy_until_ns = self.time_ns;
         if let Some(debt) = self.debt.take() {
-            self.shared.settle(debt, self.me);
+            shared.settle(debt, self.me);
         }
         self.board.idle(self.time_ns.saturating_sub(began));
-        self.shared.moved();
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, shared: &Shared, message: Message) {
         match message {
-            Message::Token(envelope) => self.take_token(envelope),
-            Message::Begin(begin, payload) => self.begin_merge_elsewhere(begin, payload),
-            Message::Plain(Plain::Merged { split, trips }) => self.tokens_merged(split, &trips),
-            Message::Plain(Plain::Resume { split }) => self.continue_split(split),
-            Message::Plain(Plain::End { split, total }) => self.end_merge(split, total),
-            Message::Plain(Plain::Abort { call }) => self.forget_ended(call),
+            Message::Token(envelope) => self.take_token(shared, envelope),
+            Message::Begin(begin, payload) => self.begin_merge_elsewhere(shared, begin, payload),
+            Message::Plain(Plain::Merged { split, trips }) => {
+                self.tokens_merged(shared, split, &trips)
+            }
+            Message::Plain(Plain::Resume { split }) => self.continue_split(shared, split),
+            Message::Plain(Plain::End { split, total }) => self.end_merge(shared, split, total),
+            Message::Plain(Plain::Abort { call }) => self.forget_ended(shared, call),
             Message::Plain(_) | Message::Result(..) => {
                 tracing::warn!(thread = %self.board.name, "a message for a steward came to a thread");
             }
         }
     }
 
-    fn take_token(&mut self, envelope: Envelope) {
+    fn take_token(&mut self, shared: &Shared, envelope: Envelope) {
         let Envelope { route, stack, debt, queued_ns, payload } = envelope;
         self.debt = debt;
         let origin = route.call.origin;
-        self.shared.ended.note_oldest(origin, route.oldest);
-        if self.shared.ended.contains(origin, route.call.number) {
+        shared.ended.note_oldest(origin, route.oldest);
+        if shared.ended.contains(origin, route.call.number) {
             return;
         }
         let mut journey = route.trip;
         self.waited_ns = self.busy_until_ns.saturating_sub(queued_ns);
         journey.hop(self.waited_ns);
         self.doing = Some((route.call, route.position));
-        match payload.open(self.shared.node(route.position).input) {
-            Ok(parcel) => self.advance(Moving {
-                call: route.call,
-                oldest: route.oldest,
-                position: route.position,
-                stack,
-                journey,
-                parcel,
-            }),
+        match payload.open(shared.node(route.position).input) {
+            Ok(parcel) => self.advance(
+                shared,
+                Moving {
+                    call: route.call,
+                    oldest: route.oldest,
+                    position: route.position,
+                    stack,
+                    journey,
+                    parcel,
+                },
+            ),
             Err(error) => {
                 let error = CallError::Transfer {
-                    operation: self.shared.operation_name(route.position),
+                    operation: shared.operation_name(route.position),
                     from: "another process".into(),
                     to: self.board.name.clone(),
                     message: error.to_string(),
                 };
-                self.give_up(route.call, error);
+                self.give_up(shared, route.call, error);
             }
         }
     }
 
     /// Takes a token through the schedule until it leaves this thread.
-    pub(super) fn advance(&mut self, mut moving: Moving) {
-        let shared = self.shared.clone();
+    pub(super) fn advance(&mut self, shared: &Shared, mut moving: Moving) {
         loop {
             let position = moving.position;
             self.doing = Some((moving.call, position));
             match &shared.node(position).step {
                 Step::Run(function) => {
-                    let indices = moving.stack.indices();
-                    let context = Context {
-                        thread: &self.board.name,
-                        index: self.index,
-                        indices: &indices,
-                        call: moving.call.number,
-                    };
+                    let context = Context::new(
+                        &self.board.name,
+                        self.index,
+                        moving.call.number,
+                        &moving.stack,
+                    );
                     let began = self.time_ns;
                     self.board.begin(position, began);
                     let result = function(&mut *self.state, moving.parcel, &context);
@@ -214,7 +220,9 @@ impl Worker {
                     self.record(position, SpanKind::Run, moving.call, &moving.stack, began);
                     match result {
                         Ok(parcel) => moving.parcel = parcel,
-                        Err(message) => return self.step_failed(moving.call, position, message),
+                        Err(message) => {
+                            return self.step_failed(shared, moving.call, position, message);
+                        }
                     }
                     moving.position = position.next();
                 }
@@ -226,19 +234,19 @@ impl Worker {
                     let sent = match target {
                         Ok(Some(thread)) if thread == self.me => continue,
                         Ok(Some(thread)) => {
-                            shared.send(thread, call, Message::Token(moving.into_envelope(&shared)))
+                            shared.send(thread, call, Message::Token(moving.into_envelope(shared)))
                         }
-                        Ok(None) => shared.send_to_any(site.slot, moving.into_envelope(&shared)),
+                        Ok(None) => shared.send_to_any(site.slot, moving.into_envelope(shared)),
                         Err(error) => Err(error),
                     };
                     if let Err(error) = sent {
-                        self.give_up(call, error);
+                        self.give_up(shared, call, error);
                     }
                     return;
                 }
                 Step::Start(function) => {
                     let successor = RawSuccessor::new(
-                        shared.clone(),
+                        self.shared.clone(),
                         self.board.clone(),
                         self.me,
                         moving.route(),
@@ -253,16 +261,7 @@ impl Worker {
                     return;
                 }
                 Step::Map(function) => {
-                    let context = Context {
-                        thread: &self.board.name,
-                        index: self.index,
-                        indices: &[],
-                        call: moving.call.number,
-                    };
-                    match function(moving.parcel, &context) {
-                        Ok(parcel) => moving.parcel = parcel,
-                        Err(message) => return self.step_failed(moving.call, position, message),
-                    }
+                    moving.parcel = function(moving.parcel);
                     moving.position = position.next();
                 }
                 Step::Branch { test, otherwise } => {
@@ -297,20 +296,20 @@ impl Worker {
                         moving.position = position.next();
                     }
                 }
-                Step::Split(split) => return self.begin_split(split, moving),
+                Step::Split(split) => return self.begin_split(shared, split, moving),
                 Step::Merge(merge) => {
                     let frame = moving.stack.split().expect("a merge is inside its split");
                     let at = frame.merge_at;
                     if at == self.me {
-                        match self.merge(merge, moving) {
+                        match self.merge(shared, merge, moving) {
                             Some(output) => moving = output,
                             None => return,
                         }
                     } else {
                         let call = moving.call;
-                        let envelope = moving.into_envelope(&shared);
+                        let envelope = moving.into_envelope(shared);
                         if let Err(error) = shared.send(at, call, Message::Token(envelope)) {
-                            self.give_up(call, error);
+                            self.give_up(shared, call, error);
                         }
                         return;
                     }
@@ -360,24 +359,24 @@ impl Worker {
         self.port.depth() > 0
     }
 
-    pub(super) fn give_up(&mut self, call: CallId, error: CallError) {
-        self.shared.fail(call, error);
-        self.forget_ended(call);
+    pub(super) fn give_up(&mut self, shared: &Shared, call: CallId, error: CallError) {
+        shared.fail(call, error);
+        self.forget_ended(shared, call);
     }
 
-    fn step_failed(&mut self, call: CallId, position: Position, message: String) {
+    fn step_failed(&mut self, shared: &Shared, call: CallId, position: Position, message: String) {
         let error = CallError::Failed {
-            operation: self.shared.operation_name(position),
-            step: self.shared.node(position).name.clone(),
+            operation: shared.operation_name(position),
+            step: shared.node(position).name.clone(),
             thread: self.board.name.clone(),
             message,
         };
-        self.give_up(call, error);
+        self.give_up(shared, call, error);
     }
 
     /// Forgets what belongs to calls that have ended.
-    fn forget_ended(&mut self, call: CallId) {
-        let ended = &self.shared.ended;
+    fn forget_ended(&mut self, shared: &Shared, call: CallId) {
+        let ended = &shared.ended;
         let board = &self.board;
         let is_over = |other: CallId| other == call || ended.contains(other.origin, other.number);
         self.splits.retain(|number, split| {

@@ -75,8 +75,13 @@ const HARDLY_ANY_WAIT: f64 = 0.25;
 
 impl Automatic {
     pub(crate) fn new(limit: usize) -> Self {
+        Self::after(limit, FIRST)
+    }
+
+    /// For a split like one whose window was found to be `window`.
+    pub(crate) fn after(limit: usize, window: usize) -> Self {
         Self {
-            window: FIRST.min(limit),
+            window: window.clamp(1, limit),
             limit,
             stale: 0,
             round: Round::EMPTY,

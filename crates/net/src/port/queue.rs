@@ -230,6 +230,9 @@ impl<T: Token> Sink for Queue<T> {
 
     fn lost(&self, peer: &Arc<str>) {
         let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
         state.items.push_back(Item::Lost(peer.clone()));
         let receivers = state.receivers.take();
         drop(state);

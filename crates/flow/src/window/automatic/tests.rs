@@ -1,4 +1,5 @@
 //! The automatic window on pipelines that are simulated in virtual time.
+#![allow(clippy::cast_possible_truncation, reason = "times and windows are small")]
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Brings what pario is compared to: peers.sh PEER DIRECTORY
+# Installs the packages that a peer needs, where they are missing, and builds its program in the
+# directory. The benchmark calls this by itself; it may be called again at any time.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+# need FILE_OR_COMMAND PACKAGE: a Debian package that brings a header or a command.
+need() {
+  [ -e "$1" ] && return
+  command -v "$1" >/dev/null 2>&1 && return
+  if [ "$(id -u)" != 0 ]; then
+    echo "$2 is not installed (apt-get install $2)" >&2
+    exit 1
+  fi
+  echo "installing $2" >&2
+  if ! try_install "$2" && ! { timeout 120 apt-get update -qq >/dev/null 2>&1 && try_install "$2"; }; then
+    echo "$2 cannot be installed" >&2
+    exit 1
+  fi
+}
+
+try_install() {
+  DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -o DPkg::Lock::Timeout=60 \
+    install -y -qq --no-install-recommends "$1" >/dev/null 2>&1
+}
+
+case "${1:-}" in
+  zmq)
+    need cc build-essential
+    need /usr/include/zmq.h libzmq3-dev
+    cc -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/zmq" "$here/peers/zmq.c" -lzmq
+    ;;
+  *)
+    echo "usage: peers.sh zmq DIRECTORY" >&2
+    exit 2
+    ;;
+esac

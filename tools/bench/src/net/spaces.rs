@@ -1,0 +1,167 @@
+//! Our side: two processes that are spaces, connected by TCP or by a Unix socket as told.
+//!
+//! The near one sends to a port of the far one that is made for the kind of token; the far one
+//! answers on a port of the near one, each token or only the last.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use pario_net::{Address, Bulk, BulkBuffer, InputPort, OutputPort, Space, Token};
+use serde::{Deserialize, Serialize};
+
+use super::wire::Transport;
+use crate::partner::{Partner, Role, Starter, next_word};
+
+/// The process at the far end.
+pub const ROLE: Role = Role { name: "space", run: serve };
+
+/// How long a port may take to appear.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A token of 64 bytes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Small {
+    values: [f64; 8],
+}
+
+const SMALL: Small = Small { values: [1.5; 8] };
+
+/// A token of as many bytes as are wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Large {
+    bytes: Bulk,
+}
+
+/// The near space, connected to the far one.
+pub struct Spaces {
+    partner: Partner,
+    small: OutputPort<Small>,
+    large: OutputPort<Large>,
+    back: InputPort<Small>,
+    /// The last one to go.
+    _space: Space,
+}
+
+impl Spaces {
+    /// Starts the second process and connects to it.
+    pub fn start(transport: Transport, dir: &Path) -> Result<Self> {
+        let space = listening("near", transport, dir)?.host().build()?;
+        let back = space.input("back")?;
+        let dir_word = dir.to_str().context("the directory has a readable name")?;
+        let address = space.address().to_string();
+        let mut partner = Partner::start(ROLE.name, &[transport.name(), dir_word, &address])?;
+        let said = partner.hear()?;
+        ensure!(said == "open", "the far space said {said:?}");
+        let small = space.output("small", PATIENCE)?;
+        let large = space.output("large", PATIENCE)?;
+        ensure!(!small.is_local() && !large.is_local(), "the far space is not far");
+        Ok(Self { partner, small, large, back, _space: space })
+    }
+
+    /// The time of so many round trips of 64 bytes, after a few that do not count.
+    pub fn round_trips(&mut self, count: u64, before: u64) -> Result<Duration> {
+        self.order("echo", before + count)?;
+        let mut token = SMALL;
+        let mut start = Instant::now();
+        for number in 0..before + count {
+            if number == before {
+                start = Instant::now();
+            }
+            self.small.send(token)?;
+            token = self.back.recv()?;
+        }
+        Ok(start.elapsed())
+    }
+
+    /// The time to send so many tokens of 64 bytes and to hear that all have come.
+    pub fn stream_small(&mut self, count: u64) -> Result<Duration> {
+        self.order("small", count)?;
+        let start = Instant::now();
+        for _ in 0..count {
+            self.small.send(SMALL)?;
+        }
+        self.small.flush();
+        self.back.recv()?;
+        Ok(start.elapsed())
+    }
+
+    /// The same with tokens of so many bytes.
+    pub fn stream_large(&mut self, bytes: usize, count: u64) -> Result<Duration> {
+        self.order("large", count)?;
+        let mut buffer = BulkBuffer::new(bytes);
+        buffer.fill(7);
+        let token = Large { bytes: buffer.freeze() };
+        let start = Instant::now();
+        for _ in 0..count {
+            self.large.send(token.clone())?;
+        }
+        self.large.flush();
+        self.back.recv()?;
+        Ok(start.elapsed())
+    }
+
+    /// Has the second process begin.
+    fn order(&mut self, what: &str, count: u64) -> Result<()> {
+        self.partner.tell(format!("{what} {count}"))?;
+        let answer = self.partner.hear()?;
+        ensure!(answer == "ready", "the far space said {answer:?}");
+        Ok(())
+    }
+}
+
+/// A space that can be reached in this way and no other.
+fn listening(name: &str, transport: Transport, dir: &Path) -> Result<pario_net::SpaceBuilder> {
+    let builder = Space::builder(name);
+    Ok(match transport {
+        Transport::Tcp => {
+            builder.listen_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).prefer_tcp(true)
+        }
+        Transport::Unix => builder.listen_unix(dir.join(format!("{name}.socket"))),
+    })
+}
+
+/// The far space: does as it is told until it is ended.
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [transport, dir, address] = words else {
+        bail!("needs a transport, a directory and an address");
+    };
+    let address: Address = address.parse()?;
+    let transport = Transport::of_name(transport)?;
+    let space = listening("far", transport, Path::new(dir))?.join(&address).build()?;
+    let small: InputPort<Small> = space.input("small")?;
+    let large: InputPort<Large> = space.input("large")?;
+    let back: OutputPort<Small> = space.output("back", PATIENCE)?;
+    starter.say("open")?;
+    loop {
+        let order = starter.hear()?;
+        let mut words = order.split_whitespace();
+        let what: String = next_word(&mut words)?;
+        let count: u64 = next_word(&mut words)?;
+        starter.say("ready")?;
+        match what.as_str() {
+            "echo" => {
+                for _ in 0..count {
+                    back.send(small.recv()?)?;
+                }
+            }
+            "small" => take(&small, count)?,
+            "large" => take(&large, count)?,
+            _ => bail!("cannot {what}"),
+        }
+        if what != "echo" {
+            back.send(SMALL)?;
+            back.flush();
+        }
+    }
+}
+
+/// Receives so many tokens and does nothing with them.
+fn take<T: Token>(port: &InputPort<T>, count: u64) -> Result<()> {
+    for _ in 0..count {
+        drop(port.recv()?);
+    }
+    Ok(())
+}
