@@ -132,6 +132,18 @@ fn five_stages() {
     }
 }
 
+/// Three tokens keep the slowest stage busy; tokens that wait in another process are seen to wait.
+#[test]
+fn the_automatic_window_stays_small_in_several_processes() {
+    let placement = placement("five-stages");
+    let arguments =
+        ["--stages", "1,3,8,2,3", "--tokens", "60", "--window", "automatic", "--placement"];
+    let executable = env!("CARGO_BIN_EXE_five-stages");
+    let text = run(executable, &[&arguments[..], &[&placement]].concat());
+    let peak: u64 = text.split_whitespace().last().unwrap().parse().unwrap();
+    assert!((3..=16).contains(&peak), "{text}");
+}
+
 #[test]
 fn wrong_windows_are_refused() {
     for window in ["0", "0x3", "many"] {
