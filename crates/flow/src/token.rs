@@ -87,11 +87,17 @@ pub(crate) fn function_name<F>(fallback: &str) -> String {
     let last_two = &parts[parts.len().saturating_sub(2)..];
     match last_two {
         [owner, name] if owner.starts_with(|c: char| c.is_uppercase() || c == '<') => {
-            format!("{}::{}", short_name(owner), short_name(name))
+            format!("{}::{}", short_name(type_of(owner)), short_name(name))
         }
         [.., name] => short_name(name),
         [] => fallback.to_owned(),
     }
+}
+
+/// The type in `<Type as Trait>`.
+fn type_of(owner: &str) -> &str {
+    let inner = owner.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    inner.map_or(owner, |inner| inner.rsplit_once(" as ").map_or(inner, |(type_, _)| type_))
 }
 
 /// The parts of a path, where `::` inside angle brackets does not part.
@@ -132,6 +138,8 @@ mod tests {
         assert_eq!(short_name("a::b::Tile<c::Pixel, u8>"), "Tile<Pixel, u8>");
         assert_eq!(short_name("alloc::vec::Vec<(u8, x::Y)>"), "Vec<(u8, Y)>");
         assert_eq!(name_of(Disk::read), "Disk::read");
+        assert_eq!(name_of(<Vec<Vec<u8>> as Clone>::clone), "Vec<Vec<u8>>::clone");
+        assert_eq!(name_of(u64::to_string), "u64::to_string");
         assert_eq!(name_of(alone), "alone");
         assert_eq!(name_of(|| 1), "closure");
     }

@@ -22,6 +22,7 @@ pub(crate) struct Run {
     /// Bytes that were decoded and not yet given back to the sender.
     used: i64,
     urgent: bool,
+    arrived_ns: u64,
 }
 
 /// What checked frames were checked against: everything.
@@ -43,7 +44,8 @@ impl Run {
         route: Arc<Route>,
         urgent: bool,
     ) -> Self {
-        Self { inline, at, end, frame_count, bulk, route, used: 0, urgent }
+        let arrived_ns = monotonic_ns();
+        Self { inline, at, end, frame_count, bulk, route, used: 0, urgent, arrived_ns }
     }
 
     pub fn frame_count(&self) -> u32 {
@@ -68,8 +70,8 @@ impl Run {
             .map_err(|error| DecodeError::Other(error.to_string()))?;
         self.at = frame.end;
         let segments = if frame.segment_count == 0 { Vec::new() } else { self.segments_of(&frame) };
-        let incoming =
-            Incoming::of_packet(&self.inline, frame.head_start, frame.head_end, segments);
+        let head = frame.head_start..frame.head_end;
+        let incoming = Incoming::of_packet(&self.inline, head, segments, self.arrived_ns);
         let decoded = decode(incoming);
         self.account(frame.cost());
         decoded
@@ -101,4 +103,10 @@ impl Run {
             self.route.give_back(std::mem::take(&mut self.used));
         }
     }
+}
+
+/// The monotonic clock, which all processes of a machine share.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

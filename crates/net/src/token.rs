@@ -1,6 +1,7 @@
 //! What a token is: something that becomes a head and bulk segments, and comes back from them.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
 use postcard::ser_flavors::Flavor;
@@ -197,6 +198,7 @@ impl Flavor for HeadFlavor<'_, '_> {
 pub struct Incoming<'a> {
     head: IncomingHead<'a>,
     segments: Vec<Bulk>,
+    arrived_ns: Option<u64>,
 }
 
 enum IncomingHead<'a> {
@@ -212,18 +214,25 @@ enum IncomingHead<'a> {
 impl<'a> Incoming<'a> {
     /// A token with this head and these segments.
     pub fn new(head: &'a [u8], segments: Vec<Bulk>) -> Self {
-        Self { head: IncomingHead::Slice(head), segments }
+        Self { head: IncomingHead::Slice(head), segments, arrived_ns: None }
     }
 
     /// A token whose head is a part of a packet.
     #[inline]
     pub(crate) fn of_packet(
         packet: &'a Bytes,
-        start: usize,
-        end: usize,
+        Range { start, end }: Range<usize>,
         segments: Vec<Bulk>,
+        arrived_ns: u64,
     ) -> Self {
-        Self { head: IncomingHead::Part { packet, start, end }, segments }
+        let head = IncomingHead::Part { packet, start, end };
+        Self { head, segments, arrived_ns: Some(arrived_ns) }
+    }
+
+    /// When the token came in, in nanoseconds of the monotonic clock: before it waited in its port.
+    #[inline]
+    pub fn arrived_ns(&self) -> Option<u64> {
+        self.arrived_ns
     }
 
     /// The head.

@@ -36,7 +36,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         let then = Box::new(chain.draft.close_shapes());
         let end = chain.draft.here();
         chain.set_target(branch, end);
-        chain.draft.add_shape(Shape::If { condition: name, then, otherwise: None });
+        chain.draft.add_shape(Shape::If { condition: asked(name, "if"), then, otherwise: None });
         chain.join()
     }
 
@@ -66,7 +66,8 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         let second = Some(Box::new(chain.draft.close_shapes()));
         let end = chain.draft.here();
         chain.set_target(jump, end);
-        chain.draft.add_shape(Shape::If { condition: name, then: first, otherwise: second });
+        let condition = asked(name, "if");
+        chain.draft.add_shape(Shape::If { condition, then: first, otherwise: second });
         chain.join()
     }
 
@@ -88,7 +89,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         chain.draft.push::<O>(Step::Jump(branch), "again".into());
         let end = chain.draft.here();
         chain.set_target(branch, end);
-        chain.draft.add_shape(Shape::While { condition: name, body: shape });
+        chain.draft.add_shape(Shape::While { condition: asked(name, "while"), body: shape });
         chain.join()
     }
 
@@ -113,7 +114,7 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         chain.draft.push::<O>(Step::ForNext { body: enter + 1 }, "next".into());
         let end = chain.draft.here();
         chain.set_target(enter, end);
-        chain.draft.add_shape(Shape::For { range: name, body: shape });
+        chain.draft.add_shape(Shape::For { range: asked(name, "for"), body: shape });
         chain.join()
     }
 
@@ -125,6 +126,11 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         let test = Box::new(move |parcel: &Parcel| condition(peek::<O>(parcel)));
         self.draft.push::<O>(Step::Branch { test, otherwise: 0 }, name.to_owned())
     }
+}
+
+/// What a picture says beside the keyword: nothing if a closure has only the keyword for a name.
+fn asked(name: String, keyword: &str) -> String {
+    if name == keyword { String::new() } else { name }
 }
 
 /// The second body of an [`if_else`](Chain::if_else), where it begins.

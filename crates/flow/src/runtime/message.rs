@@ -178,7 +178,7 @@ impl pario_net::Token for Message {
                 route,
                 stack: Stack::from_frames(frames),
                 debt,
-                queued_ns: super::clock::now_ns(),
+                queued_ns: incoming.arrived_ns().unwrap_or_else(super::clock::now_ns),
                 payload,
             }),
             Header::Begin(begin) => Self::Begin(begin, payload),

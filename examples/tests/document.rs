@@ -1,0 +1,158 @@
+//! docs/flow-model.md tells the truth: its pictures are those the examples draw, its programs those
+//! of the examples, its messages those that are printed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pario_flow::placement::{Placement, ThreadSlot};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn document() -> String {
+    read("docs/flow-model.md")
+}
+
+/// Set `PARIO_PICTURES=write` to draw the pictures of the documents anew.
+#[test]
+fn the_pictures_are_those_that_the_examples_draw() {
+    let executables = [
+        ("pipeline", env!("CARGO_BIN_EXE_pipeline"), &[] as &[&str]),
+        ("if", env!("CARGO_BIN_EXE_if"), &[]),
+        ("if-else", env!("CARGO_BIN_EXE_if-else"), &[]),
+        ("while", env!("CARGO_BIN_EXE_while"), &[]),
+        ("for", env!("CARGO_BIN_EXE_for"), &[]),
+        ("parallel", env!("CARGO_BIN_EXE_parallel"), &[]),
+        ("parallel-while", env!("CARGO_BIN_EXE_parallel-while"), &[]),
+        ("indexed-parallel", env!("CARGO_BIN_EXE_indexed-parallel"), &[]),
+        ("sieve", env!("CARGO_BIN_EXE_sieve"), &["10"]),
+        ("extend", env!("CARGO_BIN_EXE_extend"), &[]),
+        (
+            "five-stages",
+            env!("CARGO_BIN_EXE_five-stages"),
+            &["--window", "4", "--tokens", "1", "--stages", "0,0,0,0,0"],
+        ),
+        ("mandelbrot", env!("CARGO_BIN_EXE_mandelbrot"), &["--width", "16"]),
+    ];
+    let pictures = root().join("docs/pictures");
+    let is_writing = std::env::var_os("PARIO_PICTURES").is_some_and(|value| value == "write");
+    let folder = tempfile::tempdir().unwrap();
+    for (example, executable, arguments) in executables {
+        let name = format!("{example}.svg");
+        let output = Command::new(executable)
+            .args(arguments)
+            .arg("--picture")
+            .arg(folder.path().join(&name))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
+        let drawn = std::fs::read_to_string(folder.path().join(&name)).unwrap();
+        if is_writing {
+            std::fs::create_dir_all(&pictures).unwrap();
+            std::fs::write(pictures.join(&name), drawn).unwrap();
+        } else {
+            let kept = read(Path::new("docs/pictures").join(&name));
+            assert!(
+                drawn == kept,
+                "docs/pictures/{name} is out of date; draw it anew with \
+                 PARIO_PICTURES=write cargo test -p pario-examples --test document"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_picture_and_link_of_the_document_is_there() {
+    let text = document();
+    let targets: BTreeSet<&str> = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.starts_with("http") && !target.starts_with('#'))
+        .collect();
+    assert!(targets.len() > 10);
+    for target in targets {
+        let path = root().join("docs").join(target);
+        assert!(path.exists(), "docs/flow-model.md refers to {target}, which is not there");
+    }
+}
+
+/// Blocks marked `rust` are quoted from the examples; other blocks are sketches.
+#[test]
+fn the_programs_of_the_document_are_those_of_the_examples() {
+    let sources: Vec<String> = std::fs::read_dir(root().join("examples/src/bin"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .chain([PathBuf::from("examples/tests/model.rs")])
+        .map(|path| without_indentation(&read(path)))
+        .collect();
+    let text = document();
+    let blocks = text.split("\n```rust\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let mut count = 0;
+    for block in blocks {
+        count += 1;
+        let block = without_indentation(block);
+        let is_quoted = sources.iter().any(|source| source.contains(&block));
+        assert!(is_quoted, "no example contains this:\n{block}");
+    }
+    assert!(count >= 10, "only {count} blocks were found");
+}
+
+fn without_indentation(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// What is said about a wrong placement of a master and five slaves.
+fn complaint(text: &str) -> String {
+    let slots = [
+        ThreadSlot { name: "Master".into(), pool: None },
+        ThreadSlot { name: "Slave".into(), pool: Some(5) },
+    ];
+    match Placement::parse(text, "sieve.toml") {
+        Ok(placement) => placement.assign(&slots).unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_messages_about_placements_are_those_that_are_printed() {
+    let with_threads =
+        |threads: &str| format!("[processes]\nA = \"user\"\nBeta = {{}}\n\n[threads]\n{threads}\n");
+    let files = [
+        "[processes\n".to_owned(),
+        "[threads]\nMaster = \"A\"\n".to_owned(),
+        "[processes]\nA = {}\n".to_owned(),
+        "[processes]\nA = \"user\"\nB = \"user\"\n".to_owned(),
+        "[processes]\nA = \"user\"\nB = 7\n".to_owned(),
+        "[processes]\nA = \"user\"\nB = { hots = \"n2\" }\n".to_owned(),
+        "[processes]\nA = \"user\"\nB = { host = \"-n2\" }\n".to_owned(),
+        "[processes]\nA = \"user\"\nA = {}\n".to_owned(),
+        "[processes]\nA = \"user\"\n\n[pools]\nSlaves = 8\n".to_owned(),
+        with_threads("Master = \"Bta\""),
+        with_threads("Maste = \"A\""),
+        with_threads("\"Slave[7]\" = \"Beta\""),
+        with_threads("\"Slave[1-3]\" = \"Beta\""),
+        with_threads("\"Slave[3..3]\" = \"Beta\""),
+        with_threads("Slave = \"Beta\""),
+        with_threads("\"Master[0]\" = \"A\""),
+        with_threads("\"Slave[0..3]\" = \"Beta\"\n\"Slave[2..5]\" = \"A\""),
+        with_threads("\"Slave[*]\" = \"Beta\""),
+    ];
+    let text = document();
+    let mut missing = Vec::new();
+    for file in files {
+        let message = complaint(&file);
+        if !text.contains(&message) {
+            missing.push(message);
+        }
+    }
+    assert!(missing.is_empty(), "docs/flow-model.md lacks\n{}", missing.join("\n"));
+}
