@@ -180,7 +180,7 @@ impl Core {
             if is_leader || hub.try_lead(&waiter) {
                 is_leader = true;
                 if waiter.begin_leading() {
-                    hub.poll(deadline, &mut events);
+                    hub.poll_eagerly(deadline, &mut events);
                     self.handle(&mut events);
                 }
             } else {

@@ -17,6 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
+use crate::spin::Spin;
 use crate::waiter::Waiter;
 
 /// Events of this number mean: look around.
@@ -28,6 +29,7 @@ pub(crate) struct Hub {
     epoll: OwnedFd,
     kick: OwnedFd,
     lead: Mutex<Lead>,
+    spin: Spin,
     /// How often somebody resigned.
     pub resignations: AtomicU64,
     /// The courier sleeps until it is called.
@@ -69,6 +71,7 @@ impl Hub {
             epoll,
             kick,
             lead: Mutex::new(Lead::default()),
+            spin: Spin::default(),
             resignations: AtomicU64::new(0),
             courier_sleeps: AtomicBool::new(false),
             courier: Mutex::new(None),
@@ -189,16 +192,29 @@ impl Hub {
         }
     }
 
+    /// Waits for events, and looks again for a moment before it sleeps.
+    pub fn poll_eagerly(&self, deadline: Option<Instant>, events: &mut Vec<Event>) {
+        if !self.spin.look(|| self.take(Some(Timespec::default()), events)) {
+            self.poll(deadline, events);
+        }
+    }
+
     /// Waits for events. A kick is not among them, but ends the wait.
     pub fn poll(&self, deadline: Option<Instant>, events: &mut Vec<Event>) {
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             timespec(left)
         });
+        self.take(timeout, events);
+    }
+
+    /// Takes what comes within a time; whether anything did, be it a kick.
+    fn take(&self, timeout: Option<Timespec>, events: &mut Vec<Event>) -> bool {
         let mut found: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         if epoll::wait(&self.epoll, spare_capacity(&mut found), timeout.as_ref()).is_err() {
-            return;
+            return false;
         }
+        let is_any = !found.is_empty();
         for event in found {
             let (flags, id) = (event.flags, event.data.u64());
             if id == KICK {
@@ -209,6 +225,7 @@ impl Hub {
             let is_readable = flags != epoll::EventFlags::OUT;
             events.push(Event { id, is_readable, is_writable });
         }
+        is_any
     }
 }
 

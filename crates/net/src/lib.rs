@@ -87,6 +87,7 @@ mod route;
 mod run;
 mod simulation;
 mod space;
+mod spin;
 mod token;
 mod waiter;
 pub mod wire;
