@@ -446,6 +446,8 @@ impl Link {
             }
             Carrier::Simulated(wire) => wire.end(),
         }
+        // Who learns of the loss finds the names free.
+        self.core.link_lost(self);
         let mut told = Vec::new();
         for route in routes.into_values() {
             let port = route.sink().label().number;
@@ -458,7 +460,6 @@ impl Link {
         for channel in channels {
             channel.wake();
         }
-        self.core.link_lost(self);
     }
 
     pub fn counters(&self) -> LinkCounters {
