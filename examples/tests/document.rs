@@ -1,5 +1,5 @@
-//! docs/flow-model.md tells the truth: its pictures are those the examples draw, its programs those
-//! of the examples, its messages those that are printed.
+//! docs/flow-model.md and README.md tell the truth: their pictures are those the examples draw, their programs those
+//! of the examples, their messages those that are printed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -94,16 +94,20 @@ fn the_programs_of_the_document_are_those_of_the_examples() {
         .chain([PathBuf::from("examples/tests/model.rs")])
         .map(|path| without_indentation(&read(path)))
         .collect();
-    let text = document();
-    let blocks = text.split("\n```rust\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let readme = read("README.md");
+    let blocks = |text: &str| -> Vec<String> {
+        let ends = text.split("\n```rust\n").skip(1);
+        ends.filter_map(|rest| rest.split("\n```").next()).map(str::to_owned).collect()
+    };
+    let of_readme = blocks(&readme).into_iter().filter(|block| block.contains("pario_flow"));
     let mut count = 0;
-    for block in blocks {
+    for block in blocks(&document()).into_iter().chain(of_readme) {
         count += 1;
-        let block = without_indentation(block);
+        let block = without_indentation(&block);
         let is_quoted = sources.iter().any(|source| source.contains(&block));
         assert!(is_quoted, "no example contains this:\n{block}");
     }
-    assert!(count >= 10, "only {count} blocks were found");
+    assert!(count >= 15, "only {count} blocks were found");
 }
 
 fn without_indentation(text: &str) -> String {
