@@ -134,20 +134,35 @@ pub struct Assembler {
     /// A packet whose bulk area is being read.
     body: Option<Body>,
     ready: VecDeque<Packet>,
+    /// Bytes of long segments that came, and of those the ones that were read to their place.
+    bulk_bytes: u64,
+    placed_bytes: u64,
 }
 
 struct Body {
     packet: Packet,
+    /// Memory for the next segments; more is taken when it is needed, not when it is promised.
     buffers: VecDeque<BulkBuffer>,
+    /// Lengths of the segments after these.
+    lengths: std::vec::IntoIter<usize>,
     /// Bytes of the first of the buffers that were read.
     filled: usize,
+}
+
+impl Body {
+    fn take_buffers(&mut self) {
+        if self.buffers.is_empty() {
+            self.buffers.extend(self.lengths.by_ref().take(BUFFERS_AT_ONCE).map(BulkBuffer::new));
+        }
+    }
 }
 
 impl Assembler {
     /// One that accepts what is within the limits.
     pub fn new(limits: Limits) -> Self {
         let (slab, ready) = (Slab::new(SLAB_BYTES), VecDeque::new());
-        Self { limits, slab, filled: 0, header: None, body: None, ready }
+        let (header, body, bulk_bytes, placed_bytes) = (None, None, 0, 0);
+        Self { limits, slab, filled: 0, header, body, ready, bulk_bytes, placed_bytes }
     }
 
     /// The memory for the next bytes, in order; never empty. Then call
@@ -170,9 +185,9 @@ impl Assembler {
         }
         self.make_room(LEAD_BYTES);
         let body = self.body.as_mut().expect("there is one, as just seen");
-        let mut slices = Vec::with_capacity(body.buffers.len().min(BUFFERS_AT_ONCE) + 1);
-        let are_all = body.buffers.len() <= BUFFERS_AT_ONCE;
-        for (i, buffer) in body.buffers.iter_mut().take(BUFFERS_AT_ONCE).enumerate() {
+        let mut slices = Vec::with_capacity(body.buffers.len() + 1);
+        let are_all = body.lengths.len() == 0;
+        for (i, buffer) in body.buffers.iter_mut().enumerate() {
             let from = if i == 0 { body.filled } else { 0 };
             slices.push(IoSliceMut::new(&mut buffer[from..]));
         }
@@ -189,6 +204,7 @@ impl Assembler {
         if let Some(body) = &mut self.body {
             while let Some(buffer) = body.buffers.front() {
                 let missing = buffer.len() - body.filled;
+                self.placed_bytes += missing.min(count) as u64;
                 if count < missing {
                     body.filled += count;
                     return Ok(());
@@ -197,8 +213,11 @@ impl Assembler {
                 body.filled = 0;
                 let buffer = body.buffers.pop_front().expect("seen above");
                 body.packet.bulk.push(buffer.freeze());
+                body.take_buffers();
             }
             if let Some(body) = self.body.take() {
+                self.bulk_bytes +=
+                    body.packet.bulk.iter().map(|bulk| bulk.len() as u64).sum::<u64>();
                 self.ready.push_back(body.packet);
             }
         }
@@ -209,6 +228,15 @@ impl Assembler {
     /// The next packet that is complete.
     pub fn next_packet(&mut self) -> Option<Packet> {
         self.ready.pop_front()
+    }
+
+    /// Bytes of long segments that were not read to their place, but moved there.
+    pub fn copied_bytes(&self) -> u64 {
+        let waiting = self.body.as_ref().map_or(0, |body| {
+            let done: usize = body.packet.bulk.iter().map(|bulk| bulk.len()).sum();
+            done + body.filled
+        });
+        (self.bulk_bytes + waiting as u64).saturating_sub(self.placed_bytes)
     }
 
     /// Reads from memory, for tests: all packets that `bytes` complete.
@@ -252,13 +280,15 @@ impl Assembler {
             let inline = self.slab.give(whole).slice(PACKET_HEADER_BYTES..);
             self.filled -= whole;
             self.header = None;
-            let bulk = Vec::with_capacity(lengths.len());
+            let bulk = Vec::new();
             let packet = Packet { inline, bulk, groups, frame_count: header.frame_count };
             if lengths.is_empty() {
                 self.ready.push_back(packet);
             } else {
-                let buffers = lengths.into_iter().map(BulkBuffer::new).collect();
-                self.body = Some(Body { packet, buffers, filled: 0 });
+                let (buffers, lengths) = (VecDeque::new(), lengths.into_iter());
+                let mut body = Body { packet, buffers, lengths, filled: 0 };
+                body.take_buffers();
+                self.body = Some(body);
             }
         }
         Ok(())

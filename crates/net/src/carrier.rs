@@ -99,12 +99,17 @@ impl Socket {
         }
     }
 
-    /// Reads once, to where the assembler wants it.
-    pub fn read(&self, assembler: &mut Assembler) -> Result<usize, Errno> {
+    /// Reads once, to where the assembler wants it: how much, and whether it is all that was asked
+    /// for.
+    pub fn read(&self, assembler: &mut Assembler) -> Result<(usize, bool), Errno> {
         loop {
-            let result = assembler.with_buffers(|slices| match slices {
-                [slice] => rustix::io::read(&self.fd, &mut **slice),
-                slices => rustix::io::readv(&self.fd, slices),
+            let result = assembler.with_buffers(|slices| {
+                let wanted: usize = slices.iter().map(|slice| slice.len()).sum();
+                let count = match slices {
+                    [slice] => rustix::io::read(&self.fd, &mut **slice)?,
+                    slices => rustix::io::readv(&self.fd, slices)?,
+                };
+                Ok((count, count == wanted))
             });
             match result {
                 Err(Errno::INTR) => {}

@@ -34,7 +34,13 @@ impl Core {
         if let Some(path) = unix {
             let name = format!("unix={}", path.display());
             match connect_unix(path) {
-                Ok(stream) => return self.greet(Stream::Unix(stream), name),
+                Ok(stream) => {
+                    check_user(&stream).map_err(|reason| ConnectError::Stranger {
+                        address: name.clone(),
+                        reason,
+                    })?;
+                    return self.greet(Stream::Unix(stream), name);
+                }
                 Err(error) if address.tcp.is_none() => {
                     return Err(ConnectError::Unreachable { address: name, error });
                 }
@@ -200,6 +206,16 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
         }
         None => UnixStream::connect(path),
     }
+}
+
+/// Whoever listens on a Unix socket must be of the same user, or root; root goes everywhere.
+fn check_user(stream: &UnixStream) -> Result<(), String> {
+    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
+    let own = rustix::process::geteuid();
+    if peer.uid == own || peer.uid.is_root() || own.is_root() {
+        return Ok(());
+    }
+    Err(format!("it belongs to user {}, not to {}", peer.uid.as_raw(), own.as_raw()))
 }
 
 fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {

@@ -30,6 +30,10 @@ use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
 
 /// How often a thread that writes looks for what others have put in.
 const ROUNDS: usize = 8;
+/// A sender tries a full socket again when so much more waits; otherwise whoever polls writes.
+const RETRY_BYTES: usize = 512 << 10;
+/// So much is read from one link before others get their turn.
+const READ_BYTES: usize = 256 << 10;
 
 pub(crate) struct Link {
     pub id: u64,
@@ -92,9 +96,11 @@ impl Link {
     #[inline]
     pub fn leave<'a>(self: &'a Arc<Self>, mut out: MutexGuard<'a, Outbox>, at_once: bool) {
         let options = &self.core.options;
-        if out.batch_bytes() >= options.batch_bytes {
+        if out.batch_bytes() >= options.batch_bytes.min(options.limits.inline_bytes / 2) {
             out.seal();
-            self.pump(out);
+            if !out.is_blocked || out.queued_bytes >= out.retry_bytes {
+                self.pump(out);
+            }
             return;
         }
         if out.is_writing || out.is_blocked {
@@ -182,6 +188,7 @@ impl Link {
                     out.wrote(sending, count);
                     out.last_write = Instant::now();
                     if is_full {
+                        out.retry_bytes = out.queued_bytes + RETRY_BYTES;
                         if !out.is_blocked {
                             out.is_blocked = true;
                             self.core.expect_room(self, true);
@@ -252,27 +259,39 @@ impl Link {
         else {
             return;
         };
-        let result = socket.read(assembler);
-        *reads += 1;
-        let failure = match result {
-            Ok(0) => Some("it closed the connection".to_owned()),
-            Ok(count) => {
-                *bytes += count as u64;
-                let mut failure =
-                    assembler.advance(count).err().map(|error| format!("it sent {error}"));
-                while let Some(packet) = assembler.next_packet() {
-                    *packets += 1;
-                    *frames += u64::from(packet.frame_count);
-                    if let Err(reason) = self.receive(packet) {
-                        failure = Some(reason);
-                        break;
-                    }
+        let mut failure = None;
+        let mut total = 0;
+        while failure.is_none() && total < READ_BYTES {
+            let result = socket.read(assembler);
+            *reads += 1;
+            let (count, is_all) = match result {
+                Ok((0, _)) => {
+                    failure = Some("it closed the connection".to_owned());
+                    break;
                 }
-                failure
+                Ok(read) => read,
+                Err(Errno::AGAIN) => break,
+                Err(error) => {
+                    failure = Some(error.to_string());
+                    break;
+                }
+            };
+            *bytes += count as u64;
+            total += count;
+            failure = assembler.advance(count).err().map(|error| format!("it sent {error}"));
+            while let Some(packet) = assembler.next_packet() {
+                *packets += 1;
+                *frames += u64::from(packet.frame_count);
+                if let Err(reason) = self.receive(packet) {
+                    failure = Some(reason);
+                    break;
+                }
             }
-            Err(Errno::AGAIN) => None,
-            Err(error) => Some(error.to_string()),
-        };
+            // Less than was asked for: there is no more.
+            if !is_all {
+                break;
+            }
+        }
         drop(inbox);
         if let Some(reason) = failure {
             self.lost(&reason);
@@ -462,6 +481,7 @@ impl Link {
         counters.received_bytes = inbox.bytes;
         counters.received_packets = inbox.packets;
         counters.reads = inbox.reads;
+        counters.bytes_copied = inbox.assembler.as_ref().map_or(0, Assembler::copied_bytes);
         counters
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Outbox {
     pub is_writing: bool,
     /// The socket takes nothing at the moment, and says when it does.
     pub is_blocked: bool,
+    /// A blocked socket is tried again only when so much waits.
+    pub retry_bytes: usize,
     pub is_lost: bool,
     pub last_write: Instant,
     /// Who waits for everything to be written.
@@ -90,6 +92,7 @@ impl Outbox {
             queued_bytes: 0,
             is_writing: false,
             is_blocked: false,
+            retry_bytes: 0,
             is_lost: false,
             last_write: Instant::now(),
             drained: Waiters::new(),
@@ -184,8 +187,8 @@ impl Outbox {
     /// Takes written packets off `sending`, which was taken out of the queue, and puts the others
     /// back in front.
     pub fn wrote(&mut self, mut sending: VecDeque<Sealed>, count: usize) {
+        // The link was lost while a thread was writing: everything is cleared already.
         if self.is_lost {
-            // The link was lost while it was being written to; nothing is queued any more.
             return;
         }
         self.queued_bytes -= count;

@@ -231,16 +231,20 @@ pub fn end_frame<'a>(
     let count = segments.len();
     check("a list of segments", count as u64, limits.segments.min(usize::from(u16::MAX)))?;
     if count > 0 {
+        let mut bytes = 0u64;
         for segment in segments.clone() {
             check("a segment", segment.len() as u64, limits.segment_bytes)?;
+            bytes += segment.len() as u64;
             let length = u32::try_from(segment.len()).unwrap_or(u32::MAX);
             inline.extend_from_slice(&length.to_le_bytes());
         }
+        check("the sum of segments", bytes, limits.bulk_bytes / 2)?;
         for segment in segments.filter(|segment| segment.len() < BULK_BYTES) {
             inline.extend_from_slice(segment);
         }
     }
-    // A packet may hold one frame of the largest size and what was gathered before it.
+    // A packet may hold one frame of the largest size and what was gathered before it; therefore
+    // half of the limit, here and above.
     check("a head", (inline.len() - at) as u64, limits.inline_bytes / 2)?;
     let header = &mut inline[at..at + FRAME_HEADER_BYTES];
     header[0..4].copy_from_slice(&channel.to_le_bytes());

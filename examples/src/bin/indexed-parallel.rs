@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     let distances = program.operation("distances", |b| b
         .on(client)
         .split_indexed(|cities: &Map| (0..cities.len() as u64, 0..cities.len() as u64), pair)
-            .on(worker.at_indexed(|_, at| (at[0] + at[1]) as usize % 4)).run(distance)
+            .on(worker.at_indexed(|_, at| ((at[0] + at[1]) % 4) as usize)).run(distance)
         .merge_indexed(client, |cities| vec![vec![0; cities.len()]; cities.len()], enter));
 
     let run = options.launch(program)?;

@@ -1,5 +1,8 @@
 //! Numbers for what a running program is made of; the same in all its processes.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 use serde::{Deserialize, Serialize};
 
 /// A thread of the program, counted over all pools.
@@ -44,4 +47,30 @@ pub(crate) struct CallId {
 pub(crate) struct SplitId {
     pub(crate) thread: ThreadNumber,
     pub(crate) number: u64,
+}
+
+/// A map from numbers that this program has given out itself, so that nobody can choose them to
+/// collide.
+pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// Mixes numbers well enough for ones that are counted up.
+#[derive(Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
 }

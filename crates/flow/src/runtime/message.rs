@@ -36,6 +36,13 @@ pub(crate) struct Envelope {
     pub(crate) payload: Payload,
 }
 
+impl Envelope {
+    /// A token that enters a queue now.
+    pub(crate) fn now(route: Route, stack: Stack, payload: Payload) -> Self {
+        Self { route, stack, debt: None, queued_ns: super::clock::now_ns(), payload }
+    }
+}
+
 /// What is the same for a token wherever it goes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Route {

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use super::balance::Balance;
 use super::board::Board;
 use super::calls::{Calls, Ended};
-use super::clock::now_ns;
 use super::ids::{CallId, Position, SpaceNumber, ThreadNumber};
 use super::message::{Debt, Envelope, Message, Payload, Plain};
 use super::snapshot::{SpaceView, StageView};
@@ -435,17 +434,6 @@ impl Shared {
 impl PlacedSlot {
     pub(crate) fn thread(&self, index: usize) -> ThreadNumber {
         ThreadNumber(self.first + u32::try_from(index).expect("pools are smaller"))
-    }
-}
-
-impl Envelope {
-    /// A token for a queue of this process.
-    pub(crate) fn now(
-        route: super::message::Route,
-        stack: super::stack::Stack,
-        payload: Payload,
-    ) -> Self {
-        Self { route, stack, debt: None, queued_ns: now_ns(), payload }
     }
 }
 

@@ -1,7 +1,6 @@
 //! A thread of a program: it takes tokens out of its queue and runs the steps that are its.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use pario_net::{InputPort, RecvError};
 
 use super::board::Board;
 use super::clock::now_ns;
-use super::ids::{CallId, Position, SplitId, ThreadNumber};
+use super::ids::{CallId, NumberMap, Position, SplitId, ThreadNumber};
 use super::merges::MergeState;
 use super::message::{Debt, Envelope, Journey, Message, Payload, Plain, Route};
 use super::recorder::Record;
@@ -32,11 +31,11 @@ pub(crate) struct Worker {
     port: InputPort<Message>,
     state: Box<dyn Any>,
     /// Splits under way by number. One whose tokens are being split off is out of here meanwhile.
-    pub(super) splits: HashMap<u64, Box<SplitState>>,
+    pub(super) splits: NumberMap<u64, Box<SplitState>>,
     pub(super) next_split: u64,
     /// What automatic windows were at the end of the last split at each step.
-    pub(super) learnt: HashMap<Position, usize>,
-    pub(super) merges: HashMap<SplitId, MergeState>,
+    pub(super) learnt: NumberMap<Position, usize>,
+    pub(super) merges: NumberMap<SplitId, MergeState>,
     /// Splits that are being continued, further up in this thread.
     pub(super) continuing: Vec<u64>,
     /// Tokens of these that were merged here meanwhile.
@@ -68,10 +67,15 @@ impl Moving {
         Route { call: self.call, oldest: self.oldest, position: self.position, trip: self.journey }
     }
 
-    fn into_envelope(self, shared: &Shared) -> Envelope {
+    fn into_envelope(self, shared: &Shared, now_ns: u64) -> Envelope {
         let codec = shared.node(self.position).input;
-        let route = self.route();
-        Envelope::now(route, self.stack, Payload::Here(self.parcel, codec))
+        Envelope {
+            route: self.route(),
+            stack: self.stack,
+            debt: None,
+            queued_ns: now_ns,
+            payload: Payload::Here(self.parcel, codec),
+        }
     }
 }
 
@@ -91,10 +95,10 @@ impl Worker {
             board,
             port,
             state,
-            splits: HashMap::new(),
+            splits: NumberMap::default(),
             next_split: 0,
-            learnt: HashMap::new(),
-            merges: HashMap::new(),
+            learnt: NumberMap::default(),
+            merges: NumberMap::default(),
             continuing: Vec::new(),
             told: Vec::new(),
             time_ns: now_ns(),
@@ -109,7 +113,16 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let shared = &self.shared.clone();
         loop {
-            match self.port.recv() {
+            // A message that is there already is begun with when the one before it was done.
+            let message = match self.port.try_recv() {
+                Err(RecvError::Empty { .. }) => {
+                    let message = self.port.recv();
+                    self.time_ns = now_ns();
+                    message
+                }
+                message => message,
+            };
+            match message {
                 Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => return,
                 Ok(message) => self.handle(shared, message),
                 // The steward hears of it too, and fails the calls concerned.
@@ -120,8 +133,7 @@ impl Worker {
     }
 
     fn handle(&mut self, shared: &Shared, message: Message) {
-        let began = now_ns();
-        self.time_ns = began;
+        let began = self.time_ns;
         let result = catch_unwind(AssertUnwindSafe(|| self.take(shared, message)));
         if let Err(panic) = result
             && let Some((call, position)) = self.doing
@@ -233,10 +245,13 @@ impl Worker {
                     let call = moving.call;
                     let sent = match target {
                         Ok(Some(thread)) if thread == self.me => continue,
-                        Ok(Some(thread)) => {
-                            shared.send(thread, call, Message::Token(moving.into_envelope(shared)))
-                        }
-                        Ok(None) => shared.send_to_any(site.slot, moving.into_envelope(shared)),
+                        Ok(Some(thread)) => shared.send(
+                            thread,
+                            call,
+                            Message::Token(moving.into_envelope(shared, self.time_ns)),
+                        ),
+                        Ok(None) => shared
+                            .send_to_any(site.slot, moving.into_envelope(shared, self.time_ns)),
                         Err(error) => Err(error),
                     };
                     if let Err(error) = sent {
@@ -307,7 +322,7 @@ impl Worker {
                         }
                     } else {
                         let call = moving.call;
-                        let envelope = moving.into_envelope(shared);
+                        let envelope = moving.into_envelope(shared, self.time_ns);
                         if let Err(error) = shared.send(at, call, Message::Token(envelope)) {
                             self.give_up(shared, call, error);
                         }

@@ -11,6 +11,11 @@
 //!   The smallest window that keeps the slowest stage busy has less than one (equation 3-2 of the
 //!   thesis, solved for the whole number above it); if it is clearly more, one token fewer will do.
 //!
+//! Where a trip takes less than a few milliseconds, putting threads to sleep and waking them costs
+//! as much as what they do, and a larger window saves more of that than any model would say. There
+//! the window climbs: it tries larger ones as long as they bring more tokens through, and smaller
+//! ones as long as they do not bring fewer.
+//!
 //! Tokens that overtake each other, stages that are pools, other calls on the same threads, splits
 //! inside splits: all show up as waiting or as idle threads in the same way. Time on the wire and
 //! time to wake a thread are not waiting, so a far stage gets the larger window that it needs.
@@ -40,11 +45,23 @@ pub(crate) struct Automatic {
     rest: u32,
     /// How long to rest the next time.
     next_rest: u32,
+    /// A window that is being tried, where trips are short.
+    attempt: Option<Attempt>,
+    /// Whether a smaller one is tried next.
+    tries_smaller: bool,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    /// The window before, and the tokens per second with it.
+    from: usize,
+    rate: f64,
 }
 
 #[derive(Debug)]
 struct Round {
     tokens: usize,
+    began_ns: u64,
     waited_ns: u64,
     trip_ns: u64,
     /// How many tokens waited at each hop.
@@ -55,7 +72,7 @@ struct Round {
 
 impl Round {
     const EMPTY: Self =
-        Self { tokens: 0, waited_ns: 0, trip_ns: 0, waits: [0; 64], was_full: false };
+        Self { tokens: 0, began_ns: 0, waited_ns: 0, trip_ns: 0, waits: [0; 64], was_full: false };
 }
 
 /// The window that every split begins with.
@@ -67,6 +84,14 @@ const SURELY_BUSY: f64 = 0.98;
 /// More tokens waiting than this are too many; a whole number of tokens leaves up to one.
 const TOO_MANY_WAIT: f64 = 1.3;
 
+/// Below this, waking threads may cost as much as what they do.
+const SHORT_TRIP_NS: u64 = 2_000_000;
+/// A round lasts at least so long, so that it says something.
+const SHORTEST_ROUND_NS: u64 = 1_000_000;
+/// So much more must come through for a larger window to be worth it.
+const BETTER: f64 = 1.1;
+/// A smaller window is as good if so much still comes through.
+const AS_GOOD: f64 = 0.95;
 /// If this share of the window waits, it is far too large, whatever was tried before.
 const NEARLY_ALL_WAIT: f64 = 0.8;
 /// With fewer than these, no stage is nearly busy, and the window is far too small.
@@ -88,6 +113,8 @@ impl Automatic {
             is_starting: true,
             rest: 0,
             next_rest: 4,
+            attempt: None,
+            tries_smaller: false,
         }
     }
 
@@ -107,6 +134,9 @@ impl Automatic {
             return;
         }
         let round = &mut self.round;
+        if round.tokens == 0 {
+            round.began_ns = now_ns;
+        }
         round.tokens += 1;
         round.waited_ns += trip.waited_ns;
         round.trip_ns += now_ns.saturating_sub(trip.split_ns);
@@ -117,16 +147,21 @@ impl Automatic {
             waits &= waits - 1;
         }
         let enough = if self.is_starting { self.window } else { (2 * self.window).max(8) };
-        if self.round.tokens >= enough {
-            self.judge();
+        let lasted_ns = now_ns.saturating_sub(self.round.began_ns);
+        if self.round.tokens >= enough && lasted_ns >= SHORTEST_ROUND_NS {
+            self.judge(lasted_ns);
         }
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self, lasted_ns: u64) {
         let round = std::mem::replace(&mut self.round, Round::EMPTY);
         if !round.was_full {
             return;
         }
+        if round.trip_ns / (round.tokens as u64) < SHORT_TRIP_NS {
+            return self.climb(round.tokens as f64 / lasted_ns as f64);
+        }
+        self.attempt = None;
         let most_waits = round.waits.iter().copied().max().unwrap_or(0);
         let busy = f64::from(most_waits) / round.tokens as f64;
         let waiting = self.window as f64 * round.waited_ns as f64 / (round.trip_ns.max(1)) as f64;
@@ -138,6 +173,39 @@ impl Automatic {
             let is_far = waiting > NEARLY_ALL_WAIT * self.window as f64;
             if busy >= SURELY_BUSY && waiting > TOO_MANY_WAIT && (self.rest == 0 || is_far) {
                 self.shrink(is_far);
+            }
+        }
+    }
+
+    /// Looks for the smallest window with which nearly as many tokens come through as with any.
+    fn climb(&mut self, rate: f64) {
+        match self.attempt.take() {
+            Some(Attempt { from, rate: before }) => {
+                let is_larger = self.window > from;
+                let is_worth_it =
+                    if is_larger { rate > before * BETTER } else { rate > before * AS_GOOD };
+                if is_worth_it {
+                    (self.rest, self.next_rest) = (0, 4);
+                } else {
+                    self.change(from);
+                    self.tries_smaller = is_larger;
+                    self.rest = self.next_rest;
+                    self.next_rest = (self.next_rest * 2).min(256);
+                }
+            }
+            None if self.rest > 0 => self.rest -= 1,
+            None => {
+                let next = if self.tries_smaller {
+                    (self.window * 3 / 4).max(1)
+                } else {
+                    (self.window * 2).min(self.limit)
+                };
+                if next == self.window {
+                    self.tries_smaller = !self.tries_smaller;
+                    return;
+                }
+                self.attempt = Some(Attempt { from: self.window, rate });
+                self.change(next);
             }
         }
     }

@@ -3,6 +3,7 @@
 mod bounded_memory;
 mod farm;
 mod granularity;
+mod hard_windows;
 mod hops;
 mod memory;
 mod metg;
@@ -12,6 +13,7 @@ mod prediction;
 mod stages;
 mod timely_graph;
 mod twin;
+mod under_way;
 mod waits;
 mod work;
 
@@ -26,6 +28,11 @@ pub const AREA: Area = Area {
             name: "pipeline",
             what: "five stages with windows of 1 to 10 tokens and the automatic one, against theory",
             run: pipeline::run,
+        },
+        Family {
+            name: "hard-windows",
+            what: "automatic windows of a split in a split and of a stage that reorders, against theory",
+            run: hard_windows::run,
         },
         Family {
             name: "hop-same-thread",

@@ -2,12 +2,12 @@
 //! merge on a sixth thread, all in one process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use pario_flow::{OperationRef, Program, Run, ThreadRef, Window};
 
+use super::under_way::UnderWay;
 use super::waits::wait;
 
 /// What the stages take: the thesis' example at a tenth.
@@ -52,12 +52,12 @@ impl Pipelines {
 
     /// Sends so many tokens through the pipeline with the window of this number.
     pub fn run(&self, window: usize, tokens: u64) -> Result<Seen> {
-        self.under_way.most.store(0, Ordering::Relaxed);
+        self.under_way.reset();
         let start = Instant::now();
         let merged = self.run.call(self.operations[window], tokens)?;
         let elapsed = start.elapsed();
         ensure!(merged == tokens, "{merged} of {tokens} tokens came out of the pipeline");
-        Ok(Seen { elapsed, most_under_way: self.under_way.most.load(Ordering::Relaxed) })
+        Ok(Seen { elapsed, most_under_way: self.under_way.most() })
     }
 }
 
@@ -104,22 +104,4 @@ fn add_pipeline(
 fn stage<const INDEX: usize>(token: u64) -> u64 {
     wait(STAGES[INDEX]);
     token
-}
-
-/// Counts the tokens between split and merge.
-#[derive(Debug, Default)]
-struct UnderWay {
-    now: AtomicU64,
-    most: AtomicU64,
-}
-
-impl UnderWay {
-    fn enter(&self) {
-        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most.fetch_max(now, Ordering::Relaxed);
-    }
-
-    fn leave(&self) {
-        self.now.fetch_sub(1, Ordering::Relaxed);
-    }
 }
