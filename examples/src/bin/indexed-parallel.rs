@@ -3,6 +3,7 @@
 //!
 //! The distances between cities. A distance is the same there and back, so only the pairs above
 //! the diagonal are computed.
+#![expect(clippy::cast_possible_truncation, reason = "few cities, on a small planet")]
 
 use pario_examples::Options;
 use pario_flow::Program;
