@@ -26,14 +26,14 @@ fn an_asynchronous_step() -> Outcome {
     let (requests, queue) = mpsc::channel::<(u64, Successor<Vec<u8>>)>();
     let device = std::thread::spawn(move || {
         for (block, next) in queue {
-            next.call(vec![0; block as usize]);
+            next.call(block.to_le_bytes().to_vec());
         }
     });
     let mut program = Program::new("disk");
     let disk = program.thread("Disk", move || Disk { requests: requests.clone() });
     let read = program.operation("read", |b| b.on(disk).run_async(Disk::read));
     let run = program.launch(None)?;
-    assert_eq!(run.call(read, 3)?, [0, 0, 0]);
+    assert_eq!(run.call(read, 3)?, [3, 0, 0, 0, 0, 0, 0, 0]);
     drop(run);
     device.join().unwrap();
     Ok(())
@@ -79,7 +79,7 @@ fn a_hierarchy() -> Outcome {
                 seen.push(block);
                 block
             })
-            .on(disk.at(|block: &u64| *block as usize % 4))
+            .on(disk.at(|block: &u64| (*block % 4) as usize))
             .run(|number, block| block * 10 + *number)
     });
     let run = program.launch(None)?;

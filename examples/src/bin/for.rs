@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     let triangle = program.operation("triangle", |b| b
         .on(client)
         .repeat(Triangle::rows_wanted, |b| b
-            .on(writer.at_indexed(|_, at| at[0] as usize % 2)).run(Writer::add_row)));
+            .on(writer.at_indexed(|_, at| (at[0] % 2) as usize)).run(Writer::add_row)));
 
     let run = options.launch(program)?;
     options.draw(&[run.graph(triangle)])?;

@@ -3,6 +3,7 @@
 //!
 //! The distances between cities. A distance is the same there and back, so only the pairs above
 //! the diagonal are computed.
+#![expect(clippy::cast_possible_truncation, reason = "few cities, on a small planet")]
 
 use pario_examples::Options;
 use pario_flow::Program;
@@ -47,7 +48,7 @@ fn main() -> anyhow::Result<()> {
     let distances = program.operation("distances", |b| b
         .on(client)
         .split_indexed(|cities: &Map| (0..cities.len() as u64, 0..cities.len() as u64), pair)
-            .on(worker.at_indexed(|_, at| (at[0] + at[1]) as usize % 4)).run(distance)
+            .on(worker.at_indexed(|_, at| ((at[0] + at[1]) % 4) as usize)).run(distance)
         .merge_indexed(client, |cities| vec![vec![0; cities.len()]; cities.len()], enter));
 
     let run = options.launch(program)?;

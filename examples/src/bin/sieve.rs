@@ -67,7 +67,7 @@ impl Slave {
                 self.primes.push(number.value);
                 number.fate = Fate::Prime;
             }
-            Some(prime) if number.value % prime == 0 => number.fate = Fate::Divided,
+            Some(prime) if number.value.is_multiple_of(*prime) => number.fate = Fate::Divided,
             Some(_) => number.filter += 1,
         }
         number
