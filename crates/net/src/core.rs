@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub requests: Requests,
     pub record: Record,
     links: Mutex<Links>,
+    /// The link that was last found to have something to read.
+    busiest: Mutex<Weak<Link>>,
     /// One link is opened at a time, so that there is one per peer.
     pub connecting: Mutex<()>,
     next_port: AtomicU32,
@@ -93,6 +95,7 @@ impl Core {
             requests: Requests::default(),
             record: Record::default(),
             links: Mutex::default(),
+            busiest: Mutex::new(Weak::new()),
             connecting: Mutex::new(()),
             next_port: AtomicU32::new(1),
             next_id: AtomicU64::new(FIRST_ID),
@@ -180,7 +183,9 @@ impl Core {
             if is_leader || hub.try_lead(&waiter) {
                 is_leader = true;
                 if waiter.begin_leading() {
-                    hub.poll_eagerly(deadline, &mut events);
+                    let busiest = self.busiest.lock().upgrade();
+                    let read = || busiest.as_ref().is_some_and(|link| link.on_readable());
+                    hub.poll_eagerly(deadline, &mut events, read);
                     self.handle(&mut events);
                 }
             } else {
@@ -203,8 +208,8 @@ impl Core {
                     if event.is_writable {
                         link.on_writable();
                     }
-                    if event.is_readable {
-                        link.on_readable();
+                    if event.is_readable && link.on_readable() {
+                        *self.busiest.lock() = Arc::downgrade(&link);
                     }
                 }
                 None => {

@@ -22,6 +22,8 @@ use crate::waiter::Waiter;
 
 /// Events of this number mean: look around.
 const KICK: u64 = 0;
+/// While it looks again, every so many times it looks for everything.
+const LOOK_AROUND: u32 = 8;
 /// Events taken by one poll.
 const EVENTS: usize = 64;
 
@@ -192,9 +194,19 @@ impl Hub {
         }
     }
 
-    /// Waits for events, and looks again for a moment before it sleeps.
-    pub fn poll_eagerly(&self, deadline: Option<Instant>, events: &mut Vec<Event>) {
-        if !self.spin.look(|| self.take(Some(Timespec::default()), events)) {
+    /// Waits for events. Before it sleeps it looks again for a moment: with `read`, which says
+    /// whether it found something itself, and now and then for everything else.
+    pub fn poll_eagerly(
+        &self,
+        deadline: Option<Instant>,
+        events: &mut Vec<Event>,
+        read: impl Fn() -> bool,
+    ) {
+        let look = |round: u32| {
+            read()
+                || round.is_multiple_of(LOOK_AROUND) && self.take(Some(Timespec::default()), events)
+        };
+        if !self.spin.look(look) {
             self.poll(deadline, events);
         }
     }

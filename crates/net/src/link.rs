@@ -251,13 +251,13 @@ impl Link {
         }
     }
 
-    /// There is something to read.
-    pub fn on_readable(self: &Arc<Self>) {
-        let Carrier::Socket(socket) = &self.carrier else { return };
+    /// Reads what there is; whether there was anything.
+    pub fn on_readable(self: &Arc<Self>) -> bool {
+        let Carrier::Socket(socket) = &self.carrier else { return false };
         let mut inbox = self.inbox.lock();
         let Inbox { assembler: Some(assembler), frames, bytes, packets, reads } = &mut *inbox
         else {
-            return;
+            return false;
         };
         let mut failure = None;
         let mut total = 0;
@@ -293,9 +293,11 @@ impl Link {
             }
         }
         drop(inbox);
+        let is_any = total > 0 || failure.is_some();
         if let Some(reason) = failure {
             self.lost(&reason);
         }
+        is_any
     }
 
     /// A packet came without travelling as bytes.

@@ -1,22 +1,19 @@
 //! Looking again for a moment before sleeping.
 //!
 //! To wake a thread on another core that sleeps takes some 40 µs; a token that comes sooner is had
-//! sooner by looking. Where tokens do not come that soon, or the peer needs the very core that
-//! looks, it is a waste: so whoever looked in vain does not look the next times, twice as many
-//! after each vain look.
+//! sooner by looking. Between two looks the core is offered to others: if the peer is on the same
+//! one, it answers at once. Where tokens do not come that soon, looking is a waste: so whoever
+//! looked in vain does not look the next times, twice as many after each vain look.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to look.
-const MOMENT: Duration = Duration::from_micros(25);
+/// How long to look: longer than a peer that sleeps takes to wake and answer, or else its sleep would
+/// send this thread to sleep as well, whose sleep would send the peer to sleep, and so on.
+const MOMENT: Duration = Duration::from_micros(80);
 /// After a vain look, so many waits go without one, and up to so many.
 const FEWEST_SKIPPED: u32 = 2;
 const MOST_SKIPPED: u32 = 512;
-
-static HAS_CORES: LazyLock<bool> =
-    LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1));
 
 #[derive(Default)]
 pub(crate) struct Spin {
@@ -27,29 +24,37 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Looks until something was there or the moment is over; whether something was there.
-    /// Called by one thread at a time.
-    pub fn look(&self, mut look: impl FnMut() -> bool) -> bool {
+    /// Looks until something was there or the moment is over; whether something was there. `look`
+    /// is told how often it was called. Called by one thread at a time.
+    pub fn look(&self, mut look: impl FnMut(u32) -> bool) -> bool {
         let skip = self.skip.load(Ordering::Relaxed);
-        if skip > 0 || !*HAS_CORES {
-            self.skip.store(skip.saturating_sub(1), Ordering::Relaxed);
+        if skip > 0 {
+            self.skip.store(skip - 1, Ordering::Relaxed);
             return false;
         }
         let end = Instant::now() + MOMENT;
-        loop {
-            if look() {
+        for round in 1.. {
+            // The peer may need this very core to answer.
+            std::thread::yield_now();
+            let is_there = look(round);
+            // What took longer has come in spite of looking: others need the core.
+            let is_late = Instant::now() >= end;
+            if is_there && !is_late {
                 self.cost.store(0, Ordering::Relaxed);
                 return true;
             }
-            if Instant::now() >= end {
-                break;
+            if is_late {
+                self.vain();
+                return is_there;
             }
-            std::hint::spin_loop();
         }
+        false
+    }
+
+    fn vain(&self) {
         let cost = (2 * self.cost.load(Ordering::Relaxed)).clamp(FEWEST_SKIPPED, MOST_SKIPPED);
         self.cost.store(cost, Ordering::Relaxed);
         self.skip.store(cost, Ordering::Relaxed);
-        false
     }
 }
 
@@ -59,21 +64,18 @@ mod tests {
 
     #[test]
     fn vain_looks_become_rare_and_one_that_helps_makes_them_frequent() {
-        if !*HAS_CORES {
-            return;
-        }
         let spin = Spin::default();
         let mut looks = 0;
         for _ in 0..1_000 {
             let mut looked = false;
-            spin.look(|| {
+            spin.look(|_| {
                 looked = true;
                 false
             });
             looks += u32::from(looked);
         }
         assert!((5..15).contains(&looks), "{looks} of 1000 waits looked");
-        while !spin.look(|| true) {}
-        assert!((0..100).all(|_| spin.look(|| true)));
+        while !spin.look(|_| true) {}
+        assert!((0..100).all(|_| spin.look(|_| true)));
     }
 }
