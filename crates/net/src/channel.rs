@@ -15,6 +15,9 @@ use crate::token::Token;
 use crate::waiter::Waiters;
 use crate::wire::{FrameKind, WireError};
 
+/// So much may be queued before a carrier that takes nothing.
+const BACKLOG_BYTES: usize = 512 << 10;
+
 pub(crate) struct Channel {
     pub number: u32,
     link: Arc<Link>,
@@ -71,11 +74,26 @@ impl Channel {
                 if self.is_limited {
                     self.available.fetch_sub(i64::try_from(cost).unwrap_or(0), Ordering::Relaxed);
                 }
+                let is_backed_up =
+                    self.is_limited && out.is_blocked && out.queued_bytes > BACKLOG_BYTES;
                 self.link.leave(out, false);
+                if is_backed_up {
+                    self.wait_for_carrier();
+                }
                 Ok(())
             }
             Err(error) => Err(self.refused(error)),
         }
+    }
+
+    /// While the carrier takes nothing and much is queued, waits for it, so that the thread itself
+    /// writes on as soon as it can. Channels without a limit of credit do not: their senders must
+    /// not be held up.
+    #[cold]
+    fn wait_for_carrier(&self) {
+        let deadline = self.link.core.options.send_wait.map(|wait| Instant::now() + wait);
+        // After the deadline the next sends will run out of credit, and say so.
+        let _ = self.link.core.wait(deadline, |waiter| self.link.look_unblocked(waiter));
     }
 
     pub fn send_urgent<T: Token>(&self, token: T) -> Result<(), SendError<T>> {

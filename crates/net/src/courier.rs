@@ -10,6 +10,9 @@ use crate::core::Core;
 
 /// While threads lead now and then, the courier looks so often whether one still does.
 const NAP: Duration = Duration::from_millis(1);
+/// If nobody has led for so many looks in a row, the courier does: a thread that is only held up
+/// for a moment will be back, and two that take turns at a busy link hinder each other.
+const PATIENCE: u32 = 20;
 /// Without any change of the leader for so long, it sleeps until it is called.
 const QUIET: Duration = Duration::from_millis(50);
 /// After so many looks at links with nothing gathered, it looks no more.
@@ -22,6 +25,7 @@ pub(crate) fn run(core: &Arc<Core>) {
     let mut seen = hub.resignations.load(Ordering::Relaxed);
     let mut changed = Instant::now();
     let mut vain_looks = 0;
+    let mut leaderless = 0;
     let mut events = Vec::new();
     let mut next_chore = Instant::now();
     while !core.is_stopped() {
@@ -45,7 +49,9 @@ pub(crate) fn run(core: &Arc<Core>) {
             }
         }
         let resignations = hub.resignations.load(Ordering::Relaxed);
-        if resignations == seen && hub.try_lead_as_courier() {
+        leaderless = if resignations == seen { leaderless + 1 } else { 0 };
+        let may_lead = leaderless >= PATIENCE || now.duration_since(changed) >= QUIET;
+        if may_lead && hub.try_lead_as_courier() {
             lead(core, next_chore, &mut events);
             seen = hub.resignations.load(Ordering::Relaxed);
             continue;

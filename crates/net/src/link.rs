@@ -26,6 +26,7 @@ use crate::port::Sink;
 use crate::route::Route;
 use crate::run::Run;
 use crate::token::decode_value;
+use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
 
 /// How often a thread that writes looks for what others have put in.
@@ -241,6 +242,17 @@ impl Link {
         if let Some(reason) = failure {
             self.lost(&reason);
         }
+    }
+
+    /// Whether the carrier takes bytes again; otherwise the waiter will be woken when all that is
+    /// queued is on its way.
+    pub fn look_unblocked(&self, waiter: &Arc<Waiter>) -> Option<()> {
+        let mut out = self.out.lock();
+        if out.is_lost || !out.is_blocked {
+            return Some(());
+        }
+        out.drained.add(waiter);
+        None
     }
 
     /// The socket takes bytes again.
