@@ -52,7 +52,10 @@ pub(crate) fn run(core: &Arc<Core>) {
         leaderless = if resignations == seen { leaderless + 1 } else { 0 };
         let may_lead = leaderless >= PATIENCE || now.duration_since(changed) >= QUIET;
         if may_lead && hub.try_lead_as_courier() {
-            lead(core, next_chore, &mut events);
+            if lead(core, next_chore, &mut events) {
+                // Who wants to lead now will want to again.
+                (leaderless, changed) = (0, Instant::now());
+            }
             seen = hub.resignations.load(Ordering::Relaxed);
             continue;
         }
@@ -74,9 +77,9 @@ pub(crate) fn run(core: &Arc<Core>) {
     }
 }
 
-/// Leads until a thread wants to, or there is something else to do.
-fn lead(core: &Arc<Core>, next_chore: Instant, events: &mut Vec<crate::hub::Event>) {
-    let Some(hub) = &core.hub else { return };
+/// Leads until a thread wants to, or there is something else to do; whether a thread wants to.
+fn lead(core: &Arc<Core>, next_chore: Instant, events: &mut Vec<crate::hub::Event>) -> bool {
+    let Some(hub) = &core.hub else { return false };
     while !core.is_stopped() && !hub.is_wanted() {
         let now = Instant::now();
         let is_watching = core.is_watching();
@@ -88,5 +91,7 @@ fn lead(core: &Arc<Core>, next_chore: Instant, events: &mut Vec<crate::hub::Even
             break;
         }
     }
+    let is_wanted = hub.is_wanted();
     hub.resign();
+    is_wanted
 }
