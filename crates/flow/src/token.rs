@@ -6,6 +6,8 @@ use pario_net::{Bulk, DecodeError, EncodeError, Outgoing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use crate::graph::short_name;
+
 /// A value that flows through a program.
 ///
 /// Every type with `#[derive(Serialize, Deserialize)]` is one; nothing else is to be written.
@@ -57,24 +59,6 @@ pub(crate) fn peek<T: 'static>(parcel: &Parcel) -> &T {
     parcel.downcast_ref().unwrap_or_else(|| {
         unreachable!("a step looked at a token that is not a {}", type_name::<T>())
     })
-}
-
-/// A type's name without the modules it lives in: `a::b::Tile<c::Pixel>` is `Tile<Pixel>`.
-pub(crate) fn short_name(full: &str) -> String {
-    let mut short = String::new();
-    let mut word = String::new();
-    for character in full.chars() {
-        match character {
-            ':' => word.clear(),
-            c if c.is_alphanumeric() || c == '_' => word.push(c),
-            c => {
-                short.push_str(&word);
-                word.clear();
-                short.push(c);
-            }
-        }
-    }
-    short + &word
 }
 
 /// The name of a function as a person would say it: `Disk::read`, or `fallback` for a closure.

@@ -128,6 +128,57 @@ fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>
     Ok((run, Operations { echo, fail, keep, die }))
 }
 
+#[test]
+fn a_process_that_only_others_talk_to_is_missed_too() -> Outcome {
+    // The token goes from A over B to C, where it ends the process: A never speaks to C's threads.
+    let mut program = Program::new("relay");
+    let client = program.thread("Client", || ());
+    let merger = program.thread("Merger", || ());
+    let worker = program.pool("Worker", 4, |_| ());
+    let relay = program.operation("relay", |b| {
+        b.on(client)
+            .on(worker.thread(0))
+            .run(|_, n: u64| n)
+            .on(merger)
+            .run(|_, _: u64| -> u64 { std::process::abort() })
+    });
+    let echo = program.operation("echo", |b| b.on(client).on(worker.thread(1)).run(|_, n: u64| n));
+    let run = program.launch(three())?;
+    let began = Instant::now();
+    let error = run.call(relay, 1).unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
+    assert!(matches!(&error, CallError::SpaceLost { space, .. } if space == "C"), "{error}");
+    assert_eq!(run.call(echo, 5)?, 5);
+    Ok(())
+}
+
+#[test]
+fn the_others_end_when_the_first_process_dies() -> Outcome {
+    const HOLD: &str = "PARIO_TEST_HOLD";
+    if let Ok(folder) = std::env::var(HOLD) {
+        // The first process, or one that it has started: these leave their numbers behind.
+        let name = std::env::var("PARIO_SPACE").unwrap_or_else(|_| "A".into());
+        std::fs::write(format!("{folder}/{name}"), std::process::id().to_string())?;
+        let (_run, _) = dangerous("orphans")?;
+        std::process::abort();
+    }
+    let folder = tempfile::tempdir()?;
+    let status = std::process::Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(HOLD, folder.path())
+        .status()?;
+    assert!(!status.success());
+    for name in ["B", "C"] {
+        let pid = std::fs::read_to_string(folder.path().join(name))?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            assert!(Instant::now() < deadline, "process {name} is still there");
+            std::thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
 #[derive(Clone, Copy)]
 struct Operations {
     echo: pario_flow::OperationRef<u64, u64>,

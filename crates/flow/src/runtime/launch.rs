@@ -278,6 +278,13 @@ fn wait_for_others(
                     });
                 }
                 is_ready[space.0 as usize] = true;
+                let nobody = CallId { origin: shared.me, number: u64::MAX };
+                let welcome = Message::Plain(Plain::Welcome);
+                shared.tell(space, nobody, welcome).map_err(|error| LaunchError::NotReady {
+                    process,
+                    waited_s: began.elapsed().as_secs_f64(),
+                    message: error.to_string(),
+                })?;
             }
             Ok(_) | Err(RecvError::Timeout { .. }) => {}
             Err(error) => tracing::warn!(program = %shared.program, "{error}"),

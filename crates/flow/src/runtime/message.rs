@@ -128,6 +128,10 @@ pub(crate) enum Plain {
     Settled { slot: u32, thread: ThreadNumber },
     /// To the first steward: a process is ready.
     Ready { space: SpaceNumber, fingerprint: u64 },
+    /// To a steward, from the first: the program begins. From now on the loss of the first is heard.
+    Welcome,
+    /// To a steward: a process is gone.
+    Gone { space: SpaceNumber },
     /// To a steward, from the first: how is it going?
     Ask { question: u64, wants_trace: bool },
     /// To the first steward: so it is going.

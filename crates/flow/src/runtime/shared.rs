@@ -296,10 +296,10 @@ impl Shared {
         }
     }
 
-    /// Another process is gone: the calls it had a part in fail.
-    pub(crate) fn lose(&self, space: SpaceNumber) {
+    /// Another process is gone: the calls it had a part in fail. Whether this is news.
+    pub(crate) fn lose(&self, space: SpaceNumber) -> bool {
         if !self.lost.lock().insert(space) {
-            return;
+            return false;
         }
         self.ended.lose(space);
         self.purge();
@@ -320,6 +320,7 @@ impl Shared {
         }
         let call = CallId { origin: space, number: u64::MAX };
         self.abort_here(call);
+        true
     }
 
     pub(crate) fn is_lost(&self, space: SpaceNumber) -> bool {

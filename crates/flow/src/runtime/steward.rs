@@ -53,13 +53,13 @@ impl Steward {
                 Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => {
                     return Over::Stopped;
                 }
+                Ok(Message::Plain(Plain::Gone { space })) if self.lose(space) => {
+                    return Over::Alone;
+                }
                 Ok(message) => self.handle(message),
                 Err(RecvError::Lost { peer }) => {
-                    if let Some(space) = self.shared.space_named(&peer) {
-                        self.shared.lose(space);
-                        if space == FIRST {
-                            return Over::Alone;
-                        }
+                    if self.shared.space_named(&peer).is_some_and(|space| self.lose(space)) {
+                        return Over::Alone;
                     }
                 }
                 Err(RecvError::Timeout { .. }) => self.look(),
@@ -68,9 +68,27 @@ impl Steward {
         }
     }
 
+    /// A process is gone; whether it was the first, without which there is no program. The first
+    /// hears of every loss, and tells the others: they know which calls need the lost one.
+    fn lose(&self, lost: SpaceNumber) -> bool {
+        let shared = &self.shared;
+        if shared.lose(lost) && shared.me == FIRST {
+            let nobody = CallId { origin: shared.me, number: u64::MAX };
+            for space in (0u32..).map(SpaceNumber).take(shared.spaces.len()) {
+                if space != FIRST && !shared.is_lost(space) {
+                    let gone = Message::Plain(Plain::Gone { space: lost });
+                    // If that one is lost as well, this will be heard too.
+                    let _ = shared.tell(space, nobody, gone);
+                }
+            }
+        }
+        lost == FIRST
+    }
+
     fn handle(&self, message: Message) {
         let shared = &self.shared;
         match message {
+            Message::Plain(Plain::Welcome | Plain::Gone { .. }) => {}
             Message::Result(call, payload) => {
                 let Some(operation) = shared.calls.operation(call.number) else {
                     return;

@@ -125,8 +125,7 @@ impl Worker {
             match message {
                 Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => return,
                 Ok(message) => self.handle(shared, message),
-                // The steward hears of it too, and fails the calls concerned.
-                Err(RecvError::Lost { .. }) => {}
+                Err(RecvError::Lost { peer }) => tell_steward(shared, &peer),
                 Err(error) => tracing::warn!(thread = %self.board.name, "{error}"),
             }
         }
@@ -402,6 +401,15 @@ impl Worker {
             stays
         });
         self.merges.retain(|_, merge| !is_over(merge.call));
+    }
+}
+
+/// The steward may have no link to the process that is gone, and must hear of it all the same.
+fn tell_steward(shared: &Shared, peer: &str) {
+    if let Some(space) = shared.space_named(peer) {
+        let nobody = CallId { origin: shared.me, number: u64::MAX };
+        // A steward that has ended needs to know nothing more.
+        let _ = shared.tell(shared.me, nobody, Message::Plain(Plain::Gone { space }));
     }
 }
 
