@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, Key, Space};
+use pario_net::{Address, ConnectError, Key, Space, SpaceError};
 
 use super::ids::SpaceNumber;
 use crate::error::LaunchError;
@@ -140,11 +140,11 @@ impl Role {
                 loop {
                     match builder.clone().build() {
                         Ok(space) => return Ok(space),
-                        Err(error) if Instant::now() > deadline => {
-                            return Err(failed(error.to_string()));
-                        }
                         // The first process may not be there yet.
-                        Err(_) => std::thread::sleep(JOIN_AGAIN),
+                        Err(SpaceError::Join {
+                            error: ConnectError::Unreachable { .. }, ..
+                        }) if Instant::now() < deadline => std::thread::sleep(JOIN_AGAIN),
+                        Err(error) => return Err(failed(error.to_string())),
                     }
                 }
             }
