@@ -150,6 +150,8 @@ struct Body {
 }
 
 impl Body {
+    /// Called just before memory is read into: by then the buffers of the packet before have often
+    /// come back to the pool, and are still in the processor's cache.
     fn take_buffers(&mut self) {
         if self.buffers.is_empty() {
             self.buffers.extend(self.lengths.by_ref().take(BUFFERS_AT_ONCE).map(BulkBuffer::new));
@@ -185,6 +187,7 @@ impl Assembler {
         }
         self.make_room(LEAD_BYTES);
         let body = self.body.as_mut().expect("there is one, as just seen");
+        body.take_buffers();
         let mut slices = Vec::with_capacity(body.buffers.len() + 1);
         let are_all = body.lengths.len() == 0;
         for (i, buffer) in body.buffers.iter_mut().enumerate() {
@@ -213,7 +216,9 @@ impl Assembler {
                 body.filled = 0;
                 let buffer = body.buffers.pop_front().expect("seen above");
                 body.packet.bulk.push(buffer.freeze());
-                body.take_buffers();
+            }
+            if body.lengths.len() > 0 {
+                return Ok(());
             }
             if let Some(body) = self.body.take() {
                 self.bulk_bytes +=
@@ -286,9 +291,7 @@ impl Assembler {
                 self.ready.push_back(packet);
             } else {
                 let (buffers, lengths) = (VecDeque::new(), lengths.into_iter());
-                let mut body = Body { packet, buffers, lengths, filled: 0 };
-                body.take_buffers();
-                self.body = Some(body);
+                self.body = Some(Body { packet, buffers, lengths, filled: 0 });
             }
         }
         Ok(())
