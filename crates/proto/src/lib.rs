@@ -1,8 +1,9 @@
 //! What two sides of Pario must agree on byte for byte.
 //!
-//! Today that is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and
-//! where in it. Client, server and the tool that rebuilds a namespace from bare disks compute it
-//! with the same code, from the same stored bytes.
+//! That is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and where
+//! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
+//! same code, from the same stored bytes. And it is what clients and nodes say to each other:
+//! [`Question`]s with a [`Request`], [`Answer`]s with a [`Reply`] or a [`Failure`].
 //!
 //! It is deliberately not: a place for I/O, threads, clocks or configuration. Everything here is
 //! arithmetic on values that were checked when they were made; it answers at once, allocates at
@@ -39,13 +40,29 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod ids;
 mod layout;
 
-pub use ids::{DiskId, ExtentIndex, SubfileIndex};
+pub use cluster::check::{
+    CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundSubfile,
+};
+pub use cluster::failure::Failure;
+pub use cluster::grant::{Access, Grant};
+pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
+pub use cluster::path::{FilePath, PathError};
+pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
+pub use cluster::reply::{Answer, ExtentMeasure, Opened, Reply, SubfileMeasure};
+pub use cluster::request::{
+    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, PeerRequest, Question,
+    RANGES_LIMIT, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+};
+pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
+pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};
 pub use layout::declustering::{Declustering, DeclusteringError};
 pub use layout::disks::{Disks, DisksError};
 pub use layout::encoding::{DecodeError, Layout};
+pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};
 pub use layout::striped::{

@@ -12,16 +12,24 @@
 //!                                                 56      4  row offset
 //!                                                 60      4  plane offset
 //!                                                 64   nx 4  disk ids
+//!
+//! offset  bytes  extents
+//!      0      2  version, 1
+//!      2      2  kind, 3
+//!      4      4  n
+//!      8   nx 4  disk ids
 //! ```
 //!
 //! Invariants: every layout has exactly one encoding, and decoding accepts nothing else: a decoded
 //! layout encodes to the same bytes. No bytes make decoding panic, or allocate more than their own
 //! length calls for. A new kind gets a new number; a changed one a new version.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use super::declustering::{Declustering, DeclusteringError};
 use super::disks::{Disks, DisksError};
+use super::extents::Extents;
 use super::geometry::Shape;
 use super::striped::{Striped, StripedError};
 use super::tiles::{Tiles, TilesError};
@@ -30,6 +38,7 @@ use crate::ids::DiskId;
 const VERSION: u16 = 1;
 const KIND_STRIPED: u16 = 1;
 const KIND_TILES: u16 = 2;
+const KIND_EXTENTS: u16 = 3;
 
 /// Which disk and where: the layout of a file.
 ///
@@ -48,6 +57,8 @@ pub enum Layout {
     Striped(Striped),
     /// Tiles of an image or a volume.
     Tiles(Tiles),
+    /// Extents dealt out one by one.
+    Extents(Extents),
 }
 
 /// Why bytes are no layout.
@@ -102,10 +113,12 @@ impl Layout {
         match self {
             Layout::Striped(striped) => striped.disks(),
             Layout::Tiles(tiles) => tiles.disks(),
+            Layout::Extents(extents) => extents.disks(),
         }
     }
 
-    /// The bytes of the layout: 16 for striping and 64 for tiles, plus 4 for each disk.
+    /// The bytes of the layout: 16 for striping, 64 for tiles and 8 for extents, plus 4 for each
+    /// disk.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(VERSION.to_le_bytes());
@@ -125,6 +138,10 @@ impl Layout {
                 }
                 bytes.extend(tiles.declustering().row_offset().to_le_bytes());
                 bytes.extend(tiles.declustering().plane_offset().to_le_bytes());
+            }
+            Layout::Extents(extents) => {
+                bytes.extend(KIND_EXTENTS.to_le_bytes());
+                bytes.extend(extents.disks().count().to_le_bytes());
             }
         }
         for disk in self.disks().as_slice() {
@@ -154,6 +171,10 @@ impl Layout {
                 let declustering = Declustering::new(disks.count(), row_offset, plane_offset)?;
                 Layout::Tiles(Tiles::with_declustering(image, tile, disks, declustering)?)
             }
+            KIND_EXTENTS => {
+                let count = reader.number()?;
+                Layout::Extents(Extents::new(reader.disks(count)?))
+            }
             kind => return Err(DecodeError::UnknownKind { kind }),
         };
         match bytes.len() - reader.position {
@@ -172,6 +193,26 @@ impl From<Striped> for Layout {
 impl From<Tiles> for Layout {
     fn from(tiles: Tiles) -> Layout {
         Layout::Tiles(tiles)
+    }
+}
+
+impl From<Extents> for Layout {
+    fn from(extents: Extents) -> Layout {
+        Layout::Extents(extents)
+    }
+}
+
+/// Travels and is stored as its own encoding, so that there is one.
+impl Serialize for Layout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.encode().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Layout {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Layout, D::Error> {
+        let bytes = Vec::<u8>::deserialize(deserializer)?;
+        Layout::decode(&bytes).map_err(serde::de::Error::custom)
     }
 }
 

@@ -25,6 +25,7 @@ use super::declustering::Declustering;
 use super::disks::Disks;
 use super::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 use crate::ids::{ExtentIndex, SubfileIndex};
+use serde::{Deserialize, Serialize};
 
 /// An image or a volume in tiles over a list of disks.
 ///
@@ -56,8 +57,8 @@ pub struct Tiles {
     extents_per_row: u64,
 }
 
-/// Where a tile lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Where a tile, or any other extent, lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtentPlace {
     /// In which subfile.
     pub subfile: SubfileIndex,

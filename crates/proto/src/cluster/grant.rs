@@ -1,0 +1,54 @@
+//! The right to use one file, as a node can check it by itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::FileId;
+
+/// What an open allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Access {
+    /// Reading.
+    pub read: bool,
+    /// Writing.
+    pub write: bool,
+}
+
+impl Access {
+    /// Neither: only sizes and times may be asked for.
+    pub const LOOK: Access = Access { read: false, write: false };
+    /// Reading only.
+    pub const READ: Access = Access { read: true, write: false };
+    /// Writing only.
+    pub const WRITE: Access = Access { read: false, write: true };
+    /// Both.
+    pub const READ_WRITE: Access = Access { read: true, write: true };
+}
+
+/// A right that was granted by an open. The seal proves that a node of the cluster has given it;
+/// every node can check it without asking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The file.
+    pub file: FileId,
+    /// The user it was given to.
+    pub uid: u32,
+    /// What it allows.
+    pub access: Access,
+    /// The file's `rights_version` when it was given.
+    pub rights_version: u32,
+    /// Proof of the above.
+    pub seal: [u8; 32],
+}
+
+impl Grant {
+    /// What the seal is made of: all other fields, in a form of fixed length.
+    pub fn sealed_bytes(&self) -> [u8; 26] {
+        let mut bytes = [0; 26];
+        bytes[..16].copy_from_slice(&self.file.0.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.uid.to_le_bytes());
+        bytes[20] = u8::from(self.access.read);
+        bytes[21] = u8::from(self.access.write);
+        bytes[22..].copy_from_slice(&self.rights_version.to_le_bytes());
+        bytes
+    }
+}

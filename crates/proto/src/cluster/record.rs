@@ -1,0 +1,112 @@
+//! What a cluster knows of a file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::FileId;
+use crate::layout::encoding::Layout;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// A parallel file of bytes.
+    Flat,
+    /// A parallel file of extents.
+    Extents,
+}
+
+/// The record of a file or directory. Its size is not in it: that is what the subfiles say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Whose record it is.
+    pub id: FileId,
+    /// What it is.
+    pub kind: FileKind,
+    /// Which disks and where; directories have none.
+    pub layout: Option<Layout>,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// The group it belongs to.
+    pub gid: u32,
+    /// Permissions: the lowest nine bits, as everywhere.
+    pub mode: u32,
+    /// When it was created, in nanoseconds since 1970.
+    pub created_ns: u64,
+    /// When the record, or the entries of the directory, last changed, in nanoseconds since 1970.
+    pub changed_ns: u64,
+    /// Counts changes of owner, group and mode: grants of before are not valid any more.
+    pub rights_version: u32,
+    /// Which subfiles have been synced at least once: bit `i % 64` of word `i / 64`. One of these
+    /// that is missing on its disk is lost; another one has never been promised to anybody.
+    pub settled: Vec<u64>,
+}
+
+impl FileRecord {
+    /// Whether a subfile has been synced at least once.
+    pub fn is_settled(&self, subfile: u32) -> bool {
+        let word = self.settled.get(subfile as usize / 64).copied().unwrap_or(0);
+        word >> (subfile % 64) & 1 == 1
+    }
+
+    /// Notes that a subfile has been synced; whether that is new.
+    pub fn settle(&mut self, subfile: u32) -> bool {
+        let word = subfile as usize / 64;
+        if self.settled.len() <= word {
+            self.settled.resize(word + 1, 0);
+        }
+        let bit = 1 << (subfile % 64);
+        let is_new = self.settled[word] & bit == 0;
+        self.settled[word] |= bit;
+        is_new
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The name.
+    pub name: String,
+    /// What it names.
+    pub record: FileRecord,
+}
+
+/// Who asks: identified by the kernel, or by someone who knows the cluster's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// All groups.
+    pub gids: Vec<u32>,
+}
+
+impl Identity {
+    /// Whether it may do everything.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subfiles_are_settled_one_by_one() {
+        let mut record = FileRecord {
+            id: FileId(7),
+            kind: FileKind::Flat,
+            layout: None,
+            uid: 0,
+            gid: 0,
+            mode: 0o640,
+            created_ns: 0,
+            changed_ns: 0,
+            rights_version: 0,
+            settled: Vec::new(),
+        };
+        assert!(!record.is_settled(0) && !record.is_settled(200));
+        assert!(record.settle(200) && !record.settle(200));
+        assert!(record.is_settled(200) && !record.is_settled(199) && !record.is_settled(136));
+    }
+}

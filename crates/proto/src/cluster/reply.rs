@@ -1,0 +1,136 @@
+//! What comes back.
+
+use serde::{Deserialize, Serialize};
+
+use super::check::{CheckReport, FoundSubfile};
+use super::failure::Failure;
+use super::grant::Grant;
+use super::map::{ClusterMap, NodeInfo};
+use super::record::{Entry, FileRecord, Identity};
+use super::status::NodeStatus;
+use crate::ids::{ExtentIndex, SubfileIndex};
+
+/// The answer to a question. `B` is what carries bytes without a copy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer<B> {
+    /// What came of it.
+    pub result: Result<Reply, Failure>,
+    /// For reads: the bytes, range after range. For extents: header and body.
+    pub data: Vec<B>,
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// The client is known.
+    Welcome {
+        /// The name of the node.
+        node: String,
+        /// As whom the client is known.
+        identity: Identity,
+        /// The cluster.
+        map: ClusterMap,
+        /// Where descriptors of flat subfiles are given out, if this node does that for the client.
+        descriptors: Option<String>,
+    },
+    /// The cluster.
+    Map(ClusterMap),
+    /// How many bytes of each range there were, up to the end of its subfile; the data follows.
+    Read {
+        /// One for each range.
+        lens: Vec<u64>,
+    },
+    /// One list for each grant.
+    Measured(Vec<Vec<SubfileMeasure>>),
+    /// What is durable now: subfiles that this node has of the file.
+    Synced(Vec<SubfileIndex>),
+    /// Whether there is such an extent; if so, header and body are in the data.
+    Extent {
+        /// Whether.
+        is_there: bool,
+    },
+    /// Whether there was such an extent.
+    Deleted {
+        /// Whether.
+        was_there: bool,
+    },
+    /// Extents in order.
+    Extents(Vec<ExtentMeasure>),
+    /// A file is open.
+    Opened(Opened),
+    /// A record, and a grant to measure the file.
+    Stat {
+        /// The record.
+        record: FileRecord,
+        /// To measure it; directories have none.
+        grant: Option<Grant>,
+    },
+    /// Names in order, with grants to measure the files.
+    Entries {
+        /// The names.
+        entries: Vec<Entry>,
+        /// One for each; none for directories.
+        grants: Vec<Option<Grant>>,
+        /// Whether there are more.
+        is_more: bool,
+    },
+    /// How the node is doing.
+    Status(Box<NodeStatus>),
+    /// What a check has found.
+    Checked(CheckReport),
+    /// The cluster's nodes as they are now, with the ids of disks; and the node's own part.
+    Joined {
+        /// The cluster.
+        map: ClusterMap,
+        /// The node that joined.
+        node: NodeInfo,
+    },
+    /// Subfiles of a node.
+    Subfiles {
+        /// In order of disk, file, subfile.
+        found: Vec<FoundSubfile>,
+        /// Whether there are more.
+        is_more: bool,
+    },
+}
+
+/// An open file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// What it is.
+    pub record: FileRecord,
+    /// The right to use it.
+    pub grant: Grant,
+    /// For closing it.
+    pub handle: u64,
+    /// Whether it was created by this very call.
+    pub is_created: bool,
+}
+
+/// The size and times of a subfile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubfileMeasure {
+    /// Which one.
+    pub subfile: SubfileIndex,
+    /// Its length; for extents, the bytes of all headers and bodies.
+    pub len: u64,
+    /// What it takes on the disk.
+    pub disk_bytes: u64,
+    /// For extents: how many.
+    pub extents: u64,
+    /// When it last changed, in nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+/// An extent in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExtentMeasure {
+    /// Which one of its subfile.
+    pub extent: ExtentIndex,
+    /// Bytes of its header.
+    pub header_len: u64,
+    /// Bytes of its body.
+    pub body_len: u64,
+}

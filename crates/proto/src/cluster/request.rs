@@ -1,0 +1,310 @@
+//! What is asked.
+
+use serde::{Deserialize, Serialize};
+
+use super::check::CheckDepth;
+use super::grant::{Access, Grant};
+use super::map::NodeInfo;
+use super::path::FilePath;
+use super::record::{FileKind, FileRecord, Identity};
+use crate::ids::{DiskId, FileId, SubfileIndex};
+use crate::layout::encoding::Layout;
+use crate::layout::tiles::ExtentPlace;
+
+/// The version of everything in this folder: a node talks to clients of the same version.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The most data that one request or reply carries; who wants more sends several.
+pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
+
+/// The most ranges of one request.
+pub const RANGES_LIMIT: usize = 16_384;
+
+/// A question to a node: the request, and the data that goes with it. `B` is what carries bytes
+/// without a copy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Question<B> {
+    /// What is asked.
+    pub request: Request,
+    /// For writes: the bytes, in the order of the ranges. For extents: header and body.
+    pub data: Vec<B>,
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first one of a connection.
+    Hello {
+        /// [`PROTOCOL_VERSION`] of the client.
+        version: u32,
+        /// Who the client says it is; a node believes it only from holders of the cluster's key.
+        identity: Identity,
+        /// What people call the client, such as the name of its program.
+        client: String,
+    },
+    /// Which nodes and disks there are.
+    Map,
+    /// Something about names; only the interface node answers.
+    Namespace(NamespaceRequest),
+    /// Bytes of flat subfiles of this node.
+    Read {
+        /// The right to.
+        grant: Grant,
+        /// Which bytes.
+        ranges: Vec<SubfileRange>,
+    },
+    /// Writes bytes of flat subfiles of this node.
+    Write {
+        /// The right to.
+        grant: Grant,
+        /// Which bytes.
+        ranges: Vec<SubfileRange>,
+    },
+    /// Lengths and times of the subfiles that this node has of some files.
+    Measure {
+        /// The right to, for each file.
+        grants: Vec<Grant>,
+    },
+    /// Cuts or extends flat subfiles.
+    Resize {
+        /// The right to.
+        grant: Grant,
+        /// Their lengths from now on.
+        lengths: Vec<(SubfileIndex, u64)>,
+    },
+    /// Makes the subfiles that this node has of a file durable.
+    Sync {
+        /// The right to.
+        grant: Grant,
+    },
+    /// An extent.
+    ReadExtent {
+        /// The right to.
+        grant: Grant,
+        /// Which one.
+        place: ExtentPlace,
+    },
+    /// Replaces an extent.
+    WriteExtent {
+        /// The right to.
+        grant: Grant,
+        /// Which one.
+        place: ExtentPlace,
+    },
+    /// Deletes an extent.
+    DeleteExtent {
+        /// The right to.
+        grant: Grant,
+        /// Which one.
+        place: ExtentPlace,
+    },
+    /// Extents of one subfile, in order.
+    ListExtents {
+        /// The right to.
+        grant: Grant,
+        /// The first one wanted.
+        from: ExtentPlace,
+        /// At most so many.
+        limit: u32,
+    },
+    /// How the node is doing.
+    Status,
+    /// To stop: what is acknowledged is finished, new work is refused.
+    Stop,
+    /// Checks namespace against disks.
+    Check(CheckRequest),
+    /// From node to node.
+    Peer(PeerRequest),
+}
+
+/// Consecutive bytes of one subfile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubfileRange {
+    /// Which subfile.
+    pub subfile: SubfileIndex,
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Something about names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NamespaceRequest {
+    /// Opens a file.
+    Open {
+        /// Which one.
+        path: FilePath,
+        /// What for.
+        access: Access,
+    },
+    /// Creates a file and opens it; opens the one that is there, unless told not to.
+    Create {
+        /// Which one.
+        path: FilePath,
+        /// What for.
+        access: Access,
+        /// An existing file is an error.
+        is_new: bool,
+        /// Permissions of a new one.
+        mode: u32,
+        /// Layout of a new one.
+        layout: LayoutWish,
+    },
+    /// The file is no longer in use by this client.
+    Close {
+        /// What the open gave.
+        handle: u64,
+    },
+    /// A new grant for an open file, as rights are now.
+    Renew {
+        /// What the open gave.
+        handle: u64,
+    },
+    /// Subfiles that were synced for the first time.
+    Settle {
+        /// The right to.
+        grant: Grant,
+        /// Which ones.
+        subfiles: Vec<SubfileIndex>,
+    },
+    /// Deletes a file.
+    Remove {
+        /// Which one.
+        path: FilePath,
+    },
+    /// Makes a directory.
+    MakeDirectory {
+        /// Which one.
+        path: FilePath,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Removes an empty directory.
+    RemoveDirectory {
+        /// Which one.
+        path: FilePath,
+    },
+    /// Gives a file or directory another path. What is there before is replaced: a file by a file,
+    /// an empty directory by a directory.
+    Rename {
+        /// The old path.
+        from: FilePath,
+        /// The new one.
+        to: FilePath,
+    },
+    /// The record, and a grant to measure the file.
+    Stat {
+        /// Which one.
+        path: FilePath,
+    },
+    /// The names in a directory, in order.
+    List {
+        /// Which one.
+        path: FilePath,
+        /// Only names after this one.
+        after: Option<String>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Changes owner, group or mode.
+    SetRights {
+        /// Of which file.
+        path: FilePath,
+        /// The new mode.
+        mode: Option<u32>,
+        /// The new owner.
+        uid: Option<u32>,
+        /// The new group.
+        gid: Option<u32>,
+    },
+}
+
+/// How a new file is to be spread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LayoutWish {
+    /// Bytes in units.
+    Striped {
+        /// The unit; the cluster's own if not given.
+        unit_bytes: Option<u64>,
+        /// Over which disks.
+        disks: DisksWish,
+    },
+    /// Extents under numbers.
+    Extents {
+        /// Over which disks.
+        disks: DisksWish,
+    },
+    /// Just so.
+    Exactly(Layout),
+}
+
+impl LayoutWish {
+    /// What kind of file it makes.
+    pub fn kind(&self) -> FileKind {
+        match self {
+            LayoutWish::Striped { .. } | LayoutWish::Exactly(Layout::Striped(_)) => FileKind::Flat,
+            LayoutWish::Extents { .. } | LayoutWish::Exactly(_) => FileKind::Extents,
+        }
+    }
+}
+
+/// Over which disks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisksWish {
+    /// All that can be written to, beginning at a different one each time.
+    All,
+    /// So many of them, beginning at a different one each time.
+    Count(u32),
+    /// These, in this order.
+    These(Vec<DiskId>),
+}
+
+/// What nodes ask each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// A node that is there: what the interface node should know of it.
+    Join {
+        /// The node; ids of disks do not count.
+        node: NodeInfo,
+    },
+    /// Creates the subfiles of a file that lie on disks of this node: all or none.
+    CreateSubfiles {
+        /// The file.
+        record: FileRecord,
+        /// Its path.
+        path: FilePath,
+    },
+    /// Removes all subfiles of a file that lie on this node. None is not an error.
+    RemoveSubfiles {
+        /// The file.
+        file: FileId,
+    },
+    /// Grants of a file with an older version are not valid any more.
+    Revoke {
+        /// The file.
+        file: FileId,
+        /// The first version that is valid.
+        rights_version: u32,
+    },
+    /// All subfiles of this node.
+    ListSubfiles {
+        /// Only after this one.
+        after: Option<(DiskId, FileId, SubfileIndex)>,
+        /// At most so many.
+        limit: u32,
+        /// How closely to look at each.
+        depth: CheckDepth,
+    },
+}
+
+/// What a check is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckRequest {
+    /// How closely to look.
+    pub depth: CheckDepth,
+    /// Whether to repair what can be repaired without loss.
+    pub is_repair: bool,
+    /// Whether to make the namespace from what the disks say.
+    pub is_rebuild: bool,
+}

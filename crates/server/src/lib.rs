@@ -1,0 +1,2 @@
+//! The resident node of a cluster.
+#![forbid(unsafe_code)]
