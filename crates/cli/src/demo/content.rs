@@ -1,0 +1,74 @@
+//! What the file contains: every piece something else, cheap to make and to compare, so that a
+//! figure shows the cluster and not the check of its answers.
+//!
+//! A piece is a cut from one block of random bytes; its number says where it begins.
+
+use std::ops::Range;
+
+/// Bytes of a piece.
+pub const PIECE_BYTES: u64 = 1 << 20;
+
+/// Pieces begin at one of so many places.
+const STARTS: usize = 1 << 20;
+
+/// The content of the file.
+#[derive(Debug)]
+pub struct Content {
+    size_bytes: u64,
+    random: Vec<u8>,
+}
+
+impl Content {
+    /// The content that belongs to a seed.
+    pub fn new(seed: u64, size_bytes: u64) -> Self {
+        let piece = usize::try_from(PIECE_BYTES).expect("a piece is small");
+        let mut random = vec![0; STARTS + piece];
+        fastrand::Rng::with_seed(seed).fill(&mut random);
+        Self { size_bytes, random }
+    }
+
+    /// Bytes of the file.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// How many pieces the file has; the last one may be shorter.
+    pub fn pieces(&self) -> u64 {
+        self.size_bytes.div_ceil(PIECE_BYTES)
+    }
+
+    /// Where a piece lies in the file.
+    pub fn range(&self, piece: u64) -> Range<u64> {
+        let start = piece * PIECE_BYTES;
+        start..(start + PIECE_BYTES).min(self.size_bytes)
+    }
+
+    /// The bytes of a piece.
+    pub fn piece(&self, piece: u64) -> &[u8] {
+        let range = self.range(piece);
+        let len = usize::try_from(range.end - range.start).expect("a piece is small");
+        self.cut(piece, len)
+    }
+
+    /// So many bytes under a number; at most those of a piece.
+    pub fn cut(&self, number: u64, len: usize) -> &[u8] {
+        let start = fastrand::Rng::with_seed(number).usize(..STARTS);
+        &self.random[start..start + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_make_up_the_file_and_differ() {
+        let content = Content::new(1, (2 << 20) + 5);
+        assert_eq!(content.pieces(), 3);
+        assert_eq!(content.range(2), 2 << 20..(2 << 20) + 5);
+        assert_eq!(content.piece(2).len(), 5);
+        assert_ne!(content.piece(0), content.piece(1));
+        assert_eq!(content.piece(0), Content::new(1, 2 << 20).piece(0));
+        assert_ne!(content.piece(0), Content::new(2, 2 << 20).piece(0));
+    }
+}

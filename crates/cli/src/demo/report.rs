@@ -1,0 +1,260 @@
+//! The facts that a demo finds. They are printed as JSON as they stand here, or as tables.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::amounts::{per_second, rate, size};
+use crate::commands::cp::progress::Progress;
+use crate::interrupt::Interrupt;
+use crate::table::{Side, Table};
+
+/// A part of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The file is copied into the embedded cluster and made durable.
+    CopyIn,
+    /// It is copied out again.
+    CopyOut,
+    /// The copy is compared with the file.
+    Compare,
+    /// Extents are written and made durable.
+    WriteExtents,
+    /// They are read in a random order and compared.
+    ReadExtents,
+    /// The file is copied to a node in a process of its own, which is killed half way.
+    CopyUntilKilled,
+    /// What was acknowledged is read from the node that was started again, and compared.
+    ReadRecovered,
+    /// The rest is copied and made durable.
+    CopyTheRest,
+    /// All is read and compared.
+    ReadAll,
+}
+
+impl Phase {
+    /// How many there are.
+    pub const COUNT: usize = Self::ReadAll as usize + 1;
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::CopyIn => "copy in, sync",
+            Self::CopyOut => "copy out, sync",
+            Self::Compare => "compare",
+            Self::WriteExtents => "write extents, sync",
+            Self::ReadExtents => "read extents",
+            Self::CopyUntilKilled => "copy until killed",
+            Self::ReadRecovered => "read recovered",
+            Self::CopyTheRest => "copy the rest, sync",
+            Self::ReadAll => "read all",
+        })
+    }
+}
+
+/// What a phase did.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhaseReport {
+    /// Which phase.
+    pub phase: Phase,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// How fast it moved them.
+    pub bytes_per_second: u64,
+}
+
+/// Phases under way and done.
+#[derive(Debug)]
+pub struct Phases {
+    is_quiet: bool,
+    interrupt: Interrupt,
+    reports: Vec<PhaseReport>,
+}
+
+impl Phases {
+    /// Before the first one.
+    pub fn new(is_quiet: bool, interrupt: Interrupt) -> Self {
+        Self { is_quiet, interrupt, reports: Vec::new() }
+    }
+
+    /// Whether somebody asked for the end.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Runs a phase that moves about so many bytes, and measures it. It says how many they were.
+    pub fn run(
+        &mut self,
+        phase: Phase,
+        bytes: u64,
+        work: impl FnOnce(&Progress, &Interrupt) -> anyhow::Result<u64>,
+    ) -> anyhow::Result<()> {
+        self.interrupt.check()?;
+        let name = format!("{}/{} {phase:<19}", phase as usize + 1, Phase::COUNT);
+        let progress = Progress::begin(&name, Some(bytes), self.is_quiet);
+        let began = Instant::now();
+        let bytes = work(&progress, &self.interrupt)?;
+        let took = began.elapsed();
+        self.reports.push(PhaseReport {
+            phase,
+            bytes,
+            seconds: took.as_secs_f64(),
+            bytes_per_second: per_second(bytes, took),
+        });
+        Ok(())
+    }
+
+    /// What they did.
+    pub fn into_reports(self) -> Vec<PhaseReport> {
+        self.reports
+    }
+}
+
+/// What a disk has of the file.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiskReport {
+    /// Its name.
+    pub disk: String,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What they take on the disk.
+    pub disk_bytes: u64,
+}
+
+/// What became of the copy when the node was killed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recovery {
+    /// Bytes that the node had acknowledged before it was killed; all of them were there again.
+    pub acknowledged_bytes: u64,
+    /// Bytes that were under way, and that nobody had promised.
+    pub unacknowledged_bytes: u64,
+    /// How long it took until an error told that the node was gone.
+    pub noticed_seconds: f64,
+    /// From the start of the new process until the file could be read.
+    pub recovery_seconds: f64,
+}
+
+/// What a whole demo found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The version of this program.
+    pub version: &'static str,
+    /// The size of the file.
+    pub size_bytes: u64,
+    /// What the contents were drawn from.
+    pub seed: u64,
+    /// The phases in their order.
+    pub phases: Vec<PhaseReport>,
+    /// The disks of the embedded cluster.
+    pub disks: Vec<DiskReport>,
+    /// What became of the copy when the node was killed.
+    pub recovery: Recovery,
+    /// Where the disks are, if they were kept.
+    pub kept: Option<PathBuf>,
+}
+
+impl Report {
+    /// Prints it for people.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (left, right) = (Side::Left, Side::Right);
+        let mut phases =
+            Table::new([("phase", left), ("bytes", right), ("time", right), ("speed", right)]);
+        for phase in &self.phases {
+            phases.push([
+                phase.phase.to_string(),
+                size(phase.bytes),
+                format!("{:.3} s", phase.seconds),
+                rate(phase.bytes_per_second),
+            ]);
+        }
+        phases.print(out)?;
+        writeln!(out)?;
+        let mut disks = Table::new([("disk", left), ("bytes", right), ("on disk", right)]);
+        for disk in &self.disks {
+            disks.push([disk.disk.clone(), size(disk.bytes), size(disk.disk_bytes)]);
+        }
+        disks.print(out)?;
+        let recovery = &self.recovery;
+        let noticed = Duration::from_secs_f64(recovery.noticed_seconds.max(0.0));
+        let recovered = Duration::from_secs_f64(recovery.recovery_seconds.max(0.0));
+        writeln!(
+            out,
+            "\nThe node was killed when it had acknowledged {}; {} more were under way.\n\
+             That was noticed after {:.3} s. Started again it served the file after {:.3} s,\n\
+             with everything that was acknowledged. Every byte was compared.",
+            size(recovery.acknowledged_bytes),
+            size(recovery.unacknowledged_bytes),
+            noticed.as_secs_f64(),
+            recovered.as_secs_f64(),
+        )?;
+        match &self.kept {
+            Some(path) => writeln!(out, "The disks are kept in {}.", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_two_tables_and_a_story() {
+        let phase = PhaseReport {
+            phase: Phase::CopyIn,
+            bytes: 512 << 20,
+            seconds: 0.25,
+            bytes_per_second: 2 << 30,
+        };
+        let disk = |number| DiskReport {
+            disk: format!("local/disk{number}"),
+            bytes: 128 << 20,
+            disk_bytes: 128 << 20,
+        };
+        let report = Report {
+            version: "0",
+            size_bytes: 512 << 20,
+            seed: 1,
+            phases: vec![phase],
+            disks: (0..2).map(disk).collect(),
+            recovery: Recovery {
+                acknowledged_bytes: 256 << 20,
+                unacknowledged_bytes: 8 << 20,
+                noticed_seconds: 0.001,
+                recovery_seconds: 0.0214,
+            },
+            kept: None,
+        };
+        let mut out = Vec::new();
+        report.print(&mut out).unwrap();
+        let expected = "\
+phase            bytes     time    speed
+copy in, sync  512 MiB  0.250 s  2 GiB/s
+
+disk           bytes  on disk
+local/disk0  128 MiB  128 MiB
+local/disk1  128 MiB  128 MiB
+
+The node was killed when it had acknowledged 256 MiB; 8 MiB more were under way.
+That was noticed after 0.001 s. Started again it served the file after 0.021 s,
+with everything that was acknowledged. Every byte was compared.
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_phase_measures_itself() {
+        let mut phases = Phases::new(true, Interrupt::default());
+        phases.run(Phase::Compare, 10, |_, _| Ok(7)).unwrap();
+        assert!(phases.run(Phase::ReadAll, 1, |_, _| anyhow::bail!("no")).is_err());
+        let reports = phases.into_reports();
+        assert_eq!((reports.len(), reports[0].bytes), (1, 7));
+    }
+}
