@@ -18,11 +18,8 @@ pub fn size(bytes: u64) -> String {
         let Some(next) = units.next() else { break };
         (value, unit) = (value / 1024.0, next);
     }
-    if value < 9.95 && value.fract() != 0.0 {
-        format!("{value:.1} {unit}")
-    } else {
-        format!("{value:.0} {unit}")
-    }
+    let digits = if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") };
+    format!("{} {unit}", digits.trim_end_matches(".0"))
 }
 
 /// Bytes in a second.

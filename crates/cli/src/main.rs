@@ -31,6 +31,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pario_server::config::ConfigError;
 
 use arguments::{Arguments, Command, Global};
 
@@ -47,7 +48,10 @@ fn main() -> ExitCode {
     match run(&arguments.global, &arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !exit::nobody_listens(&error) && !error.is::<exit::Told>() {
+            if error.is::<ConfigError>() {
+                // Each of its lines begins with a file and a line of it, where editors look for them.
+                eprintln!("{error}");
+            } else if !exit::nobody_listens(&error) && !error.is::<exit::Told>() {
                 eprintln!("pario: {error:#}");
             }
             exit::code(&error).into()
