@@ -52,7 +52,7 @@ fn wrong_usage_is_told_with_code_2() {
     let site = Site::empty();
     for (arguments, told) in [
         (&[][..], "Usage"),
-        (&["sl"], "ls"),
+        (&["stauts"], "status"),
         (&["ls", "--lang"], "--long"),
         (&["cp", "x"], "PATH"),
         (&["mv", "/x"], "PATH"),
