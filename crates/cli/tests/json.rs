@@ -2,6 +2,9 @@
 
 mod command;
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use command::Site;
 use serde_json::{Value, json};
 
@@ -138,9 +141,29 @@ fn figures_of_cat_go_to_stderr() {
 }
 
 #[test]
-fn a_node_says_in_json_where_it_is() {
-    let mut site = Site::served();
-    let stopped = site.json(&["stop"]);
+fn a_node_says_in_json_where_it_is_and_that_it_stops() {
+    let site = Site::empty();
+    let mut child = site
+        .pario(&["--json", "serve", "--data", "data"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let said = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    for line in said.lines() {
+        let line = line.unwrap();
+        text += &line;
+        // The object is printed over several lines, and only its end stands at the margin.
+        if line == "}" {
+            break;
+        }
+    }
+    let started: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(fields(&started), ["address", "cluster", "data", "disks", "node", "pid"]);
+    assert_eq!(started["pid"], child.id());
+    let address = started["address"].as_str().unwrap();
+    let output = site.pario(&["--json", "--cluster", address, "stop"]).output().unwrap();
+    let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped, json!({ "stopped": ["local"] }));
-    assert_eq!(site.node().wait().0.code(), Some(0));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

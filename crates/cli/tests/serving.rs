@@ -146,6 +146,8 @@ fn every_mistake_in_a_configuration_is_told() {
     assert!(stderr(&output).contains("its nodes are \"a\""), "{}", stderr(&output));
     let both = ["--data", "data", "serve", "--config", "cluster.toml", "--node", "a"];
     assert_eq!(site.pario(&both).output().unwrap().status.code(), Some(2));
+    let elsewhere = ["serve", "--cluster", "data"];
+    assert_eq!(site.pario(&elsewhere).output().unwrap().status.code(), Some(2));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use pario::{Cluster, ClusterOptions};
 use pario_server::Node;
 use pario_server::config::Config;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -45,6 +45,11 @@ pub struct Options {
 /// Runs a node until somebody wants it to end.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     log()?;
+    if global.cluster.is_some() {
+        let text = "--cluster is for commands that use a node; say with --data where this one \
+                    keeps its disks, or use --config and --node";
+        return Err(Usage(text.to_owned()).into());
+    }
     let (config, name) = match (&options.config, &options.node) {
         (Some(_), Some(_)) if global.data.is_some() => {
             let text = "--data and --config cannot be used together: the configuration says where \
@@ -64,8 +69,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         }
     };
     // Signals that come from now on wait until somebody looks at them.
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for signals")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
     let node = Node::start(&config, &name)?;
     announce(global, &config, &name, &node.address())?;
 

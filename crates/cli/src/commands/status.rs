@@ -66,7 +66,9 @@ impl NodeView {
 
 /// Does it. The exit code says whether all nodes answer.
 pub fn run(global: &Global) -> anyhow::Result<()> {
-    let cluster = reach::cluster(global)?;
+    // The node that is asked for the others may hang itself.
+    let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
+    let cluster = reach::cluster(&Global { timeout: Some(limit), ..global.clone() })?;
     let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
     let cluster = cluster.map().name;
     if global.json {
