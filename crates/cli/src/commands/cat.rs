@@ -21,11 +21,11 @@ pub const EXAMPLES: &str =
 #[derive(Args, Debug)]
 pub struct Options {
     /// Where to begin in each file
-    #[arg(long, default_value = "0", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "0", value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     offset: u64,
 
     /// How much of each file, at most
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     length: Option<u64>,
 
     /// The files

@@ -39,7 +39,7 @@ pub struct Options {
     recursive: bool,
 
     /// Striping unit of new files in the cluster
-    #[arg(long, value_name = "SIZE", value_parser = parse_positive_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_positive_size, allow_hyphen_values = true)]
     pub unit: Option<u64>,
 
     /// Disks of new files in the cluster: how many, or which ones, such as a/disk0,b/disk1
