@@ -1,2 +1,4 @@
 //! The resident node of a cluster.
 #![forbid(unsafe_code)]
+
+pub mod config;
