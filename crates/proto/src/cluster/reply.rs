@@ -42,10 +42,8 @@ pub enum Reply {
         /// One for each range.
         lens: Vec<u64>,
     },
-    /// One list for each grant.
+    /// One list for each file.
     Measured(Vec<Vec<SubfileMeasure>>),
-    /// What is durable now: subfiles that this node has of the file.
-    Synced(Vec<SubfileIndex>),
     /// Whether there is such an extent; if so, header and body are in the data.
     Extent {
         /// Whether.
@@ -76,6 +74,8 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
+    /// What the namespace says of a file.
+    Record(Option<FileRecord>),
     /// How the node is doing.
     Status(Box<NodeStatus>),
     /// What a check has found.

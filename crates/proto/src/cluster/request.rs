@@ -62,25 +62,29 @@ pub enum Request {
     },
     /// Lengths and times of the subfiles that this node has of some files.
     Measure {
-        /// The right to, for each file.
-        grants: Vec<Grant>,
+        /// For each file: the right to, and which subfiles.
+        files: Vec<(Grant, Vec<Part>)>,
     },
     /// Cuts or extends flat subfiles.
     Resize {
         /// The right to.
         grant: Grant,
         /// Their lengths from now on.
-        lengths: Vec<(SubfileIndex, u64)>,
+        lengths: Vec<(Part, u64)>,
     },
-    /// Makes the subfiles that this node has of a file durable.
+    /// Makes subfiles durable.
     Sync {
         /// The right to.
         grant: Grant,
+        /// Which ones.
+        parts: Vec<Part>,
     },
     /// An extent.
     ReadExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -88,6 +92,8 @@ pub enum Request {
     WriteExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -95,6 +101,8 @@ pub enum Request {
     DeleteExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -102,6 +110,8 @@ pub enum Request {
     ListExtents {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// The first one wanted.
         from: ExtentPlace,
         /// At most so many.
@@ -117,11 +127,20 @@ pub enum Request {
     Peer(PeerRequest),
 }
 
+/// A subfile and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// On which disk.
+    pub disk: DiskId,
+    /// Which one of its file.
+    pub subfile: SubfileIndex,
+}
+
 /// Consecutive bytes of one subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubfileRange {
     /// Which subfile.
-    pub subfile: SubfileIndex,
+    pub part: Part,
     /// The first byte.
     pub offset: u64,
     /// How many.
@@ -275,8 +294,13 @@ pub enum PeerRequest {
         /// Its path.
         path: FilePath,
     },
-    /// Removes all subfiles of a file that lie on this node. None is not an error.
+    /// Removes the subfiles of files that lie on disks of this node. None is not an error.
     RemoveSubfiles {
+        /// The files.
+        files: Vec<FileRecord>,
+    },
+    /// What the namespace says of a file.
+    Record {
         /// The file.
         file: FileId,
     },
