@@ -52,3 +52,15 @@ impl Grant {
         bytes
     }
 }
+
+/// The table by which clients on the same machine see that rights have changed has so many bytes:
+/// 65,536 numbers of four.
+pub const LEASE_TABLE_BYTES: u64 = 4 << 16;
+
+/// Which number of the table concerns a file.
+pub fn lease_slot(file: FileId) -> u32 {
+    let folded = file.0 ^ file.0 >> 64;
+    #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
+    let low = folded as u32;
+    (low ^ low >> 16) & 0xffff
+}
