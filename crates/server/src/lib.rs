@@ -1,2 +1,5 @@
 //! The resident node of a cluster.
 #![forbid(unsafe_code)]
+
+pub mod metadata;
+pub mod namespace;
