@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pario_proto::{DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Part};
+use pario_proto::{
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part, SubfileIndex,
+};
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
     SubfileId,
@@ -17,6 +19,9 @@ use crate::error::NodeError;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
 const OPEN_LIMIT: usize = 1024;
+
+/// In place of an id that nobody has given yet.
+pub const NO_ID: DiskId = DiskId(u32::MAX);
 
 /// The disks of a node.
 #[derive(Debug)]
@@ -99,14 +104,16 @@ impl NodeDisks {
         Ok(disks)
     }
 
-    /// What others should know of the disks; the ids do not count.
+    /// What others should know of the disks. Where the namespace has given no id yet, it is the one
+    /// that the subfiles on the disk speak of, or [`NO_ID`].
     pub fn infos(&self) -> Vec<DiskInfo> {
         let ids = self.ids.read();
-        let id_of = |number| {
-            ids.iter().find(|(_, known)| **known == number).map_or(DiskId(u32::MAX), |(id, _)| *id)
+        let id_of = |number, disk: &NodeDisk| {
+            let known = ids.iter().find(|(_, known)| **known == number).map(|(id, _)| *id);
+            known.or_else(|| disk.id_on_disk()).unwrap_or(NO_ID)
         };
         let info = |(number, disk): (usize, &NodeDisk)| DiskInfo {
-            id: id_of(number),
+            id: id_of(number, disk),
             uuid: disk.disk.id(),
             label: disk.label.clone(),
             is_read_only: disk.is_read_only,
@@ -157,6 +164,18 @@ impl NodeDisks {
                     let _ = self.disks[number].remove(record.id, index);
                 }
                 return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates those subfiles of a file that lie on disks of this node and are missing.
+    pub fn create_missing(&self, record: &FileRecord, path: &str) -> Result<(), Failure> {
+        for (number, index) in self.parts_of(record) {
+            let disk = &self.disks[number];
+            let id = SubfileId::data(record.id.0, index);
+            if matches!(disk.disk.description(id), Err(StoreError::NotFound { .. })) {
+                disk.create(record, path, index)?;
             }
         }
         Ok(())
@@ -247,13 +266,42 @@ impl NodeDisk {
         &self.disk
     }
 
+    /// The id that this disk has in the layouts of the files on it, if there are any.
+    fn id_on_disk(&self) -> Option<DiskId> {
+        let ids = self.disk.subfile_ids().ok()?;
+        ids.into_iter().find_map(|(id, _)| {
+            let layout = self.disk.description(id).ok()?.layout;
+            Layout::decode(&layout).ok()?.disks().disk_of(SubfileIndex(id.index))
+        })
+    }
+
+    /// Removes what a creation has left that was cut off half way; only if it is empty, as what
+    /// nobody was ever given must be.
+    pub fn remove_empty(&self, file: FileId, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(file.0, index);
+        let is_empty = match self.disk.open_flat(id) {
+            Ok(flat) => flat.is_empty(),
+            Err(StoreError::NotASubfile { .. }) => Ok(true),
+            Err(StoreError::WrongKind { .. }) => {
+                self.disk.open_extents(id).and_then(|extents| Ok(extents.stat()?.extents == 0))
+            }
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match is_empty {
+            Ok(true) => self.remove(file, index),
+            Ok(false) => Ok(()),
+            Err(error) => Err(self.failure(error, id, "look at it")),
+        }
+    }
+
     /// A flat subfile.
-    pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, Failure> {
+    pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);
         if let Some(Subfile::Flat(flat)) = self.open.lock().get(&id) {
             return Ok(flat.clone());
         }
-        let flat = self.disk.open_flat(id).map_err(|error| self.failure(error, id, "read it"))?;
+        let flat = self.disk.open_flat(id)?;
         self.keep(id, Subfile::Flat(flat.clone()));
         Ok(flat)
     }
@@ -273,7 +321,7 @@ impl NodeDisk {
     /// Creates a subfile.
     pub fn create(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
         let id = SubfileId::data(record.id.0, index);
-        let layout = record.layout.as_ref().map(pario_proto::Layout::encode).unwrap_or_default();
+        let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
         let new = NewSubfile {
             layout,
             path: path.to_owned(),

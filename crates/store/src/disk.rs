@@ -342,6 +342,21 @@ impl Disk {
         self.medium.sync_dir("").map_err(failed)
     }
 
+    /// The identities of all subfiles, from their names alone: quick, also where there are many.
+    pub fn subfile_ids(&self) -> Result<Vec<(SubfileId, Kind)>, StoreError> {
+        let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
+        let known = |name: &crate::medium::Name| {
+            let (stem, kind) = split_name(&name.name)?;
+            Some((SubfileId::from_stem(stem)?, kind))
+        };
+        Ok(names.iter().filter_map(known).collect())
+    }
+
+    /// What a subfile says of itself.
+    pub fn description(&self, id: SubfileId) -> Result<Description, StoreError> {
+        self.describe_found(id, self.kind_of(id)?)
+    }
+
     /// All subfiles, from the directory alone.
     pub fn subfiles(&self) -> Result<Vec<FoundSubfile>, StoreError> {
         let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;

@@ -6,9 +6,10 @@ use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::Grant;
 use super::map::{ClusterMap, NodeInfo};
+use super::path::FilePath;
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
-use crate::ids::{ExtentIndex, SubfileIndex};
+use crate::ids::{ExtentIndex, FileId, SubfileIndex};
 
 /// The answer to a question. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,8 +75,10 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
+    /// Files that nobody was ever promised.
+    Orphans(Vec<FileId>),
     /// What the namespace says of a file.
-    Record(Option<FileRecord>),
+    Record(Option<(FilePath, FileRecord)>),
     /// How the node is doing.
     Status(Box<NodeStatus>),
     /// What a check has found.

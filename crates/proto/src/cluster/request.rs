@@ -46,17 +46,21 @@ pub enum Request {
     Map,
     /// Something about names; only the interface node answers.
     Namespace(NamespaceRequest),
-    /// Bytes of flat subfiles of this node.
+    /// Bytes of a flat subfile.
     Read {
         /// The right to.
         grant: Grant,
+        /// Which subfile.
+        part: Part,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
-    /// Writes bytes of flat subfiles of this node.
+    /// Writes bytes of a flat subfile.
     Write {
         /// The right to.
         grant: Grant,
+        /// Which subfile.
+        part: Part,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
@@ -65,19 +69,21 @@ pub enum Request {
         /// For each file: the right to, and which subfiles.
         files: Vec<(Grant, Vec<Part>)>,
     },
-    /// Cuts or extends flat subfiles.
+    /// Cuts or extends a flat subfile.
     Resize {
         /// The right to.
         grant: Grant,
-        /// Their lengths from now on.
-        lengths: Vec<(Part, u64)>,
+        /// Which subfile.
+        part: Part,
+        /// Its length from now on.
+        len: u64,
     },
-    /// Makes subfiles durable.
+    /// Makes a subfile durable.
     Sync {
         /// The right to.
         grant: Grant,
-        /// Which ones.
-        parts: Vec<Part>,
+        /// Which one.
+        part: Part,
     },
     /// An extent.
     ReadExtent {
@@ -139,8 +145,6 @@ pub struct Part {
 /// Consecutive bytes of one subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubfileRange {
-    /// Which subfile.
-    pub part: Part,
     /// The first byte.
     pub offset: u64,
     /// How many.
@@ -294,10 +298,23 @@ pub enum PeerRequest {
         /// Its path.
         path: FilePath,
     },
+    /// Creates those subfiles of a file on disks of this node that are missing.
+    CreateMissing {
+        /// The file.
+        record: FileRecord,
+        /// Its path.
+        path: FilePath,
+    },
     /// Removes the subfiles of files that lie on disks of this node. None is not an error.
     RemoveSubfiles {
         /// The files.
         files: Vec<FileRecord>,
+    },
+    /// Which of these files the namespace does not know, and has never promised to anybody: what a
+    /// creation has left that was cut off half way.
+    Orphans {
+        /// The files.
+        files: Vec<FileId>,
     },
     /// What the namespace says of a file.
     Record {
