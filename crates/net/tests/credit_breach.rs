@@ -121,7 +121,7 @@ impl Spendthrift {
     }
 
     /// Reads until the other side ends the connection.
-    fn is_cut_off(mut self) {
+    fn sees_the_end(mut self) {
         answer(&mut self.stream);
         let _ = self.stream.write_all(&[0]);
         assert_eq!(answer(&mut self.stream), [], "the connection is over");
@@ -163,7 +163,7 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     let output = honest.output::<Vec<u8>>("narrow", SOON).unwrap();
     let mut peer = Spendthrift::new(&host);
     sin(&mut peer);
-    peer.is_cut_off();
+    peer.sees_the_end();
 
     // The event comes behind what was sent rightly, and whoever sees it finds the reason.
     for _ in 0..admitted {
@@ -232,6 +232,6 @@ fn credit_comes_back_when_tokens_are_received() {
     peer.send(FrameKind::Token, &TOKEN, ALLOWED);
     peer.find();
     peer.send(FrameKind::Token, &TOKEN, 1);
-    peer.is_cut_off();
+    peer.sees_the_end();
     stranger::refused(&host, "than it had credit for");
 }

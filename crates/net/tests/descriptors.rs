@@ -29,6 +29,8 @@ enum Order {
     Report,
     /// To open files until there are no descriptors left.
     OpenFiles,
+    /// To close one of them.
+    CloseOneFile,
     /// To close them.
     CloseFiles,
     /// To lower the limit below all descriptors that are in use.
@@ -70,8 +72,9 @@ fn other_process() {
                 limit(Some(FEW));
                 files.extend(std::iter::from_fn(|| File::open("/dev/null").ok()));
             }
+            Order::CloseOneFile => drop(files.pop()),
             Order::CloseFiles => files.clear(),
-            Order::LowerLimit => limit(Some(3)),
+            Order::LowerLimit => limit(Some(0)),
             Order::RaiseLimit => limit(usual.current),
             Order::Stop => return,
         }
@@ -110,12 +113,18 @@ impl Narrow {
     }
 
     /// A space that was not there before talks to the other process.
-    fn let_in(&self, name: &str, links: LinkChoice) {
+    fn let_in(&self, name: &str, links: LinkChoice) -> Report {
         let space = builder(name, links).join(&self.space.address()).build().unwrap();
         let orders = space.output::<Order>("orders", SOON).unwrap();
         orders.send(Order::Report).unwrap();
         orders.flush();
-        self.reports.recv_timeout(SOON).unwrap();
+        self.reports.recv_timeout(SOON).unwrap()
+    }
+
+    fn stop(&mut self) {
+        self.orders.send(Order::Stop).unwrap();
+        self.orders.flush();
+        assert!(self.child.wait().unwrap().success());
     }
 }
 
@@ -169,9 +178,18 @@ fn shortage(begin: Order, end: Order) {
     }
     narrow.let_in("late over TCP", LinkChoice::Tcp);
     narrow.let_in("late over a Unix socket", LinkChoice::Unix);
-    narrow.orders.send(Order::Stop).unwrap();
-    narrow.orders.flush();
-    assert!(narrow.child.wait().unwrap().success());
+    narrow.stop();
+}
+
+/// Trying for one caller more must not cost the last one its place.
+#[test]
+fn the_last_descriptor_is_enough_for_one_caller() {
+    let mut narrow = Narrow::start();
+    narrow.order(Order::OpenFiles);
+    narrow.order(Order::CloseOneFile);
+    let report = narrow.let_in("last", LinkChoice::Tcp);
+    assert_eq!(report.reasons, [""; 0]);
+    narrow.stop();
 }
 
 #[test]
