@@ -120,7 +120,8 @@ impl Spendthrift {
         let _ = self.stream.write_all(&packet(self.channel, kind, &vec![head.as_slice(); count]));
     }
 
-    /// Reads until the other side ends the connection.
+    /// Reads until the other side ends the connection. A host that did not would ping for ever, so
+    /// this comes after what the host knows.
     fn sees_the_end(mut self) {
         answer(&mut self.stream);
         let _ = self.stream.write_all(&[0]);
@@ -163,7 +164,6 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     let output = honest.output::<Vec<u8>>("narrow", SOON).unwrap();
     let mut peer = Spendthrift::new(&host);
     sin(&mut peer);
-    peer.sees_the_end();
 
     // The event comes behind what was sent rightly, and whoever sees it finds the reason.
     for _ in 0..admitted {
@@ -171,6 +171,7 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
     }
     let lost = input.recv_timeout(SOON).unwrap_err();
     assert!(matches!(&lost, RecvError::Lost { peer } if peer == PEER), "{lost}");
+    peer.sees_the_end();
     let refusals = host.refusals();
     let [Refusal { peer, reason: kept, .. }] = &refusals[..] else { panic!("{refusals:?}") };
     assert_eq!((peer.as_str(), kept.as_str()), (PEER, reason));
@@ -232,6 +233,6 @@ fn credit_comes_back_when_tokens_are_received() {
     peer.send(FrameKind::Token, &TOKEN, ALLOWED);
     peer.find();
     peer.send(FrameKind::Token, &TOKEN, 1);
-    peer.sees_the_end();
     stranger::refused(&host, "than it had credit for");
+    peer.sees_the_end();
 }
