@@ -196,7 +196,6 @@ impl SpaceBuilder {
             address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
             door.tcp = Some(listener);
         }
-        door.set_spare();
         Ok((door, address))
     }
 }

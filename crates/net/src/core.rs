@@ -59,6 +59,7 @@ pub(crate) struct Core {
     is_closed: AtomicBool,
     is_stopped: AtomicBool,
     is_watching: AtomicBool,
+    are_chores_due: AtomicBool,
     pub courier: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -102,6 +103,7 @@ impl Core {
             is_closed: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             is_watching: AtomicBool::new(false),
+            are_chores_due: AtomicBool::new(false),
             courier: Mutex::new(None),
         }
     }
@@ -232,6 +234,22 @@ impl Core {
         self.is_watching.load(Ordering::SeqCst)
     }
 
+    /// Something new has to be looked after; the courier finds out how often.
+    pub fn hasten_chores(&self) {
+        self.are_chores_due.store(true, Ordering::SeqCst);
+        if let Some(hub) = &self.hub {
+            hub.disturb_courier();
+        }
+    }
+
+    pub fn are_chores_due(&self) -> bool {
+        self.are_chores_due.load(Ordering::SeqCst)
+    }
+
+    pub fn begin_chores(&self) {
+        self.are_chores_due.store(false, Ordering::SeqCst);
+    }
+
     pub fn end_watch(&self) {
         self.is_watching.store(false, Ordering::SeqCst);
     }
@@ -255,10 +273,12 @@ impl Core {
     ) -> Arc<Link> {
         let link = Link::new(self.clone(), id, peer, peer_id, carrier);
         self.keep_link(&link);
-        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier)
-            && let Err(error) = hub.add(socket, id)
-        {
-            link.lost(&error.to_string());
+        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
+            if let Err(error) = hub.add(socket, id) {
+                link.lost(&error.to_string());
+            } else if socket.is_tcp {
+                self.hasten_chores();
+            }
         }
         link
     }

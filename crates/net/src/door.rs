@@ -2,18 +2,19 @@
 //!
 //! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
 //! small buffer and little time; who comes when all are taken displaces the one that has waited
-//! longest.
+//! longest. Without a descriptor for the next caller the door is shut for a while, so that callers
+//! wait in the system's queue and wake nobody.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Stream};
@@ -27,6 +28,9 @@ pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// Connections accepted before other things get their turn.
 const ACCEPTS_AT_ONCE: usize = 32;
 
+/// Why somebody has to wait, or to leave for somebody else.
+const NO_DESCRIPTORS: &str = "no descriptors are left";
+
 pub(crate) const UNIX_DOOR: u64 = 1;
 pub(crate) const TCP_DOOR: u64 = 2;
 
@@ -37,8 +41,10 @@ pub(crate) struct Door {
     /// To be removed in the end.
     pub path: Option<PathBuf>,
     pending: BTreeMap<u64, Pending>,
-    /// A descriptor to give up when there are none left.
-    spare: Option<File>,
+    /// Nobody looks who knocks, until the next chores.
+    is_shut: bool,
+    /// There was no descriptor for the last caller.
+    is_short: bool,
 }
 
 struct Pending {
@@ -51,12 +57,23 @@ struct Pending {
 }
 
 impl Door {
-    pub fn set_spare(&mut self) {
-        self.spare = File::open("/dev/null").ok();
+    /// Whether there is something to do here before long.
+    pub fn is_waiting(&self) -> bool {
+        self.is_shut || !self.pending.is_empty()
     }
 
-    pub fn is_waiting(&self) -> bool {
-        !self.pending.is_empty()
+    fn listeners(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
+        let unix = self.unix.iter().map(|listener| (UNIX_DOOR, listener.as_fd()));
+        unix.chain(self.tcp.iter().map(|listener| (TCP_DOOR, listener.as_fd())))
+    }
+
+    /// Whether a caller waits to be accepted, as far as the system says.
+    fn is_knocked_at(&self, which: u64) -> bool {
+        let listener = self.listeners().find(|(id, _)| *id == which);
+        listener.is_some_and(|(_, fd)| {
+            let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec::default())) != Ok(0)
+        })
     }
 
     fn accept(&self, which: u64) -> io::Result<(Stream, String)> {
@@ -89,25 +106,50 @@ impl Core {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut door = self.door.lock();
             match door.accept(which) {
-                Ok((stream, peer)) => self.begin_handshake(&mut door, stream, peer),
+                Ok((stream, peer)) => {
+                    door.is_short = false;
+                    self.begin_handshake(&mut door, stream, peer);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     self.refuse(&error.to_string(), "only the same user may come in here");
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
-                    // Without this the caller would stay, and wake us for ever.
-                    if let Some((id, oldest)) = door.pending.pop_first() {
-                        self.turn_away(id, &oldest, "no descriptors are left");
-                    } else if door.spare.take().is_some() {
-                        drop(door.accept(which));
-                        door.set_spare();
-                        self.refuse("a caller", "no descriptors are left");
-                    } else {
+                    // The system says so even when nobody knocks.
+                    if !door.is_knocked_at(which) {
                         return;
                     }
+                    let Some((id, oldest)) = door.pending.pop_first() else {
+                        return self.shut_door(&mut door);
+                    };
+                    self.turn_away(id, &oldest, NO_DESCRIPTORS);
                 }
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Looks at no callers for a while: one that cannot be accepted would wake us for ever.
+    fn shut_door(&self, door: &mut Door) {
+        if let Some(hub) = &self.hub {
+            door.listeners().for_each(|(_, listener)| hub.remove(listener));
+        }
+        door.is_shut = true;
+        if !std::mem::replace(&mut door.is_short, true) {
+            self.refuse("a caller", NO_DESCRIPTORS);
+        }
+    }
+
+    /// Looks at callers again if the door was shut.
+    pub fn reopen_door(&self) {
+        let mut door = self.door.lock();
+        if let Some(hub) = &self.hub
+            && door.is_shut
+        {
+            let reopen =
+                |(id, listener)| matches!(hub.add(listener, id), Ok(()) | Err(Errno::EXIST));
+            let is_open = door.listeners().all(reopen);
+            door.is_shut = !is_open;
         }
     }
 

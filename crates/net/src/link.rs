@@ -271,9 +271,9 @@ impl Link {
         else {
             return false;
         };
-        let mut failure = None;
+        let (mut failure, mut breach) = (None, None);
         let mut total = 0;
-        while failure.is_none() && total < READ_BYTES {
+        while breach.is_none() && total < READ_BYTES {
             let result = socket.read(assembler);
             *reads += 1;
             let (count, is_all) = match result {
@@ -290,12 +290,12 @@ impl Link {
             };
             *bytes += count as u64;
             total += count;
-            failure = assembler.advance(count).err().map(|error| format!("it sent {error}"));
+            breach = assembler.advance(count).err().map(|error| format!("it sent {error}"));
             while let Some(packet) = assembler.next_packet() {
                 *packets += 1;
                 *frames += u64::from(packet.frame_count);
                 if let Err(reason) = self.receive(packet) {
-                    failure = Some(reason);
+                    breach = Some(reason);
                     break;
                 }
             }
@@ -306,7 +306,9 @@ impl Link {
         }
         drop(inbox);
         let is_any = total > 0 || failure.is_some();
-        if let Some(reason) = failure {
+        if let Some(reason) = breach {
+            self.cut_off(&reason);
+        } else if let Some(reason) = failure {
             self.lost(&reason);
         }
         is_any
@@ -331,7 +333,7 @@ impl Link {
                 self.receive(packet)
             });
         if let Err(reason) = result {
-            self.lost(&reason);
+            self.cut_off(&reason);
         }
     }
 
@@ -431,6 +433,14 @@ impl Link {
 
     pub fn channel(&self, number: u32) -> Option<Arc<Channel>> {
         self.channels.lock().get(&number).and_then(Weak::upgrade)
+    }
+
+    /// Ends the link because of what the peer did. Who learns of it finds the reason recorded.
+    fn cut_off(self: &Arc<Self>, reason: &str) {
+        if self.is_alive() {
+            self.core.refuse(&self.peer, reason);
+        }
+        self.lost(reason);
     }
 
     /// Ends the link, once: everybody concerned learns it.

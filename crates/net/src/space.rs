@@ -202,7 +202,7 @@ impl Space {
         self.core().history()
     }
 
-    /// The last strangers that were not let in, oldest first.
+    /// The last strangers that were not let in and peers that were cut off, oldest first.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.core().refusals()
     }
