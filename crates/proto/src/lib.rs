@@ -48,7 +48,9 @@ pub use cluster::check::{
     CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundSubfile,
 };
 pub use cluster::failure::Failure;
-pub use cluster::grant::{Access, Grant, LEASE_TABLE_BYTES, lease_slot};
+pub use cluster::grant::{
+    Access, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, lease_slot,
+};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
