@@ -16,6 +16,7 @@ use crate::door::HANDSHAKE_TIME;
 use crate::error::ConnectError;
 use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof};
 use crate::link::Link;
+use crate::sender::User;
 
 impl Core {
     /// Makes a link to the space at an address.
@@ -35,11 +36,11 @@ impl Core {
             let name = format!("unix={}", path.display());
             match connect_unix(path) {
                 Ok(stream) => {
-                    check_user(&stream).map_err(|reason| ConnectError::Stranger {
+                    let user = check_user(&stream).map_err(|reason| ConnectError::Stranger {
                         address: name.clone(),
                         reason,
                     })?;
-                    return self.greet(Stream::Unix(stream), name);
+                    return self.greet(Stream::Unix(stream), Some(user), name);
                 }
                 Err(error) if address.tcp.is_none() => {
                     return Err(ConnectError::Unreachable { address: name, error });
@@ -58,7 +59,7 @@ impl Core {
             return Err(ConnectError::NoWay { address: name, reason });
         }
         match connect_tcp(&tcp) {
-            Ok(stream) => self.greet(Stream::Tcp(stream), name),
+            Ok(stream) => self.greet(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }
     }
@@ -77,7 +78,8 @@ impl Core {
         }
         let new = |core: &Arc<Self>, to: &Arc<Self>| {
             let carrier = Carrier::Memory(OnceLock::new());
-            Link::new(core.clone(), core.next_id(), to.name(), to.id(), carrier)
+            let user = Some(User::own());
+            Link::new(core.clone(), core.next_id(), to.name(), to.id(), user, carrier)
         };
         let (own, theirs) = (new(self, peer), new(peer, self));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {
@@ -94,6 +96,7 @@ impl Core {
     fn greet(
         self: &Arc<Self>,
         mut stream: Stream,
+        user: Option<User>,
         address: String,
     ) -> Result<Arc<Link>, ConnectError> {
         let deadline = Instant::now() + HANDSHAKE_TIME;
@@ -115,7 +118,8 @@ impl Core {
         })();
         match result {
             Ok((host, socket)) => {
-                Ok(self.add_link(self.next_id(), &host.name, host.id, Carrier::Socket(socket)))
+                let carrier = Carrier::Socket(socket);
+                Ok(self.add_link(self.next_id(), &host.name, host.id, user, carrier))
             }
             Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
             Err(Failure::Refused(reason)) => Err(ConnectError::Refused { address, reason }),
@@ -209,13 +213,13 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Whoever listens on a Unix socket must be of the same user, or root; root goes everywhere.
-fn check_user(stream: &UnixStream) -> Result<(), String> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
+fn check_user(stream: &UnixStream) -> Result<User, String> {
+    let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
     let own = rustix::process::geteuid();
-    if peer.uid == own || peer.uid.is_root() || own.is_root() {
-        return Ok(());
+    if peer.is_own_or_root() || own.is_root() {
+        return Ok(peer);
     }
-    Err(format!("it belongs to user {}, not to {}", peer.uid.as_raw(), own.as_raw()))
+    Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
 }
 
 fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {

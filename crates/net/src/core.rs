@@ -22,6 +22,7 @@ use crate::key::{Key, SpaceId};
 use crate::link::Link;
 use crate::port::Sink;
 use crate::record::Record;
+use crate::sender::{Sender, User};
 use crate::simulation::Inner as Simulation;
 use crate::space::Options;
 use crate::waiter::{Waiter, Waiters};
@@ -36,6 +37,8 @@ const FIRST_ID: u64 = 16;
 pub(crate) struct Core {
     name: String,
     id: SpaceId,
+    /// Who sends to ports of the own space.
+    pub sender: Arc<Sender>,
     pub options: Options,
     pub started: Instant,
     pub key: Option<Key>,
@@ -79,9 +82,12 @@ struct Links {
 
 impl Core {
     pub fn new(name: &str, options: Options) -> Self {
+        let id = SpaceId::random();
+        let user = Some(User::own());
         Self {
             name: name.to_owned(),
-            id: SpaceId::random(),
+            id,
+            sender: Arc::new(Sender { space: id, name: name.into(), user, is_local: true }),
             options,
             started: Instant::now(),
             key: None,
@@ -251,9 +257,10 @@ impl Core {
         id: u64,
         peer: &str,
         peer_id: SpaceId,
+        user: Option<User>,
         carrier: Carrier,
     ) -> Arc<Link> {
-        let link = Link::new(self.clone(), id, peer, peer_id, carrier);
+        let link = Link::new(self.clone(), id, peer, peer_id, user, carrier);
         self.keep_link(&link);
         if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier)
             && let Err(error) = hub.add(socket, id)

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
 use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof, refusal};
+use crate::sender::User;
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;
@@ -44,6 +45,8 @@ pub(crate) struct Door {
 struct Pending {
     stream: Stream,
     peer: String,
+    /// Who calls, over a Unix socket.
+    user: Option<User>,
     since: Instant,
     buffer: Vec<u8>,
     /// The hellos of the caller and of this space, once they were said.
@@ -59,24 +62,23 @@ impl Door {
         !self.pending.is_empty()
     }
 
-    fn accept(&self, which: u64) -> io::Result<(Stream, String)> {
+    fn accept(&self, which: u64) -> io::Result<(Stream, String, Option<User>)> {
         match (which, &self.unix, &self.tcp) {
             (UNIX_DOOR, Some(listener), _) => {
                 let (stream, _) = listener.accept()?;
-                let user = rustix::net::sockopt::socket_peercred(&stream)?;
-                let peer = format!("process {}", user.pid.as_raw_nonzero());
-                let (uid, own) = (user.uid, rustix::process::geteuid());
-                if uid != own && !uid.is_root() {
-                    let text = format!("{peer} of user {}", uid.as_raw());
+                let user = User::of_peer(&stream)?;
+                let peer = format!("process {}", user.pid);
+                if !user.is_own_or_root() {
+                    let text = format!("{peer} of user {}", user.uid);
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
                 }
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Unix(stream), peer))
+                Ok((Stream::Unix(stream), peer, Some(user)))
             }
             (_, _, Some(listener)) => {
                 let (stream, address) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Tcp(stream), address.to_string()))
+                Ok((Stream::Tcp(stream), address.to_string(), None))
             }
             _ => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -89,7 +91,7 @@ impl Core {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut door = self.door.lock();
             match door.accept(which) {
-                Ok((stream, peer)) => self.begin_handshake(&mut door, stream, peer),
+                Ok(caller) => self.begin_handshake(&mut door, caller),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     self.refuse(&error.to_string(), "only the same user may come in here");
@@ -111,7 +113,11 @@ impl Core {
         }
     }
 
-    fn begin_handshake(self: &Arc<Self>, door: &mut Door, stream: Stream, peer: String) {
+    fn begin_handshake(
+        self: &Arc<Self>,
+        door: &mut Door,
+        (stream, peer, user): (Stream, String, Option<User>),
+    ) {
         if door.pending.len() >= PENDING_LIMIT
             && let Some((id, oldest)) = door.pending.pop_first()
         {
@@ -121,7 +127,8 @@ impl Core {
         let id = self.next_id();
         if hub.add(stream.as_fd(), id).is_ok() {
             let (since, buffer) = (Instant::now(), Vec::new());
-            door.pending.insert(id, Pending { stream, peer, since, buffer, hellos: None });
+            let pending = Pending { stream, peer, user, since, buffer, hellos: None };
+            door.pending.insert(id, pending);
         }
     }
 
@@ -192,7 +199,8 @@ impl Core {
         }
         match pending.stream.into_socket(self.options.silence) {
             Ok(socket) => {
-                self.add_link(id, &peer.name, peer.id, Carrier::Socket(socket));
+                let carrier = Carrier::Socket(socket);
+                self.add_link(id, &peer.name, peer.id, pending.user, carrier);
             }
             Err(error) => self.refuse(&pending.peer, &error.to_string()),
         }

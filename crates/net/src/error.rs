@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::key::SpaceId;
 use crate::token::{DecodeError, EncodeError};
 use crate::wire::WireError;
 
@@ -212,6 +213,8 @@ pub enum RecvError {
     /// goes on.
     #[error("the space {peer:?} was lost")]
     Lost {
+        /// Id of the space.
+        space: SpaceId,
         /// Name of the space.
         peer: String,
     },

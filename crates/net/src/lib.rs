@@ -85,6 +85,7 @@ mod port;
 mod record;
 mod route;
 mod run;
+mod sender;
 mod simulation;
 mod space;
 mod spin;
@@ -103,6 +104,7 @@ pub use error::{
 pub use key::{Key, SpaceId};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use sender::{Sender, User};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{

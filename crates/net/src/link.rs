@@ -25,6 +25,7 @@ use crate::outbox::Outbox;
 use crate::port::Sink;
 use crate::route::Route;
 use crate::run::Run;
+use crate::sender::{Sender, User};
 use crate::token::decode_value;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
     pub peer_id: SpaceId,
+    /// Who is on the other side, for those who receive.
+    pub sender: Arc<Sender>,
     pub core: Arc<Core>,
     pub carrier: Carrier,
     pub out: Mutex<Outbox>,
@@ -71,14 +74,18 @@ impl Link {
         id: u64,
         peer: &str,
         peer_id: SpaceId,
+        user: Option<User>,
         carrier: Carrier,
     ) -> Arc<Self> {
+        let peer: Arc<str> = peer.into();
+        let sender = Arc::new(Sender { space: peer_id, name: peer.clone(), user, is_local: false });
         let assembler =
             matches!(carrier, Carrier::Socket(_)).then(|| Assembler::new(core.options.limits));
         Arc::new(Self {
             id,
-            peer: peer.into(),
+            peer,
             peer_id,
+            sender,
             core,
             carrier,
             out: Mutex::new(Outbox::new()),
@@ -395,7 +402,7 @@ impl Link {
         }
         routes.last += 1;
         let channel = routes.last;
-        let route = Arc::new(Route::new(Arc::downgrade(self), self.peer.clone(), channel, sink));
+        let route = Arc::new(Route::new(Arc::downgrade(self), self.sender.clone(), channel, sink));
         routes.by_channel.insert(channel, route);
         Some(channel)
     }
@@ -467,7 +474,7 @@ impl Link {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);
-                route.sink().lost(&self.peer);
+                route.sink().lost(&self.sender);
             }
         }
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();

@@ -7,11 +7,12 @@ use crate::assembler::Group;
 use crate::control::Control;
 use crate::link::Link;
 use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::sender::Sender;
 use crate::wire::FrameKind;
 
 pub(crate) struct Route {
     link: Weak<Link>,
-    peer: Arc<str>,
+    sender: Arc<Sender>,
     channel: u32,
     sink: Arc<dyn Sink>,
     limit: i64,
@@ -23,12 +24,12 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub fn new(link: Weak<Link>, peer: Arc<str>, channel: u32, sink: Arc<dyn Sink>) -> Self {
+    pub fn new(link: Weak<Link>, sender: Arc<Sender>, channel: u32, sink: Arc<dyn Sink>) -> Self {
         let limit = sink.label().credit;
         let (outstanding, received) = (AtomicI64::new(0), AtomicI64::new(0));
         Self {
             link,
-            peer,
+            sender,
             channel,
             sink,
             limit,
@@ -38,8 +39,8 @@ impl Route {
         }
     }
 
-    pub fn peer(&self) -> &Arc<str> {
-        &self.peer
+    pub fn sender(&self) -> &Arc<Sender> {
+        &self.sender
     }
 
     pub fn sink(&self) -> &Arc<dyn Sink> {

@@ -341,7 +341,7 @@ impl Inner {
                 last: Mutex::new(Duration::ZERO),
             };
             let carrier = Carrier::Simulated(wire);
-            Link::new(own.clone(), own.next_id(), other.name(), other.id(), carrier)
+            Link::new(own.clone(), own.next_id(), other.name(), other.id(), None, carrier)
         };
         let (own, theirs) = (new(core, &peer), new(&peer, core));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {

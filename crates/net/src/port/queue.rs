@@ -15,6 +15,7 @@ use super::{UNLIMITED, URGENT_LIMIT};
 use crate::core::Core;
 use crate::error::SendError;
 use crate::run::Run;
+use crate::sender::Sender;
 use crate::token::{Token, TokenKind};
 use crate::waiter::{Waiter, Waiters};
 
@@ -23,7 +24,7 @@ pub(crate) trait Sink: Send + Sync {
     /// Puts runs into the queue; false if the port is closed.
     fn deliver(&self, run: Run, urgent: bool) -> bool;
     /// Tells the receiver that a peer was lost.
-    fn lost(&self, peer: &Arc<str>);
+    fn lost(&self, peer: &Arc<Sender>);
     /// Nothing will be put in any more, and receivers learn it.
     fn close(&self);
     /// Name and number.
@@ -67,7 +68,7 @@ struct State<T> {
 pub(crate) enum Item<T> {
     Local { token: T, weight: usize },
     Run(Box<Run>),
-    Lost(Arc<str>),
+    Lost(Arc<Sender>),
 }
 
 /// Why nothing is taken.
@@ -228,7 +229,7 @@ impl<T: Token> Sink for Queue<T> {
         true
     }
 
-    fn lost(&self, peer: &Arc<str>) {
+    fn lost(&self, peer: &Arc<Sender>) {
         let mut state = self.state.lock();
         if state.closed {
             return;
