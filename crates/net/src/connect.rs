@@ -36,9 +36,8 @@ impl Core {
             let name = format!("unix={}", path.display());
             match connect_unix(path) {
                 Ok(stream) => {
-                    let user = check_user(&stream).map_err(|reason| ConnectError::Stranger {
-                        address: name.clone(),
-                        reason,
+                    let user = self.check_user(&stream).map_err(|reason| {
+                        ConnectError::Stranger { address: name.clone(), reason }
                     })?;
                     return self.greet(Stream::Unix(stream), Some(user), name);
                 }
@@ -90,6 +89,17 @@ impl Core {
         peer.keep_link(&theirs);
         self.keep_link(&own);
         Ok(own)
+    }
+
+    /// Who listens on a Unix socket. It must be of the same user, or root; root goes everywhere, and
+    /// so does who admits every user.
+    fn check_user(&self, stream: &UnixStream) -> Result<User, String> {
+        let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
+        let own = rustix::process::geteuid();
+        if peer.is_own_or_root() || own.is_root() || self.admits_any_user {
+            return Ok(peer);
+        }
+        Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
     }
 
     /// The caller's side of the handshake; waits, but not for long.
@@ -210,16 +220,6 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
         }
         None => UnixStream::connect(path),
     }
-}
-
-/// Whoever listens on a Unix socket must be of the same user, or root; root goes everywhere.
-fn check_user(stream: &UnixStream) -> Result<User, String> {
-    let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
-    let own = rustix::process::geteuid();
-    if peer.is_own_or_root() || own.is_root() {
-        return Ok(peer);
-    }
-    Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
 }
 
 fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {

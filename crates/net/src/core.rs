@@ -43,6 +43,8 @@ pub(crate) struct Core {
     pub started: Instant,
     pub key: Option<Key>,
     pub links_choice: LinkChoice,
+    /// Whether links over Unix sockets may be with every user.
+    pub admits_any_user: bool,
     pub address: Mutex<Address>,
     /// Missing if the space has no descriptors to poll.
     pub hub: Option<Hub>,
@@ -92,6 +94,7 @@ impl Core {
             started: Instant::now(),
             key: None,
             links_choice: LinkChoice::Nearest,
+            admits_any_user: false,
             address: Mutex::default(),
             hub: None,
             door: Mutex::default(),
@@ -301,6 +304,16 @@ impl Core {
 
     pub fn link_to(&self, space: SpaceId) -> Option<Arc<Link>> {
         self.links.lock().by_space.get(&space).cloned()
+    }
+
+    /// Whether a space of this id is another user's, or is this one.
+    pub fn is_taken(&self, space: SpaceId, user: Option<&User>) -> bool {
+        let Some(user) = user else { return false };
+        let is_other = |link: &Arc<Link>| {
+            let known = link.sender.user.as_ref();
+            link.peer_id == space && known.is_some_and(|known| known.uid != user.uid)
+        };
+        space == self.id || self.links.lock().by_id.values().any(is_other)
     }
 
     pub fn links(&self) -> Vec<Arc<Link>> {

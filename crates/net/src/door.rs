@@ -62,13 +62,17 @@ impl Door {
         !self.pending.is_empty()
     }
 
-    fn accept(&self, which: u64) -> io::Result<(Stream, String, Option<User>)> {
+    fn accept(
+        &self,
+        which: u64,
+        admits_any_user: bool,
+    ) -> io::Result<(Stream, String, Option<User>)> {
         match (which, &self.unix, &self.tcp) {
             (UNIX_DOOR, Some(listener), _) => {
                 let (stream, _) = listener.accept()?;
                 let user = User::of_peer(&stream)?;
                 let peer = format!("process {}", user.pid);
-                if !user.is_own_or_root() {
+                if !admits_any_user && !user.is_own_or_root() {
                     let text = format!("{peer} of user {}", user.uid);
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
                 }
@@ -90,7 +94,7 @@ impl Core {
     pub fn on_door(self: &Arc<Self>, which: u64) {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut door = self.door.lock();
-            match door.accept(which) {
+            match door.accept(which, self.admits_any_user) {
                 Ok(caller) => self.begin_handshake(&mut door, caller),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -101,7 +105,7 @@ impl Core {
                     if let Some((id, oldest)) = door.pending.pop_first() {
                         self.turn_away(id, &oldest, "no descriptors are left");
                     } else if door.spare.take().is_some() {
-                        drop(door.accept(which));
+                        drop(door.accept(which, true));
                         door.set_spare();
                         self.refuse("a caller", "no descriptors are left");
                     } else {
@@ -194,6 +198,9 @@ impl Core {
     }
 
     fn let_in(self: &Arc<Self>, id: u64, pending: Pending, peer: &Hello) {
+        if self.is_taken(peer.id, pending.user.as_ref()) {
+            return self.turn_away(id, &pending, "its id belongs to another user's space");
+        }
         if let Some(hub) = &self.hub {
             hub.remove(pending.stream.as_fd());
         }
