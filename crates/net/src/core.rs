@@ -182,6 +182,7 @@ impl Core {
             let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if found.is_some() || is_late() {
                 if is_leader {
+                    waiter.set_leads(false);
                     hub.resign();
                 } else {
                     // It may have been this thread's turn to lead.
@@ -190,7 +191,10 @@ impl Core {
                 return found;
             }
             if is_leader || hub.try_lead(&waiter) {
-                is_leader = true;
+                if !is_leader {
+                    is_leader = true;
+                    waiter.set_leads(true);
+                }
                 if waiter.begin_leading() {
                     let busiest = self.busiest.lock().upgrade();
                     let read = || busiest.as_ref().is_some_and(|link| link.on_readable());

@@ -59,6 +59,7 @@
 //! ```
 
 mod address;
+mod ask;
 mod assembler;
 mod builder;
 mod bulk;
@@ -94,12 +95,14 @@ mod waiter;
 pub mod wire;
 
 pub use address::Address;
+pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 pub use error::{
-    AddressError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError, SpaceError,
+    AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
+    SpaceError,
 };
 pub use key::{Key, SpaceId};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};

@@ -57,6 +57,10 @@ impl Run {
         self.at >= self.end
     }
 
+    pub fn route(&self) -> &Arc<Route> {
+        &self.route
+    }
+
     pub fn sender(&self) -> &Arc<Sender> {
         self.route.sender()
     }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::queue::{Item, Nothing, Queue, Sink};
 use super::{OutputPort, UNLIMITED};
+use crate::core::Core;
 use crate::error::RecvError;
 use crate::run::Run;
 use crate::sender::Sender;
@@ -87,6 +88,23 @@ impl<T: Token> InputPort<T> {
             Err(Nothing::Ever) => Err(self.closed()),
             Err(Nothing::Yet) => self.wait(timeout.map(|timeout| Instant::now() + timeout), &keep),
         }
+    }
+
+    /// The next token, if there is one now. Otherwise the waiter, and no other, will be woken when
+    /// there is one.
+    pub(crate) fn next_or_watch(
+        &self,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<Result<T, RecvError>, Nothing> {
+        let mut taken = self.taken.lock();
+        if waiter.is_some() {
+            self.queue.forget_receivers();
+        }
+        self.next(&mut taken, waiter, &|token, _| token)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.queue.core()
     }
 
     /// The same without waiting.

@@ -43,6 +43,8 @@ pub(crate) struct PortLabel {
     pub kind: TokenKind,
     /// Bytes that may be under way per sender.
     pub credit: i64,
+    /// Whether the directory does not know it.
+    pub is_private: bool,
 }
 
 pub(crate) struct Queue<T> {
@@ -170,6 +172,16 @@ impl<T: Token> Queue<T> {
             drop(state);
             self.core.wake(senders);
         }
+    }
+
+    /// Whether somebody still receives.
+    pub fn is_open(&self) -> bool {
+        !self.state.lock().closed
+    }
+
+    /// Wakes nobody for what comes, until somebody waits again.
+    pub fn forget_receivers(&self) {
+        let _no_longer = self.state.lock().receivers.take();
     }
 
     /// The next urgent item.
