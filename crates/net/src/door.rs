@@ -19,7 +19,8 @@ use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
-use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof, refusal};
+use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof, refusal};
+use crate::sender::{Sender, User};
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;
@@ -50,6 +51,8 @@ pub(crate) struct Door {
 struct Pending {
     stream: Stream,
     peer: String,
+    /// Who calls, over a Unix socket.
+    user: Option<User>,
     since: Instant,
     buffer: Vec<u8>,
     /// The hellos of the caller and of this space, once they were said.
@@ -76,24 +79,27 @@ impl Door {
         })
     }
 
-    fn accept(&self, which: u64) -> io::Result<(Stream, String)> {
+    fn accept(
+        &self,
+        which: u64,
+        admits_any_user: bool,
+    ) -> io::Result<(Stream, String, Option<User>)> {
         match (which, &self.unix, &self.tcp) {
             (UNIX_DOOR, Some(listener), _) => {
                 let (stream, _) = listener.accept()?;
-                let user = rustix::net::sockopt::socket_peercred(&stream)?;
-                let peer = format!("process {}", user.pid.as_raw_nonzero());
-                let (uid, own) = (user.uid, rustix::process::geteuid());
-                if uid != own && !uid.is_root() {
-                    let text = format!("{peer} of user {}", uid.as_raw());
+                let user = User::of_peer(&stream)?;
+                let peer = format!("process {}", user.pid);
+                if !admits_any_user && !user.is_own_or_root() {
+                    let text = format!("{peer} of user {}", user.uid);
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
                 }
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Unix(stream), peer))
+                Ok((Stream::Unix(stream), peer, Some(user)))
             }
             (_, _, Some(listener)) => {
                 let (stream, address) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Tcp(stream), address.to_string()))
+                Ok((Stream::Tcp(stream), address.to_string(), None))
             }
             _ => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -105,10 +111,10 @@ impl Core {
     pub fn on_door(self: &Arc<Self>, which: u64) {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut door = self.door.lock();
-            match door.accept(which) {
-                Ok((stream, peer)) => {
+            match door.accept(which, self.admits_any_user) {
+                Ok(caller) => {
                     door.is_short = false;
-                    self.begin_handshake(&mut door, stream, peer);
+                    self.begin_handshake(&mut door, caller);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -153,7 +159,11 @@ impl Core {
         }
     }
 
-    fn begin_handshake(self: &Arc<Self>, door: &mut Door, stream: Stream, peer: String) {
+    fn begin_handshake(
+        self: &Arc<Self>,
+        door: &mut Door,
+        (stream, peer, user): (Stream, String, Option<User>),
+    ) {
         if door.pending.len() >= PENDING_LIMIT
             && let Some((id, oldest)) = door.pending.pop_first()
         {
@@ -163,7 +173,8 @@ impl Core {
         let id = self.next_id();
         if hub.add(stream.as_fd(), id).is_ok() {
             let (since, buffer) = (Instant::now(), Vec::new());
-            door.pending.insert(id, Pending { stream, peer, since, buffer, hellos: None });
+            let pending = Pending { stream, peer, user, since, buffer, hellos: None };
+            door.pending.insert(id, pending);
         }
     }
 
@@ -177,7 +188,7 @@ impl Core {
             }
             Ok(Step::Done(peer)) => {
                 drop(door);
-                self.let_in(id, pending, &peer);
+                self.let_in(id, pending, peer);
             }
             Err(reason) => {
                 drop(door);
@@ -204,7 +215,7 @@ impl Core {
             if len != pending.buffer.len() {
                 return Err("it does not wait for an answer".to_owned());
             }
-            check_keys(key, &caller)?;
+            common_key(key, &caller, pending.user.is_some())?;
             let host = Hello::new(self.name(), self.id(), key.is_some());
             let mut answer = vec![0];
             answer.extend_from_slice(&host.encode());
@@ -217,24 +228,30 @@ impl Core {
         if pending.buffer.len() > 32 {
             return Err("it does not wait for an answer".to_owned());
         }
+        let key = common_key(key, caller, pending.user.is_some())?;
         // Comparing hashes takes the same time wherever they differ.
         if blake3::Hash::from_bytes(*given) != proof(key, Role::Caller, caller, host) {
             return Err("it does not know the key".to_owned());
         }
         let mut answer = vec![0];
         answer.extend_from_slice(proof(key, Role::Host, caller, host).as_bytes());
-        let caller = caller.clone();
+        let caller = (caller.clone(), key.is_some());
         pending.stream.write_all(&answer).map_err(|error| error.to_string())?;
         Ok(Step::Done(caller))
     }
 
-    fn let_in(self: &Arc<Self>, id: u64, pending: Pending, peer: &Hello) {
+    fn let_in(self: &Arc<Self>, id: u64, pending: Pending, (peer, knows_key): (Hello, bool)) {
+        if self.is_taken(peer.id, pending.user.as_ref()) {
+            return self.turn_away(id, &pending, "its id belongs to another user's space");
+        }
         if let Some(hub) = &self.hub {
             hub.remove(pending.stream.as_fd());
         }
         match pending.stream.into_socket(self.options.silence) {
             Ok(socket) => {
-                self.add_link(id, &peer.name, peer.id, Carrier::Socket(socket));
+                let (space, name, user) = (peer.id, peer.name.into(), pending.user);
+                let peer = Sender { space, name, user, knows_key, is_local: false };
+                self.add_link(id, peer, Carrier::Socket(socket));
             }
             Err(error) => self.refuse(&pending.peer, &error.to_string()),
         }
@@ -284,7 +301,7 @@ impl Core {
 
 enum Step {
     More,
-    Done(Hello),
+    Done((Hello, bool)),
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {

@@ -59,6 +59,7 @@
 //! ```
 
 mod address;
+mod ask;
 mod assembler;
 mod builder;
 mod bulk;
@@ -85,6 +86,7 @@ mod port;
 mod record;
 mod route;
 mod run;
+mod sender;
 mod simulation;
 mod space;
 mod spin;
@@ -93,16 +95,19 @@ mod waiter;
 pub mod wire;
 
 pub use address::Address;
+pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 pub use error::{
-    AddressError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError, SpaceError,
+    AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
+    SpaceError,
 };
 pub use key::{Key, SpaceId};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use sender::{Sender, User};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{

@@ -25,6 +25,7 @@ use crate::outbox::Outbox;
 use crate::port::Sink;
 use crate::route::Route;
 use crate::run::Run;
+use crate::sender::Sender;
 use crate::token::decode_value;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
     pub peer_id: SpaceId,
+    /// Who is on the other side, for those who receive.
+    pub sender: Arc<Sender>,
     pub core: Arc<Core>,
     pub carrier: Carrier,
     pub out: Mutex<Outbox>,
@@ -66,19 +69,17 @@ struct Routes {
 }
 
 impl Link {
-    pub fn new(
-        core: Arc<Core>,
-        id: u64,
-        peer: &str,
-        peer_id: SpaceId,
-        carrier: Carrier,
-    ) -> Arc<Self> {
+    pub fn new(core: Arc<Core>, id: u64, peer: Sender, carrier: Carrier) -> Arc<Self> {
+        let peer_id = peer.space;
+        let sender = Arc::new(peer);
+        let peer = sender.name.clone();
         let assembler =
             matches!(carrier, Carrier::Socket(_)).then(|| Assembler::new(core.options.limits));
         Arc::new(Self {
             id,
-            peer: peer.into(),
+            peer,
             peer_id,
+            sender,
             core,
             carrier,
             out: Mutex::new(Outbox::new()),
@@ -397,7 +398,7 @@ impl Link {
         }
         routes.last += 1;
         let channel = routes.last;
-        let route = Arc::new(Route::new(Arc::downgrade(self), self.peer.clone(), channel, sink));
+        let route = Arc::new(Route::new(Arc::downgrade(self), self.sender.clone(), channel, sink));
         routes.by_channel.insert(channel, route);
         Some(channel)
     }
@@ -477,7 +478,7 @@ impl Link {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);
-                route.sink().lost(&self.peer);
+                route.sink().lost(&self.sender);
             }
         }
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();

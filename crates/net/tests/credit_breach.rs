@@ -175,7 +175,7 @@ fn cut_off(sin: impl FnOnce(&mut Spendthrift), admitted: usize, reason: &str) {
         assert_eq!(input.recv_timeout(SOON).unwrap(), TOKEN);
     }
     let lost = input.recv_timeout(SOON).unwrap_err();
-    assert!(matches!(&lost, RecvError::Lost { peer } if peer == PEER), "{lost}");
+    assert!(matches!(&lost, RecvError::Lost { peer, .. } if peer == PEER), "{lost}");
     let refusals = host.refusals();
     let [Refusal { peer, reason: kept, .. }] = &refusals[..] else { panic!("{refusals:?}") };
     assert_eq!((peer.as_str(), kept.as_str()), (PEER, reason));

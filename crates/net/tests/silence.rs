@@ -154,7 +154,7 @@ fn survive() {
     }
     let event = answers.recv_timeout(IN_TIME).unwrap_err();
     let took = began.elapsed();
-    assert!(matches!(&event, RecvError::Lost { peer } if peer == "other"), "{event}");
+    assert!(matches!(&event, RecvError::Lost { peer, .. } if peer == "other"), "{event}");
     assert!(took < IN_TIME, "known after {took:?}");
     let error = echo.send(101).unwrap_err();
     assert!(matches!(&error, SendError::Lost { peer, .. } if peer == "other"), "{error}");
