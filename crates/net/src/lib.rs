@@ -71,6 +71,7 @@ mod control;
 mod core;
 mod counters;
 mod courier;
+mod descriptors;
 mod directory;
 mod door;
 mod error;
@@ -100,6 +101,7 @@ pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+pub use descriptors::{DescriptorClient, DescriptorDoor};
 pub use error::{
     AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
     SpaceError,
