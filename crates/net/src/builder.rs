@@ -242,7 +242,7 @@ impl SpaceBuilder {
 }
 
 /// Listens at a path. A socket that nobody listens on any more is replaced.
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).is_ok() {

@@ -34,10 +34,8 @@ pub fn list_subfiles(
             continue;
         }
         let ids = disk.disk().subfile_ids();
-        let mut ids = ids.map_err(|error| Failure::Disk {
-            disk: disk.name.clone(),
-            why: error.to_string(),
-        })?;
+        let mut ids =
+            ids.map_err(|error| Failure::Disk { disk: disk.name.clone(), why: error.to_string() })?;
         ids.sort();
         for (subfile, kind) in ids {
             let position = (id, FileId(subfile.file), SubfileIndex(subfile.index));
@@ -60,15 +58,13 @@ fn look_at(
     kind: Kind,
     depth: CheckDepth,
 ) -> FoundSubfile {
-    let description = disk
-        .disk()
-        .description(subfile)
-        .map_err(|error| error.to_string())
-        .and_then(|description| {
+    let description = disk.disk().description(subfile).map_err(|error| error.to_string()).and_then(
+        |description| {
             let layout = Layout::decode(&description.layout).map_err(|error| error.to_string())?;
             let (path, created_s) = (description.path, description.created_s);
             Ok(FoundDescription { path, layout, created_s })
-        });
+        },
+    );
     let mut damage = Vec::new();
     if depth == CheckDepth::Everything && kind == Kind::Extents {
         let checked = disk.disk().open_extents(subfile);
@@ -194,9 +190,8 @@ impl Check<'_> {
         let path = namespace.path_of(found.file)?;
         let disk = self.shared.map.read().disk_name(found.disk);
         let which = format!("subfile {} on disk {disk}", found.subfile.0);
-        let expected = record.layout.as_ref().and_then(|layout| {
-            layout.disks().disk_of(found.subfile)
-        });
+        let expected =
+            record.layout.as_ref().and_then(|layout| layout.disks().disk_of(found.subfile));
         let wrong = match &found.description {
             Err(why) if record.is_settled(found.subfile.0) => Some(why.clone()),
             // It was never synced: a power loss may leave it so, and nobody was promised more.
@@ -214,11 +209,25 @@ impl Check<'_> {
         };
         if let Some(why) = wrong {
             let text = format!("{which}: {why}");
-            self.find(FindingKind::Mismatch, found.file, path.clone(), Some(disk.clone()), text, false);
+            self.find(
+                FindingKind::Mismatch,
+                found.file,
+                path.clone(),
+                Some(disk.clone()),
+                text,
+                false,
+            );
         }
         for why in &found.damage {
             let text = format!("{which}: {why}");
-            self.find(FindingKind::Damage, found.file, path.clone(), Some(disk.clone()), text, false);
+            self.find(
+                FindingKind::Damage,
+                found.file,
+                path.clone(),
+                Some(disk.clone()),
+                text,
+                false,
+            );
         }
         Ok(())
     }
@@ -232,12 +241,12 @@ impl Check<'_> {
             after = Some(last.id);
             for (path, record) in files {
                 self.report.files += 1;
-                self.file(&path, &record)?;
+                self.file(path.as_ref(), &record)?;
             }
         }
     }
 
-    fn file(&mut self, path: &FilePath, record: &FileRecord) -> Result<(), Failure> {
+    fn file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
         let Some(layout) = &record.layout else { return Ok(()) };
         for (index, &id) in (0..).zip(layout.disks().as_slice()) {
             if self.seen.contains(&(record.id, index)) || record.created_ns >= self.started_ns {
@@ -255,16 +264,20 @@ impl Check<'_> {
                 return Ok(());
             }
             let is_settled = record.is_settled(index);
-            let is_repaired = !is_settled
-                && self.what.is_repair
-                && node.is_some_and(|node| self.make_anew(node, path, record).is_ok());
+            let can_repair = !is_settled && self.what.is_repair;
+            let is_repaired = match (node, path) {
+                (Some(node), Some(path)) if can_repair => {
+                    self.make_anew(node, path, record).is_ok()
+                }
+                _ => false,
+            };
             let what = if is_settled {
                 "it was durable, and its bytes are lost unless the disk comes back"
             } else {
                 "nothing of it had been made durable; it can be made anew"
             };
             let text = format!("subfile {index} on disk {disk} is missing: {what}");
-            let path = Some(path.clone());
+            let path = path.cloned();
             self.find(FindingKind::Missing, record.id, path, Some(disk), text, is_repaired);
         }
         Ok(())

@@ -148,8 +148,7 @@ impl NodeDisks {
     /// All disks, with their ids as far as they are known.
     pub fn all(&self) -> Vec<(DiskId, &NodeDisk)> {
         let ids = self.ids.read();
-        let mut all: Vec<_> =
-            ids.iter().map(|(id, number)| (*id, &self.disks[*number])).collect();
+        let mut all: Vec<_> = ids.iter().map(|(id, number)| (*id, &self.disks[*number])).collect();
         all.sort_by_key(|(id, _)| *id);
         all
     }
@@ -322,12 +321,8 @@ impl NodeDisk {
     pub fn create(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
         let id = SubfileId::data(record.id.0, index);
         let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
-        let new = NewSubfile {
-            layout,
-            path: path.to_owned(),
-            is_durable: false,
-            ..NewSubfile::new(id)
-        };
+        let new =
+            NewSubfile { layout, path: path.to_owned(), is_durable: false, ..NewSubfile::new(id) };
         let created = match record.kind {
             FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
             _ => self.disk.create_flat(new).map(Subfile::Flat),
@@ -400,7 +395,7 @@ fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Di
                  gone for good, remove its line from {}",
                 known.path
             );
-            return Err(StoreError::NotADisk { disk: path.display().to_string(), why });
+            return Err(StoreError::NotADisk { disk: path.display().to_string().into(), why });
         }
         return Disk::create(path, options);
     }

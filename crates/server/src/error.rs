@@ -64,9 +64,10 @@ impl NodeError {
     /// A disk of a node cannot be used.
     pub(crate) fn of_disk(error: StoreError, config: &NodeConfig) -> Self {
         match error {
-            StoreError::InUse { disk } => {
-                Self::InUse { what: format!("disk {disk}"), socket: config.socket.display().to_string() }
-            }
+            StoreError::InUse { disk } => Self::InUse {
+                what: format!("disk {disk}"),
+                socket: config.socket.display().to_string(),
+            },
             error => Self::Disk(error),
         }
     }

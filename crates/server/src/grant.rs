@@ -99,7 +99,8 @@ mod tests {
         let first = GrantKey::of_node(&path).unwrap();
         let second = GrantKey::of_node(&path).unwrap();
         assert_eq!(first.0, second.0);
-        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
         fs::write(&path, b"short").unwrap();
         assert!(GrantKey::of_node(&path).unwrap_err().to_string().contains("32 bytes"));

@@ -213,9 +213,11 @@ impl Stopping {
     /// How many requests are under way, and since when the oldest is, in milliseconds.
     pub fn under_way(&self) -> (u64, u64) {
         let state = self.state.lock();
-        let oldest = state.requests.values().min().map_or(0, |since| {
-            u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-        });
+        let oldest = state
+            .requests
+            .values()
+            .min()
+            .map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
         (state.requests.len() as u64, oldest)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::{AnswerPort, Asked, Bulk, RecvError, Responder, Sender};
 use pario_proto::{
-    Answer, CheckRequest, Failure, Grant, Identity, NamespaceRequest, NodeStatus,
-    PROTOCOL_VERSION, Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
+    Answer, CheckRequest, Failure, Grant, Identity, NamespaceRequest, NodeStatus, PROTOCOL_VERSION,
+    Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
 };
 
 use super::{joining, short_cut};
@@ -202,11 +202,7 @@ impl Door {
         self.shared.check_grant(grant, read, write)
     }
 
-    fn measure(
-        &self,
-        session: &Session,
-        files: Vec<(Grant, Vec<Part>)>,
-    ) -> Result<Work, Failure> {
+    fn measure(&self, session: &Session, files: Vec<(Grant, Vec<Part>)>) -> Result<Work, Failure> {
         if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() > RANGES_LIMIT {
             return Err(self.refused("too many subfiles are to be measured at once"));
         }
@@ -220,13 +216,7 @@ impl Door {
         Ok(Work::Measure { files: measured })
     }
 
-    fn check(
-        &self,
-        session: &Session,
-        what: CheckRequest,
-        reporter: Reporter,
-        ticket: Ticket,
-    ) {
+    fn check(&self, session: &Session, what: CheckRequest, reporter: Reporter, ticket: Ticket) {
         if let Err(failure) = self.administrators_only(session, "check the cluster") {
             reporter.send(answer(Err(failure)));
             return;
@@ -348,9 +338,9 @@ impl Door {
             compute_threads: number(config.compute_threads),
             requests,
             oldest_request_ms,
-            clients: shared.sessions.status(|space| {
-                names.map_or(0, |names| names.open_files.count_of(space))
-            }),
+            clients: shared
+                .sessions
+                .status(|space| names.map_or(0, |names| names.open_files.count_of(space))),
             open_files: names.map_or(0, |names| names.open_files.count()),
             files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
             doomed: names

@@ -1,8 +1,8 @@
 //! Removing the subfiles of deleted files, on all nodes, however often it takes.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use pario_flow::Run;

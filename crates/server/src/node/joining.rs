@@ -8,9 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pario_proto::{
-    ClusterMap, DiskId, Failure, FileId, NodeInfo, PeerRequest, Reply, Request,
-};
+use pario_proto::{ClusterMap, DiskId, Failure, FileId, NodeInfo, PeerRequest, Reply, Request};
 
 use super::wait_for;
 use crate::disks::NO_ID;

@@ -108,8 +108,13 @@ impl Node {
         }
         let (run, _threads, operations) = program::launch(&shared)?;
         let run = Arc::new(run);
-        let mut node =
-            Self { shared: shared.clone(), space, run: Some(run.clone()), threads: vec![], short_cut: None };
+        let mut node = Self {
+            shared: shared.clone(),
+            space,
+            run: Some(run.clone()),
+            threads: vec![],
+            short_cut: None,
+        };
         node.begin_work(run, operations, janitor_files)?;
         if listens && own.short_cut {
             node.short_cut = short_cut::open(&shared).ok();
@@ -217,8 +222,7 @@ fn administrator() -> Identity {
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {
     let text = fs::read_to_string(path).map_err(|error| NodeError::io(path, error))?;
-    Key::from_hex(&text)
-        .map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
+    Key::from_hex(&text).map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
 }
 
 fn open_names(
@@ -288,9 +292,7 @@ fn first_map(config: &Config, me: usize, space: &Space) -> ClusterMap {
 }
 
 /// Waits for the result of something that reports to a closure.
-fn wait_for<T: Send + 'static>(
-    begin: impl FnOnce(Box<dyn FnOnce(T) + Send>),
-) -> Option<T> {
+fn wait_for<T: Send + 'static>(begin: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> Option<T> {
     let (send, receive) = mpsc::channel();
     let send = Mutex::new(send);
     begin(Box::new(move |value| {

@@ -84,7 +84,9 @@ impl Interface {
                 })));
             }
             NamespaceRequest::MakeDirectory { path, mode } => {
-                namespace.make_directory(who, path, mode, |made| done(next)(made.map(|_| ())));
+                namespace.make_directory(who, path, mode, move |made| {
+                    done(next)(made.map(|_| ()));
+                });
             }
             NamespaceRequest::RemoveDirectory { path } => {
                 namespace.remove_directory(who, path, done(next));
@@ -344,8 +346,7 @@ impl Interface {
         let file = open.record.id;
         let Some(path) = names.namespace.path_of(file)? else {
             // Deleted, but still open: rights cannot change any more.
-            let grant =
-                self.shared.grants.grant(file, open.identity.uid, open.access, u32::MAX);
+            let grant = self.shared.grants.grant(file, open.identity.uid, open.access, u32::MAX);
             return Ok(Opened { record: open.record, grant, handle, is_created: false });
         };
         let record = names.namespace.lookup(&open.identity, &path, open.access)?;

@@ -24,7 +24,7 @@ use crate::shared::Shared;
 const CALLS: usize = 4096;
 
 /// The threads of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Threads {
     /// Keeps the names; works at the interface node only.
     pub interface: ThreadRef<Interface>,
@@ -37,7 +37,7 @@ pub struct Threads {
 }
 
 /// The operations of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Operations {
     /// Something with the bytes or extents of a subfile.
     pub data: OperationRef<DataCall, Answer<Bulk>>,

@@ -8,7 +8,7 @@ use pario_proto::{
     Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileId, Part, RANGES_LIMIT, Reply,
     Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
-use pario_store::{ExtentFile, FlatFile, StoreError};
+use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
 
 use super::{DataCall, answer};
 use crate::disks::NodeDisk;
@@ -241,7 +241,7 @@ fn list_extents(
     limit: u32,
 ) -> Result<Reply, Failure> {
     let mut found = Vec::new();
-    for info in extents.list(from.extent.0..).take(limit.min(65_536) as usize) {
+    for info in extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(65_536) as usize) {
         let info = info.map_err(|error| disk.failure(error, extents.id(), "list extents"))?;
         found.push(ExtentMeasure {
             extent: ExtentIndex(info.index),
