@@ -99,7 +99,7 @@ mod token;
 mod waiter;
 pub mod wire;
 
-pub use address::Address;
+pub use address::{Address, runtime_directory};
 pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};

@@ -62,7 +62,7 @@ impl Config {
         let node = NodeConfig {
             name: "local".to_owned(),
             listen: None,
-            socket: data.join("pario.sock"),
+            socket: socket_of(data),
             all_users: false,
             data: data.to_owned(),
             disks,
@@ -73,4 +73,11 @@ impl Config {
         };
         Self { name: "local".to_owned(), key_file: None, nodes: vec![node], interface: 0 }
     }
+}
+
+/// The socket of a node that is configured by its data directory alone: in the user's runtime
+/// directory, because paths of sockets must be short.
+fn socket_of(data: &Path) -> PathBuf {
+    let hash = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
+    pario_net::runtime_directory().join(format!("{}.sock", &hash[..12]))
 }

@@ -1,0 +1,61 @@
+//! Parallel files: spread over many disks and machines, shared by many processes.
+//!
+//! A [`Cluster`] is where files are: a running one ([`Cluster::connect`], [`Cluster::from_env`]), or
+//! one that lives in this process ([`Cluster::embedded`]), which needs nothing to be started and
+//! nothing to be configured. A [`File`] is open: it is read and written at explicit offsets by any
+//! number of threads, or through [`Read`](std::io::Read), [`Write`](std::io::Write) and
+//! [`Seek`](std::io::Seek) with a pointer of its own.
+//!
+//! What can be relied on:
+//! - A write that has returned survives the death of any Pario process; after
+//!   [`sync`](File::sync) or [`close`](File::close) it survives a power loss.
+//! - A read sees every write that had returned before it began, whoever wrote. Nothing is cached in
+//!   clients.
+//! - A node that dies fails what needs it, and nothing else; when it is back, so are the files.
+//! - A file that is deleted while it is open can be used until it is closed.
+//!
+//! What it is not: it keeps no copies of data on other disks, it does not lock ranges of files, and
+//! two writes that overlap in time and place are applied in any order, piece by piece.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let cluster = pario::Cluster::embedded(dir.path())?;
+//! cluster.make_directory("/runs")?;
+//!
+//! let file = cluster.create("/runs/result")?;
+//! file.write_at(b"hello", 1 << 20)?; // what lies before reads as zeros and takes no space
+//! file.close()?;
+//!
+//! let mut bytes = [0; 5];
+//! cluster.open("/runs/result")?.read_exact_at(&mut bytes, 1 << 20)?;
+//! assert_eq!(&bytes, b"hello");
+//! for entry in cluster.list("/runs")? {
+//!     println!("{}", entry?.name);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod cluster;
+mod connection;
+mod error;
+mod file;
+mod listing;
+mod metadata;
+mod names;
+mod open;
+
+pub use cluster::{Cluster, ClusterOptions};
+pub use error::Error;
+pub use file::{Extent, Extents, File, ReadRequest, WriteRequest};
+pub use listing::{ListedEntry, Listing};
+pub use metadata::Metadata;
+pub use open::OpenOptions;
+pub use pario_proto::{
+    Access, ByteRange, CheckDepth, CheckReport, CheckRequest, ClientStatus, ClusterMap, DiskId,
+    DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath,
+    FileRecord, Finding, FindingKind, Identity, Layout, NodeInfo, NodeStatus, PathError,
+    PeerStatus, SubfileIndex, SubfileMeasure,
+};
