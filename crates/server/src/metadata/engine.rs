@@ -13,11 +13,11 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
+use redb::{Database, ReadableDatabase, WriteTransaction};
 
 use super::error::MetadataError;
+use super::file::{DurableTable, ORDER, PAIRS, Shown, reading_error};
 use super::overlay::Overlay;
-use super::redb::{ORDER, PAIRS, Shown, reading_error};
 use super::store::{Done, Revision, Verdict, Work};
 
 /// Who submits waits while so many transactions are queued.
@@ -100,9 +100,7 @@ impl Engine {
     }
 
     /// The last durable state.
-    pub fn snapshot(
-        &self,
-    ) -> Result<Shown<ReadOnlyTable<&'static [u8], &'static [u8]>>, MetadataError> {
+    pub fn snapshot(&self) -> Result<Shown<DurableTable>, MetadataError> {
         let open = || -> Result<_, redb::Error> {
             let reading = self.database.begin_read()?;
             let revision = reading.open_table(ORDER)?.get(())?.map_or(0, |number| number.value());

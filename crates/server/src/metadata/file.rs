@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table,
 };
-use redb::{ReadOnlyTable, StorageBackend, TableDefinition};
+use redb::{ReadOnlyTable, TableDefinition};
 
 use super::engine::Engine;
 use super::error::MetadataError;
@@ -62,7 +62,11 @@ impl Redb {
 
     /// Opens the store on a backend of redb; the path only serves to name it in errors. For tests
     /// with disks that fail.
-    pub fn open_on(backend: impl StorageBackend, path: &Path) -> Result<Redb, MetadataError> {
+    #[cfg(test)]
+    pub(super) fn open_on(
+        backend: impl redb::StorageBackend,
+        path: &Path,
+    ) -> Result<Redb, MetadataError> {
         Redb::start(path, |builder| builder.create_with_backend(backend))
     }
 
@@ -170,6 +174,9 @@ impl Drop for Redb {
     }
 }
 
+/// The table of a durable state.
+pub type DurableTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
 /// A state that redb shows, of a table that can be read (`T`).
 pub struct Shown<T> {
     pub table: T,
@@ -179,7 +186,7 @@ pub struct Shown<T> {
 
 /// The tables that can be shown: that of a durable state, and the one that is being changed.
 pub trait Readable: ReadableTable<&'static [u8], &'static [u8]> {}
-impl Readable for ReadOnlyTable<&'static [u8], &'static [u8]> {}
+impl Readable for DurableTable {}
 impl Readable for Table<'_, &'static [u8], &'static [u8]> {}
 
 impl<T: Readable> Snapshot for Shown<T> {
