@@ -476,6 +476,46 @@ fn a_path_that_became_too_long_does_not_hide_its_file() {
 }
 
 #[test]
+fn a_check_finds_what_contradicts_itself() {
+    let id_key = |letter: u8, id: FileId| [&[letter][..], &id.0.to_be_bytes()].concat();
+    // What is changed behind the back of the namespace, and what the check says.
+    type Damage = fn(&dyn Fn(u8, FileId) -> Vec<u8>, FileId, FileId) -> (Vec<u8>, Option<Vec<u8>>);
+    let cases: [(Damage, &str); 5] = [
+        (|key, _, file| (key(b'n', file), None), "which is not"),
+        (|key, dir, _| ([key(b'e', dir), b"f".to_vec()].concat(), None), "has no entry \"f\""),
+        (
+            |key, dir, file| {
+                let entry = [key(b'e', dir), b"g".to_vec()].concat();
+                (entry, Some(file.0.to_be_bytes().to_vec()))
+            },
+            "which is elsewhere",
+        ),
+        (|key, _, file| (key(b'x', file), Some(Vec::new())), "doomed and in the tree"),
+        (|_, _, _| (b"ccount\x01".to_vec(), Some(7u64.to_be_bytes().to_vec())), "not 8"),
+    ];
+    for (damage, part) in cases {
+        let store = Arc::new(Memory::new());
+        let tree = Tree::on(Arc::clone(&store) as Arc<dyn MetadataStore>);
+        let dir = tree.mkdir(&ann(), "/d", 0o755).unwrap();
+        let file = tree.create(&ann(), "/d/f", 0o644);
+        tree.check();
+        let (key, value) = damage(&id_key, dir.id, file.id);
+        store.submit(
+            Box::new(move |transaction| {
+                match value.clone() {
+                    Some(value) => transaction.put(&key, value),
+                    None => transaction.delete(&key),
+                }
+                Verdict::Commit
+            }),
+            Box::new(|outcome| drop(outcome.unwrap())),
+        );
+        let problems = tree.names.problems().unwrap();
+        assert!(problems.iter().any(|text| text.contains(part)), "{part}: {problems:?}");
+    }
+}
+
+#[test]
 fn what_another_release_wrote_or_makes_no_sense_is_refused() {
     let root_key = *b"n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01";
     let cases: [(&[u8], Vec<u8>, &str); 2] = [

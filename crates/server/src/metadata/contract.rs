@@ -238,7 +238,7 @@ fn a_file_that_is_in_use_or_damaged_or_out_of_reach_is_reported_with_what_to_do(
     let mut beginning = whole.clone();
     beginning[..64].fill(0x5a);
     let short = whole[..whole.len() / 3].to_vec();
-    for bytes in [beginning, short, b"not at all".to_vec()] {
+    for bytes in [beginning, short, b"not at all".to_vec(), Vec::new()] {
         std::fs::write(&damaged, bytes).unwrap();
         let error = open(&damaged).unwrap();
         assert!(error.contains("damaged") && error.contains("fsck --rebuild"), "{error}");
@@ -246,6 +246,22 @@ fn a_file_that_is_in_use_or_damaged_or_out_of_reach_is_reported_with_what_to_do(
     }
     let error = open(&dir.path().join("no/such/directory")).unwrap();
     assert!(error.contains("cannot be opened") && error.contains("no/such"), "{error}");
+}
+
+#[test]
+fn several_may_make_the_same_file_at_once() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metadata");
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| Redb::open(&path))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let stores: Vec<Redb> = opened.into_iter().filter_map(Result::ok).collect();
+        assert!(stores.len() <= 1, "a file belongs to one");
+        drop(stores);
+        put(&Redb::open(&path).unwrap(), "a", "1").unwrap();
+    }
 }
 
 #[test]

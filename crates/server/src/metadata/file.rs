@@ -4,10 +4,12 @@
 //! After a change that could not be made durable nothing is reported as done, and nothing is
 //! shown, until the file is opened again.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table,
@@ -45,19 +47,13 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens the store in a file, or makes it.
+    /// Opens the store in a file, or makes it. An empty file is not taken for a new one: it has
+    /// lost what was in it.
     pub fn open(path: &Path) -> Result<Redb, MetadataError> {
-        let is_new = !path.exists();
-        let store = Redb::start(path, |builder| builder.create(path))?;
-        if is_new {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let sync = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
-            sync.map_err(|error| MetadataError::Open {
-                path: path.to_owned(),
-                why: error.to_string(),
-            })?;
+        if !path.exists() {
+            make(path)?;
         }
-        Ok(store)
+        Redb::start(path, |builder| builder.open(path))
     }
 
     /// Opens the store on a backend of redb; the path only serves to name it in errors. For tests
@@ -105,6 +101,32 @@ impl Redb {
     }
 }
 
+/// Makes the file of a new store.
+///
+/// It gets its name when it is complete, so that a process that is killed meanwhile leaves
+/// nothing behind that would be taken for damage; and only if the name is still free, so that the
+/// file of another process that does the same is not replaced.
+fn make(path: &Path) -> Result<(), MetadataError> {
+    let mut new = path.as_os_str().to_owned();
+    // A process that was killed may have had the same number.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    new.push(format!(".new-{}-{}", std::process::id(), now.as_nanos()));
+    let new = Path::new(&new);
+    let database = Builder::new().create(new).map_err(|error| opening_error(path, error))?;
+    prepare(&database).map_err(|error| reading_error(path, &error))?;
+    drop(database);
+    let name = || {
+        match fs::hard_link(new, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        fs::remove_file(new)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    name().map_err(|error| MetadataError::Open { path: path.to_owned(), why: error.to_string() })
+}
+
 /// Makes the tables, if they are not there, and tells the number of the last transaction.
 fn prepare(database: &Database) -> Result<u64, redb::Error> {
     {
@@ -127,8 +149,8 @@ fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
         DatabaseError::DatabaseAlreadyOpen => MetadataError::InUse { path },
         // A file that does not begin as it should is reported as invalid data.
         DatabaseError::Storage(StorageError::Io(error))
-            if error.kind() != std::io::ErrorKind::InvalidData
-                && error.kind() != std::io::ErrorKind::UnexpectedEof =>
+            if error.kind() != io::ErrorKind::InvalidData
+                && error.kind() != io::ErrorKind::UnexpectedEof =>
         {
             MetadataError::Open { path, why: error.to_string() }
         }
@@ -140,7 +162,7 @@ fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
 pub fn reading_error(path: &Path, error: &redb::Error) -> MetadataError {
     let path = path.to_owned();
     match error {
-        redb::Error::Io(error) => MetadataError::Open { path, why: error.to_string() },
+        redb::Error::Io(error) => MetadataError::Read { path, why: error.to_string() },
         redb::Error::PreviousIo => {
             MetadataError::Poisoned { path, why: "the disk could not be read".to_owned() }
         }

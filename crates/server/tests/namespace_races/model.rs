@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pario_proto::{Access, Failure, FileId, FileKind, FileRecord, Identity};
+use pario_proto::{Access, Failure, FileId, FileKind, Identity};
 
-use crate::call::{Call, Outcome, Shown, shown};
+use crate::call::{Call, Outcome, Shown};
 
 /// A map of paths to what is there; the root is `/`.
 pub struct Model {
