@@ -86,6 +86,8 @@ fn what_is_done_is_shown_and_what_is_aborted_leaves_no_trace() {
 #[test]
 fn ranges_are_in_order_and_contain_the_transactions_own_changes() {
     with_every_store(|store| {
+        assert!(look(&*store, |state| state.range(b"", b"~", 9).unwrap().is_empty()), "it is new");
+        assert_eq!(look(&*store, |state| state.get(b"").unwrap()), None);
         for key in ["b", "d", "a", "c", "e", "ab"] {
             put(&*store, key, "x").unwrap();
         }

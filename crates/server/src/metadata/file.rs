@@ -14,15 +14,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table,
 };
-use redb::{ReadOnlyTable, TableDefinition};
+use redb::{ReadOnlyTable, TableDefinition, TableError};
 
 use super::engine::Engine;
 use super::error::MetadataError;
 use super::store::{Done, KeyValue, MetadataStore, Revision, Snapshot, Work};
 
 pub const PAIRS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("pairs");
-/// Under the only key: the number of transactions that changed something.
-pub const ORDER: TableDefinition<'static, (), u64> = TableDefinition::new("order");
+/// Under the empty key, which nobody else may use: the number of transactions that changed
+/// something. It lies beside the counters, in a page that most transactions write anyway.
+const ORDER: &[u8] = b"";
 
 /// Pages kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -131,16 +132,31 @@ fn make(path: &Path) -> Result<(), MetadataError> {
 fn prepare(database: &Database) -> Result<u64, redb::Error> {
     {
         let reading = database.begin_read()?;
-        if let Ok(order) = reading.open_table(ORDER) {
-            reading.open_table(PAIRS)?;
-            return Ok(order.get(())?.map_or(0, |number| number.value()));
+        match reading.open_table(PAIRS) {
+            Ok(pairs) => return last_revision(&pairs).map_err(redb::Error::from),
+            Err(TableError::TableDoesNotExist(_)) => {}
+            Err(other) => return Err(other.into()),
         }
     }
     let writing = database.begin_write()?;
-    writing.open_table(PAIRS)?;
-    writing.open_table(ORDER)?.insert((), 0)?;
+    put_revision(&mut writing.open_table(PAIRS)?, 0)?;
     writing.commit()?;
     Ok(0)
+}
+
+/// The number of the last transaction that changed something.
+pub fn last_revision(pairs: &impl Readable) -> Result<u64, StorageError> {
+    let value = pairs.get(ORDER)?;
+    let bytes = value.and_then(|value| value.value().try_into().ok());
+    bytes
+        .map(u64::from_be_bytes)
+        .ok_or_else(|| StorageError::Corrupted("the number of transactions is missing".to_owned()))
+}
+
+/// Notes the number of the last transaction that changed something.
+pub fn put_revision(pairs: &mut PairsTable<'_>, revision: u64) -> Result<(), StorageError> {
+    pairs.insert(ORDER, &revision.to_be_bytes()[..])?;
+    Ok(())
 }
 
 fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
@@ -199,6 +215,9 @@ impl Drop for Redb {
 /// The table of a durable state.
 pub type DurableTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
+/// The table that is being changed.
+pub type PairsTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
 /// A state that redb shows, of a table that can be read (`T`).
 pub struct Shown<T> {
     pub table: T,
@@ -209,7 +228,7 @@ pub struct Shown<T> {
 /// The tables that can be shown: that of a durable state, and the one that is being changed.
 pub trait Readable: ReadableTable<&'static [u8], &'static [u8]> {}
 impl Readable for DurableTable {}
-impl Readable for Table<'_, &'static [u8], &'static [u8]> {}
+impl Readable for PairsTable<'_> {}
 
 impl<T: Readable> Snapshot for Shown<T> {
     fn revision(&self) -> Revision {
@@ -217,6 +236,9 @@ impl<T: Readable> Snapshot for Shown<T> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MetadataError> {
+        if key == ORDER {
+            return Ok(None);
+        }
         let value = self.table.get(key).map_err(|error| self.error(error))?;
         Ok(value.map(|value| value.value().to_vec()))
     }
@@ -227,6 +249,7 @@ impl<T: Readable> Snapshot for Shown<T> {
         until: &[u8],
         limit: usize,
     ) -> Result<Vec<KeyValue>, MetadataError> {
+        let from = if from == ORDER { &[0] } else { from };
         if from >= until {
             return Ok(Vec::new());
         }
