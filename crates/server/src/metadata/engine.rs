@@ -13,11 +13,11 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redb::{Database, ReadOnlyTable, ReadableDatabase, WriteTransaction};
+use redb::{Database, ReadableDatabase, WriteTransaction};
 
 use super::error::MetadataError;
+use super::file::{DurableTable, PAIRS, Shown, last_revision, put_revision, reading_error};
 use super::overlay::Overlay;
-use super::redb::{ORDER, PAIRS, Shown, reading_error};
 use super::store::{Done, Revision, Verdict, Work};
 
 /// Who submits waits while so many transactions are queued.
@@ -100,13 +100,12 @@ impl Engine {
     }
 
     /// The last durable state.
-    pub fn snapshot(
-        &self,
-    ) -> Result<Shown<ReadOnlyTable<&'static [u8], &'static [u8]>>, MetadataError> {
+    pub fn snapshot(&self) -> Result<Shown<DurableTable>, MetadataError> {
         let open = || -> Result<_, redb::Error> {
             let reading = self.database.begin_read()?;
-            let revision = reading.open_table(ORDER)?.get(())?.map_or(0, |number| number.value());
-            Ok((reading.open_table(PAIRS)?, revision))
+            let pairs = reading.open_table(PAIRS)?;
+            let revision = last_revision(&pairs)?;
+            Ok((pairs, revision))
         };
         let (table, revision) = open().map_err(|error| reading_error(&self.path, &error))?;
         Ok(Shown { table, revision, path: Arc::clone(&self.path) })
@@ -177,7 +176,6 @@ impl Engine {
             writing.abort()?;
             return Ok(revisions);
         }
-        writing.open_table(ORDER)?.insert((), after)?;
         writing.commit()?;
         self.revision.store(after, Ordering::Relaxed);
         self.commits.fetch_add(1, Ordering::Relaxed);
@@ -207,6 +205,9 @@ impl Engine {
                 state.revision += 1;
             }
             revisions.push(Revision(state.revision));
+        }
+        if state.revision > before {
+            put_revision(&mut state.table, state.revision)?;
         }
         Ok(revisions)
     }

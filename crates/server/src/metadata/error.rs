@@ -25,6 +25,14 @@ pub enum MetadataError {
         /// The file.
         path: PathBuf,
     },
+    /// The file cannot be read.
+    #[error("the metadata in {} cannot be read: {why}; check the disk it is on", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        why: String,
+    },
     /// What is in the file is not what was written.
     #[error(
         "the metadata in {} is damaged: {why}; move the file away and run `pario fsck --rebuild`, \

@@ -44,10 +44,12 @@ pub enum MemoryTurn {
 
 #[derive(Clone, Default)]
 struct State {
-    /// Values, and the revision that gave each its value.
-    pairs: Arc<BTreeMap<Vec<u8>, (Vec<u8>, u64)>>,
+    pairs: Arc<BTreeMap<Vec<u8>, Versioned>>,
     revision: u64,
 }
+
+/// A value, and the revision that gave it to its key.
+type Versioned = (Vec<u8>, u64);
 
 impl Memory {
     /// An empty store.

@@ -25,16 +25,18 @@
 //! # Ok::<(), pario_server::metadata::MetadataError>(())
 //! ```
 
+#[cfg(test)]
+mod contract;
 mod engine;
 mod error;
+mod file;
 mod memory;
 mod overlay;
-mod redb;
 mod store;
 
 pub use self::error::MetadataError;
+pub use self::file::Redb;
 pub use self::memory::{Memory, MemoryStep, MemoryTurn};
-pub use self::redb::Redb;
 pub use self::store::{
     Done, KeyValue, MetadataStore, Revision, Snapshot, Transaction, Verdict, Work,
 };

@@ -71,10 +71,12 @@ impl Snapshot for Overlay<'_> {
 
 impl Transaction for Overlay<'_> {
     fn put(&mut self, key: &[u8], value: Vec<u8>) {
+        assert!(!key.is_empty(), "the empty key belongs to the store");
         self.changes.insert(key.to_vec(), Some(value));
     }
 
     fn delete(&mut self, key: &[u8]) {
+        assert!(!key.is_empty(), "the empty key belongs to the store");
         self.changes.insert(key.to_vec(), None);
     }
 }

@@ -67,7 +67,7 @@ pub trait Snapshot {
 
 /// A state of the map that is being changed.
 pub trait Transaction: Snapshot {
-    /// Gives a key a value.
+    /// Gives a key a value. A key is not empty.
     fn put(&mut self, key: &[u8], value: Vec<u8>);
 
     /// Removes a key, if it is there.

@@ -1,6 +1,6 @@
 //! Whether the tree keeps its invariants.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pario_proto::{Failure, FileId};
 
@@ -17,7 +17,12 @@ impl Namespace {
     /// What in the tree contradicts itself, in sentences; mostly nothing.
     pub fn problems(&self) -> Result<Vec<String>, Failure> {
         self.look(|state| {
-            let mut check = Check { state, problems: Vec::new(), directories: HashMap::new() };
+            let mut check = Check {
+                state,
+                problems: Vec::new(),
+                directories: HashMap::new(),
+                reached: HashSet::from([FileId::ROOT]),
+            };
             each(state, b'e', |pair| check.entry(&pair))?;
             each(state, b'n', |pair| check.node(&pair))?;
             each(state, b'x', |pair| check.doomed(&pair))?;
@@ -32,6 +37,8 @@ struct Check<'a> {
     problems: Vec<String>,
     /// How many entries of each directory there are.
     directories: HashMap<FileId, u64>,
+    /// Directories that can be reached from the root.
+    reached: HashSet<FileId>,
 }
 
 impl Check<'_> {
@@ -53,46 +60,43 @@ impl Check<'_> {
     }
 
     fn node(&mut self, (key, value): &KeyValue) -> Result<(), Stop> {
-        let node_: Node = decode(value, || format!("{}", key.escape_ascii()))?;
-        let id = node_.id();
+        let kept: Node = decode(value, || format!("{}", key.escape_ascii()))?;
+        let id = kept.id();
         if key::id_in(key) != Some(id.0) {
             self.problems.push(format!("the record of {id} is kept under another id"));
         }
         let counted = self.directories.get(&id).copied().unwrap_or(0);
-        if node_.entries != counted {
-            self.problems.push(format!("{id} has {counted} entries, not {}", node_.entries));
+        if kept.entries != counted {
+            self.problems.push(format!("{id} has {counted} entries, not {}", kept.entries));
         }
-        if counted > 0 && !node_.is_directory() {
+        if counted > 0 && !kept.is_directory() {
             self.problems.push(format!("{id} is a file and has entries"));
         }
         if id == FileId::ROOT {
             return Ok(());
         }
-        let entry = self.state.get(&key::entry(node_.parent, &node_.name))?;
+        let entry = self.state.get(&key::entry(kept.parent, &kept.name))?;
         if entry.is_none_or(|value| value != id.0.to_be_bytes()) {
-            self.problems.push(format!("{id} has no entry {:?}", node_.name));
+            self.problems.push(format!("{id} has no entry {:?}", kept.name));
         }
-        self.way_up(&node_)
+        self.way_up(&kept)
     }
 
-    /// That a node can be reached from the root. Ids of directories are handed out in order, but
-    /// moves mix them, so that only a limit tells a circle from a long way.
+    /// That a node can be reached from the root: directories could be above each other in a
+    /// circle.
     fn way_up(&mut self, below: &Node) -> Result<(), Stop> {
+        let mut way = HashSet::new();
         let mut above = below.parent;
-        for _ in 0..1 << 20 {
-            if above == FileId::ROOT {
+        while !self.reached.contains(&above) {
+            let directory = node(self.state, above)?.filter(Node::is_directory);
+            let Some(directory) = directory.filter(|_| way.insert(above)) else {
+                let id = below.id();
+                self.problems.push(format!("{id} cannot be reached from the root"));
                 return Ok(());
-            }
-            match node(self.state, above)? {
-                Some(node) if node.is_directory() => above = node.parent,
-                _ => {
-                    let id = below.id();
-                    self.problems.push(format!("{above}, above {id}, is no directory"));
-                    return Ok(());
-                }
-            }
+            };
+            above = directory.parent;
         }
-        self.problems.push(format!("{} cannot be reached from the root", below.id()));
+        self.reached.extend(way);
         Ok(())
     }
 

@@ -163,6 +163,10 @@ impl Namespace {
 /// An epoch is at least the time in seconds: so ids differ from those of a namespace that was
 /// lost, whose files may still be on the disks.
 fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
+    let found = counter(change.state(), key::FORMAT)?;
+    if found != 0 && found != FORMAT {
+        return Err(MetadataError::Format { found, known: FORMAT }.into());
+    }
     if node(change.state(), FileId::ROOT)?.is_none() {
         let record = FileRecord {
             id: FileId::ROOT,
@@ -178,10 +182,6 @@ fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
         };
         change.put_node(&Node { record, parent: FileId::ROOT, name: String::new(), entries: 0 });
         change.put_counter(key::FORMAT, FORMAT);
-    }
-    let found = counter(change.state(), key::FORMAT)?;
-    if found != FORMAT {
-        return Err(MetadataError::Format { found, known: FORMAT }.into());
     }
     let last = counter(change.state(), key::EPOCH)?;
     let epoch = (last + 1).max(change.now_ns / 1_000_000_000);

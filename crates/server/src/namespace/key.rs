@@ -44,7 +44,7 @@ pub fn disk(uuid: u128) -> Vec<u8> {
 
 /// The counter of entries in a share of all directories.
 pub fn count(directory: FileId) -> Vec<u8> {
-    count_of_shard((directory.0 % u128::from(COUNT_SHARDS)) as u8)
+    count_of_shard(directory.0.to_le_bytes()[0] % COUNT_SHARDS)
 }
 
 /// The counter of one share.

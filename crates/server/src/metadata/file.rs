@@ -4,23 +4,26 @@
 //! After a change that could not be made durable nothing is reported as done, and nothing is
 //! shown, until the file is opened again.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, Table,
 };
-use redb::{ReadOnlyTable, StorageBackend, TableDefinition};
+use redb::{ReadOnlyTable, TableDefinition, TableError};
 
 use super::engine::Engine;
 use super::error::MetadataError;
 use super::store::{Done, KeyValue, MetadataStore, Revision, Snapshot, Work};
 
 pub const PAIRS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("pairs");
-/// Under the only key: the number of transactions that changed something.
-pub const ORDER: TableDefinition<'static, (), u64> = TableDefinition::new("order");
+/// Under the empty key, which nobody else may use: the number of transactions that changed
+/// something. It lies beside the counters, in a page that most transactions write anyway.
+const ORDER: &[u8] = b"";
 
 /// Pages kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -45,24 +48,22 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens the store in a file, or makes it.
+    /// Opens the store in a file, or makes it. An empty file is not taken for a new one: it has
+    /// lost what was in it.
     pub fn open(path: &Path) -> Result<Redb, MetadataError> {
-        let is_new = !path.exists();
-        let store = Redb::start(path, |builder| builder.create(path))?;
-        if is_new {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let sync = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
-            sync.map_err(|error| MetadataError::Open {
-                path: path.to_owned(),
-                why: error.to_string(),
-            })?;
+        if !path.exists() {
+            make(path)?;
         }
-        Ok(store)
+        Redb::start(path, |builder| builder.open(path))
     }
 
     /// Opens the store on a backend of redb; the path only serves to name it in errors. For tests
     /// with disks that fail.
-    pub fn open_on(backend: impl StorageBackend, path: &Path) -> Result<Redb, MetadataError> {
+    #[cfg(test)]
+    pub(super) fn open_on(
+        backend: impl redb::StorageBackend,
+        path: &Path,
+    ) -> Result<Redb, MetadataError> {
         Redb::start(path, |builder| builder.create_with_backend(backend))
     }
 
@@ -101,20 +102,61 @@ impl Redb {
     }
 }
 
+/// Makes the file of a new store.
+///
+/// It gets its name when it is complete, so that a process that is killed meanwhile leaves
+/// nothing behind that would be taken for damage; and only if the name is still free, so that the
+/// file of another process that does the same is not replaced.
+fn make(path: &Path) -> Result<(), MetadataError> {
+    let mut new = path.as_os_str().to_owned();
+    // A process that was killed may have had the same number.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    new.push(format!(".new-{}-{}", std::process::id(), now.as_nanos()));
+    let new = Path::new(&new);
+    let database = Builder::new().create(new).map_err(|error| opening_error(path, error))?;
+    prepare(&database).map_err(|error| reading_error(path, &error))?;
+    drop(database);
+    let name = || {
+        match fs::hard_link(new, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        fs::remove_file(new)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    name().map_err(|error| MetadataError::Open { path: path.to_owned(), why: error.to_string() })
+}
+
 /// Makes the tables, if they are not there, and tells the number of the last transaction.
 fn prepare(database: &Database) -> Result<u64, redb::Error> {
     {
         let reading = database.begin_read()?;
-        if let Ok(order) = reading.open_table(ORDER) {
-            reading.open_table(PAIRS)?;
-            return Ok(order.get(())?.map_or(0, |number| number.value()));
+        match reading.open_table(PAIRS) {
+            Ok(pairs) => return last_revision(&pairs).map_err(redb::Error::from),
+            Err(TableError::TableDoesNotExist(_)) => {}
+            Err(other) => return Err(other.into()),
         }
     }
     let writing = database.begin_write()?;
-    writing.open_table(PAIRS)?;
-    writing.open_table(ORDER)?.insert((), 0)?;
+    put_revision(&mut writing.open_table(PAIRS)?, 0)?;
     writing.commit()?;
     Ok(0)
+}
+
+/// The number of the last transaction that changed something.
+pub fn last_revision(pairs: &impl Readable) -> Result<u64, StorageError> {
+    let value = pairs.get(ORDER)?;
+    let bytes = value.and_then(|value| value.value().try_into().ok());
+    bytes
+        .map(u64::from_be_bytes)
+        .ok_or_else(|| StorageError::Corrupted("the number of transactions is missing".to_owned()))
+}
+
+/// Notes the number of the last transaction that changed something.
+pub fn put_revision(pairs: &mut PairsTable<'_>, revision: u64) -> Result<(), StorageError> {
+    pairs.insert(ORDER, &revision.to_be_bytes()[..])?;
+    Ok(())
 }
 
 fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
@@ -123,8 +165,8 @@ fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
         DatabaseError::DatabaseAlreadyOpen => MetadataError::InUse { path },
         // A file that does not begin as it should is reported as invalid data.
         DatabaseError::Storage(StorageError::Io(error))
-            if error.kind() != std::io::ErrorKind::InvalidData
-                && error.kind() != std::io::ErrorKind::UnexpectedEof =>
+            if error.kind() != io::ErrorKind::InvalidData
+                && error.kind() != io::ErrorKind::UnexpectedEof =>
         {
             MetadataError::Open { path, why: error.to_string() }
         }
@@ -136,7 +178,7 @@ fn opening_error(path: &Path, error: DatabaseError) -> MetadataError {
 pub fn reading_error(path: &Path, error: &redb::Error) -> MetadataError {
     let path = path.to_owned();
     match error {
-        redb::Error::Io(error) => MetadataError::Open { path, why: error.to_string() },
+        redb::Error::Io(error) => MetadataError::Read { path, why: error.to_string() },
         redb::Error::PreviousIo => {
             MetadataError::Poisoned { path, why: "the disk could not be read".to_owned() }
         }
@@ -170,6 +212,12 @@ impl Drop for Redb {
     }
 }
 
+/// The table of a durable state.
+pub type DurableTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// The table that is being changed.
+pub type PairsTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
 /// A state that redb shows, of a table that can be read (`T`).
 pub struct Shown<T> {
     pub table: T,
@@ -179,8 +227,8 @@ pub struct Shown<T> {
 
 /// The tables that can be shown: that of a durable state, and the one that is being changed.
 pub trait Readable: ReadableTable<&'static [u8], &'static [u8]> {}
-impl Readable for ReadOnlyTable<&'static [u8], &'static [u8]> {}
-impl Readable for Table<'_, &'static [u8], &'static [u8]> {}
+impl Readable for DurableTable {}
+impl Readable for PairsTable<'_> {}
 
 impl<T: Readable> Snapshot for Shown<T> {
     fn revision(&self) -> Revision {
@@ -188,6 +236,9 @@ impl<T: Readable> Snapshot for Shown<T> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MetadataError> {
+        if key == ORDER {
+            return Ok(None);
+        }
         let value = self.table.get(key).map_err(|error| self.error(error))?;
         Ok(value.map(|value| value.value().to_vec()))
     }
@@ -198,6 +249,7 @@ impl<T: Readable> Snapshot for Shown<T> {
         until: &[u8],
         limit: usize,
     ) -> Result<Vec<KeyValue>, MetadataError> {
+        let from = if from == ORDER { &[0] } else { from };
         if from >= until {
             return Ok(Vec::new());
         }
