@@ -25,7 +25,8 @@ fn results_and_failures_are_passed_on_once() -> Outcome {
     let mut program = Program::new("passing");
     let worker = program.pool("Worker", 2, |_| ());
     let halve = program.operation("halve", |b| {
-        b.on(worker.any()).try_run(|_, n: u64| if n % 2 == 0 { Ok(n / 2) } else { Err("odd") })
+        b.on(worker.any())
+            .try_run(|_, n: u64| if n.is_multiple_of(2) { Ok(n / 2) } else { Err("odd") })
     });
     let run = program.launch(None)?;
     let (to, ended) = mpsc::channel();

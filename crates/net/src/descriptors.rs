@@ -365,7 +365,7 @@ impl DescriptorClient {
     /// Asks with up to 64 KiB: bytes and descriptors come, or the bytes of a refusal. Several can
     /// be asked one after the other; after an error the connection is of no use any more. The door
     /// lets a client go that has been silent for longest when many others come.
-    pub fn ask(&mut self, request: &[u8]) -> io::Result<Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>> {
+    pub fn ask(&mut self, request: &[u8]) -> io::Result<Given> {
         if request.len() > REQUEST_BYTES {
             let text = format!("a request has {} bytes, more than {REQUEST_BYTES}", request.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -6,7 +6,7 @@
 //! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -46,19 +46,23 @@ pub(crate) struct Link {
     pub core: Arc<Core>,
     pub carrier: Carrier,
     pub out: Mutex<Outbox>,
-    inbox: Mutex<Inbox>,
+    /// Who reads holds it, and runs what the bytes ask for.
+    inbox: Mutex<Option<Assembler>>,
+    received: Received,
     routes: Mutex<Routes>,
     channels: Mutex<HashMap<u32, Weak<Channel>>>,
     is_alive: AtomicBool,
 }
 
+/// What came so far. It is looked at when the link is lost, which may be found out while reading,
+/// so the lock of the inbox is not needed for it.
 #[derive(Default)]
-struct Inbox {
-    assembler: Option<Assembler>,
-    frames: u64,
-    bytes: u64,
-    packets: u64,
-    reads: u64,
+struct Received {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    packets: AtomicU64,
+    reads: AtomicU64,
+    copied: AtomicU64,
 }
 
 /// The channels on which the peer sends.
@@ -83,7 +87,8 @@ impl Link {
             core,
             carrier,
             out: Mutex::new(Outbox::new()),
-            inbox: Mutex::new(Inbox { assembler, ..Inbox::default() }),
+            inbox: Mutex::new(assembler),
+            received: Received::default(),
             routes: Mutex::new(Routes::default()),
             channels: Mutex::new(HashMap::new()),
             is_alive: AtomicBool::new(true),
@@ -268,15 +273,13 @@ impl Link {
     pub fn on_readable(self: &Arc<Self>) -> bool {
         let Carrier::Socket(socket) = &self.carrier else { return false };
         let mut inbox = self.inbox.lock();
-        let Inbox { assembler: Some(assembler), frames, bytes, packets, reads } = &mut *inbox
-        else {
-            return false;
-        };
+        let Some(assembler) = &mut *inbox else { return false };
+        let received = &self.received;
         let (mut failure, mut breach) = (None, None);
         let mut total = 0;
         while breach.is_none() && total < READ_BYTES {
             let result = socket.read(assembler);
-            *reads += 1;
+            add(&received.reads, 1);
             let (count, is_all) = match result {
                 Ok((0, _)) => {
                     failure = Some("it closed the connection".to_owned());
@@ -289,17 +292,18 @@ impl Link {
                     break;
                 }
             };
-            *bytes += count as u64;
+            add(&received.bytes, count as u64);
             total += count;
             breach = assembler.advance(count).err().map(|error| format!("it sent {error}"));
             while let Some(packet) = assembler.next_packet() {
-                *packets += 1;
-                *frames += u64::from(packet.frame_count);
+                add(&received.packets, 1);
+                add(&received.frames, packet.frame_count.into());
                 if let Err(reason) = self.receive(packet) {
                     breach = Some(reason);
                     break;
                 }
             }
+            received.copied.store(assembler.copied_bytes(), Ordering::Relaxed);
             // Less than was asked for: there is no more.
             if !is_all {
                 break;
@@ -325,12 +329,10 @@ impl Link {
         let result = Packet::from_parts(packet.inline.into(), packet.bulk, limits)
             .map_err(|error| format!("it sent {error}"))
             .and_then(|packet| {
-                let mut inbox = self.inbox.lock();
-                inbox.packets += 1;
-                inbox.reads += 1;
-                inbox.bytes += bytes;
-                inbox.frames += u64::from(packet.frame_count);
-                drop(inbox);
+                add(&self.received.packets, 1);
+                add(&self.received.reads, 1);
+                add(&self.received.bytes, bytes);
+                add(&self.received.frames, packet.frame_count.into());
                 self.receive(packet)
             });
         if let Err(reason) = result {
@@ -502,12 +504,47 @@ impl Link {
             counters.writes = out.writes;
             counters.queued_bytes = out.waiting_bytes() as u64;
         }
-        let inbox = self.inbox.lock();
-        counters.received_frames = inbox.frames;
-        counters.received_bytes = inbox.bytes;
-        counters.received_packets = inbox.packets;
-        counters.reads = inbox.reads;
-        counters.bytes_copied = inbox.assembler.as_ref().map_or(0, Assembler::copied_bytes);
+        let received = &self.received;
+        counters.received_frames = received.frames.load(Ordering::Relaxed);
+        counters.received_bytes = received.bytes.load(Ordering::Relaxed);
+        counters.received_packets = received.packets.load(Ordering::Relaxed);
+        counters.reads = received.reads.load(Ordering::Relaxed);
+        counters.bytes_copied = received.copied.load(Ordering::Relaxed);
         counters
+    }
+}
+
+#[inline]
+fn add(figure: &AtomicU64, more: u64) {
+    figure.fetch_add(more, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::carrier::Socket;
+    use crate::space::Space;
+
+    /// The answer cannot be written, which is found out while the question is being read.
+    #[test]
+    fn a_peer_that_asks_and_leaves_is_lost() {
+        let space = Space::alone("host");
+        let (own, mut theirs) = UnixStream::pair().unwrap();
+        let carrier = Carrier::Socket(Socket::unix(own).unwrap());
+        let link = space.core().add_link(99, "caller", SpaceId::random(), None, carrier);
+        let mut out = Outbox::new();
+        let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
+        let limits = space.core().options.limits;
+        assert!(out.put(question, CONTROL_CHANNEL, FrameKind::Token, &limits).is_ok());
+        out.seal();
+        theirs.write_all(&out.queue[0].inline).unwrap();
+        drop(theirs);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send((link.on_readable(), link.is_alive())));
+        let soon = std::time::Duration::from_secs(10);
+        assert_eq!(is_done.recv_timeout(soon), Ok((true, false)));
     }
 }

@@ -121,7 +121,8 @@ fn callers_that_mean_harm_are_let_go() {
     check(&mut honest, 1);
 
     // Leaves in the middle, or leaves with its answer unread.
-    for bytes in [&b"\x05"[..], b"\x05\0\0\0ab", b"\x02\0\0\0200", b"\x03\0\0\0600\x01\0\0\0x"] {
+    for bytes in [&b"\x05"[..], b"\x05\0\0\0ab", b"\x03\0\0\x00200", b"\x03\0\0\x00600\x01\0\0\0x"]
+    {
         place.knock().write_all(bytes).unwrap();
         check(&mut honest, 1);
     }
@@ -175,7 +176,7 @@ fn the_most_silent_is_displaced_when_many_come() {
     last.write_all(b"\x01\0\0\x000").unwrap();
     let mut answer = [9; 12];
     last.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"\0\x03\0\0\0\0\0\0\0000");
+    assert_eq!(&answer, b"\0\x03\0\0\0\0\0\0\x00000");
 }
 
 #[test]

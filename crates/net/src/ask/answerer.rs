@@ -176,13 +176,12 @@ impl<A: Token> Responder<A> {
     fn finish(mut self, body: Body<A>) {
         let Some(to) = self.to.take() else { return };
         let number = self.number;
-        match to.send(Answer { number, body }) {
-            Err(error @ (SendError::TooLarge { .. } | SendError::Encode { .. })) => {
-                let body = Body::Refused(format!("the answer cannot be sent: {error}"));
-                let _ = to.send(Answer { number, body });
-            }
-            // Without a limit of credit, everything else means that the asker is gone.
-            _ => {}
+        // Without a limit of credit, every other error means that the asker is gone.
+        if let Err(error @ (SendError::TooLarge { .. } | SendError::Encode { .. })) =
+            to.send(Answer { number, body })
+        {
+            let body = Body::Refused(format!("the answer cannot be sent: {error}"));
+            let _ = to.send(Answer { number, body });
         }
     }
 }
