@@ -534,7 +534,14 @@ mod tests {
         let space = Space::alone("host");
         let (own, mut theirs) = UnixStream::pair().unwrap();
         let carrier = Carrier::Socket(Socket::unix(own).unwrap());
-        let link = space.core().add_link(99, "caller", SpaceId::random(), None, carrier);
+        let peer = Sender {
+            space: SpaceId::random(),
+            name: "caller".into(),
+            user: None,
+            knows_key: false,
+            is_local: false,
+        };
+        let link = space.core().add_link(99, peer, carrier);
         let mut out = Outbox::new();
         let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
         let limits = space.core().options.limits;

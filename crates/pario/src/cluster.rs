@@ -39,7 +39,6 @@ pub struct Cluster {
 }
 
 pub(crate) struct Shared {
-    client: Arc<Client>,
     nodes: RwLock<Vec<Arc<Connection>>>,
     map: RwLock<ClusterMap>,
     short_cut: bool,
@@ -175,7 +174,6 @@ impl Cluster {
             .short_cut
             .unwrap_or_else(|| std::env::var("PARIO_SHORT_CUT").map_or(true, |value| value != "0"));
         let shared = Shared {
-            client,
             nodes: RwLock::new(nodes),
             map: RwLock::new(map),
             short_cut,
@@ -300,11 +298,6 @@ impl Shared {
             Some((node, _)) => Ok(node as usize),
             None => Err(Error::other(format!("no node of the cluster has {disk} at the moment"))),
         }
-    }
-
-    /// A disk's name for people.
-    pub fn disk_name(&self, disk: DiskId) -> String {
-        self.map.read().disk_name(disk)
     }
 
     /// Whether descriptors may be used at all.

@@ -106,7 +106,7 @@ impl Node {
         if shared.names.is_some() {
             joining::enter_own_disks(&shared).map_err(|f| NodeError::Other(f.to_string()))?;
         }
-        let (run, _threads, operations) = program::launch(&shared)?;
+        let (run, operations) = program::launch(&shared)?;
         let run = Arc::new(run);
         let mut node = Self {
             shared: shared.clone(),

@@ -7,7 +7,7 @@ mod storage;
 
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, PoolRef, Program, Run, ThreadRef};
+use pario_flow::{OperationRef, Program, Run};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceRequest, Request};
 use serde::{Deserialize, Serialize};
@@ -22,19 +22,6 @@ use crate::shared::Shared;
 
 /// So many calls may be under way; further requests wait in front of the door.
 const CALLS: usize = 4096;
-
-/// The threads of a node.
-#[derive(Clone, Copy)]
-pub struct Threads {
-    /// Keeps the names; works at the interface node only.
-    pub interface: ThreadRef<Interface>,
-    /// One for each node of the cluster: makes and removes subfiles there.
-    pub directory: PoolRef<Directory>,
-    /// They serve the disks of this node.
-    pub storage: PoolRef<Storage>,
-    /// They compute, next to the data.
-    pub compute: PoolRef<Compute>,
-}
 
 /// The operations of a node.
 #[derive(Clone, Copy)]
@@ -100,7 +87,7 @@ pub struct Purged {
 }
 
 /// Starts the program of a node.
-pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Threads, Operations), NodeError> {
+pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let mut program = Program::new("node");
     program.limit_calls(CALLS);
     let (nodes, me) = (shared.config.nodes.len(), shared.me);
@@ -113,8 +100,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Threads, Operations), NodeEr
     let state = shared.clone();
     let storage =
         program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
-    let compute = program.pool("Compute", config.compute_threads.max(1), |_| Compute);
-    let threads = Threads { interface, directory, storage, compute };
+    program.pool("Compute", config.compute_threads.max(1), |_| Compute);
 
     let data = program.operation("data", |b| {
         b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
@@ -177,7 +163,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Threads, Operations), NodeEr
             )
     });
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
-    Ok((run, threads, Operations { data, names, create, set_rights, purge, here }))
+    Ok((run, Operations { data, names, create, set_rights, purge, here }))
 }
 
 impl RightsChange {
