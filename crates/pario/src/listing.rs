@@ -78,11 +78,12 @@ impl Iterator for Listing {
 
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.page.pop_front()?;
-        if self.page.is_empty() && self.is_more {
-            if let Err(error) = self.fetch(Some(entry.name.clone())) {
-                self.is_more = false;
-                return Some(Err(error));
-            }
+        if self.page.is_empty()
+            && self.is_more
+            && let Err(error) = self.fetch(Some(entry.name.clone()))
+        {
+            self.is_more = false;
+            return Some(Err(error));
         }
         Some(Ok(entry))
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pario_proto::{FileId, LEASE_TABLE_BYTES, lease_slot};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+#[expect(clippy::cast_possible_truncation, reason = "262,144 fits everywhere")]
 const TABLE_BYTES: usize = LEASE_TABLE_BYTES as usize;
 
 /// The number of a file in a node's table, as it was when descriptors were given out.
