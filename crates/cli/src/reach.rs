@@ -23,6 +23,26 @@ pub fn options(global: &Global) -> ClusterOptions {
         short_cut: global.no_short_cut.then_some(false),
         key_file: global.key.clone(),
         timeout: global.timeout.map(Duration::from_secs_f64),
-        client: Some(format!("pario[{}]", std::process::id())),
+        client: Some("pario".to_owned()),
+    }
+}
+
+/// An address for people: where the node listens, without what only programs compare.
+pub fn shown_address(address: &str) -> String {
+    let parts = address.split(';').filter_map(|part| part.split_once('='));
+    let places = parts.filter(|(name, _)| ["unix", "tcp"].contains(name));
+    let places: Vec<_> = places.map(|(name, place)| format!("{name}:{place}")).collect();
+    if places.is_empty() { address.to_owned() } else { places.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_where() {
+        assert_eq!(shown_address("unix=/a.sock;machine=9;space=d"), "unix:/a.sock");
+        assert_eq!(shown_address("unix=/a;tcp=10.0.0.1:7411"), "unix:/a, tcp:10.0.0.1:7411");
+        assert_eq!(shown_address("memory"), "memory");
     }
 }

@@ -1,8 +1,10 @@
 //! Making a space that has links.
 
+use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ pub struct SpaceBuilder {
     key: Option<Key>,
     directory: Option<DirectoryChoice>,
     links: LinkChoice,
+    admits_any_user: bool,
     options: Options,
 }
 
@@ -62,6 +65,7 @@ impl SpaceBuilder {
             key: None,
             directory: None,
             links: LinkChoice::default(),
+            admits_any_user: false,
             options: Options::default(),
         }
     }
@@ -109,6 +113,37 @@ impl SpaceBuilder {
         self
     }
 
+    /// Whether every user of this machine may come in through the Unix socket, and whether this
+    /// space goes to the sockets of every user. Otherwise only the same user and root do, and are
+    /// gone to.
+    ///
+    /// Who came in is known: [`Sender::user`](crate::Sender::user) is what the kernel says of it,
+    /// while the name and the id of a space are what it says of itself. Two users cannot have
+    /// spaces of the same id here at the same time. Everything that a port does for its senders
+    /// it does for everybody then, so each must ask who sends, and the names of ports are open to
+    /// all. A [`key`](Self::key) is asked for as before.
+    ///
+    /// The file of [`listen_unix`](Self::listen_unix) can be opened by everybody then.
+    ///
+    /// ```
+    /// use pario_net::Space;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Space::builder("server").admit_any_user(true).host().build()?;
+    /// let orders = server.input::<String>("orders")?;
+    /// # orders.output().send("two of them".into())?;
+    /// let (order, sender) = orders.recv_from()?;
+    /// if sender.user.as_ref().is_some_and(|user| user.groups.contains(&100)) {
+    ///     println!("{order} for {}", sender.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn admit_any_user(mut self, admit: bool) -> Self {
+        self.admits_any_user = admit;
+        self
+    }
+
     /// Everything else.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
@@ -131,6 +166,7 @@ impl SpaceBuilder {
         let mut core = Core::new(&name, self.options.clone());
         core.key = self.key.clone();
         core.links_choice = self.links;
+        core.admits_any_user = self.admits_any_user;
         let hub = Hub::new().map_err(system)?;
         let (door, address) = self.listen(core.id())?;
         if let Some(unix) = &door.unix {
@@ -169,7 +205,12 @@ impl SpaceBuilder {
             Address { machine: Some(*MACHINE), space: Some(id), ..Address::default() };
         let unix = match &self.unix {
             Some(path) => {
-                let listener = listen_at(path).map_err(failed(path.display().to_string()))?;
+                let failed = || failed(path.display().to_string());
+                let listener = listen_at(path).map_err(failed())?;
+                if self.admits_any_user {
+                    let everybody = Permissions::from_mode(0o666);
+                    std::fs::set_permissions(path, everybody).map_err(failed())?;
+                }
                 door.path = Some(path.clone());
                 address.unix = Some(path.clone());
                 listener
@@ -196,13 +237,12 @@ impl SpaceBuilder {
             address.tcp = Some(listener.local_addr().map_err(failed(wanted.to_string()))?);
             door.tcp = Some(listener);
         }
-        door.set_spare();
         Ok((door, address))
     }
 }
 
 /// Listens at a path. A socket that nobody listens on any more is replaced.
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).is_ok() {

@@ -1,7 +1,7 @@
 //! A channel as its sender sees it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::error::SendError;
 use crate::link::Link;
 use crate::outbox::PutError;
-use crate::port::{UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
 use crate::token::Token;
 use crate::waiter::Waiters;
 use crate::wire::{FrameKind, WireError};
@@ -28,6 +28,8 @@ pub(crate) struct Channel {
     urgent: AtomicUsize,
     is_gone: AtomicBool,
     waiters: Mutex<Waiters>,
+    /// Where answers to what is asked on this channel come in; closed when the port is gone.
+    answers: OnceLock<Weak<dyn Sink>>,
 }
 
 impl Channel {
@@ -41,9 +43,36 @@ impl Channel {
             urgent: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
             waiters: Mutex::new(Waiters::new()),
+            answers: OnceLock::new(),
         });
         link.add_channel(&channel);
         channel
+    }
+
+    /// Makes a channel on which what is asked on this one is answered; none if the link is lost.
+    /// When the port of this one is gone, the sink is closed.
+    pub fn expect_answers(&self, sink: &Arc<dyn Sink>) -> Option<u32> {
+        let number = self.link.open_route(sink.clone())?;
+        let _ = self.answers.set(Arc::downgrade(sink));
+        // The port may have gone just before.
+        if self.is_gone.load(Ordering::SeqCst) {
+            sink.close();
+        }
+        Some(number)
+    }
+
+    /// Whether what is sent can arrive, as far as is known.
+    pub fn is_open(&self) -> bool {
+        self.link.is_alive() && !self.is_gone.load(Ordering::SeqCst)
+    }
+
+    /// Ends the link, because of what the peer did.
+    pub fn cut(&self, reason: &str) {
+        self.link.lost(reason);
+    }
+
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 
     pub fn peer(&self) -> &str {
@@ -179,6 +208,9 @@ impl Channel {
     pub fn gone(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
         self.wake();
+        if let Some(sink) = self.answers.get().and_then(Weak::upgrade) {
+            sink.close();
+        }
     }
 
     /// Wakes whoever waits for credit.

@@ -25,6 +25,7 @@ impl Core {
             next = next.min(sample);
         }
         self.expire_handshakes(now);
+        self.reopen_door();
         if self.door.lock().is_waiting() {
             next = next.min(PING);
         }

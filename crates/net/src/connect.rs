@@ -14,8 +14,9 @@ use crate::carrier::{Carrier, Stream};
 use crate::core::{Core, SPACES};
 use crate::door::HANDSHAKE_TIME;
 use crate::error::ConnectError;
-use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof};
+use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof};
 use crate::link::Link;
+use crate::sender::{Sender, User};
 
 impl Core {
     /// Makes a link to the space at an address.
@@ -35,11 +36,10 @@ impl Core {
             let name = format!("unix={}", path.display());
             match connect_unix(path) {
                 Ok(stream) => {
-                    check_user(&stream).map_err(|reason| ConnectError::Stranger {
-                        address: name.clone(),
-                        reason,
+                    let user = self.check_user(&stream).map_err(|reason| {
+                        ConnectError::Stranger { address: name.clone(), reason }
                     })?;
-                    return self.greet(Stream::Unix(stream), name);
+                    return self.greet(Stream::Unix(stream), Some(user), name);
                 }
                 Err(error) if address.tcp.is_none() => {
                     return Err(ConnectError::Unreachable { address: name, error });
@@ -58,7 +58,7 @@ impl Core {
             return Err(ConnectError::NoWay { address: name, reason });
         }
         match connect_tcp(&tcp) {
-            Ok(stream) => self.greet(Stream::Tcp(stream), name),
+            Ok(stream) => self.greet(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }
     }
@@ -69,7 +69,8 @@ impl Core {
             address: format!("{:?} in the same process", peer.name()),
             reason: reason.to_owned(),
         };
-        if self.key != peer.key {
+        let knows_key = self.key == peer.key;
+        if !knows_key && self.key.is_some() && peer.key.is_some() {
             return Err(wrong("it has another key"));
         }
         if peer.is_closed() {
@@ -77,7 +78,9 @@ impl Core {
         }
         let new = |core: &Arc<Self>, to: &Arc<Self>| {
             let carrier = Carrier::Memory(OnceLock::new());
-            Link::new(core.clone(), core.next_id(), to.name(), to.id(), carrier)
+            let (space, name, user) = (to.id(), to.name().into(), Some(User::own()));
+            let peer = Sender { space, name, user, knows_key, is_local: false };
+            Link::new(core.clone(), core.next_id(), peer, carrier)
         };
         let (own, theirs) = (new(self, peer), new(peer, self));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {
@@ -90,10 +93,22 @@ impl Core {
         Ok(own)
     }
 
+    /// Who listens on a Unix socket. It must be of the same user, or root; root goes everywhere, and
+    /// so does who admits every user.
+    fn check_user(&self, stream: &UnixStream) -> Result<User, String> {
+        let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
+        let own = rustix::process::geteuid();
+        if peer.is_own_or_root() || own.is_root() || self.admits_any_user {
+            return Ok(peer);
+        }
+        Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
+    }
+
     /// The caller's side of the handshake; waits, but not for long.
     fn greet(
         self: &Arc<Self>,
         mut stream: Stream,
+        user: Option<User>,
         address: String,
     ) -> Result<Arc<Link>, ConnectError> {
         let deadline = Instant::now() + HANDSHAKE_TIME;
@@ -103,7 +118,7 @@ impl Core {
             send(&mut stream, &own.encode())?;
             let mut buffer = Vec::new();
             let host = receive(&mut stream, &mut buffer, deadline, Hello::decode)?;
-            check_keys(key, &host).map_err(Failure::Stranger)?;
+            let key = common_key(key, &host, user.is_some()).map_err(Failure::Stranger)?;
             send(&mut stream, proof(key, Role::Caller, &own, &host).as_bytes())?;
             let given = receive(&mut stream, &mut buffer, deadline, |bytes| {
                 Ok(bytes.first_chunk::<32>().map(|proof| (blake3::Hash::from_bytes(*proof), 32)))
@@ -111,11 +126,13 @@ impl Core {
             if given != proof(key, Role::Host, &own, &host) {
                 return Err(Failure::Stranger("it does not know the key".to_owned()));
             }
-            Ok((host, stream.into_socket(self.options.silence)?))
+            Ok((host, key.is_some(), stream.into_socket(self.options.silence)?))
         })();
         match result {
-            Ok((host, socket)) => {
-                Ok(self.add_link(self.next_id(), &host.name, host.id, Carrier::Socket(socket)))
+            Ok((host, knows_key, socket)) => {
+                let (space, name) = (host.id, host.name.into());
+                let peer = Sender { space, name, user, knows_key, is_local: false };
+                Ok(self.add_link(self.next_id(), peer, Carrier::Socket(socket)))
             }
             Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
             Err(Failure::Refused(reason)) => Err(ConnectError::Refused { address, reason }),
@@ -206,16 +223,6 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
         }
         None => UnixStream::connect(path),
     }
-}
-
-/// Whoever listens on a Unix socket must be of the same user, or root; root goes everywhere.
-fn check_user(stream: &UnixStream) -> Result<(), String> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
-    let own = rustix::process::geteuid();
-    if peer.uid == own || peer.uid.is_root() || own.is_root() {
-        return Ok(());
-    }
-    Err(format!("it belongs to user {}, not to {}", peer.uid.as_raw(), own.as_raw()))
 }
 
 fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {

@@ -22,6 +22,7 @@ use crate::key::{Key, SpaceId};
 use crate::link::Link;
 use crate::port::Sink;
 use crate::record::Record;
+use crate::sender::{Sender, User};
 use crate::simulation::Inner as Simulation;
 use crate::space::Options;
 use crate::waiter::{Waiter, Waiters};
@@ -36,10 +37,14 @@ const FIRST_ID: u64 = 16;
 pub(crate) struct Core {
     name: String,
     id: SpaceId,
+    /// Who sends to ports of the own space.
+    pub sender: Arc<Sender>,
     pub options: Options,
     pub started: Instant,
     pub key: Option<Key>,
     pub links_choice: LinkChoice,
+    /// Whether links over Unix sockets may be with every user.
+    pub admits_any_user: bool,
     pub address: Mutex<Address>,
     /// Missing if the space has no descriptors to poll.
     pub hub: Option<Hub>,
@@ -59,6 +64,7 @@ pub(crate) struct Core {
     is_closed: AtomicBool,
     is_stopped: AtomicBool,
     is_watching: AtomicBool,
+    are_chores_due: AtomicBool,
     pub courier: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -79,13 +85,23 @@ struct Links {
 
 impl Core {
     pub fn new(name: &str, options: Options) -> Self {
+        let id = SpaceId::random();
+        let user = Some(User::own());
         Self {
             name: name.to_owned(),
-            id: SpaceId::random(),
+            id,
+            sender: Arc::new(Sender {
+                space: id,
+                name: name.into(),
+                user,
+                knows_key: true,
+                is_local: true,
+            }),
             options,
             started: Instant::now(),
             key: None,
             links_choice: LinkChoice::Nearest,
+            admits_any_user: false,
             address: Mutex::default(),
             hub: None,
             door: Mutex::default(),
@@ -102,6 +118,7 @@ impl Core {
             is_closed: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             is_watching: AtomicBool::new(false),
+            are_chores_due: AtomicBool::new(false),
             courier: Mutex::new(None),
         }
     }
@@ -173,6 +190,7 @@ impl Core {
             let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if found.is_some() || is_late() {
                 if is_leader {
+                    waiter.set_leads(false);
                     hub.resign();
                 } else {
                     // It may have been this thread's turn to lead.
@@ -181,7 +199,10 @@ impl Core {
                 return found;
             }
             if is_leader || hub.try_lead(&waiter) {
-                is_leader = true;
+                if !is_leader {
+                    is_leader = true;
+                    waiter.set_leads(true);
+                }
                 if waiter.begin_leading() {
                     let busiest = self.busiest.lock().upgrade();
                     let read = || busiest.as_ref().is_some_and(|link| link.on_readable());
@@ -232,6 +253,22 @@ impl Core {
         self.is_watching.load(Ordering::SeqCst)
     }
 
+    /// Something new has to be looked after; the courier finds out how often.
+    pub fn hasten_chores(&self) {
+        self.are_chores_due.store(true, Ordering::SeqCst);
+        if let Some(hub) = &self.hub {
+            hub.disturb_courier();
+        }
+    }
+
+    pub fn are_chores_due(&self) -> bool {
+        self.are_chores_due.load(Ordering::SeqCst)
+    }
+
+    pub fn begin_chores(&self) {
+        self.are_chores_due.store(false, Ordering::SeqCst);
+    }
+
     pub fn end_watch(&self) {
         self.is_watching.store(false, Ordering::SeqCst);
     }
@@ -246,19 +283,15 @@ impl Core {
     }
 
     /// Makes a link of a carrier.
-    pub fn add_link(
-        self: &Arc<Self>,
-        id: u64,
-        peer: &str,
-        peer_id: SpaceId,
-        carrier: Carrier,
-    ) -> Arc<Link> {
-        let link = Link::new(self.clone(), id, peer, peer_id, carrier);
+    pub fn add_link(self: &Arc<Self>, id: u64, peer: Sender, carrier: Carrier) -> Arc<Link> {
+        let link = Link::new(self.clone(), id, peer, carrier);
         self.keep_link(&link);
-        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier)
-            && let Err(error) = hub.add(socket, id)
-        {
-            link.lost(&error.to_string());
+        if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
+            if let Err(error) = hub.add(socket, id) {
+                link.lost(&error.to_string());
+            } else if socket.is_tcp {
+                self.hasten_chores();
+            }
         }
         link
     }
@@ -294,6 +327,16 @@ impl Core {
 
     pub fn link_to(&self, space: SpaceId) -> Option<Arc<Link>> {
         self.links.lock().by_space.get(&space).cloned()
+    }
+
+    /// Whether a space of this id is another user's, or is this one.
+    pub fn is_taken(&self, space: SpaceId, user: Option<&User>) -> bool {
+        let Some(user) = user else { return false };
+        let is_other = |link: &Arc<Link>| {
+            let known = link.sender.user.as_ref();
+            link.peer_id == space && known.is_some_and(|known| known.uid != user.uid)
+        };
+        space == self.id || self.links.lock().by_id.values().any(is_other)
     }
 
     pub fn links(&self) -> Vec<Arc<Link>> {

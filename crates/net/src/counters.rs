@@ -73,7 +73,7 @@ pub struct Sample {
     pub counters: Counters,
 }
 
-/// Somebody who was not let in.
+/// Somebody who was not let in, or was cut off for what it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Since the space was made.

@@ -30,7 +30,8 @@ pub(crate) fn run(core: &Arc<Core>) {
     let mut next_chore = Instant::now();
     while !core.is_stopped() {
         let now = Instant::now();
-        if now >= next_chore {
+        if now >= next_chore || core.are_chores_due() {
+            core.begin_chores();
             next_chore = now + core.do_chores(now);
         }
         let half_delay = (core.options.delay / 2).max(Duration::from_micros(10));
@@ -87,7 +88,8 @@ fn lead(core: &Arc<Core>, next_chore: Instant, events: &mut Vec<crate::hub::Even
             if is_watching { next_chore.min(now + core.options.delay / 2) } else { next_chore };
         hub.poll(Some(until), events);
         core.handle(events);
-        if is_watching || core.is_watching() || Instant::now() >= next_chore {
+        let is_due = core.are_chores_due() || Instant::now() >= next_chore;
+        if is_watching || core.is_watching() || is_due {
             break;
         }
     }

@@ -2,23 +2,25 @@
 //!
 //! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
 //! small buffer and little time; who comes when all are taken displaces the one that has waited
-//! longest.
+//! longest. Without a descriptor for the next caller the door is shut for a while, so that callers
+//! wait in the system's queue and wake nobody.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
-use crate::handshake::{Hello, LIMIT_BYTES, Role, check_keys, proof, refusal};
+use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof, refusal};
+use crate::sender::{Sender, User};
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;
@@ -26,6 +28,9 @@ const PENDING_LIMIT: usize = 64;
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// Connections accepted before other things get their turn.
 const ACCEPTS_AT_ONCE: usize = 32;
+
+/// Why somebody has to wait, or to leave for somebody else.
+const NO_DESCRIPTORS: &str = "no descriptors are left";
 
 pub(crate) const UNIX_DOOR: u64 = 1;
 pub(crate) const TCP_DOOR: u64 = 2;
@@ -37,13 +42,17 @@ pub(crate) struct Door {
     /// To be removed in the end.
     pub path: Option<PathBuf>,
     pending: BTreeMap<u64, Pending>,
-    /// A descriptor to give up when there are none left.
-    spare: Option<File>,
+    /// Nobody looks who knocks, until the next chores.
+    is_shut: bool,
+    /// There was no descriptor for the last caller.
+    is_short: bool,
 }
 
 struct Pending {
     stream: Stream,
     peer: String,
+    /// Who calls, over a Unix socket.
+    user: Option<User>,
     since: Instant,
     buffer: Vec<u8>,
     /// The hellos of the caller and of this space, once they were said.
@@ -51,32 +60,46 @@ struct Pending {
 }
 
 impl Door {
-    pub fn set_spare(&mut self) {
-        self.spare = File::open("/dev/null").ok();
-    }
-
+    /// Whether there is something to do here before long.
     pub fn is_waiting(&self) -> bool {
-        !self.pending.is_empty()
+        self.is_shut || !self.pending.is_empty()
     }
 
-    fn accept(&self, which: u64) -> io::Result<(Stream, String)> {
+    fn listeners(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
+        let unix = self.unix.iter().map(|listener| (UNIX_DOOR, listener.as_fd()));
+        unix.chain(self.tcp.iter().map(|listener| (TCP_DOOR, listener.as_fd())))
+    }
+
+    /// Whether a caller waits to be accepted, as far as the system says.
+    fn is_knocked_at(&self, which: u64) -> bool {
+        let listener = self.listeners().find(|(id, _)| *id == which);
+        listener.is_some_and(|(_, fd)| {
+            let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec::default())) != Ok(0)
+        })
+    }
+
+    fn accept(
+        &self,
+        which: u64,
+        admits_any_user: bool,
+    ) -> io::Result<(Stream, String, Option<User>)> {
         match (which, &self.unix, &self.tcp) {
             (UNIX_DOOR, Some(listener), _) => {
                 let (stream, _) = listener.accept()?;
-                let user = rustix::net::sockopt::socket_peercred(&stream)?;
-                let peer = format!("process {}", user.pid.as_raw_nonzero());
-                let (uid, own) = (user.uid, rustix::process::geteuid());
-                if uid != own && !uid.is_root() {
-                    let text = format!("{peer} of user {}", uid.as_raw());
+                let user = User::of_peer(&stream)?;
+                let peer = format!("process {}", user.pid);
+                if !admits_any_user && !user.is_own_or_root() {
+                    let text = format!("{peer} of user {}", user.uid);
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
                 }
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Unix(stream), peer))
+                Ok((Stream::Unix(stream), peer, Some(user)))
             }
             (_, _, Some(listener)) => {
                 let (stream, address) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                Ok((Stream::Tcp(stream), address.to_string()))
+                Ok((Stream::Tcp(stream), address.to_string(), None))
             }
             _ => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -88,30 +111,59 @@ impl Core {
     pub fn on_door(self: &Arc<Self>, which: u64) {
         for _ in 0..ACCEPTS_AT_ONCE {
             let mut door = self.door.lock();
-            match door.accept(which) {
-                Ok((stream, peer)) => self.begin_handshake(&mut door, stream, peer),
+            match door.accept(which, self.admits_any_user) {
+                Ok(caller) => {
+                    door.is_short = false;
+                    self.begin_handshake(&mut door, caller);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     self.refuse(&error.to_string(), "only the same user may come in here");
                 }
                 Err(error) if is_out_of_descriptors(&error) => {
-                    // Without this the caller would stay, and wake us for ever.
-                    if let Some((id, oldest)) = door.pending.pop_first() {
-                        self.turn_away(id, &oldest, "no descriptors are left");
-                    } else if door.spare.take().is_some() {
-                        drop(door.accept(which));
-                        door.set_spare();
-                        self.refuse("a caller", "no descriptors are left");
-                    } else {
+                    // The system says so even when nobody knocks.
+                    if !door.is_knocked_at(which) {
                         return;
                     }
+                    let Some((id, oldest)) = door.pending.pop_first() else {
+                        return self.shut_door(&mut door);
+                    };
+                    self.turn_away(id, &oldest, NO_DESCRIPTORS);
                 }
                 Err(_) => return,
             }
         }
     }
 
-    fn begin_handshake(self: &Arc<Self>, door: &mut Door, stream: Stream, peer: String) {
+    /// Looks at no callers for a while: one that cannot be accepted would wake us for ever.
+    fn shut_door(&self, door: &mut Door) {
+        if let Some(hub) = &self.hub {
+            door.listeners().for_each(|(_, listener)| hub.remove(listener));
+        }
+        door.is_shut = true;
+        if !std::mem::replace(&mut door.is_short, true) {
+            self.refuse("a caller", NO_DESCRIPTORS);
+        }
+    }
+
+    /// Looks at callers again if the door was shut.
+    pub fn reopen_door(&self) {
+        let mut door = self.door.lock();
+        if let Some(hub) = &self.hub
+            && door.is_shut
+        {
+            let reopen =
+                |(id, listener)| matches!(hub.add(listener, id), Ok(()) | Err(Errno::EXIST));
+            let is_open = door.listeners().all(reopen);
+            door.is_shut = !is_open;
+        }
+    }
+
+    fn begin_handshake(
+        self: &Arc<Self>,
+        door: &mut Door,
+        (stream, peer, user): (Stream, String, Option<User>),
+    ) {
         if door.pending.len() >= PENDING_LIMIT
             && let Some((id, oldest)) = door.pending.pop_first()
         {
@@ -121,7 +173,8 @@ impl Core {
         let id = self.next_id();
         if hub.add(stream.as_fd(), id).is_ok() {
             let (since, buffer) = (Instant::now(), Vec::new());
-            door.pending.insert(id, Pending { stream, peer, since, buffer, hellos: None });
+            let pending = Pending { stream, peer, user, since, buffer, hellos: None };
+            door.pending.insert(id, pending);
         }
     }
 
@@ -135,7 +188,7 @@ impl Core {
             }
             Ok(Step::Done(peer)) => {
                 drop(door);
-                self.let_in(id, pending, &peer);
+                self.let_in(id, pending, peer);
             }
             Err(reason) => {
                 drop(door);
@@ -162,7 +215,7 @@ impl Core {
             if len != pending.buffer.len() {
                 return Err("it does not wait for an answer".to_owned());
             }
-            check_keys(key, &caller)?;
+            common_key(key, &caller, pending.user.is_some())?;
             let host = Hello::new(self.name(), self.id(), key.is_some());
             let mut answer = vec![0];
             answer.extend_from_slice(&host.encode());
@@ -175,24 +228,30 @@ impl Core {
         if pending.buffer.len() > 32 {
             return Err("it does not wait for an answer".to_owned());
         }
+        let key = common_key(key, caller, pending.user.is_some())?;
         // Comparing hashes takes the same time wherever they differ.
         if blake3::Hash::from_bytes(*given) != proof(key, Role::Caller, caller, host) {
             return Err("it does not know the key".to_owned());
         }
         let mut answer = vec![0];
         answer.extend_from_slice(proof(key, Role::Host, caller, host).as_bytes());
-        let caller = caller.clone();
+        let caller = (caller.clone(), key.is_some());
         pending.stream.write_all(&answer).map_err(|error| error.to_string())?;
         Ok(Step::Done(caller))
     }
 
-    fn let_in(self: &Arc<Self>, id: u64, pending: Pending, peer: &Hello) {
+    fn let_in(self: &Arc<Self>, id: u64, pending: Pending, (peer, knows_key): (Hello, bool)) {
+        if self.is_taken(peer.id, pending.user.as_ref()) {
+            return self.turn_away(id, &pending, "its id belongs to another user's space");
+        }
         if let Some(hub) = &self.hub {
             hub.remove(pending.stream.as_fd());
         }
         match pending.stream.into_socket(self.options.silence) {
             Ok(socket) => {
-                self.add_link(id, &peer.name, peer.id, Carrier::Socket(socket));
+                let (space, name, user) = (peer.id, peer.name.into(), pending.user);
+                let peer = Sender { space, name, user, knows_key, is_local: false };
+                self.add_link(id, peer, Carrier::Socket(socket));
             }
             Err(error) => self.refuse(&pending.peer, &error.to_string()),
         }
@@ -242,7 +301,7 @@ impl Core {
 
 enum Step {
     More,
-    Done(Hello),
+    Done((Hello, bool)),
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::key::SpaceId;
 use crate::token::{DecodeError, EncodeError};
 use crate::wire::WireError;
 
@@ -212,6 +213,8 @@ pub enum RecvError {
     /// goes on.
     #[error("the space {peer:?} was lost")]
     Lost {
+        /// Id of the space.
+        space: SpaceId,
         /// Name of the space.
         peer: String,
     },
@@ -329,6 +332,51 @@ impl<T> fmt::Debug for SendError<T> {
         };
         write!(f, "{variant}({self})")
     }
+}
+
+/// A question was not answered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AskError {
+    /// The link to the answerer broke: this concerns all questions under way, and all later ones.
+    #[error("the space {peer:?} was lost before it answered")]
+    Lost {
+        /// Name of the space.
+        peer: String,
+    },
+    /// The answerer dropped the question without answering it.
+    #[error("the space {peer:?} dropped the question without answering it")]
+    Dropped {
+        /// Name of the space.
+        peer: String,
+    },
+    /// The port does not exist any more, or the own space was closed.
+    #[error("port {port:?} answers no more; its owner dropped it, or a space was closed")]
+    Closed {
+        /// Name of the port.
+        port: String,
+    },
+    /// The answerer could not read the question, or could not send its answer.
+    #[error("the space {peer:?} refused the question: {reason}")]
+    Refused {
+        /// Name of the space.
+        peer: String,
+        /// Its words.
+        reason: String,
+    },
+    /// The answer came, but is not of the expected type.
+    #[error("the space {peer:?} gave an answer that cannot be read: {reason}")]
+    Unreadable {
+        /// Name of the space.
+        peer: String,
+        /// Why.
+        reason: String,
+    },
+    /// The question was not sent.
+    #[error("a question was not asked: {reason}")]
+    Unsent {
+        /// Why, with the name of the port.
+        reason: String,
+    },
 }
 
 /// A text that is not an address.

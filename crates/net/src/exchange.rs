@@ -264,7 +264,7 @@ impl Core {
             names.by_number.insert(label.number, Arc::downgrade(sink));
             names.waiters.take()
         };
-        let result = self.announce_to_directory(label);
+        let result = if label.is_private { Ok(()) } else { self.announce_to_directory(label) };
         if result.is_err() {
             self.forget_name(label);
         }
@@ -316,6 +316,7 @@ impl Core {
     pub fn withdraw(&self, label: &PortLabel) {
         self.forget_name(label);
         let link = match &mut *self.role.lock() {
+            _ if label.is_private => None,
             Role::Member(link) => Some(link.clone()),
             Role::Host(directory) => {
                 directory.withdraw(self.id(), &label.name);

@@ -95,12 +95,18 @@ pub(crate) fn proof(key: Option<&Key>, role: Role, caller: &Hello, host: &Hello)
     hasher.finalize()
 }
 
-/// Why two sides do not fit as to keys.
-pub(crate) fn check_keys(own: Option<&Key>, peer: &Hello) -> Result<(), String> {
-    match (own.is_some(), peer.is_keyed) {
-        (true, false) => Err("it has no key, and one is needed".to_owned()),
-        (false, true) => Err("it has a key, and this space has none".to_owned()),
-        _ => Ok(()),
+/// The key that both sides have to prove. On a Unix socket, where the kernel says who the other one
+/// is, a side without a key is let in too.
+pub(crate) fn common_key<'k>(
+    own: Option<&'k Key>,
+    peer: &Hello,
+    is_unix: bool,
+) -> Result<Option<&'k Key>, String> {
+    match (own, peer.is_keyed) {
+        (Some(_), false) | (None, true) if is_unix => Ok(None),
+        (Some(_), false) => Err("it has no key, and one is needed".to_owned()),
+        (None, true) => Err("it has a key, and this space has none".to_owned()),
+        (own, _) => Ok(own),
     }
 }
 

@@ -17,8 +17,12 @@
 //!   [`Options::delay`].
 //! - A receiver that does not receive makes senders wait: no more than the port's [`Credit`] is under
 //!   way. Urgent tokens still pass.
-//! - Whoever is not of the same user or does not know the [`Key`] is refused, in bounded time and
-//!   memory.
+//! - Whoever is not of the same user (unless every user is admitted) or does not know the [`Key`]
+//!   is refused, in bounded time and memory.
+//!
+//! Requests and replies are built on top: an [`Asker`] asks an [`AnswerPort`], with any number of
+//! questions under way. [`InputPort::recv_from`] says who sent a token, as the kernel says. Open
+//! files go to other processes of the machine through a [`DescriptorDoor`].
 //!
 //! What it is not: it does not store tokens, does not repeat what was lost, does not encrypt, does
 //! not route through third spaces, and knows nothing of files and operations. It needs no
@@ -59,6 +63,7 @@
 //! ```
 
 mod address;
+mod ask;
 mod assembler;
 mod builder;
 mod bulk;
@@ -70,6 +75,7 @@ mod control;
 mod core;
 mod counters;
 mod courier;
+mod descriptors;
 mod directory;
 mod door;
 mod error;
@@ -85,6 +91,7 @@ mod port;
 mod record;
 mod route;
 mod run;
+mod sender;
 mod simulation;
 mod space;
 mod spin;
@@ -92,17 +99,21 @@ mod token;
 mod waiter;
 pub mod wire;
 
-pub use address::Address;
+pub use address::{Address, runtime_directory};
+pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
+pub use descriptors::{DescriptorClient, DescriptorDoor};
 pub use error::{
-    AddressError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError, SpaceError,
+    AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
+    SpaceError,
 };
 pub use key::{Key, SpaceId};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use sender::{Sender, User};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
 pub use token::{

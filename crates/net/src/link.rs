@@ -6,7 +6,7 @@
 //! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -25,6 +25,7 @@ use crate::outbox::Outbox;
 use crate::port::Sink;
 use crate::route::Route;
 use crate::run::Run;
+use crate::sender::Sender;
 use crate::token::decode_value;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
@@ -40,22 +41,28 @@ pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
     pub peer_id: SpaceId,
+    /// Who is on the other side, for those who receive.
+    pub sender: Arc<Sender>,
     pub core: Arc<Core>,
     pub carrier: Carrier,
     pub out: Mutex<Outbox>,
-    inbox: Mutex<Inbox>,
+    /// Who reads holds it, and runs what the bytes ask for.
+    inbox: Mutex<Option<Assembler>>,
+    received: Received,
     routes: Mutex<Routes>,
     channels: Mutex<HashMap<u32, Weak<Channel>>>,
     is_alive: AtomicBool,
 }
 
+/// What came so far. It is looked at when the link is lost, which may be found out while reading,
+/// so the lock of the inbox is not needed for it.
 #[derive(Default)]
-struct Inbox {
-    assembler: Option<Assembler>,
-    frames: u64,
-    bytes: u64,
-    packets: u64,
-    reads: u64,
+struct Received {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    packets: AtomicU64,
+    reads: AtomicU64,
+    copied: AtomicU64,
 }
 
 /// The channels on which the peer sends.
@@ -66,23 +73,22 @@ struct Routes {
 }
 
 impl Link {
-    pub fn new(
-        core: Arc<Core>,
-        id: u64,
-        peer: &str,
-        peer_id: SpaceId,
-        carrier: Carrier,
-    ) -> Arc<Self> {
+    pub fn new(core: Arc<Core>, id: u64, peer: Sender, carrier: Carrier) -> Arc<Self> {
+        let peer_id = peer.space;
+        let sender = Arc::new(peer);
+        let peer = sender.name.clone();
         let assembler =
             matches!(carrier, Carrier::Socket(_)).then(|| Assembler::new(core.options.limits));
         Arc::new(Self {
             id,
-            peer: peer.into(),
+            peer,
             peer_id,
+            sender,
             core,
             carrier,
             out: Mutex::new(Outbox::new()),
-            inbox: Mutex::new(Inbox { assembler, ..Inbox::default() }),
+            inbox: Mutex::new(assembler),
+            received: Received::default(),
             routes: Mutex::new(Routes::default()),
             channels: Mutex::new(HashMap::new()),
             is_alive: AtomicBool::new(true),
@@ -267,15 +273,13 @@ impl Link {
     pub fn on_readable(self: &Arc<Self>) -> bool {
         let Carrier::Socket(socket) = &self.carrier else { return false };
         let mut inbox = self.inbox.lock();
-        let Inbox { assembler: Some(assembler), frames, bytes, packets, reads } = &mut *inbox
-        else {
-            return false;
-        };
-        let mut failure = None;
+        let Some(assembler) = &mut *inbox else { return false };
+        let received = &self.received;
+        let (mut failure, mut breach) = (None, None);
         let mut total = 0;
-        while failure.is_none() && total < READ_BYTES {
+        while breach.is_none() && total < READ_BYTES {
             let result = socket.read(assembler);
-            *reads += 1;
+            add(&received.reads, 1);
             let (count, is_all) = match result {
                 Ok((0, _)) => {
                     failure = Some("it closed the connection".to_owned());
@@ -288,17 +292,18 @@ impl Link {
                     break;
                 }
             };
-            *bytes += count as u64;
+            add(&received.bytes, count as u64);
             total += count;
-            failure = assembler.advance(count).err().map(|error| format!("it sent {error}"));
+            breach = assembler.advance(count).err().map(|error| format!("it sent {error}"));
             while let Some(packet) = assembler.next_packet() {
-                *packets += 1;
-                *frames += u64::from(packet.frame_count);
+                add(&received.packets, 1);
+                add(&received.frames, packet.frame_count.into());
                 if let Err(reason) = self.receive(packet) {
-                    failure = Some(reason);
+                    breach = Some(reason);
                     break;
                 }
             }
+            received.copied.store(assembler.copied_bytes(), Ordering::Relaxed);
             // Less than was asked for: there is no more.
             if !is_all {
                 break;
@@ -306,7 +311,9 @@ impl Link {
         }
         drop(inbox);
         let is_any = total > 0 || failure.is_some();
-        if let Some(reason) = failure {
+        if let Some(reason) = breach {
+            self.cut_off(&reason);
+        } else if let Some(reason) = failure {
             self.lost(&reason);
         }
         is_any
@@ -322,16 +329,14 @@ impl Link {
         let result = Packet::from_parts(packet.inline.into(), packet.bulk, limits)
             .map_err(|error| format!("it sent {error}"))
             .and_then(|packet| {
-                let mut inbox = self.inbox.lock();
-                inbox.packets += 1;
-                inbox.reads += 1;
-                inbox.bytes += bytes;
-                inbox.frames += u64::from(packet.frame_count);
-                drop(inbox);
+                add(&self.received.packets, 1);
+                add(&self.received.reads, 1);
+                add(&self.received.bytes, bytes);
+                add(&self.received.frames, packet.frame_count.into());
                 self.receive(packet)
             });
         if let Err(reason) = result {
-            self.lost(&reason);
+            self.cut_off(&reason);
         }
     }
 
@@ -395,7 +400,7 @@ impl Link {
         }
         routes.last += 1;
         let channel = routes.last;
-        let route = Arc::new(Route::new(Arc::downgrade(self), self.peer.clone(), channel, sink));
+        let route = Arc::new(Route::new(Arc::downgrade(self), self.sender.clone(), channel, sink));
         routes.by_channel.insert(channel, route);
         Some(channel)
     }
@@ -433,6 +438,14 @@ impl Link {
         self.channels.lock().get(&number).and_then(Weak::upgrade)
     }
 
+    /// Ends the link because of what the peer did. Who learns of it finds the reason recorded.
+    pub fn cut_off(self: &Arc<Self>, reason: &str) {
+        if self.is_alive() {
+            self.core.refuse(&self.peer, reason);
+        }
+        self.lost(reason);
+    }
+
     /// Ends the link, once: everybody concerned learns it.
     pub fn lost(self: &Arc<Self>, reason: &str) {
         let routes = {
@@ -467,7 +480,7 @@ impl Link {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);
-                route.sink().lost(&self.peer);
+                route.sink().lost(&self.sender);
             }
         }
         let channels: Vec<_> = self.channels.lock().values().filter_map(Weak::upgrade).collect();
@@ -491,12 +504,54 @@ impl Link {
             counters.writes = out.writes;
             counters.queued_bytes = out.waiting_bytes() as u64;
         }
-        let inbox = self.inbox.lock();
-        counters.received_frames = inbox.frames;
-        counters.received_bytes = inbox.bytes;
-        counters.received_packets = inbox.packets;
-        counters.reads = inbox.reads;
-        counters.bytes_copied = inbox.assembler.as_ref().map_or(0, Assembler::copied_bytes);
+        let received = &self.received;
+        counters.received_frames = received.frames.load(Ordering::Relaxed);
+        counters.received_bytes = received.bytes.load(Ordering::Relaxed);
+        counters.received_packets = received.packets.load(Ordering::Relaxed);
+        counters.reads = received.reads.load(Ordering::Relaxed);
+        counters.bytes_copied = received.copied.load(Ordering::Relaxed);
         counters
+    }
+}
+
+#[inline]
+fn add(figure: &AtomicU64, more: u64) {
+    figure.fetch_add(more, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::carrier::Socket;
+    use crate::space::Space;
+
+    /// The answer cannot be written, which is found out while the question is being read.
+    #[test]
+    fn a_peer_that_asks_and_leaves_is_lost() {
+        let space = Space::alone("host");
+        let (own, mut theirs) = UnixStream::pair().unwrap();
+        let carrier = Carrier::Socket(Socket::unix(own).unwrap());
+        let peer = Sender {
+            space: SpaceId::random(),
+            name: "caller".into(),
+            user: None,
+            knows_key: false,
+            is_local: false,
+        };
+        let link = space.core().add_link(99, peer, carrier);
+        let mut out = Outbox::new();
+        let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
+        let limits = space.core().options.limits;
+        assert!(out.put(question, CONTROL_CHANNEL, FrameKind::Token, &limits).is_ok());
+        out.seal();
+        theirs.write_all(&out.queue[0].inline).unwrap();
+        drop(theirs);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send((link.on_readable(), link.is_alive())));
+        let soon = std::time::Duration::from_secs(10);
+        assert_eq!(is_done.recv_timeout(soon), Ok((true, false)));
     }
 }

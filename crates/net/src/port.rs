@@ -6,7 +6,7 @@ mod queue;
 
 pub use input::InputPort;
 pub use output::OutputPort;
-pub(crate) use queue::{PortLabel, Queue, Sink};
+pub(crate) use queue::{Nothing, PortLabel, Queue, Sink};
 
 /// Urgent tokens that may wait for one receiver.
 pub(crate) const URGENT_LIMIT: usize = 1024;

@@ -68,9 +68,7 @@ impl Core {
             state.interval = (!interval.is_zero()).then_some(interval);
             state.next_sample = (!interval.is_zero()).then(Instant::now);
         }
-        if let Some(hub) = &self.hub {
-            hub.disturb_courier();
-        }
+        self.hasten_chores();
     }
 
     pub fn history(&self) -> Vec<Sample> {
@@ -101,7 +99,7 @@ impl Core {
         self.record.state.lock().refusals.iter().cloned().collect()
     }
 
-    /// Somebody was not let in.
+    /// Somebody was not let in, or is cut off.
     pub fn refuse(&self, peer: &str, reason: &str) {
         tracing::warn!(space = self.name(), peer, reason, "refused");
         let (peer, reason) = (peer.to_owned(), reason.to_owned());

@@ -1,17 +1,19 @@
 //! A channel as its receiver sees it: which port it leads to, and what the sender may still send.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::assembler::Group;
+use crate::channel::Channel;
 use crate::control::Control;
 use crate::link::Link;
 use crate::port::{Sink, UNLIMITED, URGENT_BYTES, URGENT_LIMIT};
+use crate::sender::Sender;
 use crate::wire::FrameKind;
 
 pub(crate) struct Route {
     link: Weak<Link>,
-    peer: Arc<str>,
+    sender: Arc<Sender>,
     channel: u32,
     sink: Arc<dyn Sink>,
     limit: i64,
@@ -20,26 +22,30 @@ pub(crate) struct Route {
     /// Bytes that were received, to be given back together.
     received: AtomicI64,
     urgent: AtomicUsize,
+    /// The channel on which the questions of this one are answered; it ends with this one. It
+    /// refers to the link, which refers to this route, until the link is lost or the route left.
+    answers: OnceLock<Option<Arc<Channel>>>,
 }
 
 impl Route {
-    pub fn new(link: Weak<Link>, peer: Arc<str>, channel: u32, sink: Arc<dyn Sink>) -> Self {
+    pub fn new(link: Weak<Link>, sender: Arc<Sender>, channel: u32, sink: Arc<dyn Sink>) -> Self {
         let limit = sink.label().credit;
         let (outstanding, received) = (AtomicI64::new(0), AtomicI64::new(0));
         Self {
             link,
-            peer,
+            sender,
             channel,
             sink,
             limit,
             outstanding,
             received,
             urgent: AtomicUsize::new(0),
+            answers: OnceLock::new(),
         }
     }
 
-    pub fn peer(&self) -> &Arc<str> {
-        &self.peer
+    pub fn sender(&self) -> &Arc<Sender> {
+        &self.sender
     }
 
     pub fn sink(&self) -> &Arc<dyn Sink> {
@@ -64,6 +70,26 @@ impl Route {
             }
         }
         Ok(())
+    }
+
+    /// The channel that the peer has made for answers to what it asks on this one; none if the link
+    /// is lost. There is one for each; who wants another is cut off, as is who wants answers on a
+    /// channel that leads somewhere else.
+    pub fn answers(&self, number: u32) -> Option<Arc<Channel>> {
+        let answers = self.answers.get_or_init(|| {
+            let link = self.link.upgrade()?;
+            if link.channel(number).is_some() {
+                link.lost("it wants answers on a channel that leads to a port");
+                return None;
+            }
+            Some(Channel::new(link, number, &self.sink.label().name, UNLIMITED))
+        });
+        let answers = answers.as_ref()?;
+        if answers.number != number {
+            answers.cut("it wants answers on two channels");
+            return None;
+        }
+        Some(answers.clone())
     }
 
     /// How much is collected before it is given back.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::Bulk;
 use crate::route::Route;
+use crate::sender::Sender;
 use crate::token::{DecodeError, Incoming};
 use crate::wire::{BULK_BYTES, Frame, Limits};
 
@@ -56,8 +57,12 @@ impl Run {
         self.at >= self.end
     }
 
-    pub fn peer(&self) -> &Arc<str> {
-        self.route.peer()
+    pub fn route(&self) -> &Arc<Route> {
+        &self.route
+    }
+
+    pub fn sender(&self) -> &Arc<Sender> {
+        self.route.sender()
     }
 
     /// Decodes the next frame.

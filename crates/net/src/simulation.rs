@@ -19,6 +19,7 @@ use crate::exchange::Role;
 use crate::key::SpaceId;
 use crate::link::Link;
 use crate::outbox::Sealed;
+use crate::sender::Sender;
 use crate::space::{Options, Space};
 
 /// Shortest delay of a packet.
@@ -341,7 +342,14 @@ impl Inner {
                 last: Mutex::new(Duration::ZERO),
             };
             let carrier = Carrier::Simulated(wire);
-            Link::new(own.clone(), own.next_id(), other.name(), other.id(), carrier)
+            let peer = Sender {
+                space: other.id(),
+                name: other.name().into(),
+                user: None,
+                knows_key: true,
+                is_local: false,
+            };
+            Link::new(own.clone(), own.next_id(), peer, carrier)
         };
         let (own, theirs) = (new(core, &peer), new(&peer, core));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {

@@ -13,7 +13,7 @@ use crate::error::{InputError, OpenError};
 use crate::exchange::Opened;
 use crate::key::SpaceId;
 use crate::link::Link;
-use crate::port::{InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
+use crate::port::{Credit, InputPort, OutputPort, PortLabel, PortOptions, Queue, Sink};
 use crate::token::Token;
 use crate::wire::Limits;
 
@@ -120,11 +120,36 @@ impl Space {
             number: core.next_port(),
             kind: T::kind(),
             credit: options.credit_bytes.limit(),
+            is_private: false,
         };
+        Ok(self.announce(label)?.0)
+    }
+
+    /// Makes an input port that the directory does not know, for answers from the port of this
+    /// name.
+    pub(crate) fn private_input<T: Token>(
+        &self,
+        answerer: &str,
+    ) -> Result<(InputPort<T>, Arc<dyn Sink>), InputError> {
+        let number = self.core().next_port();
+        self.announce(PortLabel {
+            name: format!("answers {number} of {answerer}"),
+            number,
+            kind: T::kind(),
+            credit: Credit::Unlimited.limit(),
+            is_private: true,
+        })
+    }
+
+    fn announce<T: Token>(
+        &self,
+        label: PortLabel,
+    ) -> Result<(InputPort<T>, Arc<dyn Sink>), InputError> {
+        let core = self.core();
         let queue = Arc::new(Queue::<T>::new(core.clone(), label));
         let sink: Arc<dyn Sink> = queue.clone();
         core.announce(&sink)?;
-        Ok(InputPort::new(queue))
+        Ok((InputPort::new(queue), sink))
     }
 
     /// Opens an output port to the input port of this name, in whatever space it is. If there is
@@ -202,7 +227,7 @@ impl Space {
         self.core().history()
     }
 
-    /// The last strangers that were not let in, oldest first.
+    /// The last strangers that were not let in and peers that were cut off, oldest first.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.core().refusals()
     }

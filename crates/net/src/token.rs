@@ -229,6 +229,18 @@ impl<'a> Incoming<'a> {
         Self { head, segments, arrived_ns: Some(arrived_ns) }
     }
 
+    /// The token that stands behind these bytes of the head.
+    #[inline]
+    pub(crate) fn skip(self, bytes: usize) -> Self {
+        let head = match self.head {
+            IncomingHead::Part { packet, start, end } => {
+                IncomingHead::Part { packet, start: (start + bytes).min(end), end }
+            }
+            IncomingHead::Slice(head) => IncomingHead::Slice(&head[bytes.min(head.len())..]),
+        };
+        Self { head, ..self }
+    }
+
     /// When the token came in, in nanoseconds of the monotonic clock: before it waited in its port.
     #[inline]
     pub fn arrived_ns(&self) -> Option<u64> {

@@ -7,7 +7,7 @@
 //! entry that is no longer waiting does no harm: its thread looks once more in vain.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::Thread;
 use std::time::Instant;
 
@@ -18,18 +18,33 @@ const WOKEN: u8 = 3;
 
 pub(crate) struct Waiter {
     state: AtomicU8,
+    /// Whether it polls for all, from one poll to the next. Only its own thread looks.
+    leads: AtomicBool,
     thread: Thread,
 }
 
 thread_local! {
     static CURRENT: Arc<Waiter> =
-        Arc::new(Waiter { state: AtomicU8::new(RUNNING), thread: std::thread::current() });
+        Arc::new(Waiter {
+            state: AtomicU8::new(RUNNING),
+            leads: AtomicBool::new(false),
+            thread: std::thread::current(),
+        });
 }
 
 impl Waiter {
     /// The waiter of this thread.
     pub fn current() -> Arc<Self> {
         CURRENT.with(Arc::clone)
+    }
+
+    /// Whether this thread polls for all.
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
+    }
+
+    pub fn set_leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Relaxed);
     }
 
     /// To be called before looking whether there is need to wait.

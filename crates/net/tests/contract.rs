@@ -444,7 +444,7 @@ fn loss_reaches_all_ports_concerned(kind: Kind) {
             assert_eq!(input.recv_timeout(SOON).unwrap(), number);
         }
         let event = input.recv_timeout(SOON).unwrap_err();
-        assert!(matches!(&event, RecvError::Lost { peer } if peer == "b"), "{event}");
+        assert!(matches!(&event, RecvError::Lost { peer, .. } if peer == "b"), "{event}");
         assert!(matches!(input.try_recv(), Err(RecvError::Empty { .. })), "one event");
         // The port goes on.
         input.output().send(5).unwrap();

@@ -93,7 +93,9 @@ fn the_death_of_a_process_is_noticed_at_once() {
     child.kill().unwrap();
     child.wait().unwrap();
     let began = Instant::now();
-    assert!(matches!(answers.recv_timeout(SOON), Err(RecvError::Lost { peer }) if peer == "child"));
+    assert!(
+        matches!(answers.recv_timeout(SOON), Err(RecvError::Lost { peer, .. }) if peer == "child")
+    );
     assert!(began.elapsed() < Duration::from_secs(1));
     let error = echo.send((2, Bulk::new())).unwrap_err();
     assert!(matches!(&error, SendError::Lost { peer, .. } if peer == "child"), "{error}");

@@ -40,8 +40,8 @@ fn a_partition_that_lasts_is_a_loss_for_both() {
     let c_to_b = c.output::<u32>("in b", SOON).unwrap();
     let before = simulation.now();
     simulation.partition(&a, &b);
-    assert!(matches!(in_a.recv_timeout(SOON), Err(RecvError::Lost { peer }) if peer == "b"));
-    assert!(matches!(in_b.recv_timeout(SOON), Err(RecvError::Lost { peer }) if peer == "a"));
+    assert!(matches!(in_a.recv_timeout(SOON), Err(RecvError::Lost { peer, .. }) if peer == "b"));
+    assert!(matches!(in_b.recv_timeout(SOON), Err(RecvError::Lost { peer, .. }) if peer == "a"));
     assert!(simulation.now() >= before + Duration::from_millis(700));
     assert!(matches!(to_a.send(1), Err(SendError::Lost { .. })));
     assert!(matches!(to_b.send(1), Err(SendError::Lost { .. })));

@@ -48,14 +48,16 @@ pub use cluster::check::{
     CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundSubfile,
 };
 pub use cluster::failure::Failure;
-pub use cluster::grant::{Access, Grant};
+pub use cluster::grant::{
+    Access, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, lease_slot,
+};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{Answer, ExtentMeasure, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, PeerRequest, Question,
-    RANGES_LIMIT, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest,
+    Question, RANGES_LIMIT, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
 pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};

@@ -1,24 +1,40 @@
 //! The resident node of a cluster.
+//!
+//! A [`Node`] is a process that owns disks, or a part of a process: the embedded cluster. It is a
+//! dataflow program: an *interface* thread keeps the names, a *directory* thread per node of the
+//! cluster makes and removes subfiles there, *storage* threads serve the disks, *compute* threads
+//! wait for work next to the data. Questions of clients come in through one door, which checks who
+//! asks and what was granted, and become calls of the program's operations.
+//!
+//! What it is not: it does not decide what a user's bytes mean, does not keep data in memory that
+//! is not on the disks, and does not copy data from disk to disk by itself.
+//!
+//! ```
+//! use pario_server::{Node, config::Config};
+//!
+//! # let dir = tempfile::tempdir().unwrap();
+//! let node = Node::start(&Config::alone(dir.path()), "local")?;
+//! println!("clients can reach it at {}", node.address());
+//! node.stop();
+//! # Ok::<(), pario_server::NodeError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod metadata;
+pub mod namespace;
 
-// ---- STUB FOR COMPILING ONLY, TO BE DISCARDED ----
-/// A node.
-#[derive(Debug)]
-pub struct Node(());
-/// Why not.
-#[derive(Debug, thiserror::Error)]
-#[error("stub")]
-pub struct NodeError;
-#[allow(clippy::todo, missing_docs)]
-impl Node {
-    pub fn start(_config: &config::Config, _node: &str) -> Result<Node, NodeError> {
-        todo!()
-    }
-    pub fn address(&self) -> String {
-        todo!()
-    }
-    pub fn wait(&self) {}
-    pub fn stop(self) {}
-}
+mod check;
+mod disks;
+mod error;
+mod grant;
+mod lease;
+mod node;
+mod open_files;
+mod peers;
+mod program;
+mod sessions;
+mod shared;
+
+pub use error::NodeError;
+pub use node::Node;

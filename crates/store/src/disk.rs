@@ -84,12 +84,17 @@ pub struct NewSubfile {
     /// 65,536. From 4,096 on the page cache is bypassed where the file system allows it; smaller
     /// granules save space where extents are tiny.
     pub granule_bytes: u32,
+    /// For flat ones: whether it survives a power loss as soon as it is created; otherwise after
+    /// its first sync. Until then a power loss may leave nothing of it, or an empty file without a
+    /// description.
+    pub is_durable: bool,
 }
 
 impl NewSubfile {
-    /// A subfile without layout and path, and with granules of 4,096 bytes.
+    /// A durable subfile without layout and path, and with granules of 4,096 bytes.
     pub fn new(id: SubfileId) -> Self {
-        Self { id, layout: Vec::new(), path: String::new(), granule_bytes: 4096 }
+        let (layout, path) = (Vec::new(), String::new());
+        Self { id, layout, path, granule_bytes: 4096, is_durable: true }
     }
 }
 
@@ -215,28 +220,34 @@ impl Disk {
         &self.options.cache
     }
 
-    /// Creates a flat subfile. It survives a power loss from here on.
+    /// Creates a flat subfile. It survives a power loss from here on, if it was asked to.
     pub fn create_flat(&self, new: NewSubfile) -> Result<FlatFile, StoreError> {
         let name = self.check_new(&new, Kind::Flat)?;
         let place = self.place_of(new.id);
         let mut open = self.open.lock();
         self.check_absent(new.id)?;
+        let is_durable = new.is_durable;
         let description = describe(new, Kind::Flat);
         let making = format!("new-{name}");
         let make = || {
             let file = self.create_file(&making)?;
             file.set_len(DATA_START)?;
             file.write_all_at(&description.encode(), 0)?;
-            file.sync()?;
+            if is_durable {
+                file.sync()?;
+            }
             self.medium.rename(&making, &name)?;
-            self.medium.sync_dir("")?;
+            if is_durable {
+                self.medium.sync_dir("")?;
+            }
             Ok(file)
         };
         let file = make().map_err(|error: io::Error| {
             let _ = self.medium.remove_file(&making);
             self.place.io(error, format!("create {}", place.subfile))
         })?;
-        let flat = FlatFile::new(place, file, false, self.lock.clone());
+        let unsettled = (!is_durable).then(|| self.medium.clone());
+        let flat = FlatFile::new(place, file, false, unsettled, self.lock.clone());
         remember(&mut open.flat, flat.id(), &flat.shared);
         Ok(flat)
     }
@@ -278,7 +289,9 @@ impl Disk {
         self.describe_found(id, Kind::Flat)?;
         let how = OpenHow { create: false, write: !self.options.read_only, direct_alignment: None };
         let file = self.medium.open(&name, how).map_err(|error| place.io(error, "opening"))?;
-        let flat = FlatFile::new(place, file, self.options.read_only, self.lock.clone());
+        // Nobody knows whether its name was ever synced: the first sync sees to it.
+        let unsettled = (!self.options.read_only).then(|| self.medium.clone());
+        let flat = FlatFile::new(place, file, self.options.read_only, unsettled, self.lock.clone());
         remember(&mut open.flat, id, &flat.shared);
         Ok(flat)
     }
@@ -327,6 +340,21 @@ impl Disk {
             }
         }
         self.medium.sync_dir("").map_err(failed)
+    }
+
+    /// The identities of all subfiles, from their names alone: quick, also where there are many.
+    pub fn subfile_ids(&self) -> Result<Vec<(SubfileId, Kind)>, StoreError> {
+        let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
+        let known = |name: &crate::medium::Name| {
+            let (stem, kind) = split_name(&name.name)?;
+            Some((SubfileId::from_stem(stem)?, kind))
+        };
+        Ok(names.iter().filter_map(known).collect())
+    }
+
+    /// What a subfile says of itself.
+    pub fn description(&self, id: SubfileId) -> Result<Description, StoreError> {
+        self.describe_found(id, self.kind_of(id)?)
     }
 
     /// All subfiles, from the directory alone.
@@ -552,7 +580,7 @@ fn is_granule(bytes: u32) -> bool {
 }
 
 fn describe(new: NewSubfile, kind: Kind) -> Description {
-    let NewSubfile { id, layout, path, granule_bytes } = new;
+    let NewSubfile { id, layout, path, granule_bytes, is_durable: _ } = new;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     Description {
         id,

@@ -6,12 +6,14 @@
 use std::any::Any;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Place, StoreError};
-use crate::medium::MediumFile;
+use crate::medium::{Medium, MediumFile};
 use crate::subfile::SubfileId;
 
 /// Where the bytes start in the file of a flat subfile.
@@ -47,7 +49,8 @@ pub(crate) struct FlatShared {
     pub(crate) file: Arc<dyn MediumFile>,
     pub(crate) read_only: bool,
     poison: OnceLock<String>,
-    syncing: Mutex<()>,
+    /// One sync at a time. If the name of the file may not be durable yet: what it is on.
+    syncing: Mutex<Option<Arc<dyn Medium>>>,
     /// Keeps other processes away as long as anything of the disk is open.
     _lock: Arc<dyn Any + Send + Sync>,
 }
@@ -57,9 +60,10 @@ impl FlatFile {
         place: Place,
         file: Arc<dyn MediumFile>,
         read_only: bool,
+        unsettled: Option<Arc<dyn Medium>>,
         lock: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        let (poison, syncing) = (OnceLock::new(), Mutex::new(()));
+        let (poison, syncing) = (OnceLock::new(), Mutex::new(unsettled));
         Self {
             shared: Arc::new(FlatShared { place, file, read_only, poison, syncing, _lock: lock }),
         }
@@ -135,6 +139,29 @@ impl FlatFile {
         self.shared.sync()
     }
 
+    /// When its bytes last changed, in nanoseconds since 1970.
+    pub fn modified_ns(&self) -> Result<u64, StoreError> {
+        let time = self.shared.file.modified_ns();
+        time.map_err(|error| self.shared.place.io(error, "measuring"))
+    }
+
+    /// A descriptor of the file for another process on the same machine, if there is a file. Byte
+    /// `n` of the subfile is byte `n +` [`FlatFile::DATA_START_BYTES`] of the file. Without
+    /// `write` it can only be read from.
+    pub fn share(&self, write: bool) -> Result<Option<OwnedFd>, StoreError> {
+        if write {
+            self.shared.check_writable("write to")?;
+        }
+        let Some(descriptor) = self.shared.file.descriptor() else { return Ok(None) };
+        let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
+        let path = format!("/proc/self/fd/{descriptor}");
+        let opened = rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty());
+        opened.map(Some).map_err(|error| self.shared.place.io(error.into(), "sharing"))
+    }
+
+    /// Where the bytes start in the file of a flat subfile.
+    pub const DATA_START_BYTES: u64 = DATA_START;
+
     /// Bytes that the subfile occupies on the disk.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
         let bytes = self.shared.file.allocated_bytes();
@@ -172,12 +199,16 @@ impl FlatShared {
             return Ok(());
         }
         // One at a time: the kernel tells a failure to one caller only.
-        let _one_at_a_time = self.syncing.lock();
+        let mut unsettled = self.syncing.lock();
         self.check_writable("sync")?;
-        self.file.sync().map_err(|error| {
+        let names = |medium: &Arc<dyn Medium>| medium.sync_dir("");
+        let synced = self.file.sync().and_then(|()| unsettled.as_ref().map_or(Ok(()), names));
+        synced.map_err(|error| {
             let error = self.place.io(error, "the sync");
             let _ = self.poison.set(error.to_string());
             error
-        })
+        })?;
+        *unsettled = None;
+        Ok(())
     }
 }

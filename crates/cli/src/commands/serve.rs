@@ -17,7 +17,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::Global;
 use crate::exit::Usage;
-use crate::{amounts, terminal};
+use crate::{amounts, reach, terminal};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  \
@@ -113,9 +113,10 @@ fn announce(global: &Global, config: &Config, name: &str, address: &str) -> anyh
     let mut out = terminal::output();
     writeln!(
         out,
-        "pario: node {name:?}, {} in {}, listening on {address}",
+        "pario: node {name:?}, {} in {}, listening on {}",
         amounts::count(disks as u64, "disk"),
-        node.data.display()
+        node.data.display(),
+        reach::shown_address(address)
     )?;
     writeln!(out, "pario: try   pario cp FILE /   |   pario top   |   pario stop")?;
     Ok(out.flush()?)

@@ -126,7 +126,7 @@ fn node_table(nodes: &[NodeView]) -> Table<8> {
                 true => status.open_files.to_string(),
                 false => "-".to_owned(),
             }),
-            node.address.clone(),
+            reach::shown_address(&node.address),
         ]);
     }
     table
@@ -353,7 +353,7 @@ pub mod tests {
 cluster lab, 2 nodes
 
 node  state   pid  up for  requests  clients  open files  address
-a     up     4711    12 s         3        1           1  unix=/a
+a     up     4711    12 s         3        1           1  unix:/a
 b     down      -       -         -        -           -
 
 disk        size  full  queue    read  written

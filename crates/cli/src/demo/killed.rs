@@ -114,7 +114,7 @@ fn copy_until_killed(
 ) -> anyhow::Result<Outcome> {
     let half = content.pieces().div_ceil(2);
     let mut outcome = Outcome::default();
-    let mut under_way: VecDeque<(u64, WriteRequest)> = VecDeque::new();
+    let mut under_way: VecDeque<(u64, WriteRequest<'_>)> = VecDeque::new();
     let mut waiting = 0..content.pieces();
     let mut killed_at: Option<Instant> = None;
     loop {

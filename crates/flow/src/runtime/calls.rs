@@ -4,6 +4,7 @@ use std::any::type_name;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,7 +51,12 @@ struct State {
     result: Option<Result<Parcel, CallError>>,
     is_done: bool,
     waker: Option<Waker>,
+    /// What is done with the result, if nobody holds a request.
+    then: Option<Then>,
 }
+
+/// What is done with the result of a call.
+pub(crate) type Then = Box<dyn FnOnce(Result<Parcel, CallError>) + Send>;
 
 impl Calls {
     pub(crate) fn new(limit: usize) -> Self {
@@ -62,8 +68,14 @@ impl Calls {
         }
     }
 
-    /// A new call, once there is room; nothing if the program has stopped.
-    pub(crate) fn begin(&self, operation: usize) -> Option<(u64, Arc<Outcome>)> {
+    /// A new call, once there is room; nothing if the program has stopped. With `then`, this is
+    /// what is done with its result, by the thread that ends the call; it is never called if
+    /// nothing begins.
+    pub(crate) fn begin(
+        &self,
+        operation: usize,
+        then: Option<Then>,
+    ) -> Option<(u64, Arc<Outcome>)> {
         let mut open = self.open.lock();
         while open.calls.len() >= self.limit && !open.is_stopped {
             self.room.wait(&mut open);
@@ -73,7 +85,10 @@ impl Calls {
         }
         let number = open.next;
         open.next += 1;
-        let outcome = Arc::new(Outcome { state: Mutex::default(), done: Condvar::new() });
+        let outcome = Arc::new(Outcome {
+            state: Mutex::new(State { then, ..State::default() }),
+            done: Condvar::new(),
+        });
         let call = OpenCall { operation, since_ns: now_ns(), outcome: outcome.clone() };
         open.calls.insert(number, call);
         self.note_oldest(&open);
@@ -136,10 +151,19 @@ impl Calls {
 }
 
 impl Outcome {
+    /// Called once, by whoever took the call out of those that are open, and without any lock.
     fn set(&self, result: Result<Parcel, CallError>) {
         let mut state = self.state.lock();
-        state.result = Some(result);
         state.is_done = true;
+        if let Some(then) = state.then.take() {
+            drop(state);
+            // What panics here must not end the thread, which has other calls to serve.
+            if catch_unwind(AssertUnwindSafe(|| then(result))).is_err() {
+                tracing::error!("what was to be done with the result of a call has panicked");
+            }
+            return;
+        }
+        state.result = Some(result);
         let waker = state.waker.take();
         self.done.notify_all();
         drop(state);

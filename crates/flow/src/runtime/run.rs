@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::calls::Request;
+use super::calls::{Outcome, Request, Then};
 use super::ids::{CallId, Position, SpaceNumber};
 use super::message::{Envelope, Journey, Message, Payload, Plain, Route};
 use super::shared::Shared;
@@ -18,7 +18,7 @@ use crate::place::PoolRef;
 use crate::placement::Started;
 use crate::program::OperationRef;
 use crate::schedule::Step;
-use crate::token::Token;
+use crate::token::{Token, open};
 use crate::trace::Trace;
 
 /// How long other processes may take to answer a question.
@@ -58,9 +58,51 @@ impl Run {
         operation: OperationRef<I, O>,
         input: I,
     ) -> Result<Request<O>, CallError> {
+        let (number, outcome) = self.begin(operation, input, None)?;
+        Ok(Request::new(number, outcome))
+    }
+
+    /// Starts an operation; `then` is called with the result by the thread that ends the call, or
+    /// with the error if the call fails or the program stops. It is called once, and holds up that
+    /// thread, which often is one of the program's own: it should only pass the result on, and
+    /// must not wait for other calls.
+    ///
+    /// If the program has stopped already there is an error and `then` is not called. As with
+    /// [`start`](Self::start), it waits while too many calls are under way.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut program = pario_flow::Program::new("doubling");
+    /// let worker = program.thread("Worker", || ());
+    /// let double = program.operation("double", |b| b.on(worker).run(|_, n: u64| 2 * n));
+    /// let run = program.launch(None)?;
+    /// let (results, received) = mpsc::channel();
+    /// run.start_then(double, 21, move |result| results.send(result).unwrap())?;
+    /// assert_eq!(received.recv()??, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_then<I: Token, O: Token>(
+        &self,
+        operation: OperationRef<I, O>,
+        input: I,
+        then: impl FnOnce(Result<O, CallError>) + Send + 'static,
+    ) -> Result<(), CallError> {
+        let then: Then = Box::new(move |result| then(result.map(open)));
+        self.begin(operation, input, Some(then)).map(drop)
+    }
+
+    fn begin<I: Token, O: Token>(
+        &self,
+        operation: OperationRef<I, O>,
+        input: I,
+        then: Option<Then>,
+    ) -> Result<(u64, Arc<Outcome>), CallError> {
         let shared = &self.shared;
         let stopped = || CallError::Stopped { program: shared.program.clone() };
-        let (number, outcome) = shared.calls.begin(operation.number).ok_or_else(stopped)?;
+        let (number, outcome) = shared.calls.begin(operation.number, then).ok_or_else(stopped)?;
         let call = CallId { origin: shared.me, number };
         // Only operations and hops stand in front of the first thread.
         let mut position = Position::new(operation.number, 0);
@@ -87,7 +129,7 @@ impl Run {
         if let Err(error) = sent {
             shared.fail(call, error);
         }
-        Ok(Request::new(number, outcome))
+        Ok((number, outcome))
     }
 
     /// How the program is doing: calls, stages, threads, and who waits for whom.

@@ -57,7 +57,7 @@ impl Steward {
                     return Over::Alone;
                 }
                 Ok(message) => self.handle(message),
-                Err(RecvError::Lost { peer }) => {
+                Err(RecvError::Lost { peer, .. }) => {
                     if self.shared.space_named(&peer).is_some_and(|space| self.lose(space)) {
                         return Over::Alone;
                     }

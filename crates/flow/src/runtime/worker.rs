@@ -125,7 +125,7 @@ impl Worker {
             match message {
                 Ok(Message::Plain(Plain::Stop)) | Err(RecvError::Closed { .. }) => return,
                 Ok(message) => self.handle(shared, message),
-                Err(RecvError::Lost { peer }) => tell_steward(shared, &peer),
+                Err(RecvError::Lost { peer, .. }) => tell_steward(shared, &peer),
                 Err(error) => tracing::warn!(thread = %self.board.name, "{error}"),
             }
         }

@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 
 use super::queue::{Item, Nothing, Queue, Sink};
 use super::{OutputPort, UNLIMITED};
+use crate::core::Core;
 use crate::error::RecvError;
 use crate::run::Run;
+use crate::sender::Sender;
 use crate::token::Token;
 use crate::waiter::Waiter;
 
@@ -41,22 +43,12 @@ impl<T: Token> InputPort<T> {
 
     /// The next token; waits until there is one.
     pub fn recv(&self) -> Result<T, RecvError> {
-        let next = self.next(&mut self.taken.lock(), None);
-        match next {
-            Ok(received) => received,
-            Err(Nothing::Ever) => Err(self.closed()),
-            Err(Nothing::Yet) => self.wait(None),
-        }
+        self.recv_with(None, |token, _| token)
     }
 
     /// The next token, if one comes within this time.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
-        let next = self.next(&mut self.taken.lock(), None);
-        match next {
-            Ok(received) => received,
-            Err(Nothing::Ever) => Err(self.closed()),
-            Err(Nothing::Yet) => self.wait(Some(Instant::now() + timeout)),
-        }
+        self.recv_with(Some(timeout), |token, _| token)
     }
 
     /// The next token, if there is one now.
@@ -64,7 +56,64 @@ impl<T: Token> InputPort<T> {
     /// What has arrived at this process but was not looked at yet is not there yet; the space
     /// looks at it within a few milliseconds at most.
     pub fn try_recv(&self) -> Result<T, RecvError> {
-        let next = self.next(&mut self.taken.lock(), None);
+        self.try_recv_with(|token, _| token)
+    }
+
+    /// The next token and who sent it; waits until there is one.
+    pub fn recv_from(&self) -> Result<(T, Arc<Sender>), RecvError> {
+        self.recv_with(None, |token, run| (token, self.sender(run)))
+    }
+
+    /// The next token and who sent it, if one comes within this time.
+    pub fn recv_from_timeout(&self, timeout: Duration) -> Result<(T, Arc<Sender>), RecvError> {
+        self.recv_with(Some(timeout), |token, run| (token, self.sender(run)))
+    }
+
+    /// Who sent what came with a run, or without one.
+    pub(crate) fn sender(&self, run: Option<&Run>) -> Arc<Sender> {
+        run.map_or(&self.queue.core().sender, Run::sender).clone()
+    }
+
+    /// The next token as `keep` makes it, of the token and the run it came with, if it came over a
+    /// link.
+    #[inline]
+    pub(crate) fn recv_with<R>(
+        &self,
+        timeout: Option<Duration>,
+        keep: impl Fn(T, Option<&Run>) -> R,
+    ) -> Result<R, RecvError> {
+        let next = self.next(&mut self.taken.lock(), None, &keep);
+        match next {
+            Ok(received) => received,
+            Err(Nothing::Ever) => Err(self.closed()),
+            Err(Nothing::Yet) => self.wait(timeout.map(|timeout| Instant::now() + timeout), &keep),
+        }
+    }
+
+    /// The next token, if there is one now. Otherwise the waiter, and no other, will be woken when
+    /// there is one.
+    pub(crate) fn next_or_watch(
+        &self,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<Result<T, RecvError>, Nothing> {
+        let mut taken = self.taken.lock();
+        if waiter.is_some() {
+            self.queue.forget_receivers();
+        }
+        self.next(&mut taken, waiter, &|token, _| token)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.queue.core()
+    }
+
+    /// The same without waiting.
+    #[inline]
+    pub(crate) fn try_recv_with<R>(
+        &self,
+        keep: impl Fn(T, Option<&Run>) -> R,
+    ) -> Result<R, RecvError> {
+        let next = self.next(&mut self.taken.lock(), None, &keep);
         match next {
             Ok(received) => received,
             Err(Nothing::Ever) => Err(self.closed()),
@@ -92,9 +141,13 @@ impl<T: Token> InputPort<T> {
         RecvError::Closed { port: self.name().to_owned() }
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Result<T, RecvError> {
+    fn wait<R>(
+        &self,
+        deadline: Option<Instant>,
+        keep: &impl Fn(T, Option<&Run>) -> R,
+    ) -> Result<R, RecvError> {
         let received = self.queue.core().wait(deadline, |waiter| {
-            match self.next(&mut self.taken.lock(), Some(waiter)) {
+            match self.next(&mut self.taken.lock(), Some(waiter), keep) {
                 Ok(received) => Some(received),
                 Err(Nothing::Ever) => Some(Err(self.closed())),
                 Err(Nothing::Yet) => None,
@@ -104,22 +157,26 @@ impl<T: Token> InputPort<T> {
     }
 
     #[inline]
-    fn next(
+    fn next<R>(
         &self,
         taken: &mut Taken<T>,
         waiter: Option<&Arc<Waiter>>,
-    ) -> Result<Result<T, RecvError>, Nothing> {
+        keep: &impl Fn(T, Option<&Run>) -> R,
+    ) -> Result<Result<R, RecvError>, Nothing> {
         loop {
             if let Some(item) = self.queue.take_urgent() {
                 self.count(taken);
                 match item {
-                    Item::Local { token, .. } => return Ok(Ok(token)),
-                    Item::Run(mut run) => return Ok(self.decode(&mut run)),
+                    Item::Local { token, .. } => return Ok(Ok(keep(token, None))),
+                    Item::Run(mut run) => {
+                        let received = self.decode(&mut run);
+                        return Ok(received.map(|token| keep(token, Some(&run))));
+                    }
                     Item::Lost(_) => continue,
                 }
             }
             if let Some(mut run) = taken.run.take() {
-                let received = self.decode(&mut run);
+                let received = self.decode(&mut run).map(|token| keep(token, Some(&run)));
                 if !run.is_empty() {
                     taken.run = Some(run);
                 }
@@ -130,11 +187,14 @@ impl<T: Token> InputPort<T> {
                 Some(Item::Local { token, weight }) => {
                     self.count(taken);
                     self.count_local(taken, weight);
-                    return Ok(Ok(token));
+                    return Ok(Ok(keep(token, None)));
                 }
                 Some(Item::Run(run)) => taken.run = Some(run),
                 Some(Item::Lost(peer)) => {
-                    return Ok(Err(RecvError::Lost { peer: peer.to_string() }));
+                    return Ok(Err(RecvError::Lost {
+                        space: peer.space,
+                        peer: peer.name.to_string(),
+                    }));
                 }
                 None => {
                     self.queue.release(std::mem::take(&mut taken.local_bytes));
@@ -166,7 +226,7 @@ impl<T: Token> InputPort<T> {
     fn decode(&self, run: &mut Run) -> Result<T, RecvError> {
         run.next(T::decode).map_err(|error| RecvError::Undecodable {
             port: self.name().to_owned(),
-            peer: run.peer().to_string(),
+            peer: run.sender().name.to_string(),
             error,
         })
     }

@@ -58,6 +58,22 @@ impl<T: Token> OutputPort<T> {
         }
     }
 
+    /// Whether what is sent can arrive, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.way {
+            Way::Local(queue) => queue.is_open(),
+            Way::Remote(channel) => channel.is_open(),
+        }
+    }
+
+    /// The way over a link, if the port is in another space.
+    pub(crate) fn channel(&self) -> Option<&Arc<Channel>> {
+        match &self.way {
+            Way::Local(_) => None,
+            Way::Remote(channel) => Some(channel),
+        }
+    }
+
     /// Whether the port is in the same space, so that tokens move by pointer.
     pub fn is_local(&self) -> bool {
         matches!(self.way, Way::Local(_))

@@ -15,6 +15,7 @@ use super::{UNLIMITED, URGENT_LIMIT};
 use crate::core::Core;
 use crate::error::SendError;
 use crate::run::Run;
+use crate::sender::Sender;
 use crate::token::{Token, TokenKind};
 use crate::waiter::{Waiter, Waiters};
 
@@ -23,7 +24,7 @@ pub(crate) trait Sink: Send + Sync {
     /// Puts runs into the queue; false if the port is closed.
     fn deliver(&self, run: Run, urgent: bool) -> bool;
     /// Tells the receiver that a peer was lost.
-    fn lost(&self, peer: &Arc<str>);
+    fn lost(&self, peer: &Arc<Sender>);
     /// Nothing will be put in any more, and receivers learn it.
     fn close(&self);
     /// Name and number.
@@ -42,6 +43,8 @@ pub(crate) struct PortLabel {
     pub kind: TokenKind,
     /// Bytes that may be under way per sender.
     pub credit: i64,
+    /// Whether the directory does not know it.
+    pub is_private: bool,
 }
 
 pub(crate) struct Queue<T> {
@@ -67,7 +70,7 @@ struct State<T> {
 pub(crate) enum Item<T> {
     Local { token: T, weight: usize },
     Run(Box<Run>),
-    Lost(Arc<str>),
+    Lost(Arc<Sender>),
 }
 
 /// Why nothing is taken.
@@ -171,6 +174,16 @@ impl<T: Token> Queue<T> {
         }
     }
 
+    /// Whether somebody still receives.
+    pub fn is_open(&self) -> bool {
+        !self.state.lock().closed
+    }
+
+    /// Wakes nobody for what comes, until somebody waits again.
+    pub fn forget_receivers(&self) {
+        let _no_longer = self.state.lock().receivers.take();
+    }
+
     /// The next urgent item.
     #[inline]
     pub fn take_urgent(&self) -> Option<Item<T>> {
@@ -228,7 +241,7 @@ impl<T: Token> Sink for Queue<T> {
         true
     }
 
-    fn lost(&self, peer: &Arc<str>) {
+    fn lost(&self, peer: &Arc<Sender>) {
         let mut state = self.state.lock();
         if state.closed {
             return;

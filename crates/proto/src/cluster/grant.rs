@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::request::Part;
 use crate::ids::FileId;
 
 /// What an open allows.
@@ -51,4 +52,32 @@ impl Grant {
         bytes[22..].copy_from_slice(&self.rights_version.to_le_bytes());
         bytes
     }
+}
+
+/// Asks for descriptors of flat subfiles, over the socket that a node has for that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorRequest {
+    /// The right to.
+    pub grant: Grant,
+    /// Which subfiles.
+    pub parts: Vec<Part>,
+}
+
+/// What comes with descriptors: first that of the table of leases, then one for each subfile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorAnswer {
+    /// Byte 0 of a subfile is this byte of its file.
+    pub data_start_bytes: u64,
+}
+
+/// The table by which clients on the same machine see that rights have changed has so many bytes:
+/// 65,536 numbers of four.
+pub const LEASE_TABLE_BYTES: u64 = 4 << 16;
+
+/// Which number of the table concerns a file.
+pub fn lease_slot(file: FileId) -> u32 {
+    let folded = file.0 ^ file.0 >> 64;
+    #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
+    let low = folded as u32;
+    (low ^ low >> 16) & 0xffff
 }

@@ -6,9 +6,10 @@ use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::Grant;
 use super::map::{ClusterMap, NodeInfo};
+use super::path::FilePath;
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
-use crate::ids::{ExtentIndex, SubfileIndex};
+use crate::ids::{ExtentIndex, FileId, SubfileIndex};
 
 /// The answer to a question. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,10 +43,8 @@ pub enum Reply {
         /// One for each range.
         lens: Vec<u64>,
     },
-    /// One list for each grant.
+    /// One list for each file.
     Measured(Vec<Vec<SubfileMeasure>>),
-    /// What is durable now: subfiles that this node has of the file.
-    Synced(Vec<SubfileIndex>),
     /// Whether there is such an extent; if so, header and body are in the data.
     Extent {
         /// Whether.
@@ -76,6 +75,10 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
+    /// Files that nobody was ever promised.
+    Orphans(Vec<FileId>),
+    /// What the namespace says of a file.
+    Record(Option<(FilePath, FileRecord)>),
     /// How the node is doing.
     Status(Box<NodeStatus>),
     /// What a check has found.

@@ -46,41 +46,51 @@ pub enum Request {
     Map,
     /// Something about names; only the interface node answers.
     Namespace(NamespaceRequest),
-    /// Bytes of flat subfiles of this node.
+    /// Bytes of a flat subfile.
     Read {
         /// The right to.
         grant: Grant,
+        /// Which subfile.
+        part: Part,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
-    /// Writes bytes of flat subfiles of this node.
+    /// Writes bytes of a flat subfile.
     Write {
         /// The right to.
         grant: Grant,
+        /// Which subfile.
+        part: Part,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
     /// Lengths and times of the subfiles that this node has of some files.
     Measure {
-        /// The right to, for each file.
-        grants: Vec<Grant>,
+        /// For each file: the right to, and which subfiles.
+        files: Vec<(Grant, Vec<Part>)>,
     },
-    /// Cuts or extends flat subfiles.
+    /// Cuts or extends a flat subfile.
     Resize {
         /// The right to.
         grant: Grant,
-        /// Their lengths from now on.
-        lengths: Vec<(SubfileIndex, u64)>,
+        /// Which subfile.
+        part: Part,
+        /// Its length from now on.
+        len: u64,
     },
-    /// Makes the subfiles that this node has of a file durable.
+    /// Makes a subfile durable.
     Sync {
         /// The right to.
         grant: Grant,
+        /// Which one.
+        part: Part,
     },
     /// An extent.
     ReadExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -88,6 +98,8 @@ pub enum Request {
     WriteExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -95,6 +107,8 @@ pub enum Request {
     DeleteExtent {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// Which one.
         place: ExtentPlace,
     },
@@ -102,6 +116,8 @@ pub enum Request {
     ListExtents {
         /// The right to.
         grant: Grant,
+        /// On which disk.
+        disk: DiskId,
         /// The first one wanted.
         from: ExtentPlace,
         /// At most so many.
@@ -117,11 +133,18 @@ pub enum Request {
     Peer(PeerRequest),
 }
 
+/// A subfile and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// On which disk.
+    pub disk: DiskId,
+    /// Which one of its file.
+    pub subfile: SubfileIndex,
+}
+
 /// Consecutive bytes of one subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubfileRange {
-    /// Which subfile.
-    pub subfile: SubfileIndex,
     /// The first byte.
     pub offset: u64,
     /// How many.
@@ -275,8 +298,26 @@ pub enum PeerRequest {
         /// Its path.
         path: FilePath,
     },
-    /// Removes all subfiles of a file that lie on this node. None is not an error.
+    /// Creates those subfiles of a file on disks of this node that are missing.
+    CreateMissing {
+        /// The file.
+        record: FileRecord,
+        /// Its path.
+        path: FilePath,
+    },
+    /// Removes the subfiles of files that lie on disks of this node. None is not an error.
     RemoveSubfiles {
+        /// The files.
+        files: Vec<FileRecord>,
+    },
+    /// Which of these files the namespace does not know, and has never promised to anybody: what a
+    /// creation has left that was cut off half way.
+    Orphans {
+        /// The files.
+        files: Vec<FileId>,
+    },
+    /// What the namespace says of a file.
+    Record {
         /// The file.
         file: FileId,
     },

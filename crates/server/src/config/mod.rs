@@ -78,7 +78,7 @@ impl Config {
         let node = NodeConfig {
             name: "local".to_owned(),
             listen: None,
-            socket: data.join("pario.sock"),
+            socket: socket_of(data),
             all_users: false,
             data: data.to_owned(),
             disks,
@@ -192,4 +192,13 @@ impl NodeConfig {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+/// The socket of a node that is configured by its data directory alone: in the user's runtime
+/// directory, because paths of sockets must be short. A directory has the same socket however it
+/// is written.
+fn socket_of(data: &Path) -> PathBuf {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let hash = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
+    pario_net::runtime_directory().join(format!("{}.sock", &hash[..12]))
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
@@ -230,6 +231,11 @@ impl MediumFile for DirectoryFile {
 
     fn allocated_bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.blocks() * 512)
+    }
+
+    fn modified_ns(&self) -> io::Result<u64> {
+        let since = self.file.metadata()?.modified()?.duration_since(UNIX_EPOCH);
+        Ok(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     fn will_need(&self) {

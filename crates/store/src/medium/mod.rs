@@ -109,6 +109,10 @@ pub trait MediumFile: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// Bytes the file occupies on the medium.
     fn allocated_bytes(&self) -> io::Result<u64>;
+    /// When content or length last changed, in nanoseconds since 1970; zero where nobody knows.
+    fn modified_ns(&self) -> io::Result<u64> {
+        Ok(0)
+    }
     /// Tells the medium that the whole file will be read soon.
     fn will_need(&self) {}
     /// Whether the page cache is bypassed.

@@ -1,0 +1,439 @@
+//! Descriptors over a Unix socket: somebody asks with a few bytes, and gets bytes and open files.
+//!
+//! *Strangers cannot take much.* A door has one thread, which polls. At most [`CALLERS`] are
+//! connected; who comes when all places are taken displaces the one that has been silent for
+//! longest. Who stops in the middle of a request, or does not take its answer, or has never asked,
+//! is let go after [`SILENCE`].
+
+use std::collections::VecDeque;
+use std::fs::Permissions;
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::builder::listen_at;
+use crate::sender::User;
+
+/// Bytes a request may have.
+const REQUEST_BYTES: usize = 64 << 10;
+/// Bytes an answer may have.
+const ANSWER_BYTES: usize = 64 << 20;
+/// Descriptors that the system passes with one message.
+const TOGETHER: usize = 253;
+/// Descriptors an answer may have.
+const DESCRIPTORS: usize = 1 << 16;
+/// Callers that may be connected.
+const CALLERS: usize = 64;
+/// How long a caller may be silent in the middle of something.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Bytes in front of an answer.
+const FRONT_BYTES: usize = 9;
+
+const GIVEN: u8 = 0;
+const REFUSED: u8 = 1;
+
+/// What a handler gives: bytes and descriptors, or bytes that say why not.
+type Given = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
+type Handler = dyn Fn(&User, &[u8]) -> Given + Send + Sync;
+
+/// Gives descriptors to processes of this machine that ask for them over a Unix socket.
+///
+/// The handler gets a request and who makes it, as the kernel says, and gives bytes and
+/// descriptors, or refuses with bytes. It is called by the one thread of the door, so it should be
+/// quick. Dropping the door ends the thread and removes the socket.
+///
+/// ```
+/// use std::fs::File;
+/// use std::io::Read;
+///
+/// use pario_net::{DescriptorClient, DescriptorDoor};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("files");
+/// let _door = DescriptorDoor::open(&path, false, |user, request| match request {
+///     b"zeros" if user.uid != 1 => {
+///         let zeros = File::open("/dev/zero").map_err(|error| error.to_string().into_bytes())?;
+///         Ok((b"without end".to_vec(), vec![zeros.into()]))
+///     }
+///     _ => Err(b"there is no such file".to_vec()),
+/// })?;
+///
+/// let mut client = DescriptorClient::connect(&path)?;
+/// let (bytes, mut descriptors) = client.ask(b"zeros")?.unwrap();
+/// assert_eq!(bytes, b"without end");
+/// let mut first = [1; 4];
+/// File::from(descriptors.remove(0)).read_exact(&mut first)?;
+/// assert_eq!(first, [0; 4]);
+/// assert_eq!(client.ask(b"ones")?.unwrap_err(), b"there is no such file");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct DescriptorDoor {
+    path: PathBuf,
+    /// When this end is dropped, the thread ends.
+    end: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DescriptorDoor {
+    /// Opens a door at a path. A socket there that nobody listens on any more is replaced. Unless
+    /// every user of the machine is admitted, only the same user and root are.
+    pub fn open(
+        path: &Path,
+        admit_any_user: bool,
+        handler: impl Fn(&User, &[u8]) -> Given + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = listen_at(path)?;
+        if admit_any_user {
+            std::fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        }
+        listener.set_nonblocking(true)?;
+        let (end, is_over) = UnixStream::pair()?;
+        let mut keeper = Keeper {
+            listener,
+            is_over,
+            admits_any_user: admit_any_user,
+            handler: Box::new(handler),
+            callers: Vec::new(),
+            accepts_from: Instant::now(),
+        };
+        let thread = std::thread::Builder::new().name("descriptors".to_owned());
+        let thread = Some(thread.spawn(move || keeper.run())?);
+        Ok(Self { path: path.to_owned(), end: Some(end), thread })
+    }
+}
+
+impl Drop for DescriptorDoor {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The thread of a door.
+struct Keeper {
+    listener: UnixListener,
+    is_over: UnixStream,
+    admits_any_user: bool,
+    handler: Box<Handler>,
+    callers: Vec<Caller>,
+    /// After the system had no descriptors left, nobody is let in for a moment.
+    accepts_from: Instant,
+}
+
+struct Caller {
+    stream: UnixStream,
+    user: User,
+    /// What came and was not answered.
+    came: Vec<u8>,
+    /// The answer under way: bytes, how many of them were written, and descriptors that follow.
+    answer: Vec<u8>,
+    written: usize,
+    descriptors: VecDeque<Vec<OwnedFd>>,
+    /// When something last happened.
+    since: Instant,
+    has_asked: bool,
+}
+
+/// A caller is to be let go.
+struct Over;
+
+impl Keeper {
+    fn run(&mut self) {
+        while self.wait() {
+            let now = Instant::now();
+            if now >= self.accepts_from {
+                self.accept();
+            }
+            let handler = &*self.handler;
+            self.callers.retain_mut(|caller| {
+                caller.go_on(handler).is_ok() && caller.until().is_none_or(|until| now < until)
+            });
+        }
+    }
+
+    /// Waits until there is something to do; false if it is over.
+    fn wait(&self) -> bool {
+        let now = Instant::now();
+        let mut until = self.callers.iter().filter_map(Caller::until).min();
+        let mut polled = vec![PollFd::new(&self.is_over, PollFlags::IN)];
+        for caller in &self.callers {
+            let what = if caller.is_answered() { PollFlags::IN } else { PollFlags::OUT };
+            polled.push(PollFd::new(&caller.stream, what));
+        }
+        if now >= self.accepts_from {
+            polled.push(PollFd::new(&self.listener, PollFlags::IN));
+        } else {
+            until = Some(until.map_or(self.accepts_from, |until| until.min(self.accepts_from)));
+        }
+        let timeout = until.map(|until| {
+            let left = until.saturating_duration_since(now) + Duration::from_millis(1);
+            let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+            Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() }
+        });
+        let _ = poll(&mut polled, timeout.as_ref());
+        polled[0].revents().is_empty()
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..CALLERS {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let Ok(user) = User::of_peer(&stream) else { continue };
+                    let is_welcome = self.admits_any_user || user.is_own_or_root();
+                    if !is_welcome || stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    if self.callers.len() >= CALLERS {
+                        self.displace();
+                    }
+                    self.callers.push(Caller {
+                        stream,
+                        user,
+                        came: Vec::new(),
+                        answer: Vec::new(),
+                        written: 0,
+                        descriptors: VecDeque::new(),
+                        since: Instant::now(),
+                        has_asked: false,
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Most often no descriptors are left; polling would say at once that somebody
+                    // still waits.
+                    self.displace();
+                    self.accepts_from = Instant::now() + Duration::from_millis(10);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets the caller go that has been silent for longest.
+    fn displace(&mut self) {
+        let longest = (0..self.callers.len()).min_by_key(|place| self.callers[*place].since);
+        if let Some(place) = longest {
+            self.callers.swap_remove(place);
+        }
+    }
+}
+
+impl Caller {
+    fn is_answered(&self) -> bool {
+        self.written == self.answer.len() && self.descriptors.is_empty()
+    }
+
+    /// How long it may be silent; who has asked before and asks nothing now may stay.
+    fn until(&self) -> Option<Instant> {
+        let is_idle = self.has_asked && self.came.is_empty() && self.is_answered();
+        (!is_idle).then(|| self.since + SILENCE)
+    }
+
+    /// Reads, answers and writes what can be.
+    fn go_on(&mut self, handler: &Handler) -> Result<(), Over> {
+        loop {
+            self.write()?;
+            if !self.is_answered() {
+                return Ok(());
+            }
+            let Some((front, rest)) = self.came.split_first_chunk::<4>() else {
+                if self.read()? { continue } else { return Ok(()) }
+            };
+            let len = u32::from_le_bytes(*front) as usize;
+            if len > REQUEST_BYTES {
+                return Err(Over);
+            }
+            let Some(request) = rest.get(..len) else {
+                if self.read()? { continue } else { return Ok(()) }
+            };
+            let user = &self.user;
+            let given = catch_unwind(AssertUnwindSafe(|| handler(user, request)));
+            self.came.drain(..4 + len);
+            self.has_asked = true;
+            self.answer(given.unwrap_or_else(|_| Err(b"the handler panicked".to_vec())))?;
+        }
+    }
+
+    /// Reads what there is; whether there was anything.
+    fn read(&mut self) -> Result<bool, Over> {
+        let mut bytes = [0; 4096];
+        let room = (4 + REQUEST_BYTES).saturating_sub(self.came.len()).min(bytes.len());
+        match rustix::io::read(&self.stream, &mut bytes[..room]) {
+            Ok(0) => Err(Over),
+            Ok(count) => {
+                self.came.extend_from_slice(&bytes[..count]);
+                self.since = Instant::now();
+                Ok(true)
+            }
+            Err(Errno::AGAIN) => Ok(false),
+            Err(Errno::INTR) => Ok(true),
+            Err(_) => Err(Over),
+        }
+    }
+
+    fn answer(&mut self, given: Given) -> Result<(), Over> {
+        let (what, bytes, descriptors) = match given {
+            Ok((bytes, descriptors)) => (GIVEN, bytes, descriptors),
+            Err(bytes) => (REFUSED, bytes, Vec::new()),
+        };
+        if bytes.len() > ANSWER_BYTES || descriptors.len() > DESCRIPTORS {
+            tracing::error!("an answer with too many bytes or descriptors is not given");
+            return Err(Over);
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
+        self.answer = vec![what];
+        self.answer.extend_from_slice(&number(bytes.len()));
+        self.answer.extend_from_slice(&number(descriptors.len()));
+        self.answer.extend_from_slice(&bytes);
+        self.written = 0;
+        let mut descriptors = descriptors.into_iter().peekable();
+        while descriptors.peek().is_some() {
+            self.descriptors.push_back(descriptors.by_ref().take(TOGETHER).collect());
+        }
+        Ok(())
+    }
+
+    /// Writes what the socket takes.
+    fn write(&mut self) -> Result<(), Over> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        loop {
+            let result = if self.written < self.answer.len() {
+                let sent = rustix::net::send(&self.stream, &self.answer[self.written..], flags);
+                sent.map(|count| self.written += count)
+            } else if let Some(together) = self.descriptors.front() {
+                let sent = send_descriptors(&self.stream, together, flags);
+                sent.map(|()| drop(self.descriptors.pop_front()))
+            } else {
+                return Ok(());
+            };
+            match result {
+                Ok(()) => self.since = Instant::now(),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Over),
+            }
+        }
+    }
+}
+
+/// Sends descriptors with a byte 0.
+fn send_descriptors(
+    stream: &UnixStream,
+    descriptors: &[OwnedFd],
+    flags: SendFlags,
+) -> Result<(), Errno> {
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let is_put = control.push(SendAncillaryMessage::ScmRights(&borrowed));
+    debug_assert!(is_put, "there is room for them");
+    rustix::net::sendmsg(stream, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
+}
+
+/// Asks a [`DescriptorDoor`]. Whoever listens at the path is believed, so nobody else should be
+/// able to put a socket there.
+#[derive(Debug)]
+pub struct DescriptorClient {
+    stream: UnixStream,
+}
+
+impl DescriptorClient {
+    /// Connects to the door at a path.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self { stream: UnixStream::connect(path)? })
+    }
+
+    /// Asks with up to 64 KiB: bytes and descriptors come, or the bytes of a refusal. Several can
+    /// be asked one after the other; after an error the connection is of no use any more. The door
+    /// lets a client go that has been silent for longest when many others come.
+    pub fn ask(&mut self, request: &[u8]) -> io::Result<Given> {
+        if request.len() > REQUEST_BYTES {
+            let text = format!("a request has {} bytes, more than {REQUEST_BYTES}", request.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let mut message = u32::try_from(request.len()).unwrap_or(0).to_le_bytes().to_vec();
+        message.extend_from_slice(request);
+        let mut rest = &message[..];
+        while !rest.is_empty() {
+            match rustix::net::send(&self.stream, rest, SendFlags::NOSIGNAL) {
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut front = [0; FRONT_BYTES];
+        self.stream.read_exact(&mut front)?;
+        let [what, l0, l1, l2, l3, count @ ..] = front;
+        let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let count = u32::from_le_bytes(count) as usize;
+        if what > REFUSED || len > ANSWER_BYTES || count > DESCRIPTORS {
+            return Err(wrong("an answer of another kind"));
+        }
+        // Not a byte more: the next one may come with descriptors.
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut self.stream).take(len as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut descriptors = Vec::new();
+        while descriptors.len() < count {
+            let before = descriptors.len();
+            self.receive_descriptors(&mut descriptors)?;
+            if descriptors.len() == before || descriptors.len() > count {
+                return Err(wrong("another number of descriptors than it says"));
+            }
+        }
+        Ok(if what == GIVEN { Ok((bytes, descriptors)) } else { Err(bytes) })
+    }
+
+    fn receive_descriptors(&self, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
+        let mut byte = [0];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let slices = &mut [IoSliceMut::new(&mut byte)];
+            match rustix::net::recvmsg(&self.stream, slices, &mut control, RecvFlags::CMSG_CLOEXEC)
+            {
+                Err(Errno::INTR) => {}
+                result => break result?,
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(more) = message {
+                descriptors.extend(more);
+            }
+        }
+        if received.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            let text =
+                "no room for more descriptors in this process; raise the limit of open files";
+            return Err(io::Error::other(text));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the door gave {what}"))
+}

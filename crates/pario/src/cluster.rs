@@ -1,0 +1,349 @@
+//! A cluster, as a client sees it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pario_net::{Address, DescriptorClient, Key, User};
+use pario_proto::{
+    CheckReport, CheckRequest, ClusterMap, DiskId, Identity, NamespaceRequest, NodeStatus, Reply,
+    Request,
+};
+use parking_lot::RwLock;
+
+use crate::address;
+use crate::connection::{Client, Connection, strange};
+use crate::error::Error;
+
+/// How long an answer may take, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a check of everything may take.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// A cluster. Clones are the same one; any number of threads may use it.
+///
+/// ```
+/// # fn main() -> Result<(), pario::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let dir = dir.path();
+/// let cluster = pario::Cluster::embedded(dir)?;
+/// for node in &cluster.map().nodes {
+///     println!("{}: {} disks", node.name, node.disks.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    nodes: RwLock<Vec<Arc<Connection>>>,
+    map: RwLock<ClusterMap>,
+    short_cut: bool,
+    /// The node in this process, if the cluster is embedded. Dropped last.
+    #[cfg(feature = "embedded")]
+    pub(crate) embedded: Option<pario_server::Node>,
+}
+
+/// How to get at a cluster; everything has a sensible default.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterOptions {
+    /// Whether files on disks of the same machine are read and written by this process itself.
+    /// Otherwise the variable PARIO_SHORT_CUT decides (`0` turns it off); it is on by default.
+    pub short_cut: Option<bool>,
+    /// Where the key of the cluster is; otherwise the variable PARIO_KEY says. Needed over TCP.
+    pub key_file: Option<PathBuf>,
+    /// How long an answer may take: 30 seconds by default.
+    pub timeout: Option<Duration>,
+    /// What the client is called in `pario status`: the name of its program by default.
+    pub client: Option<String>,
+}
+
+impl Cluster {
+    /// A cluster of one node with four disks in a directory, all within this process.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = dir.path();
+    /// let cluster = pario::Cluster::embedded(dir)?;
+    /// assert!(pario::Cluster::embedded(dir).is_err()); // one process at a time
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn embedded(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::embedded_with(dir, ClusterOptions::default())
+    }
+
+    /// The same, with options.
+    #[cfg(feature = "embedded")]
+    pub fn embedded_with(dir: impl AsRef<Path>, options: ClusterOptions) -> Result<Self, Error> {
+        use pario_server::{Node, NodeError, config::Config};
+        let dir = std::path::absolute(dir.as_ref())
+            .map_err(|error| Error::other(format!("{}: {error}", dir.as_ref().display())))?;
+        let config = Config::alone(&dir);
+        let node = Node::embed(&config, "local").map_err(|error| match error {
+            NodeError::InUse { .. } => Error::InUse { text: error.to_string() },
+            error => Error::other(error.to_string()),
+        })?;
+        let address = node.address().parse::<Address>();
+        let address = address.map_err(|error| Error::other(error.to_string()))?;
+        Self::open_at(address, &options, Some(node))
+    }
+
+    /// A cluster that runs, at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data directory of
+    /// one of its nodes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let mut config = pario_server::config::Config::alone(dir.path());
+    /// # config.nodes[0].socket = dir.path().join("pario.sock");
+    /// # let _node = pario_server::Node::start(&config, "local")?;
+    /// # let socket = dir.path().join("pario.sock");
+    /// let cluster = pario::Cluster::connect(&format!("unix:{}", socket.display()))?;
+    /// assert_eq!(cluster.map().nodes[0].name, "local");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect(address: &str) -> Result<Self, Error> {
+        Self::connect_with(address, ClusterOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
+        #[cfg(feature = "embedded")]
+        return Self::open_at(address::parse(address)?, &options, None);
+        #[cfg(not(feature = "embedded"))]
+        Self::open_at(address::parse(address)?, &options)
+    }
+
+    /// The cluster that the variable PARIO_CLUSTER names; otherwise the user's own node, as started
+    /// by `pario serve`.
+    ///
+    /// ```no_run
+    /// let cluster = pario::Cluster::from_env()?;
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Self, Error> {
+        Self::from_env_with(ClusterOptions::default())
+    }
+
+    /// The same, with options.
+    pub fn from_env_with(options: ClusterOptions) -> Result<Self, Error> {
+        if let Ok(address) = std::env::var("PARIO_CLUSTER") {
+            return Self::connect_with(&address, options);
+        }
+        let missing = |why: &str| Error::NotRunning {
+            text: format!(
+                "{why}: start a node with `pario serve`, or say where the cluster is with the \
+                 variable PARIO_CLUSTER (unix:PATH or tcp:HOST:PORT)"
+            ),
+        };
+        let Some(address) = address::of_user() else {
+            return Err(missing("no node of yours is running"));
+        };
+        let address = address.to_string();
+        Self::connect_with(&address, options).map_err(|error| match error {
+            Error::NodeDown { .. } => missing("your node does not run any more"),
+            error => error,
+        })
+    }
+
+    fn open_at(
+        address: Address,
+        options: &ClusterOptions,
+        #[cfg(feature = "embedded")] embedded: Option<pario_server::Node>,
+    ) -> Result<Self, Error> {
+        let client = Arc::new(client(options)?);
+        let first = Connection::new(client.clone(), "", address);
+        let welcome = first.welcome()?;
+        let map = welcome.map.clone();
+        let connection = |node: &pario_proto::NodeInfo| {
+            let address = node.address.parse().unwrap_or_default();
+            Arc::new(Connection::new(client.clone(), &node.name, address))
+        };
+        let mut nodes: Vec<_> = map.nodes.iter().map(connection).collect();
+        if let Some(number) = map.nodes.iter().position(|node| node.name == welcome.node) {
+            nodes[number] = Arc::new(first);
+        }
+        let short_cut = options
+            .short_cut
+            .unwrap_or_else(|| std::env::var("PARIO_SHORT_CUT").map_or(true, |value| value != "0"));
+        let shared = Shared {
+            nodes: RwLock::new(nodes),
+            map: RwLock::new(map),
+            short_cut,
+            #[cfg(feature = "embedded")]
+            embedded,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Which nodes and disks there are.
+    pub fn map(&self) -> ClusterMap {
+        self.shared.map.read().clone()
+    }
+
+    /// How each node is doing, in the order of the map. A node that does not answer in time is an
+    /// error for itself only.
+    pub fn status(&self, within: Duration) -> Vec<(String, Result<NodeStatus, Error>)> {
+        let names: Vec<String> = self.map().nodes.into_iter().map(|node| node.name).collect();
+        let ask = |number: usize, name: &str| {
+            let connection = self.shared.node(number);
+            match connection.call_within(Request::Status, within)? {
+                Reply::Status(status) => Ok(*status),
+                _ => Err(strange(name)),
+            }
+        };
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = names
+                .iter()
+                .enumerate()
+                .map(|(number, name)| (name, scope.spawn(move || ask(number, name))))
+                .collect();
+            let result = |(name, thread): (&String, std::thread::ScopedJoinHandle<'_, _>)| {
+                let status = thread.join().unwrap_or_else(|_| Err(strange(name)));
+                (name.clone(), status)
+            };
+            asked.into_iter().map(result).collect()
+        })
+    }
+
+    /// Compares the namespace with what is on the disks.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// use pario::{CheckDepth, CheckRequest};
+    ///
+    /// let what =
+    ///     CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
+    /// assert!(cluster.check(what)?.findings.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(&self, what: CheckRequest) -> Result<CheckReport, Error> {
+        let interface = self.shared.interface();
+        match interface.call_within(Request::Check(what), CHECK_TIMEOUT)? {
+            Reply::Checked(report) => Ok(report),
+            _ => Err(strange("")),
+        }
+    }
+
+    /// Stops all nodes, or one, and says which. What they have acknowledged they finish.
+    pub fn stop(&self, node: Option<&str>) -> Result<Vec<String>, Error> {
+        let map = self.map();
+        let mut wanted: Vec<(usize, String)> = (0..)
+            .zip(&map.nodes)
+            .filter(|(_, known)| node.is_none_or(|node| node == known.name))
+            .map(|(number, known)| (number, known.name.clone()))
+            .collect();
+        if wanted.is_empty() {
+            let known: Vec<_> = map.nodes.iter().map(|node| node.name.as_str()).collect();
+            let (node, known) = (node.unwrap_or(""), known.join(", "));
+            return Err(Error::invalid(format!(
+                "the cluster has no node named {node:?}; it has {known}"
+            )));
+        }
+        // The interface node last: the others may still need it.
+        wanted.sort_by_key(|(number, _)| *number == map.interface as usize);
+        let mut stopped = Vec::new();
+        for (number, name) in wanted {
+            self.shared.node(number).call(Request::Stop)?;
+            stopped.push(name);
+        }
+        Ok(stopped)
+    }
+
+    /// Asks the interface node.
+    pub(crate) fn names(&self, request: NamespaceRequest) -> Result<Reply, Error> {
+        self.shared.interface().call(Request::Namespace(request))
+    }
+
+    /// As whom this process is known to the cluster.
+    pub fn identity(&self) -> Result<Identity, Error> {
+        Ok(self.shared.interface().welcome()?.identity.clone())
+    }
+}
+
+impl Shared {
+    /// The connection to a node.
+    pub fn node(&self, number: usize) -> Arc<Connection> {
+        self.nodes.read()[number].clone()
+    }
+
+    fn interface(&self) -> Arc<Connection> {
+        self.node(self.map.read().interface as usize)
+    }
+
+    /// The node that has a disk; a map that does not know it is asked for again.
+    pub fn node_of(&self, disk: DiskId) -> Result<usize, Error> {
+        if let Some((node, _)) = self.map.read().disk(disk) {
+            return Ok(node as usize);
+        }
+        if let Reply::Map(map) = self.interface().call(Request::Map)? {
+            for (connection, node) in self.nodes.read().iter().zip(&map.nodes) {
+                if let Ok(address) = node.address.parse() {
+                    connection.set_address(address);
+                }
+            }
+            *self.map.write() = map;
+        }
+        match self.map.read().disk(disk) {
+            Some((node, _)) => Ok(node as usize),
+            None => Err(Error::other(format!("no node of the cluster has {disk} at the moment"))),
+        }
+    }
+
+    /// Whether descriptors may be used at all.
+    pub fn uses_short_cut(&self) -> bool {
+        self.short_cut
+    }
+
+    /// Asks a node for descriptors; none if it gives this process none.
+    pub fn descriptors(&self, node: usize, request: &[u8]) -> Option<crate::file::Descriptors> {
+        #[cfg(feature = "embedded")]
+        if let Some(node) = &self.embedded {
+            return node.descriptors(request).ok();
+        }
+        let mut client: DescriptorClient = self.node(node).descriptors()?;
+        client.ask(request).ok()?.ok()
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cluster({:?})", self.map().name)
+    }
+}
+
+fn client(options: &ClusterOptions) -> Result<Client, Error> {
+    let own = User::own();
+    let mut gids = vec![own.gid];
+    gids.extend(own.groups.iter().copied().filter(|gid| *gid != own.gid));
+    let program = || {
+        let path = std::env::current_exe().ok()?;
+        Some(path.file_name()?.to_string_lossy().into_owned())
+    };
+    let program = options.client.clone().or_else(program).unwrap_or_else(|| "client".to_owned());
+    let key_file =
+        options.key_file.clone().or_else(|| std::env::var_os("PARIO_KEY").map(PathBuf::from));
+    let key = key_file.as_deref().map(read_key).transpose()?;
+    Ok(Client {
+        name: format!("{program} ({})", std::process::id()),
+        identity: Identity { uid: own.uid, gids },
+        key,
+        timeout: options.timeout.unwrap_or(TIMEOUT),
+    })
+}
+
+fn read_key(path: &Path) -> Result<Key, Error> {
+    let wrong = |why: String| Error::invalid(format!("the key in {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Key::from_hex(&text).map_err(|error| wrong(error.to_string()))
+}

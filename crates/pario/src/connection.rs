@@ -1,0 +1,219 @@
+//! A connection to one node: opened when it is first needed, and again after it was lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario_net::{Address, AskError, Asker, Bulk, DescriptorClient, Key, Options, Pending, Space};
+use pario_proto::{
+    Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, Question, Reply, Request,
+};
+use parking_lot::Mutex;
+
+use crate::error::Error;
+
+/// The port at which every node takes questions.
+const REQUESTS: &str = "requests";
+/// How long opening a connection may take.
+const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
+
+type Link = Asker<Question<Bulk>, Answer<Bulk>>;
+
+/// How this process presents itself to nodes.
+#[derive(Clone)]
+pub struct Client {
+    pub name: String,
+    pub identity: Identity,
+    pub key: Option<Key>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// A connection to one node.
+pub struct Connection {
+    client: Arc<Client>,
+    state: Mutex<State>,
+}
+
+struct State {
+    node: String,
+    address: Address,
+    live: Option<Live>,
+}
+
+#[derive(Clone)]
+struct Live {
+    _space: Space,
+    link: Link,
+    welcome: Arc<Welcome>,
+}
+
+/// What a node said when the connection was opened.
+#[derive(Debug)]
+pub struct Welcome {
+    pub node: String,
+    pub map: ClusterMap,
+    pub identity: Identity,
+    /// Where descriptors of flat subfiles can be had.
+    pub descriptors: Option<String>,
+}
+
+/// A question that is under way.
+pub struct Waiting {
+    pub pending: Pending<Answer<Bulk>>,
+    node: String,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// A connection that is opened when it is needed.
+    pub fn new(client: Arc<Client>, node: &str, address: Address) -> Self {
+        Self { client, state: Mutex::new(State { node: node.to_owned(), address, live: None }) }
+    }
+
+    /// Where the node is now.
+    pub fn set_address(&self, address: Address) {
+        self.state.lock().address = address;
+    }
+
+    /// Opens the connection if it is not open.
+    pub fn welcome(&self) -> Result<Arc<Welcome>, Error> {
+        Ok(self.live()?.welcome)
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn call(&self, request: Request) -> Result<Reply, Error> {
+        self.start(request, Vec::new())?.wait().map(|(reply, _)| reply)
+    }
+
+    /// Asks, and waits for the answer, but not longer than this.
+    pub fn call_within(&self, request: Request, within: Duration) -> Result<Reply, Error> {
+        let mut waiting = self.start(request, Vec::new())?;
+        waiting.deadline = Instant::now() + within;
+        waiting.timeout = within;
+        waiting.wait().map(|(reply, _)| reply)
+    }
+
+    /// Asks; the answer can be waited for.
+    pub fn start(&self, request: Request, data: Vec<Bulk>) -> Result<Waiting, Error> {
+        let mut question = Question { request, data };
+        for attempt in 0.. {
+            let live = self.live()?;
+            let again = question.clone();
+            match live.link.ask(question) {
+                Ok(pending) => {
+                    return Ok(Waiting {
+                        pending,
+                        node: live.welcome.node.clone(),
+                        deadline: Instant::now() + self.client.timeout,
+                        timeout: self.client.timeout,
+                    });
+                }
+                // The node may have been started again since the last question.
+                Err(AskError::Lost { .. } | AskError::Closed { .. }) if attempt == 0 => {
+                    question = again;
+                }
+                Err(error) => return Err(down(&live.welcome.node, &error.to_string())),
+            }
+        }
+        unreachable!("the second attempt gives or returns")
+    }
+
+    /// A client for descriptors, if the node gives any to this process.
+    pub fn descriptors(&self) -> Option<DescriptorClient> {
+        let path = self.live().ok()?.welcome.descriptors.clone()?;
+        DescriptorClient::connect(path.as_ref()).ok()
+    }
+
+    fn live(&self) -> Result<Live, Error> {
+        let mut state = self.state.lock();
+        if let Some(live) = &state.live {
+            if live.link.is_alive() {
+                return Ok(live.clone());
+            }
+            state.live = None;
+        }
+        let live = connect(&self.client, &state.node, &state.address)?;
+        state.node = live.welcome.node.clone();
+        state.live = Some(live.clone());
+        Ok(live)
+    }
+}
+
+impl Waiting {
+    /// Waits for the answer.
+    pub fn wait(self) -> Result<(Reply, Vec<Bulk>), Error> {
+        let Self { pending, node, deadline, timeout } = self;
+        match pending.wait_until(deadline) {
+            Ok(answer) => answered(&node, answer),
+            Err(_) => {
+                let why = format!("no answer within {:.1} s", timeout.as_secs_f64());
+                Err(down(&node, &why))
+            }
+        }
+    }
+
+    /// The node that was asked.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+/// What an answer means.
+pub fn answered(
+    node: &str,
+    answer: Result<Answer<Bulk>, AskError>,
+) -> Result<(Reply, Vec<Bulk>), Error> {
+    match answer {
+        Ok(Answer { result: Ok(reply), data }) => Ok((reply, data)),
+        Ok(Answer { result: Err(failure), .. }) => Err(failure.into()),
+        Err(error) => Err(down(node, &error.to_string())),
+    }
+}
+
+fn connect(client: &Client, node: &str, address: &Address) -> Result<Live, Error> {
+    let deadline = Instant::now() + CONNECT_WAIT;
+    let options = Options {
+        answer_wait: CONNECT_WAIT,
+        close_wait: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let mut builder =
+        Space::builder(&client.name).options(options).join(address).admit_any_user(true);
+    if let Some(key) = &client.key {
+        builder = builder.key(key.clone());
+    }
+    let failed = |error: String| down(node, &format!("{error} (at {address})"));
+    let space = builder.build().map_err(|error| failed(error.to_string()))?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let link = Link::open(&space, REQUESTS, left).map_err(|error| failed(error.to_string()))?;
+    let request = Request::Hello {
+        version: PROTOCOL_VERSION,
+        identity: client.identity.clone(),
+        client: client.name.clone(),
+    };
+    let asked = link.ask(Question { request, data: Vec::new() });
+    let asked = asked.map_err(|error| failed(error.to_string()))?;
+    let answer = match asked.wait_until(deadline) {
+        Ok(answer) => answered(node, answer)?,
+        Err(_) => return Err(failed("it does not answer".to_owned())),
+    };
+    match answer {
+        (Reply::Welcome { node, identity, map, descriptors }, _) => {
+            let welcome = Arc::new(Welcome { node, map, identity, descriptors });
+            Ok(Live { _space: space, link, welcome })
+        }
+        _ => Err(strange(node)),
+    }
+}
+
+/// A node does not answer.
+pub fn down(node: &str, why: &str) -> Error {
+    Failure::NodeDown { node: node.to_owned(), why: why.to_owned() }.into()
+}
+
+/// A node has answered something else than what was asked.
+pub fn strange(node: &str) -> Error {
+    let why = "its answer does not belong to the question".to_owned();
+    Error::Failure(Failure::Internal { node: node.to_owned(), why })
+}

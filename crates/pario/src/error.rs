@@ -1,0 +1,154 @@
+//! What can go wrong, in sentences.
+
+use std::io;
+
+use pario_proto::{Failure, PathError};
+use thiserror::Error;
+
+/// Why a call failed. Each error says what happened, to what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A node has answered that it cannot be done.
+    #[error("{0}")]
+    Failure(Failure),
+    /// The same, and it concerned an open file.
+    #[error("{path}: {failure}")]
+    File {
+        /// The path with which the file was opened.
+        path: String,
+        /// What a node has answered.
+        failure: Failure,
+    },
+    /// There is no cluster where it was looked for.
+    #[error("{text}")]
+    NotRunning {
+        /// Where it was looked for, and how to get one.
+        text: String,
+    },
+    /// Another process has the directory.
+    #[error("{text}")]
+    InUse {
+        /// Which, and what to do.
+        text: String,
+    },
+    /// A node does not answer.
+    #[error("{text}")]
+    NodeDown {
+        /// The node.
+        node: String,
+        /// What it is needed for, and what was tried.
+        text: String,
+    },
+    /// What was asked for is impossible.
+    #[error("{text}")]
+    Invalid {
+        /// What, and why.
+        text: String,
+    },
+    /// The file ends before the bytes that were to be read.
+    #[error(
+        "{path}: the file ends at byte {len}; {wanted} bytes from byte {offset} on were wanted"
+    )]
+    Ended {
+        /// The path with which the file was opened.
+        path: String,
+        /// Where the file ends.
+        len: u64,
+        /// The first byte wanted.
+        offset: u64,
+        /// How many were wanted.
+        wanted: u64,
+    },
+    /// Anything else.
+    #[error("{text}")]
+    Other {
+        /// What happened.
+        text: String,
+    },
+}
+
+impl Error {
+    /// The kind of error, as the standard library sorts them.
+    pub fn kind(&self) -> io::ErrorKind {
+        use io::ErrorKind as Kind;
+        match self {
+            Self::Path(_) => Kind::InvalidInput,
+            Self::Failure(failure) | Self::File { failure, .. } => kind_of(failure),
+            Self::NotRunning { .. } => Kind::NotConnected,
+            Self::InUse { .. } => Kind::ResourceBusy,
+            Self::NodeDown { .. } => Kind::NotConnected,
+            Self::Invalid { .. } => Kind::InvalidInput,
+            Self::Ended { .. } => Kind::UnexpectedEof,
+            Self::Other { .. } => Kind::Other,
+        }
+    }
+
+    /// An error without a kind of its own.
+    pub(crate) fn other(text: impl Into<String>) -> Self {
+        Self::Other { text: text.into() }
+    }
+
+    /// An impossible wish.
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self::Invalid { text: text.into() }
+    }
+
+    /// The same error, said of an open file.
+    pub(crate) fn of_file(self, path: &str) -> Self {
+        match self {
+            Self::Failure(failure) => Self::File { path: path.to_owned(), failure },
+            Self::NodeDown { node, text } => {
+                Self::NodeDown { node, text: format!("{path}: {text}") }
+            }
+            error => error,
+        }
+    }
+}
+
+fn kind_of(failure: &Failure) -> io::ErrorKind {
+    use io::ErrorKind as Kind;
+    match failure {
+        Failure::NotFound { .. } | Failure::Deleted { .. } => Kind::NotFound,
+        Failure::Exists { .. } => Kind::AlreadyExists,
+        Failure::NotADirectory { .. } => Kind::NotADirectory,
+        Failure::IsADirectory { .. } => Kind::IsADirectory,
+        Failure::NotEmpty { .. } => Kind::DirectoryNotEmpty,
+        Failure::Denied { .. }
+        | Failure::NotAdministrator { .. }
+        | Failure::BadGrant { .. }
+        | Failure::Revoked { .. }
+        | Failure::Refused { .. } => Kind::PermissionDenied,
+        Failure::DiskFull { .. } => Kind::StorageFull,
+        Failure::DiskReadOnly { .. } => Kind::ReadOnlyFilesystem,
+        Failure::NodeDown { .. } | Failure::Stopping { .. } => Kind::NotConnected,
+        Failure::StaleHandle { .. } => Kind::StaleNetworkFileHandle,
+        Failure::Root
+        | Failure::IntoItself { .. }
+        | Failure::WrongKind { .. }
+        | Failure::Invalid(_)
+        | Failure::Layout { .. } => Kind::InvalidInput,
+        _ => Kind::Other,
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NodeDown { node, why } => {
+                let text = format!("node {node} does not answer: {why}");
+                Self::NodeDown { node, text }
+            }
+            failure => Self::Failure(failure),
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::new(error.kind(), error)
+    }
+}

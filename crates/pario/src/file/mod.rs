@@ -1,0 +1,478 @@
+//! An open file.
+
+mod extents;
+mod lease;
+mod pointer;
+mod ranges;
+mod request;
+mod short_cut;
+mod transfer;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pario_proto::{
+    Access, ByteRange, FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Opened,
+    Part, Reply, Request, Striped, SubfileIndex,
+};
+use parking_lot::{Mutex, RwLock};
+
+pub use extents::{Extent, Extents};
+pub use request::{ReadRequest, WriteRequest};
+pub(crate) use short_cut::Descriptors;
+
+use crate::cluster::Cluster;
+use crate::connection::strange;
+use crate::error::Error;
+use crate::metadata::{Metadata, measure, parts_of};
+use short_cut::ShortCut;
+
+/// The largest offset of a byte, 2^62.
+const OFFSET_LIMIT: u64 = 1 << 62;
+
+/// An open file; made by [`Cluster::open`], [`Cluster::create`] and [`Cluster::options`].
+///
+/// Any number of threads may use it. It is closed when it is dropped; [`close`](File::close) also
+/// makes what was written durable and says whether that worked.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// use std::io::{Read, Seek, Write};
+///
+/// let mut file = cluster.create("/log")?;
+/// writeln!(file, "residual {:e}", 1e-9)?;
+/// file.rewind()?;
+/// let mut text = String::new();
+/// file.read_to_string(&mut text)?;
+/// assert_eq!(text, "residual 1e-9\n");
+/// # Ok(())
+/// # }
+/// ```
+pub struct File {
+    cluster: Cluster,
+    path: FilePath,
+    access: Access,
+    record: FileRecord,
+    parts: Vec<Part>,
+    grant: RwLock<Grant>,
+    handle: u64,
+    short_cut: RwLock<Option<Arc<ShortCut>>>,
+    /// Subfiles of which this process knows that they have been synced once.
+    settled: Mutex<Vec<bool>>,
+    is_dirty: AtomicBool,
+    pointer: Mutex<u64>,
+}
+
+impl File {
+    pub(crate) fn new(cluster: &Cluster, path: FilePath, access: Access, opened: Opened) -> Self {
+        let Opened { record, grant, handle, .. } = opened;
+        let parts = parts_of(&record);
+        let settled = parts.iter().map(|part| record.is_settled(part.subfile.0)).collect();
+        let file = Self {
+            cluster: cluster.clone(),
+            path,
+            access,
+            record,
+            parts,
+            grant: RwLock::new(grant),
+            handle,
+            short_cut: RwLock::new(None),
+            settled: Mutex::new(settled),
+            is_dirty: AtomicBool::new(false),
+            pointer: Mutex::new(0),
+        };
+        *file.short_cut.write() = file.find_short_cut();
+        file
+    }
+
+    /// The path with which it was opened.
+    pub fn path(&self) -> &FilePath {
+        &self.path
+    }
+
+    /// What the namespace said when it was opened.
+    pub fn record(&self) -> &FileRecord {
+        &self.record
+    }
+
+    /// Whether this process reads and writes the bytes itself, because all disks are on its machine.
+    pub fn has_short_cut(&self) -> bool {
+        self.short_cut.read().is_some()
+    }
+
+    /// Reads into a buffer from an offset on; fewer bytes than asked for only at the end.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/data")?;
+    /// file.write_at(b"0123456789", 0)?;
+    /// let mut bytes = [0; 8];
+    /// assert_eq!(file.read_at(&mut bytes, 6)?, 4);
+    /// assert_eq!(&bytes[..4], b"6789");
+    /// assert_eq!(file.read_at(&mut bytes, 1000)?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let striped = self.striped("read")?;
+        self.check_readable()?;
+        let range = self.range(offset, buffer.len())?;
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        self.read_pieces(striped, &mut [(range.start_bytes(), buffer)])
+    }
+
+    /// Reads exactly as many bytes as the buffer has.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/data")?;
+    /// file.write_at(b"0123", 0)?;
+    /// assert!(file.read_exact_at(&mut [0; 8], 0).unwrap_err().to_string().contains("ends at byte 4"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+        let wanted = buffer.len();
+        let count = self.read_at(buffer, offset)?;
+        if count == wanted {
+            return Ok(());
+        }
+        let (path, len) = (self.path.to_string(), offset + count as u64);
+        Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
+    }
+
+    /// Writes all of a buffer from an offset on; the file grows as needed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/data")?;
+    /// file.write_at(&[7; 1_000_000], 1 << 40)?;
+    /// assert_eq!(file.len()?, (1 << 40) + 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> Result<(), Error> {
+        let striped = self.striped("write")?;
+        self.check_writable()?;
+        let range = self.range(offset, buffer.len())?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        self.note_write();
+        self.write_pieces(striped, &[(range.start_bytes(), buffer)])
+    }
+
+    /// Reads consecutive bytes into several buffers.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// use std::io::IoSliceMut;
+    ///
+    /// let file = cluster.create("/data")?;
+    /// file.write_at(b"headbody", 0)?;
+    /// let (mut head, mut body) = ([0; 4], [0; 4]);
+    /// let count = file
+    ///     .read_vectored_at(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)], 0)?;
+    /// assert_eq!((count, &head, &body), (8, b"head", b"body"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_vectored_at(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        offset: u64,
+    ) -> Result<usize, Error> {
+        let striped = self.striped("read")?;
+        self.check_readable()?;
+        let len = buffers.iter().map(|buffer| buffer.len()).sum();
+        let range = self.range(offset, len)?;
+        if len == 0 {
+            return Ok(0);
+        }
+        let mut next = range.start_bytes();
+        let mut pieces: Vec<ranges::ReadPiece<'_>> = Vec::with_capacity(buffers.len());
+        for buffer in buffers {
+            let len = buffer.len() as u64;
+            pieces.push((next, buffer));
+            next += len;
+        }
+        self.read_pieces(striped, &mut pieces)
+    }
+
+    /// Writes several buffers to consecutive bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// use std::io::IoSlice;
+    ///
+    /// let file = cluster.create("/data")?;
+    /// file.write_vectored_at(&[IoSlice::new(b"head"), IoSlice::new(b"body")], 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> Result<(), Error> {
+        let striped = self.striped("write")?;
+        self.check_writable()?;
+        let len = buffers.iter().map(|buffer| buffer.len()).sum();
+        let range = self.range(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.note_write();
+        let mut next = range.start_bytes();
+        let mut pieces: Vec<ranges::WritePiece<'_>> = Vec::with_capacity(buffers.len());
+        for buffer in buffers {
+            pieces.push((next, buffer));
+            next += buffer.len() as u64;
+        }
+        self.write_pieces(striped, &pieces)
+    }
+
+    /// Makes everything durable that was written before, by whomever.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/checkpoint")?;
+    /// file.write_at(b"state", 0)?;
+    /// file.sync()?; // from here on it survives a power loss
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sync(&self) -> Result<(), Error> {
+        self.check_writable()?;
+        self.is_dirty.store(false, Ordering::SeqCst);
+        let synced = self.for_all_parts(|grant, part| Request::Sync { grant, part });
+        if synced.is_err() {
+            self.is_dirty.store(true, Ordering::SeqCst);
+        }
+        synced?;
+        let fresh: Vec<SubfileIndex> = {
+            let mut settled = self.settled.lock();
+            let fresh = (0..).zip(settled.iter()).filter(|(_, is)| !**is);
+            let fresh = fresh.map(|(index, _)| SubfileIndex(index)).collect();
+            settled.fill(true);
+            fresh
+        };
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let grant = self.grant.read().clone();
+        let request = NamespaceRequest::Settle { grant, subfiles: fresh };
+        let noted = self.cluster.names(request);
+        if noted.is_err() {
+            self.settled.lock().fill(false);
+        }
+        noted.map(|_| ()).map_err(|error| error.of_file(self.path.as_str()))
+    }
+
+    /// Cuts the file, or extends it with zeros.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/data")?;
+    /// file.set_len(1_000_000)?;
+    /// assert_eq!(file.len()?, 1_000_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_len(&self, len: u64) -> Result<(), Error> {
+        let striped = self.striped("resize")?;
+        self.check_writable()?;
+        self.range(len, 0)?;
+        self.note_write();
+        let lens: Vec<u64> = striped.subfile_lens_bytes(len).collect();
+        self.for_all_parts(|grant, part| Request::Resize {
+            grant,
+            part,
+            len: lens[part.subfile.0 as usize],
+        })
+    }
+
+    /// Its length, as its disks say at this moment.
+    pub fn len(&self) -> Result<u64, Error> {
+        if let Some(short_cut) = self.usable_short_cut()?
+            && let Some(Layout::Striped(striped)) = &self.record.layout
+        {
+            return short_cut.len(striped).map_err(|error| self.failed(&error));
+        }
+        Ok(self.metadata()?.len)
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Size, times and rights: the first two as they are now, the last as they were at the open.
+    pub fn metadata(&self) -> Result<Metadata, Error> {
+        let grant = self.grant.read().clone();
+        let mut all = self.with_renewal(grant, |grant| {
+            measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))])
+        })?;
+        all.pop().ok_or_else(|| strange("interface"))
+    }
+
+    /// Closes the file, and makes durable what was written through it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/result")?;
+    /// file.write_at(b"42", 0)?;
+    /// file.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close(self) -> Result<(), Error> {
+        if self.is_dirty.load(Ordering::SeqCst) {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Empties it, whatever it holds.
+    pub(crate) fn empty(&self) -> Result<(), Error> {
+        if self.record.kind == FileKind::Extents {
+            let places: Result<Vec<_>, Error> =
+                self.list_extents()?.map(|found| Ok(found?.0)).collect();
+            for place in places? {
+                self.delete_extent(place)?;
+            }
+            return Ok(());
+        }
+        self.set_len(0)
+    }
+
+    /// Asks the nodes of all parts at once, and waits for all.
+    fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<(), Error> {
+        let grant = self.grant.read().clone();
+        self.with_renewal(grant, |grant| {
+            let mut waiting = Vec::with_capacity(self.parts.len());
+            for part in &self.parts {
+                let node = self.cluster.shared.node_of(part.disk)?;
+                let request = request(grant.clone(), *part);
+                waiting.push(self.cluster.shared.node(node).start(request, Vec::new())?);
+            }
+            // All are waited for, also after a failure: nothing is under way afterwards.
+            let mut done = Ok(());
+            for started in waiting {
+                let result = started.wait().map(|_| ());
+                if done.is_ok() {
+                    done = result;
+                }
+            }
+            done
+        })
+    }
+
+    /// Does something with the grant; once more with a new one if rights have changed meanwhile.
+    fn with_renewal<T>(
+        &self,
+        grant: Grant,
+        work: impl Fn(Grant) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let worked = match work(grant) {
+            Err(Error::Failure(pario_proto::Failure::Revoked { .. })) => work(self.renew()?),
+            other => other,
+        };
+        worked.map_err(|error| error.of_file(self.path.as_str()))
+    }
+
+    /// Another grant, as rights are now.
+    fn renew(&self) -> Result<Grant, Error> {
+        let request = NamespaceRequest::Renew { handle: self.handle };
+        let Reply::Opened(opened) = self.cluster.names(request)? else {
+            return Err(strange("interface"));
+        };
+        *self.grant.write() = opened.grant.clone();
+        Ok(opened.grant)
+    }
+
+    fn note_write(&self) {
+        if !self.is_dirty.load(Ordering::Relaxed) {
+            self.is_dirty.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn striped(&self, action: &str) -> Result<&Striped, Error> {
+        match &self.record.layout {
+            Some(Layout::Striped(striped)) => Ok(striped),
+            _ => Err(Error::invalid(format!(
+                "{}: this is a file of extents; {action} extents instead of bytes",
+                self.path
+            ))),
+        }
+    }
+
+    fn check_readable(&self) -> Result<(), Error> {
+        if self.access.read {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{}: the file was not opened for reading", self.path)))
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        if self.access.write {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{}: the file was not opened for writing", self.path)))
+    }
+
+    fn range(&self, offset: u64, len: usize) -> Result<ByteRange, Error> {
+        let end = offset.checked_add(len as u64).filter(|end| *end <= OFFSET_LIMIT);
+        match (end, ByteRange::new(offset, len as u64)) {
+            (Some(_), Ok(range)) => Ok(range),
+            _ => Err(Error::invalid(format!(
+                "{}: {len} bytes at offset {offset} end beyond the largest file, 2^62 bytes",
+                self.path
+            ))),
+        }
+    }
+
+    /// A system call on a subfile failed.
+    fn failed(&self, error: &std::io::Error) -> Error {
+        if error.kind() == std::io::ErrorKind::StorageFull {
+            let failure = pario_proto::Failure::DiskFull {
+                disk: "of this machine".to_owned(),
+                free_bytes: 0,
+                action: "cannot write".to_owned(),
+            };
+            return Error::File { path: self.path.to_string(), failure };
+        }
+        Error::other(format!("{}: {error}", self.path))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let request = NamespaceRequest::Close { handle: self.handle };
+        // If the node is gone, so is the handle.
+        let _ = self.cluster.names(request);
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({:?})", self.path.as_str())
+    }
+}

@@ -1,0 +1,74 @@
+//! Reading and writing with a pointer of the file's own.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use super::File;
+use crate::error::Error;
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&*self).write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}
+
+/// Threads that share the file share the pointer; each call moves it as a whole.
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut pointer = self.pointer.lock();
+        let count = self.read_at(buffer, *pointer)?;
+        *pointer += count as u64;
+        Ok(count)
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let mut pointer = self.pointer.lock();
+        self.write_at(buffer, *pointer)?;
+        *pointer += buffer.len() as u64;
+        Ok(buffer.len())
+    }
+
+    /// Nothing is held back; to make it durable there is [`sync`](File::sync).
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let mut pointer = self.pointer.lock();
+        let target = match to {
+            SeekFrom::Start(offset) => Some(offset),
+            SeekFrom::Current(by) => pointer.checked_add_signed(by),
+            SeekFrom::End(by) => self.len()?.checked_add_signed(by),
+        };
+        match target.filter(|target| *target <= super::OFFSET_LIMIT) {
+            Some(target) => {
+                *pointer = target;
+                Ok(target)
+            }
+            None => Err(Error::invalid(format!(
+                "{}: the pointer cannot be moved before the beginning or beyond 2^62 bytes",
+                self.path
+            ))
+            .into()),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Requests that were started: they can be waited for, looked at, or awaited.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use pario_net::{AskError, Bulk, Pending};
+use pario_proto::{Answer, Grant, Request};
+
+use super::File;
+use super::ranges::{Batch, ReadPiece, batches};
+use crate::connection::{Waiting, answered};
+use crate::error::Error;
+
+/// The most that one started request moves.
+const STARTED_LIMIT_BYTES: usize = 1 << 30;
+
+/// A read that was started; made by [`File::start_read`].
+#[must_use = "the bytes come by waiting"]
+pub struct ReadRequest<'f> {
+    file: &'f File,
+    offset: u64,
+    len: usize,
+    started: Vec<(Batch, Waiting)>,
+    bytes: Vec<u8>,
+    is_short: bool,
+}
+
+/// A write that was started; made by [`File::start_write`].
+#[must_use = "whether it worked is known by waiting"]
+pub struct WriteRequest<'f> {
+    file: &'f File,
+    started: Vec<Waiting>,
+    failed: Option<Error>,
+}
+
+impl File {
+    /// Starts to read; any number may be under way.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/data")?;
+    /// file.write_at(b"0123456789", 0)?;
+    /// let first = file.start_read(0, 4)?;
+    /// let second = file.start_read(4, 4)?; // both are under way
+    /// assert_eq!(&second.wait()?[..], b"4567");
+    /// assert_eq!(&first.wait()?[..], b"0123");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_read(&self, offset: u64, len: usize) -> Result<ReadRequest<'_>, Error> {
+        let striped = self.striped("read")?;
+        self.check_readable()?;
+        self.check_started(offset, len)?;
+        let grant = self.fresh_grant()?;
+        let mut started = Vec::new();
+        batches(striped, &self.parts, [(offset, len)].into_iter(), |batch| {
+            let ranges = batch.ranges.clone();
+            let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
+            let waiting = self.ask(&batch, request, Vec::new())?;
+            started.push((batch, waiting));
+            Ok::<(), Error>(())
+        })
+        .map_err(|error| error.of_file(self.path.as_str()))?;
+        Ok(ReadRequest { file: self, offset, len, started, bytes: vec![0; len], is_short: false })
+    }
+
+    /// Starts to write bytes, which are sent from where they are; any number may be under way.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/state")?;
+    /// let pending = file.start_write(0, vec![7; 1 << 20])?; // the disks work ...
+    /// let next: u64 = (0..1000).sum(); // ... while we compute
+    /// pending.wait()?;
+    /// # assert_eq!(next, 499_500);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_write(
+        &self,
+        offset: u64,
+        bytes: impl Into<Bytes>,
+    ) -> Result<WriteRequest<'_>, Error> {
+        let striped = self.striped("write")?;
+        self.check_writable()?;
+        let bytes = Bulk::from(bytes.into());
+        self.check_started(offset, bytes.len())?;
+        let grant = self.fresh_grant()?;
+        self.note_write();
+        let mut started = Vec::new();
+        batches(striped, &self.parts, [(offset, bytes.len())].into_iter(), |batch| {
+            let part =
+                |place: &super::ranges::Place| bytes.slice(place.start..place.start + place.len);
+            let data = gather(batch.places.iter().map(part), batch.bytes);
+            let ranges = batch.ranges.clone();
+            let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
+            started.push(self.ask(&batch, request, data)?);
+            Ok::<(), Error>(())
+        })
+        .map_err(|error| error.of_file(self.path.as_str()))?;
+        Ok(WriteRequest { file: self, started, failed: None })
+    }
+
+    fn check_started(&self, offset: u64, len: usize) -> Result<(), Error> {
+        self.range(offset, len)?;
+        if len <= STARTED_LIMIT_BYTES {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{}: one started request moves at most {STARTED_LIMIT_BYTES} bytes: start several",
+            self.path
+        )))
+    }
+
+    /// The grant, renewed if this process can see that rights have changed.
+    fn fresh_grant(&self) -> Result<Grant, Error> {
+        self.usable_short_cut()?;
+        Ok(self.grant.read().clone())
+    }
+}
+
+/// A token has a limited number of segments: where they are small, they are put together.
+fn gather(parts: impl Iterator<Item = Bulk> + Clone, bytes: u64) -> Vec<Bulk> {
+    if parts.clone().count() <= 256 {
+        return parts.collect();
+    }
+    let mut all = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+    parts.for_each(|part| all.extend_from_slice(&part));
+    vec![all.into()]
+}
+
+impl ReadRequest<'_> {
+    /// Waits for the bytes; fewer than asked for only at the end of the file.
+    pub fn wait(mut self) -> Result<Bytes, Error> {
+        let started = std::mem::take(&mut self.started);
+        for (batch, waiting) in started {
+            let mut pieces: [ReadPiece<'_>; 1] = [(0, &mut self.bytes)];
+            let placed = super::transfer::place(batch, waiting, &mut pieces);
+            self.is_short |= placed.map_err(|error| error.of_file(self.file.path.as_str()))?;
+        }
+        self.finish()
+    }
+
+    /// Whether all bytes have come.
+    pub fn is_done(&self) -> bool {
+        self.started.iter().all(|(_, waiting)| waiting.pending.is_done())
+    }
+
+    fn finish(&mut self) -> Result<Bytes, Error> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if self.is_short {
+            let left = self.file.len()?.saturating_sub(self.offset);
+            bytes.truncate(usize::try_from(left).unwrap_or(self.len).min(self.len));
+        }
+        Ok(bytes.into())
+    }
+}
+
+impl WriteRequest<'_> {
+    /// Waits until everything is written.
+    pub fn wait(mut self) -> Result<(), Error> {
+        for waiting in std::mem::take(&mut self.started) {
+            let written = waiting.wait().map(|_| ());
+            self.note(written);
+        }
+        self.finish()
+    }
+
+    /// Whether everything is written, or has failed.
+    pub fn is_done(&self) -> bool {
+        self.started.iter().all(|waiting| waiting.pending.is_done())
+    }
+
+    fn note(&mut self, written: Result<(), Error>) {
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        match self.failed.take() {
+            Some(error) => Err(error.of_file(self.file.path.as_str())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Future for ReadRequest<'_> {
+    type Output = Result<Bytes, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some((_, waiting)) = self.started.last_mut() {
+            let answer = std::task::ready!(poll(&mut waiting.pending, context));
+            let Some((batch, waiting)) = self.started.pop() else { continue };
+            let this = &mut *self;
+            let mut pieces: [ReadPiece<'_>; 1] = [(0, &mut this.bytes)];
+            let placed = answered(waiting.node(), answer).and_then(|answer| {
+                super::transfer::place_answer(batch, waiting.node(), answer, &mut pieces)
+            });
+            match placed {
+                Ok(is_short) => this.is_short |= is_short,
+                Err(error) => return Poll::Ready(Err(error.of_file(this.file.path.as_str()))),
+            }
+        }
+        Poll::Ready(self.finish())
+    }
+}
+
+impl Future for WriteRequest<'_> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        while let Some(waiting) = self.started.last_mut() {
+            let answer = std::task::ready!(poll(&mut waiting.pending, context));
+            let written = answered(waiting.node(), answer).map(|_| ());
+            self.started.pop();
+            self.note(written);
+        }
+        Poll::Ready(self.finish())
+    }
+}
+
+fn poll(
+    pending: &mut Pending<Answer<Bulk>>,
+    context: &mut Context<'_>,
+) -> Poll<Result<Answer<Bulk>, AskError>> {
+    Pin::new(pending).poll(context)
+}

@@ -1,0 +1,279 @@
+//! Files whose disks are all on this machine are read and written by this process itself, through
+//! descriptors that the nodes have handed out.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use pario_proto::{ByteRange, DescriptorAnswer, DescriptorRequest, FileKind, Part, Run, Striped};
+use rustix::io::Errno;
+
+use super::File;
+use super::lease::Lease;
+use super::ranges::{ReadPiece, WritePiece};
+use crate::error::Error;
+
+/// What a node gives to those who ask for descriptors.
+pub(crate) type Descriptors = (Vec<u8>, Vec<OwnedFd>);
+
+/// The most buffers that one system call takes.
+const SLICES: usize = 1024;
+
+/// Descriptors of all subfiles of a file.
+#[derive(Debug)]
+pub struct ShortCut {
+    files: Vec<OwnedFd>,
+    data_start: u64,
+    leases: Vec<Lease>,
+}
+
+impl File {
+    /// Descriptors, if all disks are on this machine and their nodes give any.
+    pub(super) fn find_short_cut(&self) -> Option<Arc<ShortCut>> {
+        let shared = &self.cluster.shared;
+        if !shared.uses_short_cut() || self.record.kind != FileKind::Flat {
+            return None;
+        }
+        let mut by_node: Vec<(usize, Vec<Part>)> = Vec::new();
+        for part in &self.parts {
+            let node = shared.node_of(part.disk).ok()?;
+            match by_node.iter_mut().find(|(known, _)| *known == node) {
+                Some((_, parts)) => parts.push(*part),
+                None => by_node.push((node, vec![*part])),
+            }
+        }
+        let mut files: Vec<Option<OwnedFd>> = self.parts.iter().map(|_| None).collect();
+        let (mut leases, mut data_start) = (Vec::new(), 0);
+        for (node, parts) in by_node {
+            let request = DescriptorRequest { grant: self.grant.read().clone(), parts };
+            let bytes = postcard::to_allocvec(&request).ok()?;
+            let (answer, descriptors) = shared.descriptors(node, &bytes)?;
+            let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;
+            let mut descriptors = descriptors.into_iter();
+            leases.push(Lease::take(&descriptors.next()?, self.record.id)?);
+            data_start = answer.data_start_bytes;
+            for part in request.parts {
+                files[part.subfile.0 as usize] = Some(descriptors.next()?);
+            }
+        }
+        let files: Option<Vec<OwnedFd>> = files.into_iter().collect();
+        Some(Arc::new(ShortCut { files: files?, data_start, leases }))
+    }
+
+    /// The short cut, if there is one and rights have not changed. If they have, the grant is
+    /// renewed, or the call fails.
+    pub(super) fn usable_short_cut(&self) -> Result<Option<Arc<ShortCut>>, Error> {
+        match &*self.short_cut.read() {
+            None => return Ok(None),
+            Some(short_cut) if short_cut.is_valid() => return Ok(Some(short_cut.clone())),
+            Some(_) => {}
+        }
+        *self.short_cut.write() = None;
+        self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
+        let found = self.find_short_cut();
+        self.short_cut.write().clone_from(&found);
+        Ok(found)
+    }
+
+    /// Reads pieces if there is a short cut; whether some subfile was shorter than wanted.
+    pub(super) fn read_directly(
+        &self,
+        striped: &Striped,
+        pieces: &mut [ReadPiece<'_>],
+    ) -> Result<Option<bool>, Error> {
+        let Some(short_cut) = self.usable_short_cut()? else { return Ok(None) };
+        let mut is_short = false;
+        for (offset, piece) in pieces {
+            let read = short_cut.read(striped, *offset, piece);
+            is_short |= read.map_err(|error| self.failed(&error))?;
+        }
+        Ok(Some(is_short))
+    }
+
+    /// Writes pieces if there is a short cut; whether there is.
+    pub(super) fn write_directly(
+        &self,
+        striped: &Striped,
+        pieces: &[WritePiece<'_>],
+    ) -> Result<bool, Error> {
+        let Some(short_cut) = self.usable_short_cut()? else { return Ok(false) };
+        for (offset, piece) in pieces {
+            let written = short_cut.write(striped, *offset, piece);
+            written.map_err(|error| self.failed(&error))?;
+        }
+        Ok(true)
+    }
+}
+
+impl ShortCut {
+    #[inline]
+    fn is_valid(&self) -> bool {
+        self.leases.iter().all(Lease::is_valid)
+    }
+
+    /// The length of the file.
+    pub fn len(&self, striped: &Striped) -> io::Result<u64> {
+        let mut lens = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            let stat = rustix::fs::fstat(file)?;
+            let len = u64::try_from(stat.st_size).unwrap_or(0);
+            lens.push(len.saturating_sub(self.data_start));
+        }
+        striped.file_size_bytes(&lens).map_err(io::Error::other)
+    }
+
+    /// Reads a piece; whether some subfile was shorter than wanted. What is missing is zero.
+    fn read(&self, striped: &Striped, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
+        let unit = striped.unit_bytes();
+        if buffer.len() as u64 <= unit - offset % unit {
+            let place = striped.locate(offset);
+            let file = &self.files[place.subfile.0 as usize];
+            return read_all(file, place.offset_bytes + self.data_start, buffer);
+        }
+        let range = ByteRange::new(offset, buffer.len() as u64).map_err(io::Error::other)?;
+        let mut is_short = false;
+        for run in striped.runs(range) {
+            is_short |= self.read_run(&run, buffer)?;
+        }
+        Ok(is_short)
+    }
+
+    fn read_run(&self, run: &Run, buffer: &mut [u8]) -> io::Result<bool> {
+        let file = &self.files[run.subfile().0 as usize];
+        let mut position = run.offset_bytes() + self.data_start;
+        let mut segments = run.segments();
+        let (mut rest, mut at) = (buffer, 0);
+        loop {
+            let mut slices = Vec::with_capacity(SLICES.min(32));
+            let mut bytes = 0u64;
+            for segment in segments.by_ref().take(SLICES) {
+                let start = to_usize(segment.buffer_offset_bytes);
+                let (_, from) = rest.split_at_mut(start - at);
+                let (slice, later) = from.split_at_mut(to_usize(segment.len_bytes));
+                at = start + slice.len();
+                bytes += slice.len() as u64;
+                slices.push(IoSliceMut::new(slice));
+                rest = later;
+            }
+            if slices.is_empty() {
+                return Ok(false);
+            }
+            if read_vectored(file, position, &mut slices)? {
+                // The subfile ends here: what follows of it is zero.
+                for segment in segments {
+                    let start = to_usize(segment.buffer_offset_bytes) - at;
+                    rest[start..start + to_usize(segment.len_bytes)].fill(0);
+                }
+                return Ok(true);
+            }
+            position += bytes;
+        }
+    }
+
+    fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> io::Result<()> {
+        let unit = striped.unit_bytes();
+        if buffer.len() as u64 <= unit - offset % unit {
+            let place = striped.locate(offset);
+            let file = &self.files[place.subfile.0 as usize];
+            return write_all(file, place.offset_bytes + self.data_start, buffer);
+        }
+        let range = ByteRange::new(offset, buffer.len() as u64).map_err(io::Error::other)?;
+        for run in striped.runs(range) {
+            let file = &self.files[run.subfile().0 as usize];
+            let mut position = run.offset_bytes() + self.data_start;
+            let mut segments = run.segments();
+            loop {
+                let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES.min(32));
+                let mut bytes = 0;
+                for segment in segments.by_ref().take(SLICES) {
+                    let start = to_usize(segment.buffer_offset_bytes);
+                    let slice = &buffer[start..start + to_usize(segment.len_bytes)];
+                    bytes += slice.len() as u64;
+                    slices.push(IoSlice::new(slice));
+                }
+                if slices.is_empty() {
+                    break;
+                }
+                write_vectored(file, position, &mut slices)?;
+                position += bytes;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A length within a buffer of this process.
+fn to_usize(len: u64) -> usize {
+    usize::try_from(len).expect("a buffer is in memory")
+}
+
+/// Reads as much as there is; the rest is zero. Whether there was less.
+#[inline]
+fn read_all(file: &OwnedFd, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[done..], position + done as u64) {
+            Ok(0) => {
+                buffer[done..].fill(0);
+                return Ok(true);
+            }
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+fn read_vectored(
+    file: &OwnedFd,
+    position: u64,
+    mut slices: &mut [IoSliceMut<'_>],
+) -> io::Result<bool> {
+    let mut done = 0;
+    while !slices.is_empty() {
+        match rustix::io::preadv(file, slices, position + done) {
+            Ok(0) => {
+                slices.iter_mut().for_each(|slice| slice.fill(0));
+                return Ok(true);
+            }
+            Ok(count) => {
+                done += count as u64;
+                IoSliceMut::advance_slices(&mut slices, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+#[inline]
+fn write_all(file: &OwnedFd, position: u64, buffer: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pwrite(file, &buffer[done..], position + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn write_vectored(file: &OwnedFd, position: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    let mut done = 0;
+    while !slices.is_empty() {
+        match rustix::io::pwritev(file, slices, position + done) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                done += count as u64;
+                IoSlice::advance_slices(&mut slices, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Files and directories by name.
+
+use pario_proto::{FilePath, NamespaceRequest};
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::file::File;
+use crate::listing::Listing;
+use crate::metadata::Metadata;
+use crate::open::OpenOptions;
+
+impl Cluster {
+    /// Opens a file for reading.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// assert!(cluster.open("/missing").is_err());
+    /// cluster.create("/there")?;
+    /// assert!(cluster.open("/there")?.is_empty()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(&self, path: &str) -> Result<File, Error> {
+        self.options().read(true).open(path)
+    }
+
+    /// Opens a file for reading and writing; it is created if it is not there, and emptied if it
+    /// is.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/result")?;
+    /// file.write_at(b"42", 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(&self, path: &str) -> Result<File, Error> {
+        self.options().read(true).write(true).create(true).truncate(true).open(path)
+    }
+
+    /// To open or create a file in any other way.
+    pub fn options(&self) -> OpenOptions<'_> {
+        OpenOptions::new(self)
+    }
+
+    /// Size, times, rights and where the bytes lie.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create("/data")?.write_at(&[1; 300_000], 0)?;
+    /// let data = cluster.metadata("/data")?;
+    /// assert_eq!(data.len, 300_000);
+    /// assert_eq!(data.subfiles.len(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metadata(&self, path: &str) -> Result<Metadata, Error> {
+        let path = FilePath::new(path)?;
+        Metadata::of_path(self, path)
+    }
+
+    /// What is in a directory, in order of names, with sizes. Names come in pages, so that a large
+    /// directory is listed while it is read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.make_directory("/runs")?;
+    /// cluster.create("/runs/a")?;
+    /// cluster.create("/runs/b")?;
+    /// let names: Vec<String> =
+    ///     cluster.list("/runs")?.map(|entry| Ok(entry?.name)).collect::<Result<_, pario::Error>>()?;
+    /// assert_eq!(names, ["a", "b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list(&self, path: &str) -> Result<Listing, Error> {
+        Listing::begin(self, FilePath::new(path)?, true)
+    }
+
+    /// The same without sizes: the disks are not asked.
+    pub fn list_names(&self, path: &str) -> Result<Listing, Error> {
+        Listing::begin(self, FilePath::new(path)?, false)
+    }
+
+    /// Makes a directory.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.make_directory("/runs")?;
+    /// assert!(cluster.make_directory("/runs").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn make_directory(&self, path: &str) -> Result<(), Error> {
+        let path = FilePath::new(path)?;
+        self.names(NamespaceRequest::MakeDirectory { path, mode: 0o755 }).map(|_| ())
+    }
+
+    /// Makes a directory and those it is in, as far as they are missing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.make_directories("/runs/2026/7")?;
+    /// cluster.make_directories("/runs/2026/7")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn make_directories(&self, path: &str) -> Result<(), Error> {
+        let mut reached = FilePath::root();
+        for name in FilePath::new(path)?.names() {
+            reached = reached.join(name)?;
+            match self.make_directory(reached.as_str()) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        if self.metadata(path)?.is_directory() {
+            return Ok(());
+        }
+        Err(pario_proto::Failure::NotADirectory { path: reached }.into())
+    }
+
+    /// Removes a directory, which must be empty.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.make_directory("/old")?;
+    /// cluster.remove_directory("/old")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove_directory(&self, path: &str) -> Result<(), Error> {
+        let path = FilePath::new(path)?;
+        self.names(NamespaceRequest::RemoveDirectory { path }).map(|_| ())
+    }
+
+    /// Deletes a file. Who has it open can use it until they close it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/scratch")?;
+    /// cluster.remove("/scratch")?;
+    /// file.write_at(b"still mine", 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&self, path: &str) -> Result<(), Error> {
+        let path = FilePath::new(path)?;
+        self.names(NamespaceRequest::Remove { path }).map(|_| ())
+    }
+
+    /// Gives a file or directory another path. A file that is there is replaced, at once; so is an
+    /// empty directory by a directory.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create("/result.new")?;
+    /// cluster.rename("/result.new", "/result")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let (from, to) = (FilePath::new(from)?, FilePath::new(to)?);
+        self.names(NamespaceRequest::Rename { from, to }).map(|_| ())
+    }
+
+    /// Sets the permissions of a file or directory.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create("/secret")?;
+    /// cluster.set_mode("/secret", 0o600)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_mode(&self, path: &str, mode: u32) -> Result<(), Error> {
+        self.set_rights(path, Some(mode), None, None)
+    }
+
+    /// Gives a file or directory to another user or group.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create("/shared")?;
+    /// let group = cluster.identity()?.gids[0];
+    /// cluster.set_owner("/shared", None, Some(group))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_owner(&self, path: &str, uid: Option<u32>, gid: Option<u32>) -> Result<(), Error> {
+        self.set_rights(path, None, uid, gid)
+    }
+
+    fn set_rights(
+        &self,
+        path: &str,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), Error> {
+        let path = FilePath::new(path)?;
+        self.names(NamespaceRequest::SetRights { path, mode, uid, gid }).map(|_| ())
+    }
+}

@@ -1,0 +1,205 @@
+//! How a file is opened.
+
+use pario_proto::{
+    Access, DiskId, DisksWish, FilePath, Layout, LayoutWish, NamespaceRequest, Reply,
+};
+
+use crate::cluster::Cluster;
+use crate::connection::strange;
+use crate::error::Error;
+use crate::file::File;
+
+/// How a file is opened or created; made by [`Cluster::options`].
+///
+/// ```
+/// # fn main() -> Result<(), pario::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// let file = cluster
+///     .options()
+///     .read(true)
+///     .write(true)
+///     .create_new(true)
+///     .unit(1 << 20) // a MiB on one disk, the next one on the next
+///     .disk_count(2)
+///     .mode(0o600)
+///     .open("/large")?;
+/// assert_eq!(file.metadata()?.subfiles.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it opens nothing until `open` is called"]
+pub struct OpenOptions<'c> {
+    cluster: &'c Cluster,
+    access: Access,
+    is_create: bool,
+    is_new: bool,
+    is_truncate: bool,
+    mode: u32,
+    unit_bytes: Option<u64>,
+    disks: Wish,
+    is_extents: bool,
+    layout: Option<Layout>,
+}
+
+#[derive(Clone, Debug)]
+enum Wish {
+    All,
+    Count(u32),
+    These(Vec<String>),
+}
+
+impl<'c> OpenOptions<'c> {
+    pub(crate) fn new(cluster: &'c Cluster) -> Self {
+        Self {
+            cluster,
+            access: Access::LOOK,
+            is_create: false,
+            is_new: false,
+            is_truncate: false,
+            mode: 0o644,
+            unit_bytes: None,
+            disks: Wish::All,
+            is_extents: false,
+            layout: None,
+        }
+    }
+
+    /// For reading.
+    pub fn read(mut self, yes: bool) -> Self {
+        self.access.read = yes;
+        self
+    }
+
+    /// For writing.
+    pub fn write(mut self, yes: bool) -> Self {
+        self.access.write = yes;
+        self
+    }
+
+    /// Creates the file if it is not there.
+    pub fn create(mut self, yes: bool) -> Self {
+        self.is_create = yes;
+        self
+    }
+
+    /// Creates the file; that it is there already is an error.
+    pub fn create_new(mut self, yes: bool) -> Self {
+        self.is_new = yes;
+        self
+    }
+
+    /// Empties a file that is there.
+    pub fn truncate(mut self, yes: bool) -> Self {
+        self.is_truncate = yes;
+        self
+    }
+
+    /// Permissions of a new file: `0o644` if nothing else is said.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The striping unit of a new file: so many bytes on one disk, the next ones on the next. 64 KiB
+    /// if nothing else is said.
+    pub fn unit(mut self, bytes: u64) -> Self {
+        self.unit_bytes = Some(bytes);
+        self
+    }
+
+    /// Over how many disks a new file is spread: all if nothing else is said.
+    pub fn disk_count(mut self, count: u32) -> Self {
+        self.disks = Wish::Count(count);
+        self
+    }
+
+    /// Over which disks a new file is spread, in this order: names like `local/disk2`, or their
+    /// numbers.
+    pub fn disks<I: IntoIterator<Item = S>, S: Into<String>>(mut self, disks: I) -> Self {
+        self.disks = Wish::These(disks.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// A new file is one of extents, not of bytes.
+    pub fn extents(mut self) -> Self {
+        self.is_extents = true;
+        self
+    }
+
+    /// A new file has just this layout.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// Opens the file.
+    pub fn open(self, path: &str) -> Result<File, Error> {
+        let path = FilePath::new(path)?;
+        let access = self.access;
+        if (self.is_create || self.is_new || self.is_truncate) && !access.write {
+            return Err(Error::invalid(format!(
+                "{path}: a file that is created or emptied must be opened for writing too"
+            )));
+        }
+        if !access.read && !access.write {
+            return Err(Error::invalid(format!(
+                "{path}: open it for reading, for writing, or both"
+            )));
+        }
+        let request = if self.is_create || self.is_new {
+            let (path, layout) = (path.clone(), self.layout_wish(&path)?);
+            let (is_new, mode) = (self.is_new, self.mode);
+            NamespaceRequest::Create { path, access, is_new, mode, layout }
+        } else {
+            NamespaceRequest::Open { path: path.clone(), access }
+        };
+        let Reply::Opened(opened) = self.cluster.names(request)? else {
+            return Err(strange("interface"));
+        };
+        let is_created = opened.is_created;
+        let file = File::new(self.cluster, path, access, opened);
+        if self.is_truncate && !is_created {
+            file.empty()?;
+        }
+        Ok(file)
+    }
+
+    fn layout_wish(&self, path: &FilePath) -> Result<LayoutWish, Error> {
+        if let Some(layout) = &self.layout {
+            return Ok(LayoutWish::Exactly(layout.clone()));
+        }
+        let disks = match &self.disks {
+            Wish::All => DisksWish::All,
+            Wish::Count(count) => DisksWish::Count(*count),
+            Wish::These(names) => {
+                let ids: Result<Vec<DiskId>, Error> =
+                    names.iter().map(|name| self.disk_of(path, name)).collect();
+                DisksWish::These(ids?)
+            }
+        };
+        if self.is_extents {
+            return Ok(LayoutWish::Extents { disks });
+        }
+        Ok(LayoutWish::Striped { unit_bytes: self.unit_bytes, disks })
+    }
+
+    fn disk_of(&self, path: &FilePath, name: &str) -> Result<DiskId, Error> {
+        let map = self.cluster.map();
+        let disks = map.nodes.iter().flat_map(|node| &node.disks);
+        let found = disks.clone().find(|disk| {
+            map.disk_name(disk.id) == name || name.parse().is_ok_and(|id: u32| disk.id.0 == id)
+        });
+        match found {
+            Some(disk) => Ok(disk.id),
+            None => {
+                let known: Vec<String> = disks.map(|disk| map.disk_name(disk.id)).collect();
+                Err(Error::invalid(format!(
+                    "{path}: the cluster has no disk {name:?}; it has {}",
+                    known.join(", ")
+                )))
+            }
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Comparing the namespace with what is on the disks.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use pario_proto::{
+    CheckDepth, CheckReport, CheckRequest, DiskId, Failure, FileId, FileKind, FilePath, FileRecord,
+    Finding, FindingKind, FoundDescription, FoundSubfile, Layout, PeerRequest, Reply, Request,
+    SubfileIndex,
+};
+use pario_store::{Kind, SubfileId};
+
+use crate::disks::{NodeDisk, NodeDisks};
+use crate::shared::{Names, Shared};
+
+/// Subfiles that a node is asked for at a time.
+const PAGE: u32 = 2_000;
+/// Files of the namespace that are looked at at a time.
+const FILES: usize = 2_000;
+
+type Position = (DiskId, FileId, SubfileIndex);
+
+/// The subfiles of a node's disks, in order.
+pub fn list_subfiles(
+    disks: &NodeDisks,
+    after: Option<Position>,
+    limit: u32,
+    depth: CheckDepth,
+) -> Result<Reply, Failure> {
+    let mut found = Vec::new();
+    for (id, disk) in disks.all() {
+        if after.is_some_and(|(last, ..)| id < last) {
+            continue;
+        }
+        let ids = disk.disk().subfile_ids();
+        let mut ids =
+            ids.map_err(|error| Failure::Disk { disk: disk.name.clone(), why: error.to_string() })?;
+        ids.sort();
+        for (subfile, kind) in ids {
+            let position = (id, FileId(subfile.file), SubfileIndex(subfile.index));
+            if after.is_some_and(|after| position <= after) {
+                continue;
+            }
+            if found.len() >= limit as usize {
+                return Ok(Reply::Subfiles { found, is_more: true });
+            }
+            found.push(look_at(disk, position, subfile, kind, depth));
+        }
+    }
+    Ok(Reply::Subfiles { found, is_more: false })
+}
+
+fn look_at(
+    disk: &NodeDisk,
+    (id, file, index): Position,
+    subfile: SubfileId,
+    kind: Kind,
+    depth: CheckDepth,
+) -> FoundSubfile {
+    let description = disk.disk().description(subfile).map_err(|error| error.to_string()).and_then(
+        |description| {
+            let layout = Layout::decode(&description.layout).map_err(|error| error.to_string())?;
+            let (path, created_s) = (description.path, description.created_s);
+            Ok(FoundDescription { path, layout, created_s })
+        },
+    );
+    let mut damage = Vec::new();
+    if depth == CheckDepth::Everything && kind == Kind::Extents {
+        let checked = disk.disk().open_extents(subfile);
+        match checked.and_then(|extents| extents.check(pario_store::CheckDepth::Content)) {
+            Ok(problems) => damage.extend(problems.iter().map(ToString::to_string)),
+            Err(error) => damage.push(error.to_string()),
+        }
+    }
+    let is_extents = kind == Kind::Extents;
+    FoundSubfile { disk: id, file, subfile: index, is_extents, description, damage }
+}
+
+/// Checks the whole cluster. Runs in a thread of its own at the interface node; files that are
+/// created or deleted meanwhile are not found wrong.
+pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Failure> {
+    let names = shared.names()?;
+    let mut check = Check {
+        shared,
+        names,
+        what,
+        report: CheckReport::default(),
+        seen: HashSet::new(),
+        extra: BTreeMap::new(),
+        silent: HashSet::new(),
+        doomed: names.namespace.doomed()?.into_iter().map(|record| (record.id, record)).collect(),
+        started_ns: crate::namespace::Clock::system().now_ns(),
+    };
+    for problem in names.namespace.problems()? {
+        check.find(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);
+    }
+    for node in 0..shared.config.nodes.len() {
+        check.node(node)?;
+    }
+    check.files()?;
+    check.extras()?;
+    check.doomed();
+    Ok(check.report)
+}
+
+struct Check<'a> {
+    shared: &'a Arc<Shared>,
+    names: &'a Names,
+    what: CheckRequest,
+    report: CheckReport,
+    seen: HashSet<(FileId, u32)>,
+    /// Subfiles of files that the namespace does not know.
+    extra: BTreeMap<FileId, Vec<FoundSubfile>>,
+    silent: HashSet<usize>,
+    doomed: HashMap<FileId, FileRecord>,
+    started_ns: u64,
+}
+
+impl Check<'_> {
+    /// Looks at the subfiles of one node.
+    fn node(&mut self, node: usize) -> Result<(), Failure> {
+        let mut after = None;
+        loop {
+            let page = match self.page(node, after) {
+                Ok(page) => page,
+                Err(failure) => {
+                    tracing::warn!(%failure, "a node does not take part in the check");
+                    self.silent.insert(node);
+                    let name = self.shared.config.nodes[node].name.clone();
+                    self.report.silent_nodes.push(name);
+                    return Ok(());
+                }
+            };
+            let (found, is_more) = page;
+            after = found.last().map(|last| (last.disk, last.file, last.subfile));
+            for subfile in found {
+                self.report.subfiles += 1;
+                self.subfile(subfile)?;
+            }
+            if !is_more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn page(
+        &self,
+        node: usize,
+        after: Option<Position>,
+    ) -> Result<(Vec<FoundSubfile>, bool), Failure> {
+        let depth = self.what.depth;
+        let reply = if node == self.shared.me {
+            list_subfiles(&self.shared.disks, after, PAGE, depth)?
+        } else {
+            let request = PeerRequest::ListSubfiles { after, limit: PAGE, depth };
+            self.ask(node, request)?
+        };
+        match reply {
+            Reply::Subfiles { found, is_more } => Ok((found, is_more)),
+            _ => Err(self.strange(node)),
+        }
+    }
+
+    fn ask(&self, node: usize, request: PeerRequest) -> Result<Reply, Failure> {
+        let (send, receive) = mpsc::channel();
+        self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
+            // Nobody waits any more only if the thread below is gone.
+            let _ = send.send(answer.and_then(|answer| answer.result));
+        });
+        receive.recv().unwrap_or_else(|_| Err(self.strange(node)))
+    }
+
+    fn strange(&self, node: usize) -> Failure {
+        let node = self.shared.config.nodes[node].name.clone();
+        Failure::Internal { node, why: "it gave no sensible answer".to_owned() }
+    }
+
+    /// Compares a subfile with the namespace.
+    fn subfile(&mut self, found: FoundSubfile) -> Result<(), Failure> {
+        let namespace = &self.names.namespace;
+        let Some(record) = namespace.record(found.file)? else {
+            let is_being_made = namespace.is_of_this_start(found.file);
+            if !is_being_made && !self.doomed.contains_key(&found.file) {
+                self.extra.entry(found.file).or_default().push(found);
+            }
+            return Ok(());
+        };
+        self.seen.insert((found.file, found.subfile.0));
+        let path = namespace.path_of(found.file)?;
+        let disk = self.shared.map.read().disk_name(found.disk);
+        let which = format!("subfile {} on disk {disk}", found.subfile.0);
+        let expected =
+            record.layout.as_ref().and_then(|layout| layout.disks().disk_of(found.subfile));
+        let wrong = match &found.description {
+            Err(why) if record.is_settled(found.subfile.0) => Some(why.clone()),
+            // It was never synced: a power loss may leave it so, and nobody was promised more.
+            Err(_) => None,
+            Ok(description) if Some(&description.layout) != record.layout.as_ref() => {
+                Some("it was made for another layout".to_owned())
+            }
+            Ok(_) if expected != Some(found.disk) => {
+                Some("it should lie on another disk".to_owned())
+            }
+            Ok(_) if found.is_extents != (record.kind == FileKind::Extents) => {
+                Some("it is of the other kind".to_owned())
+            }
+            Ok(_) => None,
+        };
+        if let Some(why) = wrong {
+            let text = format!("{which}: {why}");
+            self.find(
+                FindingKind::Mismatch,
+                found.file,
+                path.clone(),
+                Some(disk.clone()),
+                text,
+                false,
+            );
+        }
+        for why in &found.damage {
+            let text = format!("{which}: {why}");
+            self.find(
+                FindingKind::Damage,
+                found.file,
+                path.clone(),
+                Some(disk.clone()),
+                text,
+                false,
+            );
+        }
+        Ok(())
+    }
+
+    /// Looks for subfiles that should be there.
+    fn files(&mut self) -> Result<(), Failure> {
+        let mut after = None;
+        loop {
+            let files = self.names.namespace.all_files(after, FILES)?;
+            let Some((_, last)) = files.last() else { return Ok(()) };
+            after = Some(last.id);
+            for (path, record) in files {
+                self.report.files += 1;
+                self.file(path.as_ref(), &record)?;
+            }
+        }
+    }
+
+    fn file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
+        let Some(layout) = &record.layout else { return Ok(()) };
+        for (index, &id) in (0..).zip(layout.disks().as_slice()) {
+            if self.seen.contains(&(record.id, index)) || record.created_ns >= self.started_ns {
+                continue;
+            }
+            let (node, disk) = {
+                let map = self.shared.map.read();
+                (map.disk(id).map(|(node, _)| node as usize), map.disk_name(id))
+            };
+            if node.is_some_and(|node| self.silent.contains(&node)) {
+                continue;
+            }
+            // It may have been deleted since.
+            if self.names.namespace.record(record.id)?.is_none() {
+                return Ok(());
+            }
+            let is_settled = record.is_settled(index);
+            let can_repair = !is_settled && self.what.is_repair;
+            let is_repaired = match (node, path) {
+                (Some(node), Some(path)) if can_repair => {
+                    self.make_anew(node, path, record).is_ok()
+                }
+                _ => false,
+            };
+            let what = if is_settled {
+                "it was durable, and its bytes are lost unless the disk comes back"
+            } else {
+                "nothing of it had been made durable; it can be made anew"
+            };
+            let text = format!("subfile {index} on disk {disk} is missing: {what}");
+            let path = path.cloned();
+            self.find(FindingKind::Missing, record.id, path, Some(disk), text, is_repaired);
+        }
+        Ok(())
+    }
+
+    /// Makes the subfiles of a file that are not there on a node; those that are stay.
+    fn make_anew(&self, node: usize, path: &FilePath, record: &FileRecord) -> Result<(), Failure> {
+        if node == self.shared.me {
+            return self.shared.disks.create_missing(record, path.as_str());
+        }
+        let (record, path) = (record.clone(), path.clone());
+        self.ask(node, PeerRequest::CreateMissing { record, path }).map(|_| ())
+    }
+
+    /// Subfiles of files that the namespace does not know.
+    fn extras(&mut self) -> Result<(), Failure> {
+        for (file, subfiles) in std::mem::take(&mut self.extra) {
+            let described = subfiles.iter().find_map(|found| {
+                let description = found.description.as_ref().ok()?;
+                Some((found, description))
+            });
+            let restored = match described {
+                Some((found, description)) if self.what.is_rebuild => {
+                    self.restore(file, found.is_extents, description, &subfiles).map(Some)?
+                }
+                _ => None,
+            };
+            if let Some(path) = restored {
+                let text = format!("made from {} subfiles on the disks", subfiles.len());
+                self.find(FindingKind::Rebuilt, file, Some(path), None, text, true);
+                continue;
+            }
+            for found in &subfiles {
+                let disk = self.shared.map.read().disk_name(found.disk);
+                let was = match &found.description {
+                    Ok(description) => format!("it was part of {}", description.path),
+                    Err(why) => format!("it does not say of which ({why})"),
+                };
+                let text = format!(
+                    "subfile {} on disk {disk} belongs to no file; {was}; `pario fsck --rebuild` \
+                     brings such files back",
+                    found.subfile.0
+                );
+                self.find(FindingKind::Extra, file, None, Some(disk), text, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn restore(
+        &self,
+        file: FileId,
+        is_extents: bool,
+        description: &FoundDescription,
+        subfiles: &[FoundSubfile],
+    ) -> Result<FilePath, Failure> {
+        let path = FilePath::new(&description.path)
+            .or_else(|_| FilePath::new(&format!("/recovered/{file}")))
+            .map_err(|error| Failure::Invalid(error.to_string()))?;
+        let created_ns = description.created_s.saturating_mul(1_000_000_000);
+        let administrator = &self.shared.administrator;
+        let mut record = FileRecord {
+            id: file,
+            kind: if is_extents { FileKind::Extents } else { FileKind::Flat },
+            layout: Some(description.layout.clone()),
+            uid: administrator.uid,
+            gid: administrator.gids.first().copied().unwrap_or(0),
+            mode: 0o600,
+            created_ns,
+            changed_ns: self.started_ns,
+            rights_version: 0,
+            settled: Vec::new(),
+        };
+        for found in subfiles {
+            record.settle(found.subfile.0);
+        }
+        let (send, receive) = mpsc::channel();
+        self.names.namespace.restore(path, record, move |restored| {
+            // Nobody waits any more only if the thread below is gone.
+            let _ = send.send(restored);
+        });
+        receive.recv().unwrap_or_else(|_| {
+            let node = self.shared.name().to_owned();
+            Err(Failure::Internal { node, why: "the namespace is gone".to_owned() })
+        })
+    }
+
+    /// Deletions that are not finished.
+    fn doomed(&mut self) {
+        let doomed: Vec<FileRecord> = self.doomed.values().cloned().collect();
+        for record in doomed {
+            if self.names.open_files.is_kept(record.id) {
+                continue;
+            }
+            if self.what.is_repair {
+                self.names.janitor.remove(record.clone());
+            }
+            let text = "it was deleted, and its subfiles are not all removed yet".to_owned();
+            let is_repaired = self.what.is_repair;
+            self.find(FindingKind::Doomed, record.id, None, None, text, is_repaired);
+        }
+    }
+
+    fn find(
+        &mut self,
+        kind: FindingKind,
+        file: FileId,
+        path: Option<FilePath>,
+        disk: Option<String>,
+        text: String,
+        is_repaired: bool,
+    ) {
+        self.report.findings.push(Finding { kind, path, file, disk, text, is_repaired });
+    }
+}

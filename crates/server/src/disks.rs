@@ -1,0 +1,461 @@
+//! The disks of a node: opened once, their subfiles kept open, what is done with them counted.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pario_proto::{
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part, SubfileIndex,
+};
+use pario_store::{
+    BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
+    SubfileId,
+};
+use parking_lot::{Mutex, RwLock};
+
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+
+/// Subfiles that are kept open per disk, though nobody uses them at the moment.
+const OPEN_LIMIT: usize = 1024;
+
+/// In place of an id that nobody has given yet.
+pub const NO_ID: DiskId = DiskId(u32::MAX);
+
+/// The disks of a node.
+#[derive(Debug)]
+pub struct NodeDisks {
+    node: String,
+    disks: Vec<NodeDisk>,
+    ids: RwLock<HashMap<DiskId, usize>>,
+    cache: ExtentCache,
+}
+
+/// A disk of a node.
+#[derive(Debug)]
+pub struct NodeDisk {
+    /// Its name for people: `node/label`.
+    pub name: String,
+    label: String,
+    path: String,
+    disk: Disk,
+    is_read_only: bool,
+    /// The storage thread that serves it.
+    pub thread: usize,
+    open: Mutex<HashMap<SubfileId, Subfile>>,
+    /// What is done with it.
+    pub load: Load,
+    space: Mutex<Option<pario_store::medium::Space>>,
+    trouble: Mutex<Option<String>>,
+}
+
+/// What is done with a disk, counted.
+#[derive(Debug, Default)]
+pub struct Load {
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
+    queue: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+enum Subfile {
+    Flat(FlatFile),
+    Extents(ExtentFile),
+}
+
+impl NodeDisks {
+    /// Opens the disks of a node; empty or missing directories become disks.
+    pub fn open(config: &NodeConfig) -> Result<Self, NodeError> {
+        let cache = ExtentCache::new(config.cache_bytes);
+        let pool = BufferPool::new(64 << 20);
+        let known = KnownDisks::read(&config.data)?;
+        let mut disks = Vec::new();
+        for (number, wanted) in config.disks.iter().enumerate() {
+            let options = DiskOptions {
+                read_only: wanted.is_read_only,
+                cache: cache.clone(),
+                pool: pool.clone(),
+                index_cache_bytes: 64 << 20,
+                ..DiskOptions::default()
+            };
+            let disk = open_disk(&wanted.path, options, &known)
+                .map_err(|error| NodeError::of_disk(error, config))?;
+            let label = label_of(&wanted.path, number, &disks);
+            disks.push(NodeDisk {
+                name: format!("{}/{label}", config.name),
+                label,
+                path: wanted.path.display().to_string(),
+                is_read_only: wanted.is_read_only,
+                disk,
+                thread: number % config.storage_threads.max(1),
+                open: Mutex::default(),
+                load: Load::default(),
+                space: Mutex::new(None),
+                trouble: Mutex::new(None),
+            });
+        }
+        KnownDisks::write(&config.data, &disks)?;
+        let node = config.name.clone();
+        let disks = Self { node, disks, ids: RwLock::default(), cache };
+        disks.measure_space();
+        Ok(disks)
+    }
+
+    /// What others should know of the disks. Where the namespace has given no id yet, it is the one
+    /// that the subfiles on the disk speak of, or [`NO_ID`].
+    pub fn infos(&self) -> Vec<DiskInfo> {
+        let ids = self.ids.read();
+        let id_of = |number, disk: &NodeDisk| {
+            let known = ids.iter().find(|(_, known)| **known == number).map(|(id, _)| *id);
+            known.or_else(|| disk.id_on_disk()).unwrap_or(NO_ID)
+        };
+        let info = |(number, disk): (usize, &NodeDisk)| DiskInfo {
+            id: id_of(number, disk),
+            uuid: disk.disk.id(),
+            label: disk.label.clone(),
+            is_read_only: disk.is_read_only,
+        };
+        self.disks.iter().enumerate().map(info).collect()
+    }
+
+    /// Learns the ids that the namespace has given to the disks.
+    pub fn set_ids(&self, infos: &[DiskInfo]) {
+        let mut ids = self.ids.write();
+        ids.clear();
+        for (number, disk) in self.disks.iter().enumerate() {
+            if let Some(info) = infos.iter().find(|info| info.uuid == disk.disk.id()) {
+                ids.insert(info.id, number);
+            }
+        }
+    }
+
+    /// The number of a disk in this node.
+    pub fn number_of(&self, id: DiskId) -> Result<usize, Failure> {
+        self.ids.read().get(&id).copied().ok_or_else(|| Failure::Refused {
+            node: self.node.clone(),
+            why: format!("{id} is not one of its disks"),
+        })
+    }
+
+    /// The disk of a number.
+    pub fn disk(&self, number: usize) -> &NodeDisk {
+        &self.disks[number]
+    }
+
+    /// All disks, with their ids as far as they are known.
+    pub fn all(&self) -> Vec<(DiskId, &NodeDisk)> {
+        let ids = self.ids.read();
+        let mut all: Vec<_> = ids.iter().map(|(id, number)| (*id, &self.disks[*number])).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// Creates the subfiles of a file that lie on disks of this node: all or none.
+    pub fn create_subfiles(&self, record: &FileRecord, path: &str) -> Result<(), Failure> {
+        let parts = self.parts_of(record);
+        for (done, &(number, index)) in parts.iter().enumerate() {
+            if let Err(failure) = self.disks[number].create(record, path, index) {
+                for &(number, index) in &parts[..done] {
+                    // What cannot be removed now is removed when the namespace is told to.
+                    let _ = self.disks[number].remove(record.id, index);
+                }
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates those subfiles of a file that lie on disks of this node and are missing.
+    pub fn create_missing(&self, record: &FileRecord, path: &str) -> Result<(), Failure> {
+        for (number, index) in self.parts_of(record) {
+            let disk = &self.disks[number];
+            let id = SubfileId::data(record.id.0, index);
+            if matches!(disk.disk.description(id), Err(StoreError::NotFound { .. })) {
+                disk.create(record, path, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the subfiles of a file that lie on disks of this node.
+    pub fn remove_subfiles(&self, record: &FileRecord) -> Result<(), Failure> {
+        for (number, index) in self.parts_of(record) {
+            self.disks[number].remove(record.id, index)?;
+        }
+        Ok(())
+    }
+
+    fn parts_of(&self, record: &FileRecord) -> Vec<(usize, u32)> {
+        let Some(layout) = &record.layout else { return Vec::new() };
+        let ids = self.ids.read();
+        (0..)
+            .zip(layout.disks().as_slice())
+            .filter_map(|(index, disk)| Some((*ids.get(disk)?, index)))
+            .collect()
+    }
+
+    /// Asks the file systems how much room there is.
+    pub fn measure_space(&self) {
+        for disk in &self.disks {
+            match disk.disk.space() {
+                Ok(space) => *disk.space.lock() = Some(space),
+                Err(error) => *disk.trouble.lock() = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// How the disks are doing.
+    pub fn status(&self) -> Vec<DiskStatus> {
+        let infos = self.infos();
+        let status = |(disk, info): (&NodeDisk, DiskInfo)| {
+            let space = *disk.space.lock();
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            DiskStatus {
+                disk: info,
+                path: disk.path.clone(),
+                total_bytes: space.map_or(0, |space| space.total_bytes),
+                free_bytes: space.map_or(0, |space| space.free_bytes),
+                reads: count(&disk.load.reads),
+                read_bytes: count(&disk.load.read_bytes),
+                writes: count(&disk.load.writes),
+                written_bytes: count(&disk.load.written_bytes),
+                queue: count(&disk.load.queue),
+                trouble: disk.trouble.lock().clone(),
+            }
+        };
+        self.disks.iter().zip(infos).map(status).collect()
+    }
+
+    /// Extents in memory.
+    pub fn cache(&self) -> &ExtentCache {
+        &self.cache
+    }
+}
+
+impl Load {
+    /// A request waits for the disk.
+    pub fn arrive(&self) {
+        self.queue.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub fn leave(&self) {
+        self.queue.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// So much was read.
+    pub fn read(&self, bytes: u64) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much was written.
+    pub fn written(&self, bytes: u64) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl NodeDisk {
+    /// The store's disk.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The id that this disk has in the layouts of the files on it, if there are any.
+    fn id_on_disk(&self) -> Option<DiskId> {
+        let ids = self.disk.subfile_ids().ok()?;
+        ids.into_iter().find_map(|(id, _)| {
+            let layout = self.disk.description(id).ok()?.layout;
+            Layout::decode(&layout).ok()?.disks().disk_of(SubfileIndex(id.index))
+        })
+    }
+
+    /// Removes what a creation has left that was cut off half way; only if it is empty, as what
+    /// nobody was ever given must be.
+    pub fn remove_empty(&self, file: FileId, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(file.0, index);
+        let is_empty = match self.disk.open_flat(id) {
+            Ok(flat) => flat.is_empty(),
+            Err(StoreError::NotASubfile { .. }) => Ok(true),
+            Err(StoreError::WrongKind { .. }) => {
+                self.disk.open_extents(id).and_then(|extents| Ok(extents.stat()?.extents == 0))
+            }
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match is_empty {
+            Ok(true) => self.remove(file, index),
+            Ok(false) => Ok(()),
+            Err(error) => Err(self.failure(error, id, "look at it")),
+        }
+    }
+
+    /// A flat subfile.
+    pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
+        let id = SubfileId::data(file.0, index);
+        if let Some(Subfile::Flat(flat)) = self.open.lock().get(&id) {
+            return Ok(flat.clone());
+        }
+        let flat = self.disk.open_flat(id)?;
+        self.keep(id, Subfile::Flat(flat.clone()));
+        Ok(flat)
+    }
+
+    /// A subfile of extents.
+    pub fn extents(&self, file: FileId, index: u32) -> Result<ExtentFile, Failure> {
+        let id = SubfileId::data(file.0, index);
+        if let Some(Subfile::Extents(extents)) = self.open.lock().get(&id) {
+            return Ok(extents.clone());
+        }
+        let opened = self.disk.open_extents(id);
+        let extents = opened.map_err(|error| self.failure(error, id, "read it"))?;
+        self.keep(id, Subfile::Extents(extents.clone()));
+        Ok(extents)
+    }
+
+    /// Creates a subfile.
+    pub fn create(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(record.id.0, index);
+        let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
+        let new =
+            NewSubfile { layout, path: path.to_owned(), is_durable: false, ..NewSubfile::new(id) };
+        let created = match record.kind {
+            FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
+            _ => self.disk.create_flat(new).map(Subfile::Flat),
+        };
+        let subfile = created.map_err(|error| self.failure(error, id, "create a file"))?;
+        self.keep(id, subfile);
+        Ok(())
+    }
+
+    /// Makes a subfile anew that was never synced and that a power loss has taken.
+    pub fn create_again(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
+        self.remove(record.id, index)?;
+        self.create(record, path, index)
+    }
+
+    /// Removes a subfile; that there is none is fine.
+    pub fn remove(&self, file: FileId, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(file.0, index);
+        self.open.lock().remove(&id);
+        match self.disk.remove(id) {
+            Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failure(error, id, "delete a file")),
+        }
+    }
+
+    fn keep(&self, id: SubfileId, subfile: Subfile) {
+        let mut open = self.open.lock();
+        if open.len() >= OPEN_LIMIT {
+            let some: Vec<_> = open.keys().copied().take(OPEN_LIMIT / 4).collect();
+            for id in some {
+                open.remove(&id);
+            }
+        }
+        open.insert(id, subfile);
+    }
+
+    /// What an error of the store means to a client.
+    pub fn failure(&self, error: StoreError, id: SubfileId, action: &str) -> Failure {
+        let disk = self.name.clone();
+        if error.is_full() {
+            let free_bytes = self.disk.space().map_or(0, |space| space.free_bytes);
+            return Failure::DiskFull { disk, free_bytes, action: format!("cannot {action}") };
+        }
+        match error {
+            StoreError::NotFound { .. } => {
+                Failure::SubfileMissing { disk, file: FileId(id.file), subfile: id.index }
+            }
+            StoreError::ReadOnly { .. } => {
+                Failure::DiskReadOnly { disk, action: format!("cannot {action}") }
+            }
+            error => Failure::Disk { disk, why: error.to_string() },
+        }
+    }
+
+    /// A part of a file on this disk, for messages.
+    pub fn subfile_id(file: FileId, part: Part) -> SubfileId {
+        SubfileId::data(file.0, part.subfile.0)
+    }
+}
+
+fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Disk, StoreError> {
+    let is_new = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => !path.exists(),
+    };
+    if is_new && !options.read_only {
+        if let Some(uuid) = known.uuid_of(path) {
+            let why = format!(
+                "it is empty, but was disk {uuid:032x} before: mount it, or, if its content is \
+                 gone for good, remove its line from {}",
+                known.path
+            );
+            return Err(StoreError::NotADisk { disk: path.display().to_string().into(), why });
+        }
+        return Disk::create(path, options);
+    }
+    Disk::open(path, options)
+}
+
+/// A label that no other disk of the node has.
+fn label_of(path: &Path, number: usize, others: &[NodeDisk]) -> String {
+    let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let label = last.unwrap_or_else(|| format!("disk{number}"));
+    if others.iter().any(|other| other.label == label) {
+        format!("{label}-{number}")
+    } else {
+        label
+    }
+}
+
+/// Which disk was last seen in which directory: so that an empty mount point is not taken for a
+/// new disk. A text file, a line per disk.
+struct KnownDisks {
+    path: String,
+    lines: Vec<(u128, String)>,
+}
+
+impl KnownDisks {
+    const NAME: &str = "disks";
+
+    fn read(data: &Path) -> Result<Self, NodeError> {
+        let path = data.join(Self::NAME);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(NodeError::io(&path, error)),
+        };
+        let line = |line: &str| {
+            let (uuid, path) = line.split_once(' ')?;
+            Some((u128::from_str_radix(uuid, 16).ok()?, path.to_owned()))
+        };
+        let lines = text.lines().filter_map(line).collect();
+        Ok(Self { path: path.display().to_string(), lines })
+    }
+
+    fn write(data: &Path, disks: &[NodeDisk]) -> Result<(), NodeError> {
+        let line = |disk: &NodeDisk| format!("{:032x} {}\n", disk.disk.id(), disk.path);
+        let text: String = disks.iter().map(line).collect();
+        let path = data.join(Self::NAME);
+        if fs::read_to_string(&path).is_ok_and(|known| known == text) {
+            return Ok(());
+        }
+        let making = data.join("disks.new");
+        let write = || {
+            fs::write(&making, &text)?;
+            fs::File::open(&making)?.sync_all()?;
+            fs::rename(&making, &path)
+        };
+        write().map_err(|error| NodeError::io(&path, error))
+    }
+
+    fn uuid_of(&self, path: &Path) -> Option<u128> {
+        let path = path.display().to_string();
+        self.lines.iter().find(|(_, known)| *known == path).map(|(uuid, _)| *uuid)
+    }
+}

@@ -1,0 +1,202 @@
+//! The namespace as its users hold it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use pario_proto::{Failure, FileId, FileKind, FileRecord, Identity};
+use parking_lot::{Mutex, RwLock};
+
+use super::change::Change;
+use super::clock::Clock;
+use super::key;
+use super::tree::{Node, Stop, counter, node};
+use crate::metadata::{MetadataError, MetadataStore, Snapshot, Transaction, Verdict};
+
+/// The format of keys and values.
+const FORMAT: u64 = 1;
+/// The first number within an epoch.
+const FIRST_NUMBER: u64 = 2;
+
+/// The tree of names of a cluster. All clones are the same one.
+///
+/// Calls that change something return at once; their `done` is run once, when the change is
+/// durable or has failed, mostly in a thread of the store: it must not wait there for another
+/// change, but may begin one.
+#[derive(Clone)]
+pub struct Namespace {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn MetadataStore>,
+    node: Arc<str>,
+    clock: Clock,
+    /// Those of this start; new ids are of the last one. There is a second one only after files
+    /// with higher ids were restored.
+    epochs: RwLock<Vec<u64>>,
+    number: AtomicU64,
+}
+
+impl Namespace {
+    /// Opens the namespace in a store, or makes it: a root directory that belongs to the given
+    /// user, with mode 0755. Failures name the node.
+    pub fn open(
+        store: Arc<dyn MetadataStore>,
+        node: &str,
+        owner: &Identity,
+        clock: Clock,
+    ) -> Result<Namespace, MetadataError> {
+        let (uid, gid) = (owner.uid, owner.gids.first().copied().unwrap_or(owner.uid));
+        let shared = Shared {
+            store,
+            node: node.into(),
+            clock,
+            epochs: RwLock::default(),
+            number: AtomicU64::new(FIRST_NUMBER),
+        };
+        let namespace = Namespace { shared: Arc::new(shared) };
+        let (send, receive) = mpsc::channel();
+        namespace.submit(
+            move |change| begin(change, uid, gid),
+            move |outcome| {
+                // Nobody waits any more only if the thread below is gone.
+                let _ = send.send(outcome);
+            },
+        );
+        let outcome = receive.recv().map_err(|_| MetadataError::Inconsistent {
+            why: "the store has not said what became of a change".to_owned(),
+        })?;
+        match outcome {
+            Ok(epoch) => namespace.shared.epochs.write().push(epoch),
+            Err(Stop::Store(error)) => return Err(error),
+            Err(Stop::Failure(failure)) => {
+                return Err(MetadataError::Inconsistent { why: failure.to_string() });
+            }
+        }
+        Ok(namespace)
+    }
+
+    /// An id that no file or directory has ever had.
+    pub fn new_file_id(&self) -> FileId {
+        self.new_file_id_of(self.epoch())
+    }
+
+    /// A new id of a given epoch, which must be durable before the id is used.
+    pub(super) fn new_file_id_of(&self, epoch: u64) -> FileId {
+        let number = self.shared.number.fetch_add(1, Ordering::Relaxed);
+        FileId(u128::from(epoch) << 64 | u128::from(number))
+    }
+
+    /// The epoch of new ids.
+    pub(super) fn epoch(&self) -> u64 {
+        let epochs = self.shared.epochs.read();
+        *epochs.last().expect("the first epoch is set before anybody has the handle")
+    }
+
+    /// Whether an id was given out since the namespace was opened. What has an older id and is
+    /// not in the namespace is left over from before.
+    pub fn is_of_this_start(&self, id: FileId) -> bool {
+        self.shared.epochs.read().iter().any(|&epoch| epoch == epoch_of(id))
+    }
+
+    /// From now on new ids are of this epoch, which is durable. Numbers go on, so that an id that
+    /// is made meanwhile with the old epoch is unique as well.
+    pub(super) fn enter_epoch(&self, epoch: u64) {
+        let mut epochs = self.shared.epochs.write();
+        if epochs.last().is_none_or(|&last| last < epoch) {
+            epochs.push(epoch);
+        }
+    }
+
+    /// Changes the tree in one transaction.
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        body: impl Fn(&mut Change<'_>) -> Result<T, Stop> + Send + 'static,
+        done: impl FnOnce(Result<T, Failure>) + Send + 'static,
+    ) {
+        let node = Arc::clone(&self.shared.node);
+        self.submit(body, move |outcome| done(outcome.map_err(|stop| failure(&node, stop))));
+    }
+
+    fn submit<T: Send + 'static>(
+        &self,
+        body: impl Fn(&mut Change<'_>) -> Result<T, Stop> + Send + 'static,
+        done: impl FnOnce(Result<T, Stop>) + Send + 'static,
+    ) {
+        // What the last run has given: the runs before it do not count.
+        let last = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&last);
+        let clock = self.shared.clock.clone();
+        let work = move |transaction: &mut dyn Transaction| {
+            let outcome = body(&mut Change::new(transaction, clock.now_ns()));
+            let verdict = if outcome.is_ok() { Verdict::Commit } else { Verdict::Abort };
+            *slot.lock() = Some(outcome);
+            verdict
+        };
+        let done = move |stored: Result<_, MetadataError>| {
+            let outcome = last.lock().take();
+            done(stored.map_err(Stop::Store).and_then(|_| outcome.expect("work runs before done")));
+        };
+        self.shared.store.submit(Box::new(work), Box::new(done));
+    }
+
+    /// Looks at one state of the tree.
+    pub(super) fn look<T>(
+        &self,
+        body: impl FnOnce(&dyn Snapshot) -> Result<T, Stop>,
+    ) -> Result<T, Failure> {
+        let (mut body, mut outcome) = (Some(body), None);
+        let read = self.shared.store.read(&mut |state| {
+            if let Some(body) = body.take() {
+                outcome = Some(body(state));
+            }
+        });
+        let outcome = read
+            .map_err(Stop::Store)
+            .and_then(|()| outcome.expect("a read runs its work before it succeeds"));
+        outcome.map_err(|stop| failure(&self.shared.node, stop))
+    }
+}
+
+/// What the namespace begins with, and the next epoch.
+///
+/// An epoch is at least the time in seconds: so ids differ from those of a namespace that was
+/// lost, whose files may still be on the disks.
+fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
+    let found = counter(change.state(), key::FORMAT)?;
+    if found != 0 && found != FORMAT {
+        return Err(MetadataError::Format { found, known: FORMAT }.into());
+    }
+    if node(change.state(), FileId::ROOT)?.is_none() {
+        let record = FileRecord {
+            id: FileId::ROOT,
+            kind: FileKind::Directory,
+            layout: None,
+            uid,
+            gid,
+            mode: 0o755,
+            created_ns: change.now_ns,
+            changed_ns: change.now_ns,
+            rights_version: 0,
+            settled: Vec::new(),
+        };
+        change.put_node(&Node { record, parent: FileId::ROOT, name: String::new(), entries: 0 });
+        change.put_counter(key::FORMAT, FORMAT);
+    }
+    let last = counter(change.state(), key::EPOCH)?;
+    let epoch = (last + 1).max(change.now_ns / 1_000_000_000);
+    change.put_counter(key::EPOCH, epoch);
+    Ok(epoch)
+}
+
+/// The epoch in which an id was given out.
+pub fn epoch_of(id: FileId) -> u64 {
+    (id.0 >> 64) as u64
+}
+
+fn failure(node: &str, stop: Stop) -> Failure {
+    match stop {
+        Stop::Failure(failure) => failure,
+        Stop::Store(error) => Failure::Metadata { node: node.to_owned(), why: error.to_string() },
+    }
+}

@@ -1,0 +1,79 @@
+//! Keys of the metadata store.
+//!
+//! Invariant: the first byte says what a key is, and all parts before the last have a fixed
+//! length, so that no key means two things. Numbers are big endian: keys sort as ids do.
+
+use pario_proto::FileId;
+
+/// So many counters share the number of files, so that changes in different directories seldom
+/// meet in one.
+pub const COUNT_SHARDS: u8 = 32;
+
+pub const EPOCH: &[u8] = b"cepoch";
+pub const FORMAT: &[u8] = b"cformat";
+pub const DISKS: &[u8] = b"cdisks";
+
+/// The entry of a name in a directory.
+pub fn entry(directory: FileId, name: &str) -> Vec<u8> {
+    let mut key = with_id(b'e', directory);
+    key.extend(name.as_bytes());
+    key
+}
+
+/// The first key after all entries of a directory: no name contains this byte.
+pub fn end_of_entries(directory: FileId) -> Vec<u8> {
+    let mut key = with_id(b'e', directory);
+    key.push(0xff);
+    key
+}
+
+/// The record of a file or directory.
+pub fn node(id: FileId) -> Vec<u8> {
+    with_id(b'n', id)
+}
+
+/// The record of a doomed file.
+pub fn doomed(id: FileId) -> Vec<u8> {
+    with_id(b'x', id)
+}
+
+/// The number of a disk.
+pub fn disk(uuid: u128) -> Vec<u8> {
+    with_id(b'd', FileId(uuid))
+}
+
+/// The counter of entries in a share of all directories.
+pub fn count(directory: FileId) -> Vec<u8> {
+    count_of_shard(directory.0.to_le_bytes()[0] % COUNT_SHARDS)
+}
+
+/// The counter of one share.
+pub fn count_of_shard(shard: u8) -> Vec<u8> {
+    let mut key = b"ccount".to_vec();
+    key.push(shard);
+    key
+}
+
+/// The first key after a given one.
+pub fn after(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}
+
+/// The id or uuid in a key that consists of a letter and sixteen bytes.
+pub fn id_in(key: &[u8]) -> Option<u128> {
+    Some(u128::from_be_bytes(key.get(1..)?.try_into().ok()?))
+}
+
+/// The directory and the name in the key of an entry.
+pub fn entry_in(key: &[u8]) -> Option<(FileId, &str)> {
+    let (directory, name) = key.get(1..)?.split_first_chunk()?;
+    Some((FileId(u128::from_be_bytes(*directory)), std::str::from_utf8(name).ok()?))
+}
+
+fn with_id(letter: u8, id: FileId) -> Vec<u8> {
+    let mut key = Vec::with_capacity(17 + 32);
+    key.push(letter);
+    key.extend(id.0.to_be_bytes());
+    key
+}

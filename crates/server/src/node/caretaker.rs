@@ -1,0 +1,41 @@
+//! The caretaker: keeps this node joined, gives up on answers that do not come, measures disks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::joining;
+use crate::shared::Shared;
+
+/// How often it looks around.
+const ROUND: Duration = Duration::from_millis(100);
+/// How often the room on the disks is measured.
+const MEASURE: Duration = Duration::from_secs(1);
+
+/// The caretaker's thread; ends when the node is asked to stop.
+pub fn work(shared: &Arc<Shared>) {
+    let mut measured = Instant::now();
+    let mut swept = false;
+    while !shared.stopping.is_asked() {
+        let now = Instant::now();
+        shared.peers.expire(now);
+        if shared.names.is_some() {
+            if !swept {
+                swept = true;
+                joining::sweep(shared);
+            }
+            for node in (0..shared.config.nodes.len()).filter(|node| *node != shared.me) {
+                // A node that is down is tried again, so that it is known when it is back.
+                if !shared.peers.is_there(node) {
+                    let _ = shared.peers.try_reach(node);
+                }
+            }
+        } else {
+            joining::stay_joined(shared);
+        }
+        if now.duration_since(measured) >= MEASURE {
+            measured = now;
+            shared.disks.measure_space();
+        }
+        shared.stopping.pause(ROUND);
+    }
+}

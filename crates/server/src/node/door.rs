@@ -1,0 +1,362 @@
+//! The door: who asks, whether they may, and which operation answers.
+
+use std::sync::Arc;
+
+use pario_flow::{OperationRef, Run, Token};
+use pario_net::{AnswerPort, Asked, Bulk, RecvError, Responder, Sender};
+use pario_proto::{
+    Answer, CheckRequest, Failure, Grant, Identity, NamespaceRequest, NodeStatus, PROTOCOL_VERSION,
+    Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
+};
+
+use super::{joining, short_cut};
+use crate::check;
+use crate::program::{Creation, DataCall, NamesCall, Operations, Work, answer};
+use crate::sessions::Session;
+use crate::shared::{Shared, Ticket};
+
+type Port = AnswerPort<Question<Bulk>, Answer<Bulk>>;
+type Reporter = Responder<Answer<Bulk>>;
+
+/// A client that lets more than this wait for it, unread, is cut off.
+const BACKLOG_BYTES: usize = 256 << 20;
+
+/// The door of a node.
+pub struct Door {
+    shared: Arc<Shared>,
+    run: Arc<Run>,
+    operations: Operations,
+    port: Port,
+}
+
+impl Door {
+    /// The door of a node whose program runs.
+    pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations, port: Port) -> Self {
+        Self { shared, run, operations, port }
+    }
+
+    /// Lets questions in until the node's space is closed.
+    pub fn serve(&self) {
+        loop {
+            match self.port.recv() {
+                Ok(asked) => self.let_in(asked),
+                Err(RecvError::Lost { space, .. }) => {
+                    self.shared.sessions.leave(space);
+                    if let Some(names) = &self.shared.names {
+                        for record in names.open_files.leave(space) {
+                            names.janitor.remove(record);
+                        }
+                    }
+                }
+                Err(RecvError::Closed { .. }) => return,
+                Err(error) => tracing::warn!(%error, "a question that cannot be understood"),
+            }
+        }
+    }
+
+    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>) {
+        let Asked { question, from, answer: reporter } = asked;
+        let Question { request, data } = question;
+        if let Request::Hello { version, identity, client } = request {
+            let welcome = self.hello(&from, version, identity, client);
+            reporter.send(answer(welcome));
+            return;
+        }
+        let Some(session) = self.shared.sessions.of(from.space) else {
+            reporter.send(answer(Err(self.refused("say hello first"))));
+            return;
+        };
+        match request {
+            Request::Map => {
+                let map = self.shared.map.read().clone();
+                reporter.send(answer(Ok(Reply::Map(map))));
+            }
+            Request::Status => reporter.send(answer(Ok(Reply::Status(Box::new(self.status()))))),
+            Request::Stop => {
+                let stopped = self.administrators_only(&session, "stop the node");
+                reporter.send(answer(stopped.map(|()| Reply::Done)));
+                if self.shared.is_administrator(&session.identity) {
+                    self.shared.stopping.ask();
+                }
+            }
+            request => match self.shared.begin() {
+                Ok(ticket) => self.work(&session, request, data, reporter, ticket),
+                Err(failure) => reporter.send(answer(Err(failure))),
+            },
+        }
+    }
+
+    fn work(
+        &self,
+        session: &Arc<Session>,
+        request: Request,
+        data: Vec<Bulk>,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
+        let operations = &self.operations;
+        let (space, who) = (session.space, session.identity.clone());
+        let begun = match request {
+            Request::Namespace(NamespaceRequest::Create { path, access, is_new, mode, layout }) => {
+                let creation = Creation {
+                    space,
+                    who,
+                    path,
+                    access,
+                    is_new,
+                    mode,
+                    layout,
+                    record: None,
+                    targets: Vec::new(),
+                    failure: None,
+                    opened: None,
+                };
+                return self.start(operations.create, creation, reporter, ticket);
+            }
+            Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
+                let call = NamesCall { space, who, request };
+                return self.start(operations.set_rights, call, reporter, ticket);
+            }
+            Request::Namespace(request) => {
+                let call = NamesCall { space, who, request };
+                return self.start(operations.names, call, reporter, ticket);
+            }
+            Request::Measure { files } => self.measure(session, files),
+            Request::Check(what) => return self.check(session, what, reporter, ticket),
+            Request::Peer(request) => {
+                if !session.is_node {
+                    let why = "only nodes of the cluster may ask this";
+                    reporter.send(answer(Err(self.refused(why))));
+                    return;
+                }
+                return self.peer(request, reporter, ticket);
+            }
+            request => match self.data_call(session, request, data) {
+                Ok(call) => {
+                    self.shared.disks.disk(call.disk).load.arrive();
+                    return self.start(operations.data, call, reporter, ticket);
+                }
+                Err(failure) => Err(failure),
+            },
+        };
+        match begun {
+            Ok(work) => self.start(operations.here, work, reporter, ticket),
+            Err(failure) => reporter.send(answer(Err(failure))),
+        }
+    }
+
+    /// Calls an operation; its result goes to the client from the thread that has it.
+    fn start<I: Token>(
+        &self,
+        operation: OperationRef<I, Answer<Bulk>>,
+        input: I,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
+        let node = self.shared.name().to_owned();
+        let begun = self.run.start_then(operation, input, move |result| {
+            let result = result.unwrap_or_else(|error| {
+                answer(Err(Failure::Internal { node, why: error.to_string() }))
+            });
+            if reporter.queued_bytes() > BACKLOG_BYTES {
+                reporter.cut_off("it does not read its answers");
+            } else {
+                reporter.send_now(result);
+            }
+            drop(ticket);
+        });
+        if let Err(error) = begun {
+            tracing::error!(%error, "an operation cannot be called");
+        }
+    }
+
+    /// A request for a subfile: which disk it concerns, and whether it was granted.
+    fn data_call(
+        &self,
+        session: &Session,
+        request: Request,
+        data: Vec<Bulk>,
+    ) -> Result<DataCall, Failure> {
+        let (grant, disk, read, write) = match &request {
+            Request::Read { grant, part, .. } => (grant, part.disk, true, false),
+            Request::Write { grant, part, .. }
+            | Request::Resize { grant, part, .. }
+            | Request::Sync { grant, part } => (grant, part.disk, false, true),
+            Request::ReadExtent { grant, disk, .. } | Request::ListExtents { grant, disk, .. } => {
+                (grant, *disk, true, false)
+            }
+            Request::WriteExtent { grant, disk, .. }
+            | Request::DeleteExtent { grant, disk, .. } => (grant, *disk, false, true),
+            _ => return Err(self.refused("it does not know this request")),
+        };
+        self.check_grant(session, grant, read, write)?;
+        let disk = self.shared.disks.number_of(disk)?;
+        let thread = self.shared.disks.disk(disk).thread;
+        Ok(DataCall { thread, disk, request, data })
+    }
+
+    fn check_grant(
+        &self,
+        session: &Session,
+        grant: &Grant,
+        read: bool,
+        write: bool,
+    ) -> Result<(), Failure> {
+        if grant.uid != session.identity.uid && !session.is_node {
+            let why = "it was given to another user".to_owned();
+            return Err(Failure::BadGrant { file: grant.file, why });
+        }
+        self.shared.check_grant(grant, read, write)
+    }
+
+    fn measure(&self, session: &Session, files: Vec<(Grant, Vec<Part>)>) -> Result<Work, Failure> {
+        if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() > RANGES_LIMIT {
+            return Err(self.refused("too many subfiles are to be measured at once"));
+        }
+        let mut measured = Vec::with_capacity(files.len());
+        for (grant, parts) in files {
+            self.check_grant(session, &grant, false, false)?;
+            let part = |part: &Part| Ok((self.shared.disks.number_of(part.disk)?, part.subfile));
+            let parts: Result<Vec<_>, Failure> = parts.iter().map(part).collect();
+            measured.push((grant.file, parts?));
+        }
+        Ok(Work::Measure { files: measured })
+    }
+
+    fn check(&self, session: &Session, what: CheckRequest, reporter: Reporter, ticket: Ticket) {
+        if let Err(failure) = self.administrators_only(session, "check the cluster") {
+            reporter.send(answer(Err(failure)));
+            return;
+        }
+        let shared = self.shared.clone();
+        self.aside("check", reporter, ticket, move || {
+            check::check(&shared, what).map(Reply::Checked)
+        });
+    }
+
+    /// What another node asks for.
+    fn peer(&self, request: PeerRequest, reporter: Reporter, ticket: Ticket) {
+        let shared = self.shared.clone();
+        let work = match request {
+            PeerRequest::Join { node } => {
+                return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
+            }
+            PeerRequest::Record { file } => {
+                let record = shared.record_of(file).map(Reply::Record);
+                reporter.send(answer(record));
+                return;
+            }
+            PeerRequest::Orphans { files } => {
+                let orphans = joining::orphans(&shared, &files).map(Reply::Orphans);
+                reporter.send(answer(orphans));
+                return;
+            }
+            PeerRequest::CreateSubfiles { record, path } => Work::Create { record, path },
+            PeerRequest::CreateMissing { record, path } => Work::CreateMissing { record, path },
+            PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
+            PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
+            PeerRequest::ListSubfiles { after, limit, depth } => Work::List { after, limit, depth },
+        };
+        self.start(self.operations.here, work, reporter, ticket);
+    }
+
+    /// Something that takes long: in a thread of its own.
+    fn aside(
+        &self,
+        name: &str,
+        reporter: Reporter,
+        ticket: Ticket,
+        work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
+    ) {
+        let begun = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            reporter.send(answer(work()));
+            drop(ticket);
+        });
+        if let Err(error) = begun {
+            tracing::error!(%error, "no thread can be started");
+        }
+    }
+
+    fn hello(
+        &self,
+        from: &Sender,
+        version: u32,
+        claimed: Identity,
+        client: String,
+    ) -> Result<Reply, Failure> {
+        let node = self.shared.name().to_owned();
+        if version != PROTOCOL_VERSION {
+            return Err(Failure::Version { node, client: version, server: PROTOCOL_VERSION });
+        }
+        if self.shared.stopping.is_asked() {
+            return Err(Failure::Stopping { node });
+        }
+        let administrator = &self.shared.administrator;
+        let (identity, is_node) = match &from.user {
+            Some(user) => {
+                let mut gids = vec![user.gid];
+                gids.extend(user.groups.iter().copied().filter(|gid| *gid != user.gid));
+                let is_node = user.uid == administrator.uid || user.uid == 0;
+                (Identity { uid: user.uid, gids }, is_node || from.knows_key)
+            }
+            None if from.knows_key => (claimed, true),
+            None => return Err(self.refused("over TCP the key of the cluster is required")),
+        };
+        let client: String = client.chars().filter(|c| !c.is_control()).take(80).collect();
+        let is_node = is_node && client.starts_with("node ");
+        self.shared.sessions.enter(from.space, client, identity.clone(), is_node);
+        let is_near = from.user.is_some() && self.shared.node().short_cut;
+        let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));
+        Ok(Reply::Welcome {
+            node,
+            identity,
+            map: self.shared.map.read().clone(),
+            descriptors: descriptors.map(|path| path.display().to_string()),
+        })
+    }
+
+    fn administrators_only(&self, session: &Session, action: &str) -> Result<(), Failure> {
+        if self.shared.is_administrator(&session.identity) {
+            return Ok(());
+        }
+        let (uid, action) = (session.identity.uid, action.to_owned());
+        Err(Failure::NotAdministrator { uid, action })
+    }
+
+    fn refused(&self, why: &str) -> Failure {
+        Failure::Refused { node: self.shared.name().to_owned(), why: why.to_owned() }
+    }
+
+    fn status(&self) -> NodeStatus {
+        let shared = &self.shared;
+        let config = shared.node();
+        let (requests, oldest_request_ms) = shared.stopping.under_way();
+        let names = shared.names.as_ref();
+        let cache = shared.disks.cache().stat();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        NodeStatus {
+            name: config.name.clone(),
+            pid: std::process::id(),
+            uptime_ms: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            is_stopping: shared.stopping.is_asked(),
+            is_interface: names.is_some(),
+            disks: shared.disks.status(),
+            storage_threads: number(config.storage_threads),
+            compute_threads: number(config.compute_threads),
+            requests,
+            oldest_request_ms,
+            clients: shared
+                .sessions
+                .status(|space| names.map_or(0, |names| names.open_files.count_of(space))),
+            open_files: names.map_or(0, |names| names.open_files.count()),
+            files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
+            doomed: names
+                .and_then(|names| names.namespace.doomed().ok())
+                .map_or(0, |doomed| doomed.len() as u64),
+            cache_bytes: cache.bytes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            peers: shared.peers.status(shared.me),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Removing the subfiles of deleted files, on all nodes, however often it takes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use pario_flow::Run;
+use pario_proto::{FileId, FileRecord};
+use parking_lot::Mutex;
+
+use crate::program::Operations;
+use crate::shared::Shared;
+
+/// Files that are removed together.
+const AT_ONCE: usize = 512;
+/// What could not be removed is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Takes files whose subfiles are to be removed.
+#[derive(Debug)]
+pub struct Janitor {
+    files: Mutex<Option<Sender<FileRecord>>>,
+}
+
+impl Janitor {
+    /// A janitor, and what its thread receives.
+    pub fn new() -> (Self, Receiver<FileRecord>) {
+        let (sender, receiver) = mpsc::channel();
+        (Self { files: Mutex::new(Some(sender)) }, receiver)
+    }
+
+    /// Removes the subfiles of a file that is in the namespace no more.
+    pub fn remove(&self, record: FileRecord) {
+        if let Some(sender) = &*self.files.lock() {
+            // After the end there is nobody to do it; the next start will.
+            let _ = sender.send(record);
+        }
+    }
+
+    /// No more: its thread ends.
+    pub fn end(&self) {
+        self.files.lock().take();
+    }
+}
+
+/// The janitor's thread.
+pub fn work(
+    shared: &Arc<Shared>,
+    run: &Run,
+    operations: &Operations,
+    files: &Receiver<FileRecord>,
+) {
+    let Some(names) = &shared.names else { return };
+    let mut again: HashMap<FileId, FileRecord> = HashMap::new();
+    loop {
+        let mut batch = Vec::new();
+        let first = if again.is_empty() {
+            files.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            files.recv_timeout(AGAIN)
+        };
+        match first {
+            Ok(record) => {
+                batch.push(record);
+                batch.extend(files.try_iter().take(AT_ONCE - 1));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                batch.extend(again.values().take(AT_ONCE).cloned());
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        match run.call(operations.purge, batch.clone()) {
+            Ok(purged) if purged.failed.is_empty() => {
+                for file in &purged.files {
+                    again.remove(file);
+                }
+                names.namespace.forget_doomed(purged.files, |forgotten| {
+                    if let Err(failure) = forgotten {
+                        tracing::warn!(%failure, "deleted files stay on the list");
+                    }
+                });
+            }
+            Ok(_) => again.extend(batch.into_iter().map(|record| (record.id, record))),
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! How nodes find each other: every node tells the interface node which disks it has, and learns
+//! their ids and where the others are.
+//!
+//! What was learnt is kept in a file, so that a node serves its disks also while the interface
+//! node is away.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pario_proto::{ClusterMap, DiskId, Failure, FileId, NodeInfo, PeerRequest, Reply, Request};
+
+use super::wait_for;
+use crate::disks::NO_ID;
+use crate::shared::{Names, Shared};
+
+/// Subfiles that are asked about at a time.
+const AT_ONCE: usize = 10_000;
+
+/// Recalls what was learnt before.
+pub fn recall_map(shared: &Shared) {
+    let Ok(bytes) = fs::read(map_path(shared)) else { return };
+    let Ok(known) = postcard::from_bytes::<ClusterMap>(&bytes) else {
+        tracing::warn!("{} is not readable and not used", map_path(shared).display());
+        return;
+    };
+    let mut map = shared.map.write();
+    for node in &mut map.nodes {
+        if let Some(before) = known.nodes.iter().find(|before| before.name == node.name) {
+            node.disks = before.disks.clone();
+        }
+    }
+    shared.disks.set_ids(&map.nodes[shared.me].disks);
+}
+
+/// The interface node's own disks get their ids.
+pub fn enter_own_disks(shared: &Arc<Shared>) -> Result<(), Failure> {
+    let own = NodeInfo {
+        name: shared.name().to_owned(),
+        address: shared.map.read().nodes[shared.me].address.clone(),
+        disks: shared.disks.infos(),
+    };
+    enter(shared, own).map(|_| ())
+}
+
+/// A node joins: its disks get their ids, and it is told of the others. Runs at the interface
+/// node, in a thread that may wait.
+pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failure> {
+    let names = shared.names()?;
+    let Some(number) = shared.config.nodes.iter().position(|node| node.name == joined.name) else {
+        return Err(Failure::Refused {
+            node: shared.name().to_owned(),
+            why: format!("the cluster has no node named {}", joined.name),
+        });
+    };
+    for disk in &mut joined.disks {
+        disk.id = id_of(shared, names, disk.uuid, disk.id)?;
+    }
+    let map = {
+        let mut map = shared.map.write();
+        map.nodes[number].disks = joined.disks.clone();
+        if number != shared.me && !joined.address.is_empty() {
+            map.nodes[number].address = joined.address.clone();
+        }
+        map.clone()
+    };
+    keep_map(shared, &map);
+    if number == shared.me {
+        shared.disks.set_ids(&joined.disks);
+    } else {
+        if let Ok(address) = joined.address.parse() {
+            shared.peers.set_address(number, address);
+        }
+        let revoked: Vec<_> = shared.revoked.read().iter().map(|(f, v)| (*f, *v)).collect();
+        for (file, rights_version) in revoked {
+            let request = Request::Peer(PeerRequest::Revoke { file, rights_version });
+            shared.peers.ask_then(number, request, |_| {});
+        }
+    }
+    Ok(Reply::Joined { map, node: joined })
+}
+
+fn id_of(shared: &Shared, names: &Names, uuid: u128, hint: DiskId) -> Result<DiskId, Failure> {
+    let gone = || Failure::Internal {
+        node: shared.name().to_owned(),
+        why: "the namespace is gone".to_owned(),
+    };
+    let known = names.namespace.disks()?;
+    if let Some((_, id)) = known.iter().find(|(known, _)| *known == uuid) {
+        return Ok(*id);
+    }
+    // The namespace was lost, and the disk is not new: its files know it by this id.
+    if hint != NO_ID && !known.iter().any(|(_, id)| *id == hint) {
+        wait_for(|done| names.namespace.restore_disk(uuid, hint, done)).ok_or_else(gone)??;
+        return Ok(hint);
+    }
+    wait_for(|done| names.namespace.register_disk(uuid, done)).ok_or_else(gone)?
+}
+
+/// Joins the interface node, again if the link was lost.
+pub fn stay_joined(shared: &Arc<Shared>) {
+    let interface = shared.config.interface;
+    if shared.peers.is_linked(interface) && shared.peers.has_joined() {
+        return;
+    }
+    if shared.peers.try_reach(interface).is_err() {
+        return;
+    }
+    let node = NodeInfo {
+        name: shared.name().to_owned(),
+        address: shared.map.read().nodes[shared.me].address.clone(),
+        disks: shared.disks.infos(),
+    };
+    let request = Request::Peer(PeerRequest::Join { node });
+    let answer = wait_for(|done| shared.peers.ask_then(interface, request, done));
+    match answer.map(|answer| answer.and_then(|answer| answer.result)) {
+        Some(Ok(Reply::Joined { mut map, node })) => {
+            shared.disks.set_ids(&node.disks);
+            for (number, known) in map.nodes.iter_mut().enumerate() {
+                if number == shared.me {
+                    known.address = shared.map.read().nodes[number].address.clone();
+                } else if let Ok(address) = known.address.parse() {
+                    shared.peers.set_address(number, address);
+                }
+            }
+            keep_map(shared, &map);
+            *shared.map.write() = map;
+            shared.peers.set_joined();
+            sweep(shared);
+        }
+        Some(Err(failure)) => tracing::warn!(%failure, "this node could not join"),
+        _ => tracing::warn!("the interface node gave no sensible answer"),
+    }
+}
+
+/// Removes what creations have left that were cut off half way.
+pub fn sweep(shared: &Arc<Shared>) {
+    for (_, disk) in shared.disks.all() {
+        let ids = match disk.disk().subfile_ids() {
+            Ok(ids) => ids,
+            Err(error) => {
+                tracing::warn!(disk = disk.name, %error, "the disk cannot be listed");
+                continue;
+            }
+        };
+        for some in ids.chunks(AT_ONCE) {
+            let mut files: Vec<FileId> = some.iter().map(|(id, _)| FileId(id.file)).collect();
+            files.dedup();
+            let orphans = match ask_orphans(shared, files) {
+                Ok(orphans) => orphans,
+                Err(failure) => {
+                    tracing::warn!(%failure, "left-overs are not looked for");
+                    return;
+                }
+            };
+            for (id, _) in some.iter().filter(|(id, _)| orphans.contains(&FileId(id.file))) {
+                if let Err(failure) = disk.remove_empty(FileId(id.file), id.index) {
+                    tracing::warn!(%failure, "a left-over cannot be removed");
+                }
+            }
+        }
+    }
+}
+
+fn ask_orphans(shared: &Arc<Shared>, files: Vec<FileId>) -> Result<Vec<FileId>, Failure> {
+    if shared.names.is_some() {
+        return orphans(shared, &files);
+    }
+    let request = Request::Peer(PeerRequest::Orphans { files });
+    let asked = wait_for(|done| shared.peers.ask_then(shared.config.interface, request, done));
+    match asked.map(|answer| answer.and_then(|answer| answer.result)) {
+        Some(Ok(Reply::Orphans(files))) => Ok(files),
+        Some(Err(failure)) => Err(failure),
+        _ => Err(Failure::Internal {
+            node: shared.name().to_owned(),
+            why: "the interface node gave no sensible answer".to_owned(),
+        }),
+    }
+}
+
+/// Which of these files the namespace does not know though it would if anybody had been given
+/// them. Files that are older than the namespace are not among them: it may be the namespace that
+/// was lost.
+pub fn orphans(shared: &Shared, files: &[FileId]) -> Result<Vec<FileId>, Failure> {
+    let namespace = &shared.names()?.namespace;
+    let Some(root) = namespace.record(FileId::ROOT)? else { return Ok(Vec::new()) };
+    let birth = root.created_ns / 1_000_000_000;
+    let mut orphans = Vec::new();
+    for &file in files {
+        let epoch = file.0 >> 64;
+        if epoch >= u128::from(birth)
+            && !namespace.is_of_this_start(file)
+            && namespace.record(file)?.is_none()
+        {
+            orphans.push(file);
+        }
+    }
+    let doomed: Vec<FileId> = namespace.doomed()?.into_iter().map(|record| record.id).collect();
+    orphans.retain(|file| !doomed.contains(file));
+    Ok(orphans)
+}
+
+fn map_path(shared: &Shared) -> PathBuf {
+    shared.node().data.join("cluster.map")
+}
+
+/// A map that cannot be kept is learnt again at the next start.
+fn keep_map(shared: &Shared, map: &ClusterMap) {
+    let path = map_path(shared);
+    let making = path.with_extension("new");
+    let kept = postcard::to_allocvec(map)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| fs::write(&making, bytes).map_err(|error| error.to_string()))
+        .and_then(|()| fs::rename(&making, &path).map_err(|error| error.to_string()));
+    if let Err(error) = kept {
+        tracing::warn!("{} cannot be written: {error}", path.display());
+    }
+}

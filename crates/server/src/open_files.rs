@@ -1,0 +1,151 @@
+//! Which files are open, by whom, and which of them were deleted meanwhile.
+//!
+//! The subfiles of a deleted file go when its last user has closed it, or is gone.
+
+use std::collections::HashMap;
+
+use pario_net::SpaceId;
+use pario_proto::{Access, FileId, FileRecord, Identity};
+use parking_lot::Mutex;
+
+/// An open file.
+#[derive(Clone, Debug)]
+pub struct OpenFile {
+    /// Who has it open.
+    pub space: SpaceId,
+    /// As whom.
+    pub identity: Identity,
+    /// What it is.
+    pub record: FileRecord,
+    /// What for.
+    pub access: Access,
+}
+
+/// All open files.
+#[derive(Debug, Default)]
+pub struct OpenFiles {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    handles: HashMap<u64, OpenFile>,
+    users: HashMap<FileId, u64>,
+    deleted: HashMap<FileId, FileRecord>,
+}
+
+impl OpenFiles {
+    /// A file was opened; the answer is for closing it.
+    pub fn open(&self, file: OpenFile) -> u64 {
+        let mut state = self.state.lock();
+        state.next += 1;
+        let handle = state.next;
+        *state.users.entry(file.record.id).or_default() += 1;
+        state.handles.insert(handle, file);
+        handle
+    }
+
+    /// The open file of a client.
+    pub fn get(&self, handle: u64, space: SpaceId) -> Option<OpenFile> {
+        self.state.lock().handles.get(&handle).filter(|file| file.space == space).cloned()
+    }
+
+    /// A client has closed a file. If it was deleted and nobody else has it open: its record.
+    pub fn close(&self, handle: u64, space: SpaceId) -> Option<FileRecord> {
+        let mut state = self.state.lock();
+        state.handles.get(&handle).filter(|file| file.space == space)?;
+        state.forget(handle)
+    }
+
+    /// A client is gone. The records of files that were deleted and are open no more.
+    pub fn leave(&self, space: SpaceId) -> Vec<FileRecord> {
+        let mut state = self.state.lock();
+        let handles: Vec<u64> = state
+            .handles
+            .iter()
+            .filter_map(|(handle, file)| (file.space == space).then_some(*handle))
+            .collect();
+        handles.into_iter().filter_map(|handle| state.forget(handle)).collect()
+    }
+
+    /// A file was deleted. Its record comes back if nobody has it open.
+    pub fn delete(&self, record: FileRecord) -> Option<FileRecord> {
+        let mut state = self.state.lock();
+        if !state.users.contains_key(&record.id) {
+            return Some(record);
+        }
+        state.deleted.insert(record.id, record);
+        None
+    }
+
+    /// Whether somebody has the file open though it was deleted.
+    pub fn is_kept(&self, file: FileId) -> bool {
+        self.state.lock().deleted.contains_key(&file)
+    }
+
+    /// How many files are open, over all clients.
+    pub fn count(&self) -> u64 {
+        self.state.lock().handles.len() as u64
+    }
+
+    /// How many files a client has open.
+    pub fn count_of(&self, space: SpaceId) -> u64 {
+        self.state.lock().handles.values().filter(|file| file.space == space).count() as u64
+    }
+}
+
+impl State {
+    fn forget(&mut self, handle: u64) -> Option<FileRecord> {
+        let file = self.handles.remove(&handle)?;
+        let users = self.users.get_mut(&file.record.id)?;
+        *users -= 1;
+        if *users > 0 {
+            return None;
+        }
+        self.users.remove(&file.record.id);
+        self.deleted.remove(&file.record.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pario_proto::FileKind;
+
+    use super::*;
+
+    fn file(id: u128, space: SpaceId) -> OpenFile {
+        let record = FileRecord {
+            id: FileId(id),
+            kind: FileKind::Flat,
+            layout: None,
+            uid: 0,
+            gid: 0,
+            mode: 0,
+            created_ns: 0,
+            changed_ns: 0,
+            rights_version: 0,
+            settled: Vec::new(),
+        };
+        let identity = Identity { uid: 0, gids: vec![0] };
+        OpenFile { space, identity, record, access: Access::READ }
+    }
+
+    #[test]
+    fn a_deleted_file_stays_until_its_last_user_is_gone() {
+        let (a, b) = (SpaceId::from_bytes([1; 16]), SpaceId::from_bytes([2; 16]));
+        let files = OpenFiles::default();
+        let first = files.open(file(7, a));
+        let second = files.open(file(7, b));
+        assert_eq!(files.delete(file(8, a).record), Some(file(8, a).record));
+        assert_eq!(files.delete(file(7, a).record), None);
+        assert!(files.is_kept(FileId(7)));
+        assert_eq!(files.close(first, b), None, "another client cannot close it");
+        assert_eq!(files.count(), 2);
+        assert_eq!(files.close(first, a), None);
+        assert_eq!(files.leave(b).len(), 1);
+        assert_eq!(files.close(second, b), None);
+        assert!(!files.is_kept(FileId(7)));
+        assert_eq!(files.count(), 0);
+    }
+}

@@ -1,0 +1,232 @@
+//! The other nodes of the cluster, as this one reaches them.
+//!
+//! A link is opened when it is first needed, and again after it was lost. A node that does not
+//! answer is given some time; after that whoever asks is told so, with its name.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use pario_net::{Address, Asker, Bulk, Key, Options, Space};
+use pario_proto::{
+    Answer, Failure, Identity, PROTOCOL_VERSION, PeerStatus, Question, Reply, Request,
+};
+use parking_lot::Mutex;
+
+use crate::config::Config;
+
+/// The port at which every node takes questions.
+pub const REQUESTS: &str = "requests";
+
+/// How long opening a link may take.
+const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
+/// How long an answer may take.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// A node that could not be reached is not tried again for so long.
+const PAUSE: Duration = Duration::from_millis(300);
+
+type Link = Asker<Question<Bulk>, Answer<Bulk>>;
+type Then = Box<dyn FnOnce(Result<Answer<Bulk>, Failure>) + Send>;
+
+/// The other nodes.
+pub struct Peers {
+    own_name: String,
+    identity: Identity,
+    key: Option<Key>,
+    peers: Vec<Peer>,
+    waiting: Mutex<Vec<(Instant, Weak<Waiting>)>>,
+    /// Since the last new link.
+    has_joined: AtomicBool,
+}
+
+struct Peer {
+    name: String,
+    address: Mutex<Option<Address>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<(Space, Link)>,
+    trouble: Option<(Instant, String)>,
+}
+
+/// Somebody who waits for an answer; told once.
+struct Waiting {
+    then: Mutex<Option<Then>>,
+    node: String,
+}
+
+impl Peers {
+    /// Nobody has been asked yet.
+    pub fn new(config: &Config, me: usize, identity: Identity, key: Option<Key>) -> Self {
+        let peer = |node: &crate::config::NodeConfig| Peer {
+            name: node.name.clone(),
+            address: Mutex::new(node.listen.map(Address::tcp)),
+            state: Mutex::default(),
+        };
+        Self {
+            own_name: config.nodes[me].name.clone(),
+            identity,
+            key,
+            peers: config.nodes.iter().map(peer).collect(),
+            waiting: Mutex::default(),
+            has_joined: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks a node; `then` is told once, at the latest when the node has taken too long.
+    pub fn ask_then(
+        &self,
+        node: usize,
+        request: Request,
+        then: impl FnOnce(Result<Answer<Bulk>, Failure>) + Send + 'static,
+    ) {
+        let link = match self.link(node) {
+            Ok(link) => link,
+            Err(failure) => return then(Err(failure)),
+        };
+        let name = self.peers[node].name.clone();
+        let waiting =
+            Arc::new(Waiting { then: Mutex::new(Some(Box::new(then))), node: name.clone() });
+        self.waiting.lock().push((Instant::now() + ANSWER_WAIT, Arc::downgrade(&waiting)));
+        let question = Question { request, data: Vec::new() };
+        link.ask_then(question, move |answer| {
+            waiting.tell(answer.map_err(|error| down(&name, &error.to_string())));
+        });
+    }
+
+    /// Whether a node answers, as far as is known.
+    pub fn is_there(&self, node: usize) -> bool {
+        self.peers[node].state.lock().trouble.is_none()
+    }
+
+    /// Whether there is a link to a node.
+    pub fn is_linked(&self, node: usize) -> bool {
+        let state = self.peers[node].state.lock();
+        state.link.as_ref().is_some_and(|(_, link)| link.is_alive())
+    }
+
+    /// Whether this node has joined the cluster over the link that it has.
+    pub fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::SeqCst)
+    }
+
+    /// This node has joined the cluster.
+    pub fn set_joined(&self) {
+        self.has_joined.store(true, Ordering::SeqCst);
+    }
+
+    /// Opens a link to a node if there is none; says what is wrong if there cannot be.
+    pub fn try_reach(&self, node: usize) -> Result<(), Failure> {
+        self.link(node).map(|_| ())
+    }
+
+    /// Where a node is.
+    pub fn set_address(&self, node: usize, address: Address) {
+        *self.peers[node].address.lock() = Some(address);
+    }
+
+    /// Tells those who have waited too long.
+    pub fn expire(&self, now: Instant) {
+        let mut late = Vec::new();
+        self.waiting.lock().retain(|(deadline, waiting)| match waiting.upgrade() {
+            Some(waiting) if *deadline <= now => {
+                late.push(waiting);
+                false
+            }
+            Some(_) => true,
+            None => false,
+        });
+        for waiting in late {
+            let why = format!("no answer within {} s", ANSWER_WAIT.as_secs());
+            waiting.tell(Err(down(&waiting.node, &why)));
+        }
+    }
+
+    /// How the other nodes are, as seen from here.
+    pub fn status(&self, me: usize) -> Vec<PeerStatus> {
+        let others = self.peers.iter().enumerate().filter(|(number, _)| *number != me);
+        let status = |(_, peer): (usize, &Peer)| {
+            let state = peer.state.lock();
+            let trouble = state.trouble.as_ref().map(|(_, why)| why.clone());
+            PeerStatus { name: peer.name.clone(), is_there: trouble.is_none(), trouble }
+        };
+        others.map(status).collect()
+    }
+
+    fn link(&self, node: usize) -> Result<Link, Failure> {
+        let peer = &self.peers[node];
+        let mut state = peer.state.lock();
+        if let Some((_, link)) = &state.link {
+            if link.is_alive() {
+                return Ok(link.clone());
+            }
+            state.link = None;
+        }
+        if let Some((since, why)) = &state.trouble
+            && since.elapsed() < PAUSE
+        {
+            return Err(down(&peer.name, why));
+        }
+        match self.connect(peer) {
+            Ok((space, link)) => {
+                state.link = Some((space, link.clone()));
+                state.trouble = None;
+                self.has_joined.store(false, Ordering::SeqCst);
+                Ok(link)
+            }
+            Err(why) => {
+                let failure = down(&peer.name, &why);
+                state.trouble = Some((Instant::now(), why));
+                Err(failure)
+            }
+        }
+    }
+
+    fn connect(&self, peer: &Peer) -> Result<(Space, Link), String> {
+        let Some(address) = peer.address.lock().clone() else {
+            return Err("its address is not known; it has not joined the cluster yet".to_owned());
+        };
+        let name = format!("node {} to {}", self.own_name, peer.name);
+        let options = Options {
+            answer_wait: CONNECT_WAIT,
+            close_wait: Duration::from_millis(100),
+            ..Options::default()
+        };
+        let mut builder = Space::builder(&name).options(options).join(&address);
+        if let Some(key) = &self.key {
+            builder = builder.key(key.clone());
+        }
+        let space = builder.build().map_err(|error| error.to_string())?;
+        let link = Link::open(&space, REQUESTS, CONNECT_WAIT).map_err(|error| error.to_string())?;
+        let request = Request::Hello {
+            version: PROTOCOL_VERSION,
+            identity: self.identity.clone(),
+            client: format!("node {}", self.own_name),
+        };
+        let asked = link.ask(Question { request, data: Vec::new() });
+        let asked = asked.map_err(|error| error.to_string())?;
+        match asked.wait_until(Instant::now() + CONNECT_WAIT) {
+            Ok(Ok(Answer { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
+            Ok(Ok(Answer { result: Err(failure), .. })) => Err(failure.to_string()),
+            Ok(Ok(_)) => Err("it gives answers that do not belong to the question".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("it does not answer".to_owned()),
+        }
+    }
+}
+
+impl Waiting {
+    fn tell(&self, answer: Result<Answer<Bulk>, Failure>) {
+        let then = self.then.lock().take();
+        if let Some(then) = then {
+            then(answer);
+        }
+    }
+}
+
+/// A node does not do what it should.
+pub fn down(node: &str, why: &str) -> Failure {
+    Failure::NodeDown { node: node.to_owned(), why: why.to_owned() }
+}

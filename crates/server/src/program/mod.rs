@@ -1,0 +1,200 @@
+//! The node as a dataflow program: its threads and its operations.
+
+mod creation;
+mod directory;
+mod interface;
+mod storage;
+
+use std::sync::Arc;
+
+use pario_flow::{OperationRef, Program, Run};
+use pario_net::{Bulk, SpaceId};
+use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceRequest, Request};
+use serde::{Deserialize, Serialize};
+
+pub use creation::{Creation, SubfilesDone, SubfilesWork, Work};
+pub use directory::Directory;
+pub use interface::Interface;
+pub use storage::Storage;
+
+use crate::error::NodeError;
+use crate::shared::Shared;
+
+/// So many calls may be under way; further requests wait in front of the door.
+const CALLS: usize = 4096;
+
+/// The operations of a node.
+#[derive(Clone, Copy)]
+pub struct Operations {
+    /// Something with the bytes or extents of a subfile.
+    pub data: OperationRef<DataCall, Answer<Bulk>>,
+    /// Something with names, but creating and changing rights.
+    pub names: OperationRef<NamesCall, Answer<Bulk>>,
+    /// Creates a file on all its disks, or on none.
+    pub create: OperationRef<Creation, Answer<Bulk>>,
+    /// Changes rights, and tells all nodes that older grants are not valid.
+    pub set_rights: OperationRef<NamesCall, Answer<Bulk>>,
+    /// Removes the subfiles of deleted files everywhere.
+    pub purge: OperationRef<Vec<FileRecord>, Purged>,
+    /// Something that another node wants to be done here.
+    pub here: OperationRef<Work, Answer<Bulk>>,
+}
+
+/// A thread of the compute pool.
+#[derive(Debug, Default)]
+pub struct Compute;
+
+/// A request for a subfile of this node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DataCall {
+    /// The storage thread that serves the disk.
+    pub thread: usize,
+    /// The number of the disk.
+    pub disk: usize,
+    /// What is asked.
+    pub request: Request,
+    /// What goes with it.
+    pub data: Vec<Bulk>,
+}
+
+/// A request for names.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NamesCall {
+    /// The client's address space.
+    pub space: SpaceId,
+    /// As whom it is known.
+    pub who: Identity,
+    /// What is asked.
+    pub request: NamespaceRequest,
+}
+
+/// Rights on their way to all nodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RightsChange {
+    /// The record with the new rights.
+    pub result: Result<FileRecord, Failure>,
+    /// How many nodes the cluster has.
+    pub nodes: u64,
+}
+
+/// Which deleted files have no subfiles any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Purged {
+    /// All files.
+    pub files: Vec<FileId>,
+    /// Nodes that have not removed everything.
+    pub failed: Vec<u32>,
+}
+
+/// Starts the program of a node.
+pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
+    let mut program = Program::new("node");
+    program.limit_calls(CALLS);
+    let (nodes, me) = (shared.config.nodes.len(), shared.me);
+    let config = shared.node();
+    let state = shared.clone();
+    let interface = program.thread("Interface", move || Interface::new(state.clone()));
+    let state = shared.clone();
+    let directory =
+        program.pool("Directory", nodes, move |node| Directory::new(state.clone(), node));
+    let state = shared.clone();
+    let storage =
+        program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
+    program.pool("Compute", config.compute_threads.max(1), |_| Compute);
+
+    let data = program.operation("data", |b| {
+        b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
+    });
+    let names =
+        program.operation("names", |b| b.on(interface).run_async(Interface::serve).named("serve"));
+    let here = program.operation("here", |b| {
+        b.on(directory.thread(me)).run(Directory::work_here).named("work here")
+    });
+    let create = program.operation("create", |b| {
+        b.on(interface)
+            .run(Interface::plan)
+            .named("plan")
+            .when(Creation::is_planned, |b| {
+                b.split_indexed(Creation::nodes, Creation::part)
+                    .on(directory.at(|work: &SubfilesWork| work.node))
+                    .run_async(Directory::work)
+                    .named("make subfiles")
+                    .merge(interface, Clone::clone, Creation::note)
+                    .if_else(
+                        Creation::is_made,
+                        |b| b.on(interface).run_async(Interface::enter).named("enter"),
+                        |b| b.on(interface).run_async(Interface::roll_back).named("roll back"),
+                    )
+            })
+            .on(interface)
+            .run(Interface::finish)
+            .named("finish")
+    });
+    let set_rights = program.operation("set rights", |b| {
+        b.on(interface)
+            .run_async(Interface::set_rights)
+            .named("set rights")
+            .split_indexed(RightsChange::nodes_to_tell, RightsChange::part)
+            .on(directory.at(|work: &SubfilesWork| work.node))
+            .run_async(Directory::work)
+            .named("revoke")
+            .merge(interface, Clone::clone, RightsChange::note)
+            .map(RightsChange::answer)
+    });
+    let purge = program.operation("purge", |b| {
+        b.on(interface)
+            .split_indexed(
+                move |_: &Vec<FileRecord>| 0..nodes as u64,
+                |files, node| {
+                    let work = Work::Remove { files: files.clone() };
+                    Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
+                },
+            )
+            .on(directory.at(|work: &SubfilesWork| work.node))
+            .run_async(Directory::work)
+            .named("remove subfiles")
+            .merge(
+                interface,
+                |files| Purged {
+                    files: files.iter().map(|file| file.id).collect(),
+                    failed: Vec::new(),
+                },
+                Purged::note,
+            )
+    });
+    let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
+    Ok((run, Operations { data, names, create, set_rights, purge, here }))
+}
+
+impl RightsChange {
+    fn nodes_to_tell(&self) -> std::ops::Range<u64> {
+        0..if self.result.is_ok() { self.nodes } else { 0 }
+    }
+
+    fn part(&self, node: u64) -> Option<SubfilesWork> {
+        let record = self.result.as_ref().ok()?;
+        record.layout.as_ref()?;
+        let work = Work::Revoke { file: record.id, rights_version: record.rights_version };
+        Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
+    }
+
+    /// A node that is not there has no clients to be told; it learns of it when it joins again.
+    fn note(&mut self, _done: SubfilesDone) {}
+
+    fn answer(self) -> Answer<Bulk> {
+        answer(self.result.map(|_| pario_proto::Reply::Done))
+    }
+}
+
+impl Purged {
+    fn note(&mut self, done: SubfilesDone) {
+        if done.result.is_err() {
+            self.failed.push(u32::try_from(done.node).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// An answer without data.
+pub fn answer(result: Result<pario_proto::Reply, Failure>) -> Answer<Bulk> {
+    Answer { result, data: Vec::new() }
+}

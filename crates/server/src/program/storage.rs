@@ -1,0 +1,253 @@
+//! Storage threads: they read and write the subfiles of their disks.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use pario_net::{Bulk, BulkBuffer};
+use pario_proto::{
+    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileId, Part, RANGES_LIMIT, Reply,
+    Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+};
+use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
+
+use super::{DataCall, answer};
+use crate::disks::NodeDisk;
+use crate::shared::Shared;
+
+/// A storage thread.
+pub struct Storage {
+    shared: Arc<Shared>,
+}
+
+impl Storage {
+    /// A thread that serves some disks.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Does what a request asks for. Grants were checked at the door.
+    pub fn serve(&mut self, call: DataCall) -> Answer<Bulk> {
+        let shared = self.shared.clone();
+        let disk = shared.disks.disk(call.disk);
+        let answered = self.answer(disk, call.request, call.data);
+        disk.load.leave();
+        answered.unwrap_or_else(|failure| answer(Err(failure)))
+    }
+
+    fn answer(
+        &self,
+        disk: &NodeDisk,
+        request: Request,
+        data: Vec<Bulk>,
+    ) -> Result<Answer<Bulk>, Failure> {
+        let done = match request {
+            Request::Read { grant, part, ranges } => {
+                let flat = self.flat(disk, grant.file, part)?;
+                return read(disk, &flat, &ranges);
+            }
+            Request::Write { grant, part, ranges } => {
+                let flat = self.flat(disk, grant.file, part)?;
+                write(disk, &flat, &ranges, &data)?;
+                Reply::Done
+            }
+            Request::Resize { grant, part, len } => {
+                let flat = self.flat(disk, grant.file, part)?;
+                let id = flat.id();
+                flat.set_len(len).map_err(|error| disk.failure(error, id, "resize a file"))?;
+                Reply::Done
+            }
+            Request::Sync { grant, part } => {
+                self.sync(disk, grant.file, part)?;
+                Reply::Done
+            }
+            Request::ReadExtent { grant, place, .. } => {
+                return read_extent(disk, &disk.extents(grant.file, place.subfile.0)?, place);
+            }
+            Request::WriteExtent { grant, place, .. } => {
+                let extents = disk.extents(grant.file, place.subfile.0)?;
+                write_extent(disk, &extents, place, &data)?;
+                Reply::Done
+            }
+            Request::DeleteExtent { grant, place, .. } => {
+                let extents = disk.extents(grant.file, place.subfile.0)?;
+                let was_there = extents
+                    .delete(place.extent.0)
+                    .map_err(|error| disk.failure(error, extents.id(), "delete an extent"))?;
+                Reply::Deleted { was_there }
+            }
+            Request::ListExtents { grant, from, limit, .. } => {
+                list_extents(disk, &disk.extents(grant.file, from.subfile.0)?, from, limit)?
+            }
+            _ => return Err(self.internal("a request that is not for a disk came to one")),
+        };
+        Ok(answer(Ok(done)))
+    }
+
+    /// A flat subfile. One that was never synced and that a power loss has taken is made anew: it
+    /// was not promised to anybody.
+    fn flat(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<FlatFile, Failure> {
+        let index = part.subfile.0;
+        match disk.flat(file, index) {
+            Ok(flat) => Ok(flat),
+            Err(error @ (StoreError::NotFound { .. } | StoreError::NotASubfile { .. })) => {
+                if let Some((path, record)) = self.shared.record_of(file)?
+                    && !record.is_settled(index)
+                {
+                    tracing::info!(disk = disk.name, %path, index, "subfile made anew");
+                    disk.create_again(&record, path.as_str(), index)?;
+                    let opened = disk.flat(file, index);
+                    let id = NodeDisk::subfile_id(file, part);
+                    return opened.map_err(|error| disk.failure(error, id, "open it"));
+                }
+                Err(disk.failure(error, NodeDisk::subfile_id(file, part), "open it"))
+            }
+            Err(error) => Err(disk.failure(error, NodeDisk::subfile_id(file, part), "open it")),
+        }
+    }
+
+    fn sync(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<(), Failure> {
+        let id = NodeDisk::subfile_id(file, part);
+        let synced = match disk.flat(file, part.subfile.0) {
+            Ok(flat) => flat.sync(),
+            Err(StoreError::WrongKind { .. }) => disk.extents(file, part.subfile.0)?.sync(),
+            Err(_) => self.flat(disk, file, part)?.sync(),
+        };
+        synced.map_err(|error| disk.failure(error, id, "make it durable"))
+    }
+
+    fn internal(&self, why: &str) -> Failure {
+        Failure::Internal { node: self.shared.name().to_owned(), why: why.to_owned() }
+    }
+}
+
+/// Reads ranges into one buffer, one after the other, each up to the end of the subfile.
+fn read(
+    disk: &NodeDisk,
+    flat: &FlatFile,
+    ranges: &[SubfileRange],
+) -> Result<Answer<Bulk>, Failure> {
+    let total = total_of(ranges)?;
+    let mut buffer = BulkBuffer::new(total);
+    let mut filled = 0;
+    let mut lens = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let len = usize::try_from(range.len).unwrap_or(total);
+        let count = flat
+            .read_at(range.offset, &mut buffer[filled..filled + len])
+            .map_err(|error| disk.failure(error, flat.id(), "read"))?;
+        filled += count;
+        lens.push(count as u64);
+    }
+    buffer.truncate(filled);
+    disk.load.read(filled as u64);
+    Ok(Answer { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
+}
+
+/// Writes ranges from segments that follow each other, wherever they were cut.
+fn write(
+    disk: &NodeDisk,
+    flat: &FlatFile,
+    ranges: &[SubfileRange],
+    data: &[Bulk],
+) -> Result<(), Failure> {
+    let total = total_of(ranges)?;
+    let given: usize = data.iter().map(|segment| segment.len()).sum();
+    if given != total {
+        let text = format!("{given} bytes came for ranges of {total} bytes");
+        return Err(Failure::Invalid(text));
+    }
+    let mut segments = data.iter().map(|segment| &segment[..]);
+    let mut rest: &[u8] = &[];
+    for range in ranges {
+        let mut left = usize::try_from(range.len).unwrap_or(total);
+        let mut slices = Vec::with_capacity(2);
+        while left > 0 {
+            if rest.is_empty() {
+                rest = segments.next().unwrap_or_default();
+                continue;
+            }
+            let (now, later) = rest.split_at(left.min(rest.len()));
+            slices.push(IoSlice::new(now));
+            left -= now.len();
+            rest = later;
+        }
+        flat.write_vectored_at(range.offset, &mut slices)
+            .map_err(|error| disk.failure(error, flat.id(), "write"))?;
+    }
+    disk.load.written(total as u64);
+    Ok(())
+}
+
+fn total_of(ranges: &[SubfileRange]) -> Result<usize, Failure> {
+    let total = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.len));
+    match total {
+        Some(total) if total <= TRANSFER_LIMIT_BYTES && ranges.len() <= RANGES_LIMIT => {
+            Ok(usize::try_from(total).unwrap_or(0))
+        }
+        _ => Err(Failure::Invalid(format!(
+            "a request moves at most {TRANSFER_LIMIT_BYTES} bytes in {RANGES_LIMIT} ranges: send \
+             several"
+        ))),
+    }
+}
+
+fn read_extent(
+    disk: &NodeDisk,
+    extents: &ExtentFile,
+    place: ExtentPlace,
+) -> Result<Answer<Bulk>, Failure> {
+    let read = extents.read(place.extent.0);
+    let found = read.map_err(|error| disk.failure(error, extents.id(), "read an extent"))?;
+    let Some(extent) = found else {
+        return Ok(answer(Ok(Reply::Extent { is_there: false })));
+    };
+    disk.load.read((extent.header().len() + extent.body().len()) as u64);
+    let header = Bulk::from(extent.header().to_vec());
+    let body = Bulk::from(body_of(extent));
+    Ok(Answer { result: Ok(Reply::Extent { is_there: true }), data: vec![header, body] })
+}
+
+/// The body of an extent as it lies in memory, without a copy.
+fn body_of(extent: pario_store::Extent) -> bytes::Bytes {
+    struct Body(pario_store::Extent);
+    impl AsRef<[u8]> for Body {
+        fn as_ref(&self) -> &[u8] {
+            self.0.body()
+        }
+    }
+    bytes::Bytes::from_owner(Body(extent))
+}
+
+fn write_extent(
+    disk: &NodeDisk,
+    extents: &ExtentFile,
+    place: ExtentPlace,
+    data: &[Bulk],
+) -> Result<(), Failure> {
+    let [header, body] = data else {
+        return Err(Failure::Invalid("an extent is written with a header and a body".to_owned()));
+    };
+    extents
+        .write(place.extent.0, header, body)
+        .map_err(|error| disk.failure(error, extents.id(), "write an extent"))?;
+    disk.load.written((header.len() + body.len()) as u64);
+    Ok(())
+}
+
+fn list_extents(
+    disk: &NodeDisk,
+    extents: &ExtentFile,
+    from: ExtentPlace,
+    limit: u32,
+) -> Result<Reply, Failure> {
+    let mut found = Vec::new();
+    for info in extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(65_536) as usize) {
+        let info = info.map_err(|error| disk.failure(error, extents.id(), "list extents"))?;
+        found.push(ExtentMeasure {
+            extent: ExtentIndex(info.index),
+            header_len: u64::from(info.header_len),
+            body_len: u64::from(info.body_len),
+        });
+    }
+    Ok(Reply::Extents(found))
+}

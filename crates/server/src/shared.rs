@@ -1,0 +1,223 @@
+//! What all threads of a node share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use pario_proto::{
+    ClusterMap, Failure, FileId, FilePath, FileRecord, Grant, Identity, PeerRequest, Reply, Request,
+};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::config::{Config, NodeConfig};
+use crate::disks::NodeDisks;
+use crate::grant::GrantKey;
+use crate::lease::Leases;
+use crate::namespace::Namespace;
+use crate::node::janitor::Janitor;
+use crate::open_files::OpenFiles;
+use crate::peers::Peers;
+use crate::sessions::Sessions;
+
+/// What all threads of a node share.
+pub struct Shared {
+    /// The cluster as configured.
+    pub config: Config,
+    /// Which node of it this is.
+    pub me: usize,
+    /// The user that runs the node.
+    pub administrator: Identity,
+    pub disks: NodeDisks,
+    pub grants: GrantKey,
+    pub leases: Leases,
+    pub sessions: Sessions,
+    pub peers: Peers,
+    /// The cluster as it is.
+    pub map: RwLock<ClusterMap>,
+    /// The first valid version of the rights of files whose rights have changed.
+    pub revoked: RwLock<HashMap<FileId, u32>>,
+    /// Only at the interface node.
+    pub names: Option<Names>,
+    pub started: Instant,
+    pub stopping: Stopping,
+}
+
+/// What only the interface node has.
+pub struct Names {
+    pub namespace: Namespace,
+    pub open_files: OpenFiles,
+    pub janitor: Janitor,
+    /// Where the next file begins.
+    pub next_first_disk: AtomicU64,
+}
+
+/// Whether the node is stopping, and how many requests are under way.
+#[derive(Default)]
+pub struct Stopping {
+    is_asked: AtomicBool,
+    state: Mutex<UnderWay>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    requests: HashMap<u64, Instant>,
+    next: u64,
+}
+
+/// A request that is under way; it is over when this is dropped.
+pub struct Ticket {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Shared {
+    /// The configuration of this node.
+    pub fn node(&self) -> &NodeConfig {
+        &self.config.nodes[self.me]
+    }
+
+    /// The name of this node.
+    pub fn name(&self) -> &str {
+        &self.node().name
+    }
+
+    /// What the interface node has; others refuse.
+    pub fn names(&self) -> Result<&Names, Failure> {
+        self.names.as_ref().ok_or_else(|| Failure::NotInterface {
+            node: self.name().to_owned(),
+            interface: self.config.nodes[self.config.interface].name.clone(),
+        })
+    }
+
+    /// Whether a user may administer the cluster.
+    pub fn is_administrator(&self, who: &Identity) -> bool {
+        who.is_root() || who.uid == self.administrator.uid
+    }
+
+    /// Whether a grant allows this, here and now.
+    pub fn check_grant(&self, grant: &Grant, read: bool, write: bool) -> Result<(), Failure> {
+        let bad = |why: &str| Failure::BadGrant { file: grant.file, why: why.to_owned() };
+        if !self.grants.is_genuine(grant) {
+            return Err(bad("it was not given by this cluster"));
+        }
+        if read && !grant.access.read {
+            return Err(bad("the file was not opened for reading"));
+        }
+        if write && !grant.access.write {
+            return Err(bad("the file was not opened for writing"));
+        }
+        match self.revoked.read().get(&grant.file) {
+            Some(&first) if grant.rights_version < first => {
+                Err(Failure::Revoked { file: grant.file })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the namespace says of a file.
+    pub fn record_of(&self, file: FileId) -> Result<Option<(FilePath, FileRecord)>, Failure> {
+        if let Some(names) = &self.names {
+            let Some(record) = names.namespace.record(file)? else { return Ok(None) };
+            return Ok(names.namespace.path_of(file)?.map(|path| (path, record)));
+        }
+        let (send, receive) = mpsc::channel();
+        let request = Request::Peer(PeerRequest::Record { file });
+        self.peers.ask_then(self.config.interface, request, move |answer| {
+            // Nobody waits any more only if the thread below is gone.
+            let _ = send.send(answer.and_then(|answer| answer.result));
+        });
+        match receive.recv() {
+            Ok(Ok(Reply::Record(record))) => Ok(record),
+            Ok(Err(failure)) => Err(failure),
+            Ok(Ok(_)) | Err(_) => Err(Failure::Internal {
+                node: self.name().to_owned(),
+                why: "the interface node gave no sensible answer".to_owned(),
+            }),
+        }
+    }
+
+    /// From now on grants of older versions of a file's rights are not valid here.
+    pub fn revoke(&self, file: FileId, rights_version: u32) {
+        self.revoked.write().insert(file, rights_version);
+        if let Err(error) = self.leases.raise(file) {
+            tracing::error!(%file, %error, "clients cannot be told that rights have changed");
+        }
+    }
+
+    /// Notes a request; none once the node is stopping.
+    pub fn begin(self: &Arc<Self>) -> Result<Ticket, Failure> {
+        let mut state = self.stopping.state.lock();
+        if self.stopping.is_asked() {
+            return Err(Failure::Stopping { node: self.name().to_owned() });
+        }
+        let number = state.next;
+        state.next += 1;
+        state.requests.insert(number, Instant::now());
+        Ok(Ticket { shared: self.clone(), number })
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let stopping = &self.shared.stopping;
+        let mut state = stopping.state.lock();
+        state.requests.remove(&self.number);
+        if state.requests.is_empty() && stopping.is_asked() {
+            stopping.changed.notify_all();
+        }
+    }
+}
+
+impl Stopping {
+    /// New requests are refused from now on.
+    pub fn ask(&self) {
+        let _state = self.state.lock();
+        self.is_asked.store(true, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+
+    /// Whether the node is stopping.
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the node is asked to stop.
+    pub fn wait_until_asked(&self) {
+        let mut state = self.state.lock();
+        while !self.is_asked() {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Waits for a while, or until the node is asked to stop.
+    pub fn pause(&self, time: Duration) {
+        let mut state = self.state.lock();
+        if !self.is_asked() {
+            self.changed.wait_for(&mut state, time);
+        }
+    }
+
+    /// Waits until nothing is under way, but not after the deadline; whether that is so.
+    pub fn wait_until_idle(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        while !state.requests.is_empty() {
+            if self.changed.wait_until(&mut state, deadline).timed_out() {
+                return state.requests.is_empty();
+            }
+        }
+        true
+    }
+
+    /// How many requests are under way, and since when the oldest is, in milliseconds.
+    pub fn under_way(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        let oldest = state
+            .requests
+            .values()
+            .min()
+            .map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
+        (state.requests.len() as u64, oldest)
+    }
+}

@@ -1,0 +1,199 @@
+//! The tree as a plain map of paths: what the calls mean when they are made one by one.
+
+use std::collections::BTreeMap;
+
+use pario_proto::{Access, Failure, FileId, FileKind, Identity};
+
+use crate::call::{Call, Outcome, Shown};
+
+/// A map of paths to what is there; the root is `/`.
+pub struct Model {
+    pub nodes: BTreeMap<String, Shown>,
+    pub doomed: Vec<FileId>,
+}
+
+type Answer = Result<Outcome, String>;
+
+impl Model {
+    /// Makes a call. `made` is the id that a new directory has got.
+    pub fn apply(&mut self, who: &Identity, call: &Call, made: Option<FileId>) -> Answer {
+        match call {
+            Call::Create { path, id, mode } => {
+                self.way(who, path)?;
+                if let Some(there) = self.nodes.get(path) {
+                    return Ok(Outcome::Existed(there.clone()));
+                }
+                self.may(who, &parent(path), 2)?;
+                let new = Shown::new(*id, FileKind::Flat, who, *mode);
+                self.nodes.insert(path.clone(), new.clone());
+                Ok(Outcome::Node(new))
+            }
+            Call::MakeDirectory { path, mode } => {
+                self.way(who, path)?;
+                if self.nodes.contains_key(path) {
+                    return Err(format!("exists {path}"));
+                }
+                self.may(who, &parent(path), 2)?;
+                let id = made.unwrap_or(FileId(0));
+                let new = Shown::new(id, FileKind::Directory, who, *mode);
+                self.nodes.insert(path.clone(), new.clone());
+                Ok(Outcome::Node(new))
+            }
+            Call::Remove { path } => {
+                let node = self.removable(who, path)?;
+                if node.is_directory() {
+                    return Err(format!("is a directory {path}"));
+                }
+                self.nodes.remove(path);
+                self.doomed.push(node.id);
+                Ok(Outcome::Node(node))
+            }
+            Call::RemoveDirectory { path } => {
+                if !self.removable(who, path)?.is_directory() {
+                    return Err(format!("not a directory {path}"));
+                }
+                self.empty(path)?;
+                self.nodes.remove(path);
+                Ok(Outcome::Nothing)
+            }
+            Call::Rename { from, to } => self.rename(who, from, to),
+            Call::List { path } => {
+                let node = self.find(who, path)?;
+                if !node.is_directory() {
+                    return Err(format!("not a directory {path}"));
+                }
+                self.may(who, path, 4)?;
+                let children =
+                    self.nodes.iter().filter(|(at, _)| *at != "/" && parent(at) == *path);
+                let name = |at: &String| at.rsplit('/').next().unwrap().to_owned();
+                Ok(Outcome::List(children.map(|(at, node)| (name(at), node.clone())).collect()))
+            }
+            Call::Lookup { path, want } => {
+                let node = self.find(who, path)?;
+                for (wanted, bit) in [(want.read, 4), (want.write, 2)] {
+                    if wanted {
+                        self.may(who, path, bit)?;
+                    }
+                }
+                Ok(Outcome::Node(node))
+            }
+            Call::SetMode { path, mode } => {
+                let node = self.find(who, path)?;
+                if who.uid != 0 && who.uid != node.uid {
+                    return Err(format!("denied {path}"));
+                }
+                let node = self.nodes.get_mut(path).unwrap();
+                if node.mode != *mode {
+                    node.mode = *mode;
+                    node.rights_version += 1;
+                }
+                Ok(Outcome::Node(node.clone()))
+            }
+        }
+    }
+
+    fn rename(&mut self, who: &Identity, from: &str, to: &str) -> Answer {
+        self.way(who, from)?;
+        self.way(who, to)?;
+        let Some(moved) = self.nodes.get(from).cloned() else {
+            return Err(format!("not found {from}"));
+        };
+        if from == to {
+            return Ok(Outcome::Replaced(None));
+        }
+        if moved.is_directory() && to.starts_with(&format!("{from}/")) {
+            return Err(format!("into itself {from} {to}"));
+        }
+        self.may(who, &parent(from), 2)?;
+        self.may(who, &parent(to), 2)?;
+        let there = self.nodes.get(to).cloned();
+        if let Some(there) = &there {
+            match (moved.is_directory(), there.is_directory()) {
+                (true, false) => return Err(format!("not a directory {to}")),
+                (false, true) => return Err(format!("is a directory {to}")),
+                (true, true) => self.empty(to)?,
+                (false, false) => self.doomed.push(there.id),
+            }
+        }
+        let inside = format!("{from}/");
+        let all: Vec<String> = self
+            .nodes
+            .keys()
+            .filter(|at| *at == from || at.starts_with(&inside))
+            .cloned()
+            .collect();
+        for at in all {
+            let node = self.nodes.remove(&at).unwrap();
+            self.nodes.insert(format!("{to}{}", &at[from.len()..]), node);
+        }
+        Ok(Outcome::Replaced(there.filter(|there| !there.is_directory())))
+    }
+
+    /// Everything above a path is a directory that may be searched.
+    fn way(&self, who: &Identity, path: &str) -> Result<(), String> {
+        let ends = path.char_indices().filter(|&(at, c)| c == '/' && at > 0).map(|(at, _)| at);
+        for above in std::iter::once("/").chain(ends.map(|end| &path[..end])) {
+            let Some(node) = self.nodes.get(above) else {
+                return Err(format!("not found {above}"));
+            };
+            if !node.is_directory() {
+                return Err(format!("not a directory {above}"));
+            }
+            self.may(who, above, 1)?;
+        }
+        Ok(())
+    }
+
+    fn find(&self, who: &Identity, path: &str) -> Result<Shown, String> {
+        if path != "/" {
+            self.way(who, path)?;
+        }
+        self.nodes.get(path).cloned().ok_or_else(|| format!("not found {path}"))
+    }
+
+    fn removable(&self, who: &Identity, path: &str) -> Result<Shown, String> {
+        let node = self.find(who, path)?;
+        self.may(who, &parent(path), 2)?;
+        Ok(node)
+    }
+
+    fn empty(&self, path: &str) -> Result<(), String> {
+        let inside = format!("{path}/");
+        if self.nodes.keys().any(|at| at.starts_with(&inside)) {
+            return Err(format!("not empty {path}"));
+        }
+        Ok(())
+    }
+
+    fn may(&self, who: &Identity, path: &str, bit: u32) -> Result<(), String> {
+        let node = &self.nodes[path];
+        let digit = match () {
+            () if who.uid == node.uid => node.mode / 0o100,
+            () if who.gids.contains(&node.gid) => node.mode / 0o10,
+            () => node.mode,
+        };
+        if who.uid == 0 || digit & bit != 0 { Ok(()) } else { Err(format!("denied {path}")) }
+    }
+}
+
+fn parent(path: &str) -> String {
+    let end = path.rfind('/').unwrap();
+    path[..end.max(1)].to_owned()
+}
+
+/// A failure as far as the model tells it.
+pub fn told(failure: &Failure) -> String {
+    match failure {
+        Failure::NotFound { path } => format!("not found {path}"),
+        Failure::Exists { path } => format!("exists {path}"),
+        Failure::NotADirectory { path } => format!("not a directory {path}"),
+        Failure::IsADirectory { path } => format!("is a directory {path}"),
+        Failure::NotEmpty { path } => format!("not empty {path}"),
+        Failure::IntoItself { from, to } => format!("into itself {from} {to}"),
+        Failure::Denied { path, .. } => format!("denied {path}"),
+        other => format!("unexpected: {other}"),
+    }
+}
+
+/// What lookups ask for.
+pub const WANTS: [Access; 3] = [Access::LOOK, Access::READ, Access::WRITE];
