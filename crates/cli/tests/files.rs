@@ -56,7 +56,7 @@ fn files_and_directories_are_renamed_and_moved() {
         site.ok(&["mv", "/y", "/a"]);
         site.ok(&["mv", "/a", "/b/"]);
         assert_eq!(site.ok(&["ls", "/b/a"]), "y\n");
-        assert!(site.refused(1, &["mv", "/b", "/b/a/c"]).contains("inside of it"));
+        assert!(site.refused(2, &["mv", "/b", "/b/a/c"]).contains("inside of it"));
         assert!(site.refused(3, &["mv", "/nowhere", "/z"]).contains("/nowhere"));
         assert!(site.refused(2, &["mv", "/b", "/nowhere/"]).contains("not a directory"));
         assert!(site.refused(2, &["mv", "/b/a", "/b/a/y", "/b/a/y"]).contains("not a directory"));

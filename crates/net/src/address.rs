@@ -44,6 +44,11 @@ impl Address {
         Self { tcp: Some(address), ..Self::default() }
     }
 
+    /// Whether it is on this machine and can be reached without a network.
+    pub fn is_near(&self) -> bool {
+        self.unix_here().is_some()
+    }
+
     /// The path of the Unix socket, if it is on this machine.
     pub(crate) fn unix_here(&self) -> Option<&PathBuf> {
         self.unix.as_ref().filter(|_| self.machine.is_none_or(|machine| machine == *MACHINE))

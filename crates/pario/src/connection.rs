@@ -13,8 +13,10 @@ use crate::error::Error;
 
 /// The port at which every node takes questions.
 const REQUESTS: &str = "requests";
-/// How long opening a connection may take.
+/// How long opening a connection over a network may take.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
+/// How long it may take on the same machine, where a node that is not there is known at once.
+const NEAR_CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 type Link = Asker<Question<Bulk>, Answer<Bulk>>;
 
@@ -172,9 +174,10 @@ pub fn answered(
 }
 
 fn connect(client: &Client, node: &str, address: &Address) -> Result<Live, Error> {
-    let deadline = Instant::now() + CONNECT_WAIT;
+    let connect_wait = if address.is_near() { NEAR_CONNECT_WAIT } else { CONNECT_WAIT };
+    let deadline = Instant::now() + connect_wait;
     let options = Options {
-        answer_wait: CONNECT_WAIT,
+        answer_wait: connect_wait,
         close_wait: Duration::from_millis(200),
         ..Options::default()
     };

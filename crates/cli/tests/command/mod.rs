@@ -13,13 +13,16 @@ use tempfile::TempDir;
 /// A directory for one test, and how commands reach the cluster in it.
 pub struct Site {
     dir: TempDir,
+    /// Where sockets are made.
+    runtime: TempDir,
     node: Option<Served>,
 }
 
 impl Site {
     /// A place where nothing is started.
     pub fn empty() -> Self {
-        Self { dir: tempfile::tempdir().expect("a directory"), node: None }
+        let directory = || tempfile::tempdir().expect("a directory");
+        Self { dir: directory(), runtime: directory(), node: None }
     }
 
     /// A place where a node is running.
@@ -57,7 +60,7 @@ impl Site {
             .env_remove("PARIO_CLUSTER")
             .env_remove("PARIO_LOG")
             // The user's own node must not be found, and not be disturbed.
-            .env("XDG_RUNTIME_DIR", self.path())
+            .env("XDG_RUNTIME_DIR", self.runtime.path())
             .stdin(Stdio::null())
             .args(arguments);
         command

@@ -184,11 +184,10 @@ fn ask_orphans(shared: &Arc<Shared>, files: Vec<FileId>) -> Result<Vec<FileId>, 
 pub fn orphans(shared: &Shared, files: &[FileId]) -> Result<Vec<FileId>, Failure> {
     let namespace = &shared.names()?.namespace;
     let Some(root) = namespace.record(FileId::ROOT)? else { return Ok(Vec::new()) };
-    let birth = root.created_ns / 1_000_000_000;
     let mut orphans = Vec::new();
     for &file in files {
         let epoch = file.0 >> 64;
-        if epoch >= u128::from(birth)
+        if epoch >= u128::from(root.created_ns)
             && !namespace.is_of_this_start(file)
             && namespace.record(file)?.is_none()
         {

@@ -163,6 +163,10 @@ impl Node {
             }
         }
         let shared = self.shared.clone();
+        if shared.names.is_none() {
+            // If the interface node is there, this one is part of the cluster from the beginning.
+            joining::stay_joined(&shared);
+        }
         start("caretaker", Box::new(move || caretaker::work(&shared)))
     }
 
