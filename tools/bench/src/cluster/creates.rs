@@ -43,7 +43,8 @@ fn run_with(setting: &Setting, report: &mut Report, clients: u32, documented: f6
     let creates = if clients == 1 { setting.choose(300, 150) } else { setting.choose(960, 480) };
     let dir = setting.subdir(&name)?;
     let node = NodeProcess::start(&dir.join("node"))?;
-    let connections: Vec<Cluster> = (0..clients).map(|_| node.connect()).collect::<Result<_>>()?;
+    let connections: Vec<Cluster> =
+        (0..clients).map(|number| node.connect_as(number)).collect::<Result<_>>()?;
     connections[0].make_directory("/made")?;
     let appended = RefCell::new(File::create_new(dir.join("appended"))?);
     let mut turn = 0;

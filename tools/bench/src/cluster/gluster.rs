@@ -22,7 +22,7 @@ pub const ROLE: Role = Role { name: "cluster-gluster", run: serve };
 /// An address of the loopback within the namespaces; GlusterFS does not take 127.0.0.1.
 const HOST: &str = "10.77.0.1";
 const BRICKS: usize = 4;
-const VOLUME: &str = "volume";
+const VOLUME: &str = "bench";
 /// How long it may take until the daemon answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -134,7 +134,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().last().unwrap_or("it failed");
+    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
     bail!("{program} {}: {said}", arguments.join(" "))
 }
 

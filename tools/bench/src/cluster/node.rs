@@ -44,7 +44,12 @@ impl NodeProcess {
 
     /// Connects as users do: by the Unix socket, with the short cut.
     pub fn connect(&self) -> Result<Cluster> {
-        connect_near(&self.unix_address()?)
+        connect_near(&self.unix_address()?, "client")
+    }
+
+    /// The same for one of several clients in this process.
+    pub fn connect_as(&self, client: u32) -> Result<Cluster> {
+        connect_near(&self.unix_address()?, &format!("client {client}"))
     }
 
     /// Connects without the short cut.
@@ -63,8 +68,9 @@ impl NodeProcess {
 }
 
 /// Connects with the short cut, whatever the environment says.
-pub fn connect_near(address: &str) -> Result<Cluster> {
-    let options = ClusterOptions { short_cut: Some(true), ..ClusterOptions::default() };
+pub fn connect_near(address: &str, client: &str) -> Result<Cluster> {
+    let client = Some(client.to_owned());
+    let options = ClusterOptions { short_cut: Some(true), client, ..ClusterOptions::default() };
     Ok(Cluster::connect_with(address, options)?)
 }
 

@@ -208,7 +208,7 @@ fn serve(words: &[String]) -> Result<()> {
         bail!("needs a kind and a place");
     };
     let place = match kind.as_str() {
-        "ours" => Place::Ours(connect_near(place)?),
+        "ours" => Place::Ours(connect_near(place, "worker")?),
         _ => Place::Plain(place.into()),
     };
     loop {
