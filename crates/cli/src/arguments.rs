@@ -1,79 +1,169 @@
-//! What can be typed, and the help for it.
+//! What can be typed, and the help for it. What a command takes stands in the file of the command.
 
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 
-/// The smallest `--size`: some extents for every disk and every phase.
-const SMALLEST_SIZE: ByteSize = ByteSize::mib(1);
+use crate::commands::{
+    cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, rm, rmdir, serve, stat, stop, top,
+};
+use crate::demo;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    everything is fine
   1    it failed; the reason is on stderr
   2    wrong usage
+  3    there is no such file or directory
+  4    not permitted
+  5    a node or the cluster cannot be reached
   130  interrupted (Ctrl-C)";
 
 /// Parallel files, shared by many processes and processed where the data lies.
 #[derive(Debug, Parser)]
-#[command(name = "pario", version, max_term_width = 100, after_help = after_help("pario demo --size 256MiB"))]
+#[command(
+    name = "pario",
+    version,
+    max_term_width = 100,
+    after_help = after_help(
+        "pario demo\n  pario serve\n  pario cp results.h5 /runs/\n  pario --data ./pario-data ls -l /runs"
+    )
+)]
 pub struct Arguments {
+    /// What every command can be told.
+    #[command(flatten)]
+    pub global: Global,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// What every command can be told.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster and output")]
+pub struct Global {
+    /// The cluster: unix:PATH, tcp:HOST:PORT, or a node's data directory [default: the environment's
+    /// PARIO_CLUSTER, otherwise your running node]
+    #[arg(long, global = true, value_name = "ADDRESS", conflicts_with = "data")]
+    pub cluster: Option<String>,
+
+    /// Use the cluster in this directory inside of this command, without a server
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// The file with the cluster's key, for addresses beyond this machine
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Send all data through the node, also on the same machine
+    #[arg(long, global = true)]
+    pub no_short_cut: bool,
+
+    /// How long to wait for a node that does not answer
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<f64>,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what Pario's store does, on four small disks of its own
+    /// Run a node until it is stopped
     ///
-    /// Makes four disks in a new directory, spreads extents of 51 KiB over them, reads them back
-    /// at random without and with the cache, rewrites a third with other sizes, deletes a tenth,
-    /// compacts the disks, and checks every byte on the way. Then it removes the directory and
-    /// prints how fast each phase was and how much space the disks took. Nothing needs to be
-    /// configured.
-    Demo(DemoOptions),
+    /// Without a configuration it is a whole cluster: one node with four disks in a directory.
+    /// SIGTERM, Ctrl-C and `pario stop` end it after what is under way; after a crash it
+    /// recovers when it is started again.
+    #[command(after_help = after_help(serve::EXAMPLES))]
+    Serve(serve::Options),
+    /// Stop nodes: what is acknowledged is finished, new work is refused
+    #[command(after_help = after_help(stop::EXAMPLES))]
+    Stop(stop::Options),
+    /// Show how nodes, disks and clients are doing
+    ///
+    /// Every node has two seconds to answer; one that hangs does not keep the others from being
+    /// shown. If a node is down or a disk cannot be used the exit code is 1.
+    #[command(after_help = after_help("pario status\n  pario status --json | jq '.nodes[].disks'"))]
+    Status,
+    /// Watch nodes, disks, rates, queues, open files and clients
+    #[command(after_help = after_help(top::EXAMPLES))]
+    Top(top::Options),
+    /// List directories
+    #[command(after_help = after_help(ls::EXAMPLES))]
+    Ls(ls::Options),
+    /// Make directories
+    #[command(after_help = after_help(mkdir::EXAMPLES))]
+    Mkdir(mkdir::Options),
+    /// Remove empty directories
+    #[command(after_help = after_help(rmdir::EXAMPLES))]
+    Rmdir(rmdir::Options),
+    /// Remove files
+    #[command(after_help = after_help(rm::EXAMPLES))]
+    Rm(rm::Options),
+    /// Rename files and directories, or move them into a directory
+    #[command(after_help = after_help(mv::EXAMPLES))]
+    Mv(mv::Options),
+    /// Copy files to, from and inside the cluster
+    ///
+    /// A path in the cluster is written pario:/PATH. If one side is written so, the other side is
+    /// local unless it is written so, too. If no side is: a source that exists on this machine is
+    /// local, and a target that begins with a slash is then in the cluster; a source that begins
+    /// with a slash and does not exist here is in the cluster, and the target is local unless it
+    /// begins with a slash, too. A dash is stdin or stdout. A target that ends with a slash is a
+    /// directory, and is made.
+    #[command(after_help = after_help(cp::EXAMPLES))]
+    Cp(cp::Options),
+    /// Print files
+    #[command(after_help = after_help(cat::EXAMPLES))]
+    Cat(cat::Options),
+    /// Show size, layout, owner and the bytes on each disk
+    #[command(after_help = after_help(stat::EXAMPLES))]
+    Stat(stat::Options),
+    /// Change permissions
+    #[command(after_help = after_help(chmod::EXAMPLES))]
+    Chmod(chmod::Options),
+    /// Change owner and group
+    #[command(after_help = after_help(chown::EXAMPLES))]
+    Chown(chown::Options),
+    /// Show how full the disks are
+    #[command(after_help = after_help("pario df\n  pario df --json | jq .total.free_bytes"))]
+    Df,
+    /// Check the names against the disks
+    ///
+    /// Without options it only looks. The exit code is 1 if something is wrong and was not put
+    /// right.
+    #[command(after_help = after_help(fsck::EXAMPLES))]
+    Fsck(fsck::Options),
+    /// Show what Pario does, on nodes and disks of its own
+    ///
+    /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and
+    /// compares every byte, uses extents, then runs a node in a process of its own, kills it in
+    /// the middle of a copy, starts it again and finds everything that was acknowledged. Then it
+    /// removes the directory and prints how fast each phase was. Nothing needs to be configured.
+    #[command(after_help = after_help(demo::EXAMPLES))]
+    Demo(demo::Options),
+    /// Print completions for a shell
+    #[command(after_help = after_help(completions::EXAMPLES))]
+    Completions(completions::Options),
+    /// Write manual pages, one for each command
+    #[command(after_help = after_help(man::EXAMPLES))]
+    Man(man::Options),
 }
 
-/// How the demo is to run.
-#[derive(Args, Debug)]
-#[command(after_help = after_help("pario demo --size 256MiB --dir /mnt/ssd\n  pario demo --json | jq '.phases[] | {phase, bytes_per_second}'"))]
-pub struct DemoOptions {
-    /// How much to store over all disks: 64MiB, 2GiB, ...
-    #[arg(long, default_value = "1GiB", value_parser = parse_size, allow_hyphen_values = true)]
-    pub size: ByteSize,
-
-    /// Where to make the directory with the disks
-    #[arg(long, default_value = ".")]
-    pub dir: PathBuf,
-
-    /// Keep the directory with the disks
-    #[arg(long)]
-    pub keep: bool,
-
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub json: bool,
-
-    /// What contents, sizes and orders are drawn from
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
-
+/// What stands at the end of every help.
 fn after_help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 
-fn parse_size(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text
-        .parse()
-        .map_err(|_| "it is not a size; write a number and a unit, such as 64MiB or 2GiB")?;
-    if size < SMALLEST_SIZE {
-        return Err(format!("it is too small; the least is {SMALLEST_SIZE}"));
-    }
-    Ok(size)
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    const LONGEST: f64 = 86_400.0;
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST)
+        .ok_or_else(|| "it is not a number of seconds, such as 2 or 0.5".to_owned())
 }
 
 #[cfg(test)]
@@ -88,28 +178,33 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_binary_and_decimal_units() {
-        for (text, bytes) in [
-            ("64MiB", 64 << 20),
-            ("2GiB", 2 << 30),
-            ("2 gib", 2 << 30),
-            ("1.5GiB", 3 << 29),
-            ("2GB", 2_000_000_000),
-            ("1048576", 1 << 20),
-        ] {
-            assert_eq!(parse_size(text), Ok(ByteSize(bytes)), "{text}");
+    fn every_help_ends_with_examples_and_exit_codes() {
+        let mut all = Arguments::command();
+        all.build();
+        for command in all.get_subcommands().filter(|command| command.get_name() != "help") {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Examples:\n  pario "), "{}", command.get_name());
+            assert!(help.ends_with("interrupted (Ctrl-C)"), "{}", command.get_name());
         }
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_a_reason() {
-        for text in ["", "MiB", "much", "-1GiB", "1 parsec", "1GiB2", "nan", "inf"] {
-            let refused = parse_size(text).expect_err(text);
-            assert!(refused.contains("64MiB"), "{text}: {refused}");
+    fn global_options_stand_before_and_behind_the_command() {
+        for line in ["pario --json --data d ls /", "pario ls / --json --data d"] {
+            let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+            assert!(arguments.global.json, "{line}");
+            assert_eq!(arguments.global.data, Some("d".into()), "{line}");
         }
-        for text in ["0", "1KiB", "1023KiB"] {
-            let refused = parse_size(text).expect_err(text);
-            assert!(refused.contains("too small"), "{text}: {refused}");
+        assert!(
+            Arguments::try_parse_from(["pario", "df", "--data", "d", "--cluster", "c"]).is_err()
+        );
+    }
+
+    #[test]
+    fn time_limits_are_seconds() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        for text in ["", "0", "-1", "nan", "inf", "soon", "1e9"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
         }
     }
 }

@@ -24,7 +24,7 @@ impl Interrupt {
     pub fn watch() -> io::Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let status = i32::from(crate::INTERRUPTED);
+            let status = i32::from(crate::exit::INTERRUPTED);
             // The order matters: the first signal must find the flag unset here.
             flag::register_conditional_shutdown(signal, status, interrupt.asked.clone())?;
             flag::register(signal, interrupt.asked.clone())?;

@@ -8,25 +8,32 @@
 //! | 0 | everything is fine |
 //! | 1 | it failed; the reason is on stderr |
 //! | 2 | wrong usage |
+//! | 3 | there is no such file or directory |
+//! | 4 | not permitted |
+//! | 5 | a node or the cluster cannot be reached |
 //! | 130 | interrupted, mostly with Ctrl-C |
 
 #![forbid(unsafe_code)]
 
+mod amounts;
 mod arguments;
+mod commands;
 mod demo;
+mod entry;
+mod exit;
 mod interrupt;
+mod owners;
+mod paths;
+mod reach;
+mod table;
+mod terminal;
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pario_server::config::ConfigError;
 
-use arguments::{Arguments, Command};
-use interrupt::Interrupted;
-
-const FAILED: u8 = 1;
-const WRONG_USAGE: u8 = 2;
-const INTERRUPTED: u8 = 130;
+use arguments::{Arguments, Command, Global};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -35,24 +42,43 @@ fn main() -> ExitCode {
             let is_wrong = asked_or_wrong.use_stderr();
             // Where nobody reads it, nobody misses it.
             let _ = asked_or_wrong.print();
-            return if is_wrong { WRONG_USAGE.into() } else { ExitCode::SUCCESS };
+            return if is_wrong { exit::WRONG_USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    let done = match arguments.command {
-        Command::Demo(options) => demo::run(&options),
-    };
-    match done {
+    match run(&arguments.global, &arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !nobody_listens(&error) {
+            if error.is::<ConfigError>() {
+                // Each of its lines begins with a file and a line of it, where editors look for them.
+                eprintln!("{error}");
+            } else if !exit::nobody_listens(&error) && !error.is::<exit::Told>() {
                 eprintln!("pario: {error:#}");
             }
-            if error.is::<Interrupted>() { INTERRUPTED.into() } else { FAILED.into() }
+            exit::code(&error).into()
         }
     }
 }
 
-/// Whether all that failed is that the reader of the output has gone, as in `pario demo | head`.
-fn nobody_listens(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(options) => commands::serve::run(global, options),
+        Command::Stop(options) => commands::stop::run(global, options),
+        Command::Status => commands::status::run(global),
+        Command::Top(options) => commands::top::run(global, options),
+        Command::Ls(options) => commands::ls::run(global, options),
+        Command::Mkdir(options) => commands::mkdir::run(global, options),
+        Command::Rmdir(options) => commands::rmdir::run(global, options),
+        Command::Rm(options) => commands::rm::run(global, options),
+        Command::Mv(options) => commands::mv::run(global, options),
+        Command::Cp(options) => commands::cp::run(global, options),
+        Command::Cat(options) => commands::cat::run(global, options),
+        Command::Stat(options) => commands::stat::run(global, options),
+        Command::Chmod(options) => commands::chmod::run(global, options),
+        Command::Chown(options) => commands::chown::run(global, options),
+        Command::Df => commands::df::run(global),
+        Command::Fsck(options) => commands::fsck::run(global, options),
+        Command::Demo(options) => demo::run(global, options),
+        Command::Completions(options) => commands::completions::run(options),
+        Command::Man(options) => commands::man::run(options),
+    }
 }

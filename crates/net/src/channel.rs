@@ -71,6 +71,10 @@ impl Channel {
         self.link.lost(reason);
     }
 
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
     pub fn peer(&self) -> &str {
         &self.link.peer
     }

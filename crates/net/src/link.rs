@@ -439,7 +439,7 @@ impl Link {
     }
 
     /// Ends the link because of what the peer did. Who learns of it finds the reason recorded.
-    fn cut_off(self: &Arc<Self>, reason: &str) {
+    pub fn cut_off(self: &Arc<Self>, reason: &str) {
         if self.is_alive() {
             self.core.refuse(&self.peer, reason);
         }

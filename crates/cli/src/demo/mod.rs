@@ -1,104 +1,151 @@
-//! `pario demo`: what the store can do, on four disks of its own, with every byte checked.
+//! `pario demo`: what a cluster does, on disks and nodes of its own, with every byte checked.
+//!
+//! The first part happens in this process, on an embedded cluster: a file is copied in and out, and
+//! extents are written and read. The second part has a node in a process of its own, which is killed
+//! in the middle of a copy and started again.
 
-mod compaction;
 mod content;
 mod directory;
-mod disks;
-mod memory;
-mod phases;
-mod plan;
-mod progress;
+mod embedded;
+mod killed;
+mod node;
 mod report;
-mod table;
-mod traffic;
 
-use std::io::{Write, stdout};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
 
-use anyhow::Context;
-use indicatif::HumanCount;
+use anyhow::{Context, bail};
+use clap::Args;
 
-use crate::arguments::DemoOptions;
+use crate::amounts::{parse_size, size};
+use crate::arguments::Global;
+use crate::exit::Usage;
 use crate::interrupt::Interrupt;
+use crate::terminal;
 use content::Content;
 use directory::DemoDirectory;
-use disks::{DISKS, Disks};
-use phases::Phases;
-use plan::{EXTENT_BYTES, Plan};
-use report::{Report, SpaceReport};
-use traffic::Traffic;
+use report::{Phases, Report};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario demo\n  pario demo --size 64MiB --dir /mnt/ssd\n  \
+                            pario demo --json | jq '.phases[] | {phase, bytes_per_second}'";
+
+/// The smallest `--size`: some pieces for every disk and every phase.
+const SMALLEST_SIZE: u64 = 1 << 20;
+
+/// Disk space for each byte of the file: the file itself, its copies in two clusters and the one
+/// that comes out again.
+const SPACE_FACTOR: u64 = 4;
+const SPACE_FOR_THE_REST_BYTES: u64 = 64 << 20;
+
+/// How the demo is to run.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// How large the file is: 64MiB, 2GiB, ...
+    #[arg(long, default_value = "512MiB", value_parser = parse_demo_size, allow_hyphen_values = true)]
+    pub size: u64,
+
+    /// Where to make the directory with the disks
+    #[arg(long, default_value = ".")]
+    pub dir: PathBuf,
+
+    /// Keep the directory with the disks
+    #[arg(long)]
+    pub keep: bool,
+
+    /// What the contents are drawn from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
 
 /// Runs the demo and prints what it found.
-pub fn run(options: &DemoOptions) -> anyhow::Result<()> {
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    if global.cluster.is_some() || global.data.is_some() {
+        let text = "the demo makes clusters of its own; say where with --dir";
+        return Err(Usage(text.to_owned()).into());
+    }
     let interrupt = Interrupt::watch().context("cannot watch for signals")?;
     let directory = DemoDirectory::create(&options.dir, options.keep)?;
-    let mut report = measure(options, &directory, interrupt)?;
-    report.kept = directory.finish()?;
-
-    let mut out = stdout().lock();
-    if options.json {
-        let json = serde_json::to_string_pretty(&report).context("cannot make JSON")?;
-        writeln!(out, "{json}")?;
-    } else {
-        table::print(&mut out, &report)?;
+    check_space(&directory, options.size)?;
+    let mut out = terminal::output();
+    if !global.json {
+        let (size, place) = (size(options.size), directory.path().display());
+        writeln!(
+            out,
+            "{size} striped over 4 disks, in and out, killed and recovered, in\n{place}\n"
+        )?;
+        out.flush()?;
     }
+    let mut report = measure(options, &directory, global.json, interrupt)?;
+    report.kept = directory.finish()?;
+    if global.json {
+        drop(out);
+        return terminal::print_json(&report);
+    }
+    report.print(&mut out)?;
     Ok(out.flush()?)
 }
 
-/// Goes through all phases in a directory.
 fn measure(
-    options: &DemoOptions,
+    options: &Options,
     directory: &DemoDirectory,
+    is_quiet: bool,
     interrupt: Interrupt,
 ) -> anyhow::Result<Report> {
-    let (size_bytes, seed) = (options.size.as_u64(), options.seed);
-    let disks = Disks::create(directory.path(), memory::cache_limit_bytes(size_bytes))?;
-    disks.check_space(directory.parent(), size_bytes)?;
-    if !options.json {
-        announce(options, directory)?;
-    }
-    let traffic = Traffic::new(interrupt).context("cannot start the queue of requests")?;
-    let (engine, depth_per_disk) = (traffic.engine(), traffic.depth_per_disk());
-    let cache_limit_bytes = disks.cache().stat().limit_bytes;
-
-    let (plan, content) = (Plan::new(size_bytes, seed), Content::new(seed));
-    let mut phases = Phases::new(traffic, disks, plan, content);
-    phases.fill()?;
-    phases.read_uncached()?;
-    phases.read_cold()?;
-    phases.read_warm()?;
-    phases.rewrite()?;
-    phases.delete()?;
-    let before = phases.space()?;
-    phases.compact()?;
-    let after = phases.space()?;
-    phases.read_again()?;
-
-    let disks: Vec<_> =
-        before.iter().zip(after).map(|(before, after)| SpaceReport::new(before, after)).collect();
+    let content = Content::new(options.seed, options.size);
+    let mut phases = Phases::new(is_quiet, interrupt);
+    let disks = embedded::run(directory.path(), &content, &mut phases)?;
+    let recovery = killed::run(directory.path(), &content, &mut phases)?;
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
-        size_bytes,
-        seed,
-        engine,
-        depth_per_disk,
-        cache_limit_bytes,
+        size_bytes: options.size,
+        seed: options.seed,
         phases: phases.into_reports(),
-        total: SpaceReport::total(&disks),
         disks,
+        recovery,
         kept: None,
     })
 }
 
-/// Says what is going to happen, and where.
-fn announce(options: &DemoOptions, directory: &DemoDirectory) -> anyhow::Result<()> {
-    let mut out = stdout().lock();
-    writeln!(
-        out,
-        "{} as {} extents of {} KiB over {DISKS} disks in\n{}\n",
-        options.size,
-        HumanCount(Plan::extents_in(options.size.as_u64())),
-        EXTENT_BYTES >> 10,
-        directory.path().display()
-    )?;
-    Ok(out.flush()?)
+/// An error before anything is written if it would not fit.
+fn check_space(directory: &DemoDirectory, size_bytes: u64) -> anyhow::Result<()> {
+    let parent = directory.parent();
+    let free = rustix::fs::statvfs(parent)
+        .map(|known| known.f_bavail.saturating_mul(known.f_frsize))
+        .with_context(|| format!("cannot see how much is free in {}", parent.display()))?;
+    let needed = size_bytes.saturating_mul(SPACE_FACTOR).saturating_add(SPACE_FOR_THE_REST_BYTES);
+    if needed > free {
+        // The directory is empty, and would otherwise only be in the way.
+        let _ = fs::remove_dir(directory.path());
+        bail!(
+            "not enough space in {}: {} are needed, {} are free; use a smaller --size or another \
+             --dir",
+            parent.display(),
+            size(needed),
+            size(free)
+        );
+    }
+    Ok(())
+}
+
+fn parse_demo_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        size if size < SMALLEST_SIZE => {
+            Err(format!("it is too small; the least is {}", crate::amounts::size(SMALLEST_SIZE)))
+        }
+        size => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_a_least() {
+        assert_eq!(parse_demo_size("64MiB"), Ok(64 << 20));
+        assert!(parse_demo_size("1023KiB").unwrap_err().contains("the least is 1 MiB"));
+        assert!(parse_demo_size("much").unwrap_err().contains("not a size"));
+    }
 }

@@ -1,49 +1,58 @@
-//! The facts that a demo finds. They are printed as JSON as they stand here.
+//! The facts that a demo finds. They are printed as JSON as they stand here, or as tables.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
+
+use crate::amounts::{per_second, rate, size};
+use crate::commands::cp::progress::Progress;
+use crate::interrupt::Interrupt;
+use crate::table::{Side, Table};
 
 /// A part of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// All extents are written and made durable.
-    Fill,
-    /// All are read in a random order, without the cache.
-    ReadUncached,
-    /// All are read in a random order, and the cache keeps them.
-    ReadCold,
-    /// All are read in a random order, and the cache has them.
-    ReadWarm,
-    /// A third gets other content and other sizes.
-    Rewrite,
-    /// A tenth is deleted.
-    Delete,
-    /// The extents move together.
-    Compact,
-    /// All that is left is read in a random order, without the cache.
-    ReadAgain,
+    /// The file is copied into the embedded cluster and made durable.
+    CopyIn,
+    /// It is copied out again.
+    CopyOut,
+    /// The copy is compared with the file.
+    Compare,
+    /// Extents are written and made durable.
+    WriteExtents,
+    /// They are read in a random order and compared.
+    ReadExtents,
+    /// The file is copied to a node in a process of its own, which is killed half way.
+    CopyUntilKilled,
+    /// What was acknowledged is read from the node that was started again, and compared.
+    ReadRecovered,
+    /// The rest is copied and made durable.
+    CopyTheRest,
+    /// All is read and compared.
+    ReadAll,
 }
 
 impl Phase {
     /// How many there are.
-    pub const COUNT: usize = Self::ReadAgain as usize + 1;
+    pub const COUNT: usize = Self::ReadAll as usize + 1;
 }
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Fill => "fill, sync",
-            Self::ReadUncached => "read, no cache",
-            Self::ReadCold => "read, cold cache",
-            Self::ReadWarm => "read, warm cache",
-            Self::Rewrite => "rewrite 1/3, sync",
-            Self::Delete => "delete 1/10, sync",
-            Self::Compact => "compact",
-            Self::ReadAgain => "read all again",
+            Self::CopyIn => "copy in, sync",
+            Self::CopyOut => "copy out, sync",
+            Self::Compare => "compare",
+            Self::WriteExtents => "write extents, sync",
+            Self::ReadExtents => "read extents",
+            Self::CopyUntilKilled => "copy until killed",
+            Self::ReadRecovered => "read recovered",
+            Self::CopyTheRest => "copy the rest, sync",
+            Self::ReadAll => "read all",
         })
     }
 }
@@ -53,86 +62,83 @@ impl fmt::Display for Phase {
 pub struct PhaseReport {
     /// Which phase.
     pub phase: Phase,
-    /// Extents it was about.
-    pub extents: u64,
-    /// Their headers and bodies.
+    /// Bytes it moved.
     pub bytes: u64,
     /// How long it took.
     pub seconds: f64,
-    /// How fast it moved the bytes, for a phase that moves all of them.
-    pub bytes_per_second: Option<u64>,
-    /// Reads that the cache answered, for a phase that uses it.
-    pub cache_hits: Option<u64>,
+    /// How fast it moved them.
+    pub bytes_per_second: u64,
 }
 
-impl PhaseReport {
-    /// The report of a phase that took a time.
-    pub fn new(phase: Phase, extents: u64, bytes: u64, took: Duration) -> Self {
-        let moves_all = !matches!(phase, Phase::Delete | Phase::Compact);
-        let bytes_per_second = u128::from(bytes) * 1_000_000_000 / took.as_nanos().max(1);
-        Self {
+/// Phases under way and done.
+#[derive(Debug)]
+pub struct Phases {
+    is_quiet: bool,
+    interrupt: Interrupt,
+    reports: Vec<PhaseReport>,
+}
+
+impl Phases {
+    /// Before the first one.
+    pub fn new(is_quiet: bool, interrupt: Interrupt) -> Self {
+        Self { is_quiet, interrupt, reports: Vec::new() }
+    }
+
+    /// Whether somebody asked for the end.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// Runs a phase that moves about so many bytes, and measures it. It says how many they were.
+    pub fn run(
+        &mut self,
+        phase: Phase,
+        bytes: u64,
+        work: impl FnOnce(&Progress, &Interrupt) -> anyhow::Result<u64>,
+    ) -> anyhow::Result<()> {
+        self.interrupt.check()?;
+        let name = format!("{}/{} {phase:<19}", phase as usize + 1, Phase::COUNT);
+        let progress = Progress::begin(&name, Some(bytes), self.is_quiet);
+        let began = Instant::now();
+        let bytes = work(&progress, &self.interrupt)?;
+        let took = began.elapsed();
+        self.reports.push(PhaseReport {
             phase,
-            extents,
             bytes,
             seconds: took.as_secs_f64(),
-            bytes_per_second: moves_all
-                .then(|| u64::try_from(bytes_per_second).unwrap_or(u64::MAX)),
-            cache_hits: None,
-        }
+            bytes_per_second: per_second(bytes, took),
+        });
+        Ok(())
+    }
+
+    /// What they did.
+    pub fn into_reports(self) -> Vec<PhaseReport> {
+        self.reports
     }
 }
 
-/// What a disk holds and takes.
+/// What a disk has of the file.
 #[derive(Clone, Debug, Serialize)]
-pub struct DiskSpace {
+pub struct DiskReport {
     /// Its name.
     pub disk: String,
-    /// Number of extents.
-    pub extents: u64,
-    /// Their headers and bodies.
-    pub live_bytes: u64,
-    /// What it takes of the file system.
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What they take on the disk.
     pub disk_bytes: u64,
 }
 
-/// The space of a disk in the end.
+/// What became of the copy when the node was killed.
 #[derive(Clone, Debug, Serialize)]
-pub struct SpaceReport {
-    /// In the end.
-    #[serde(flatten)]
-    pub space: DiskSpace,
-    /// What it took before the compaction.
-    #[serde(rename = "disk_bytes_before_compaction")]
-    pub before_bytes: u64,
-    /// Bytes on the disk for each byte that lives.
-    pub ratio: f64,
-}
-
-impl SpaceReport {
-    /// Compares a disk with what it was before the compaction.
-    pub fn new(before: &DiskSpace, space: DiskSpace) -> Self {
-        Self {
-            before_bytes: before.disk_bytes,
-            ratio: ratio(space.disk_bytes, space.live_bytes),
-            space,
-        }
-    }
-
-    /// All disks together.
-    pub fn total(disks: &[Self]) -> Self {
-        let sum = |each: fn(&Self) -> u64| disks.iter().map(each).sum::<u64>();
-        let space = DiskSpace {
-            disk: "total".into(),
-            extents: sum(|disk| disk.space.extents),
-            live_bytes: sum(|disk| disk.space.live_bytes),
-            disk_bytes: sum(|disk| disk.space.disk_bytes),
-        };
-        Self {
-            before_bytes: sum(|disk| disk.before_bytes),
-            ratio: ratio(space.disk_bytes, space.live_bytes),
-            space,
-        }
-    }
+pub struct Recovery {
+    /// Bytes that the node had acknowledged before it was killed; all of them were there again.
+    pub acknowledged_bytes: u64,
+    /// Bytes that were under way, and that nobody had promised.
+    pub unacknowledged_bytes: u64,
+    /// How long it took until an error told that the node was gone.
+    pub noticed_seconds: f64,
+    /// From the start of the new process until the file could be read.
+    pub recovery_seconds: f64,
 }
 
 /// What a whole demo found.
@@ -140,26 +146,115 @@ impl SpaceReport {
 pub struct Report {
     /// The version of this program.
     pub version: &'static str,
-    /// What was asked for.
+    /// The size of the file.
     pub size_bytes: u64,
-    /// What contents, sizes and orders were drawn from.
+    /// What the contents were drawn from.
     pub seed: u64,
-    /// What carried the requests: `io_uring` or `threads`.
-    pub engine: &'static str,
-    /// Requests under way on each disk at once.
-    pub depth_per_disk: usize,
-    /// How much the cache may hold.
-    pub cache_limit_bytes: u64,
     /// The phases in their order.
     pub phases: Vec<PhaseReport>,
-    /// The disks in the end.
-    pub disks: Vec<SpaceReport>,
-    /// All disks together.
-    pub total: SpaceReport,
+    /// The disks of the embedded cluster.
+    pub disks: Vec<DiskReport>,
+    /// What became of the copy when the node was killed.
+    pub recovery: Recovery,
     /// Where the disks are, if they were kept.
     pub kept: Option<PathBuf>,
 }
 
-fn ratio(disk_bytes: u64, live_bytes: u64) -> f64 {
-    disk_bytes as f64 / live_bytes.max(1) as f64
+impl Report {
+    /// Prints it for people.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (left, right) = (Side::Left, Side::Right);
+        let mut phases =
+            Table::new([("phase", left), ("bytes", right), ("time", right), ("speed", right)]);
+        for phase in &self.phases {
+            phases.push([
+                phase.phase.to_string(),
+                size(phase.bytes),
+                format!("{:.3} s", phase.seconds),
+                rate(phase.bytes_per_second),
+            ]);
+        }
+        phases.print(out)?;
+        writeln!(out)?;
+        let mut disks = Table::new([("disk", left), ("bytes", right), ("on disk", right)]);
+        for disk in &self.disks {
+            disks.push([disk.disk.clone(), size(disk.bytes), size(disk.disk_bytes)]);
+        }
+        disks.print(out)?;
+        let recovery = &self.recovery;
+        let noticed = Duration::from_secs_f64(recovery.noticed_seconds.max(0.0));
+        let recovered = Duration::from_secs_f64(recovery.recovery_seconds.max(0.0));
+        writeln!(
+            out,
+            "\nThe node was killed when it had acknowledged {}; {} more were under way.\n\
+             That was noticed after {:.3} s. Started again it served the file after {:.3} s,\n\
+             with everything that was acknowledged. Every byte was compared.",
+            size(recovery.acknowledged_bytes),
+            size(recovery.unacknowledged_bytes),
+            noticed.as_secs_f64(),
+            recovered.as_secs_f64(),
+        )?;
+        match &self.kept {
+            Some(path) => writeln!(out, "The disks are kept in {}.", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_two_tables_and_a_story() {
+        let phase = PhaseReport {
+            phase: Phase::CopyIn,
+            bytes: 512 << 20,
+            seconds: 0.25,
+            bytes_per_second: 2 << 30,
+        };
+        let disk = |number| DiskReport {
+            disk: format!("local/disk{number}"),
+            bytes: 128 << 20,
+            disk_bytes: 128 << 20,
+        };
+        let report = Report {
+            version: "0",
+            size_bytes: 512 << 20,
+            seed: 1,
+            phases: vec![phase],
+            disks: (0..2).map(disk).collect(),
+            recovery: Recovery {
+                acknowledged_bytes: 256 << 20,
+                unacknowledged_bytes: 8 << 20,
+                noticed_seconds: 0.001,
+                recovery_seconds: 0.0214,
+            },
+            kept: None,
+        };
+        let mut out = Vec::new();
+        report.print(&mut out).unwrap();
+        let expected = "\
+phase            bytes     time    speed
+copy in, sync  512 MiB  0.250 s  2 GiB/s
+
+disk           bytes  on disk
+local/disk0  128 MiB  128 MiB
+local/disk1  128 MiB  128 MiB
+
+The node was killed when it had acknowledged 256 MiB; 8 MiB more were under way.
+That was noticed after 0.001 s. Started again it served the file after 0.021 s,
+with everything that was acknowledged. Every byte was compared.
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_phase_measures_itself() {
+        let mut phases = Phases::new(true, Interrupt::default());
+        phases.run(Phase::Compare, 10, |_, _| Ok(7)).unwrap();
+        assert!(phases.run(Phase::ReadAll, 1, |_, _| anyhow::bail!("no")).is_err());
+        let reports = phases.into_reports();
+        assert_eq!((reports.len(), reports[0].bytes), (1, 7));
+    }
 }

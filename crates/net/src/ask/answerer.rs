@@ -153,8 +153,8 @@ impl<A: Token> Responder<A> {
     /// waits for a token, but no longer than [`delay`](crate::Options::delay); a thread that waits
     /// for other things meanwhile should use [`send_now`](Self::send_now).
     ///
-    /// An asker that does not read makes answers wait here. Who serves strangers bounds how much
-    /// it has read and not answered, and looks at the counter of queued bytes.
+    /// An asker that does not read makes answers wait here. Who serves strangers looks at
+    /// [`queued_bytes`](Self::queued_bytes) before it answers, and cuts off who does not read.
     pub fn send(self, answer: A) {
         self.finish(Body::Given(answer));
     }
@@ -165,6 +165,20 @@ impl<A: Token> Responder<A> {
         self.finish(Body::Given(answer));
         if let Some(to) = to {
             to.flush();
+        }
+    }
+
+    /// How many bytes wait here for the asker's space to read.
+    pub fn queued_bytes(&self) -> usize {
+        let channel = self.to.as_ref().and_then(OutputPort::channel);
+        channel.map_or(0, |channel| channel.link().out.lock().waiting_bytes())
+    }
+
+    /// Ends the link to the asker's space, which is kept among the refusals with this reason.
+    pub fn cut_off(mut self, reason: &str) {
+        let to = self.to.take();
+        if let Some(channel) = to.as_ref().and_then(OutputPort::channel) {
+            channel.link().cut_off(reason);
         }
     }
 

@@ -1,7 +1,23 @@
 //! The configuration of a cluster: which nodes, where they listen, which disks they have.
+//!
+//! `reader` turns the text into what was written, `checks` says what of it does not fit together,
+//! `error` has the sentences. Every mistake is reported, not only the first.
 
+mod checks;
+mod error;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+pub use error::{ConfigError, Mistake, Problem, UnknownNode};
+use reader::{ClusterText, NodeText, Reader};
+
+/// Memory for extents if nobody says how much.
+const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 
 /// A cluster as its file describes it, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,17 +83,122 @@ impl Config {
             data: data.to_owned(),
             disks,
             storage_threads: 4,
-            compute_threads: std::thread::available_parallelism().map_or(2, usize::from),
-            cache_bytes: 256 << 20,
+            compute_threads: processors(),
+            cache_bytes: DEFAULT_CACHE_BYTES,
             short_cut: true,
         };
         Self { name: "local".to_owned(), key_file: None, nodes: vec![node], interface: 0 }
     }
+
+    /// Reads a configuration, and the key that it names.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        Self::read(&text, &path.display().to_string(), true)
+    }
+
+    /// The configuration that a text describes. `source` stands before every mistake. Other files
+    /// are not looked at.
+    ///
+    /// ```
+    /// use pario_server::config::Config;
+    ///
+    /// let text = r#"
+    ///     [nodes.a]
+    ///     data = "/var/lib/pario"
+    ///     disks = ["/mnt/d0", { path = "/mnt/archive", read_only = true }]
+    /// "#;
+    /// let config = Config::parse(text, "cluster.toml")?;
+    /// assert_eq!(config.node("a").unwrap().storage_threads, 2);
+    ///
+    /// let mistakes = Config::parse("[nodes.a]\ndata = \"/a\"\ndisks = []", "cluster.toml");
+    /// let told = mistakes.unwrap_err().to_string();
+    /// assert_eq!(
+    ///     told,
+    ///     "cluster.toml:1: node \"a\": it has no disks; add disks = [\"/mnt/d0\"]"
+    /// );
+    /// # Ok::<(), pario_server::config::ConfigError>(())
+    /// ```
+    pub fn parse(text: &str, source: &str) -> Result<Self, ConfigError> {
+        Self::read(text, source, false)
+    }
+
+    /// A node by its name.
+    pub fn node(&self, name: &str) -> Result<&NodeConfig, UnknownNode> {
+        self.nodes.iter().find(|node| node.name == name).ok_or_else(|| UnknownNode {
+            name: name.to_owned(),
+            known: self.nodes.iter().map(|node| node.name.clone()).collect(),
+        })
+    }
+
+    fn read(text: &str, source: &str, with_key: bool) -> Result<Self, ConfigError> {
+        let (cluster, mut mistakes) = Reader::read(text);
+        if let Some(cluster) = &cluster {
+            mistakes.extend(checks::check(cluster));
+            if with_key {
+                mistakes.extend(checks::check_key(cluster));
+            }
+        }
+        let is_fine = mistakes.is_empty();
+        match cluster.filter(|_| is_fine).and_then(Self::of) {
+            Some(config) => Ok(config),
+            None => {
+                mistakes.sort_by_key(|mistake| mistake.line);
+                Err(ConfigError { file: source.to_owned(), mistakes })
+            }
+        }
+    }
+
+    /// The configuration of what was written; nothing if something is missing, which the checks
+    /// have told.
+    fn of(cluster: ClusterText) -> Option<Self> {
+        let interface = cluster.interface.map(|(name, _)| name);
+        let nodes: Vec<_> = cluster.nodes.into_iter().map(NodeConfig::of).collect::<Option<_>>()?;
+        let interface = match interface {
+            Some(name) => nodes.iter().position(|node| node.name == name)?,
+            None => 0,
+        };
+        Some(Self {
+            name: cluster.name.unwrap_or_else(|| "pario".to_owned()),
+            key_file: cluster.key_file.map(|(path, _)| path),
+            nodes,
+            interface,
+        })
+    }
+}
+
+impl NodeConfig {
+    fn of(node: NodeText) -> Option<Self> {
+        let (data, _) = node.data?;
+        let disks: Vec<_> = node
+            .disks?
+            .into_iter()
+            .map(|disk| DiskConfig { path: disk.path, is_read_only: disk.is_read_only })
+            .collect();
+        Some(Self {
+            name: node.name,
+            listen: node.listen.map(|(address, _)| address),
+            socket: node.socket.map_or_else(|| checks::default_socket(&data), |(path, _)| path),
+            all_users: node.all_users.unwrap_or(false),
+            data,
+            storage_threads: node.storage_threads.map_or(disks.len(), |(threads, _)| threads),
+            disks,
+            compute_threads: node.compute_threads.unwrap_or_else(processors),
+            cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
+            short_cut: node.short_cut.unwrap_or(true),
+        })
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// The socket of a node that is configured by its data directory alone: in the user's runtime
-/// directory, because paths of sockets must be short.
+/// directory, because paths of sockets must be short. A directory has the same socket however it
+/// is written.
 fn socket_of(data: &Path) -> PathBuf {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let hash = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
     pario_net::runtime_directory().join(format!("{}.sock", &hash[..12]))
 }

@@ -18,6 +18,9 @@ use crate::shared::{Shared, Ticket};
 type Port = AnswerPort<Question<Bulk>, Answer<Bulk>>;
 type Reporter = Responder<Answer<Bulk>>;
 
+/// A client that lets more than this wait for it, unread, is cut off.
+const BACKLOG_BYTES: usize = 256 << 20;
+
 /// The door of a node.
 pub struct Door {
     shared: Arc<Shared>,
@@ -155,7 +158,11 @@ impl Door {
             let result = result.unwrap_or_else(|error| {
                 answer(Err(Failure::Internal { node, why: error.to_string() }))
             });
-            reporter.send(result);
+            if reporter.queued_bytes() > BACKLOG_BYTES {
+                reporter.cut_off("it does not read its answers");
+            } else {
+                reporter.send_now(result);
+            }
             drop(ticket);
         });
         if let Err(error) = begun {

@@ -7,7 +7,7 @@ mod joining;
 mod short_cut;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -45,6 +45,8 @@ pub struct Node {
     run: Option<Arc<Run>>,
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorDoor>,
+    /// Files that say where the node can be reached.
+    notes: Vec<PathBuf>,
 }
 
 impl Node {
@@ -114,10 +116,20 @@ impl Node {
             run: Some(run.clone()),
             threads: vec![],
             short_cut: None,
+            notes: Vec::new(),
         };
         node.begin_work(run, operations, janitor_files)?;
+        if listens {
+            node.notes = notes(config, own);
+            for path in &node.notes {
+                fs::write(path, node.address()).map_err(|error| NodeError::io(path, error))?;
+            }
+        }
         if listens && own.short_cut {
-            node.short_cut = short_cut::open(&shared).ok();
+            match short_cut::open(&shared) {
+                Ok(door) => node.short_cut = Some(door),
+                Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
+            }
         }
         Ok(node)
     }
@@ -195,6 +207,13 @@ impl Drop for Node {
         if let Some(names) = &self.shared.names {
             names.janitor.end();
         }
+        let address = self.address();
+        for path in self.notes.drain(..) {
+            // Another node may have put its own address there meanwhile.
+            if fs::read_to_string(&path).is_ok_and(|noted| noted == address) {
+                let _ = fs::remove_file(&path);
+            }
+        }
         self.space.close();
         for thread in self.threads.drain(..) {
             // A panic there was reported when it happened.
@@ -208,6 +227,19 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({:?} at {})", self.shared.name(), self.address())
     }
+}
+
+/// Where the address of a node is noted: in its data directory, and for a node alone also where
+/// its user's programs look for it.
+fn notes(config: &Config, own: &NodeConfig) -> Vec<PathBuf> {
+    let mut notes = vec![own.data.join("address")];
+    if config.nodes.len() == 1 {
+        let dir = pario_net::runtime_directory();
+        if own.socket.starts_with(&dir) {
+            notes.push(dir.join("address"));
+        }
+    }
+    notes
 }
 
 /// The user that runs this process.
@@ -257,7 +289,7 @@ fn listen(
     }
     if listens {
         if let Some(dir) = own.socket.parent() {
-            fs::create_dir_all(dir).map_err(|error| NodeError::io(dir, error))?;
+            make_socket_directory(dir)?;
         }
         builder = builder.listen_unix(&own.socket).admit_any_user(own.all_users);
         if let Some(address) = own.listen {
@@ -271,6 +303,31 @@ fn listen(
         open.map_err(|error| NodeError::io(&own.socket, error))?;
     }
     Ok(space)
+}
+
+/// Makes the directory of a socket. The user's runtime directory must belong to the user alone:
+/// whoever else could put a socket there could pass for the node.
+fn make_socket_directory(dir: &Path) -> Result<(), NodeError> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let is_private = dir == pario_net::runtime_directory();
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    if is_private {
+        builder.mode(0o700);
+    }
+    let made = builder.create(dir).and_then(|()| fs::metadata(dir));
+    let metadata = made.map_err(|error| NodeError::io(dir, error))?;
+    let own = rustix::process::geteuid().as_raw();
+    if is_private && (metadata.uid() != own || metadata.mode() & 0o022 != 0) {
+        return Err(NodeError::Other(format!(
+            "{} belongs to user {} and has mode {:03o}: it must be yours, and only you may write \
+             to it",
+            dir.display(),
+            metadata.uid(),
+            metadata.mode() & 0o777
+        )));
+    }
+    Ok(())
 }
 
 /// The cluster before any node has joined: names and addresses as configured.

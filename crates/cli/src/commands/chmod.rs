@@ -1,0 +1,43 @@
+//! `pario chmod`
+
+use std::ffi::OsString;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::exit::Usage;
+use crate::{owners, paths, reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario chmod 640 /runs/7/result\n  pario chmod go-rwx /runs";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Digits such as 640, or changes such as u+w,go-rwx
+    #[arg(allow_hyphen_values = true)]
+    mode: String,
+
+    /// The files and directories
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    owners::change_mode(0, &options.mode).map_err(Usage)?;
+    let paths = paths::all_in_cluster(&options.paths)?;
+    let cluster = reach::cluster(global)?;
+    let mut changed = Vec::new();
+    for path in &paths {
+        let before = cluster.metadata(path.as_str())?.record.mode;
+        let mode = owners::change_mode(before, &options.mode).map_err(Usage)?;
+        cluster.set_mode(path.as_str(), mode)?;
+        changed.push(json!({ "path": path, "mode": format!("{mode:04o}") }));
+    }
+    if global.json {
+        terminal::print_json(&json!({ "changed": changed }))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! `pario fsck`
+
+use std::io::Write;
+
+use clap::Args;
+use pario::{CheckDepth, CheckReport, CheckRequest, Finding, FindingKind};
+use serde_json::{Value, json};
+
+use crate::amounts::count;
+use crate::arguments::Global;
+use crate::exit::{FAILED, Told};
+use crate::table::{Side, Table};
+use crate::{reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario fsck\n  pario fsck --deep\n  pario fsck --repair\n  pario --data ./pario-data fsck --rebuild";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Read everything that has a checksum
+    #[arg(long)]
+    deep: bool,
+
+    /// Put right what can be put right without loss
+    #[arg(long)]
+    repair: bool,
+
+    /// Make the namespace from what the disks say
+    #[arg(long)]
+    rebuild: bool,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let cluster = reach::cluster(global)?;
+    let depth = if options.deep { CheckDepth::Everything } else { CheckDepth::Names };
+    let (is_repair, is_rebuild) = (options.repair, options.rebuild);
+    let report = cluster.check(CheckRequest { depth, is_repair, is_rebuild })?;
+    let mut out = terminal::output();
+    if global.json {
+        terminal::print_json(&as_json(&report))?;
+    } else {
+        lines(&report, is_repair).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        out.flush()?;
+    }
+    if is_fine(&report) { Ok(()) } else { Err(Told(FAILED).into()) }
+}
+
+/// Whether nothing is left that is wrong. What was rebuilt is news, but nothing wrong.
+fn is_fine(report: &CheckReport) -> bool {
+    report.silent_nodes.is_empty() && report.findings.iter().all(is_settled)
+}
+
+fn is_settled(finding: &Finding) -> bool {
+    finding.is_repaired || finding.kind == FindingKind::Rebuilt
+}
+
+fn lines(report: &CheckReport, is_repair: bool) -> Vec<String> {
+    let mut table = Table::new([
+        ("finding", Side::Left),
+        ("repaired", Side::Left),
+        ("file", Side::Left),
+        ("disk", Side::Left),
+        ("", Side::Left),
+    ]);
+    for finding in &report.findings {
+        let file = match &finding.path {
+            Some(path) => path.to_string(),
+            None => finding.file.to_string(),
+        };
+        table.push([
+            word(finding.kind).to_owned(),
+            if is_settled(finding) { "yes" } else { "no" }.to_owned(),
+            file,
+            finding.disk.clone().unwrap_or_default(),
+            finding.text.clone(),
+        ]);
+    }
+    let mut lines = if table.is_empty() { Vec::new() } else { table.lines() };
+    for node in &report.silent_nodes {
+        lines.push(format!("node {node} does not answer: what is on its disks is unknown"));
+    }
+    let open = report.findings.iter().filter(|finding| !is_settled(finding)).count() as u64;
+    let repaired = report.findings.len() as u64 - open;
+    let looked_at = format!(
+        "looked at {} and {}",
+        count(report.files, "file"),
+        count(report.subfiles, "subfile")
+    );
+    let result = match (open, repaired) {
+        (0, 0) if report.silent_nodes.is_empty() => "everything is fine".to_owned(),
+        (0, 0) => "nothing wrong was found".to_owned(),
+        (0, repaired) => format!("{} repaired", count(repaired, "finding")),
+        (open, repaired) => {
+            let hint = if is_repair { "" } else { "; `pario fsck --repair` repairs what is safe" };
+            format!("{} left, {repaired} repaired{hint}", count(open, "finding"))
+        }
+    };
+    lines.push(format!("{looked_at}: {result}"));
+    lines
+}
+
+fn as_json(report: &CheckReport) -> Value {
+    let findings = report.findings.iter().map(|finding| {
+        json!({
+            "kind": word(finding.kind),
+            "path": finding.path,
+            "file": finding.file.to_string(),
+            "disk": finding.disk,
+            "text": finding.text,
+            "repaired": is_settled(finding),
+        })
+    });
+    json!({
+        "files": report.files,
+        "subfiles": report.subfiles,
+        "silent_nodes": report.silent_nodes,
+        "findings": findings.collect::<Vec<_>>(),
+        "fine": is_fine(report),
+    })
+}
+
+fn word(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Missing => "missing",
+        FindingKind::Extra => "extra",
+        FindingKind::Mismatch => "mismatch",
+        FindingKind::Damage => "damage",
+        FindingKind::Doomed => "doomed",
+        FindingKind::Rebuilt => "rebuilt",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(kind: FindingKind, is_repaired: bool) -> CheckReport {
+        let finding = Finding {
+            kind,
+            path: Some(pario::FilePath::new("/x").unwrap()),
+            file: pario_proto::FileId(7),
+            disk: Some("local/disk0".to_owned()),
+            text: "subfile 0 is not there".to_owned(),
+            is_repaired,
+        };
+        CheckReport { files: 1, subfiles: 3, silent_nodes: Vec::new(), findings: vec![finding] }
+    }
+
+    #[test]
+    fn findings_are_a_table_and_a_sentence() {
+        let expected = [
+            "finding  repaired  file  disk",
+            "missing  no        /x    local/disk0  subfile 0 is not there",
+            "looked at 1 file and 3 subfiles: 1 finding left, 0 repaired; `pario fsck --repair` \
+             repairs what is safe",
+        ];
+        assert_eq!(lines(&report(FindingKind::Missing, false), false), expected);
+        let fine = CheckReport { files: 2, ..CheckReport::default() };
+        let expected = ["looked at 2 files and 0 subfiles: everything is fine"];
+        assert_eq!(lines(&fine, false), expected);
+    }
+
+    #[test]
+    fn what_is_repaired_or_rebuilt_is_fine() {
+        assert!(!is_fine(&report(FindingKind::Extra, false)));
+        assert!(is_fine(&report(FindingKind::Extra, true)));
+        assert!(is_fine(&report(FindingKind::Rebuilt, false)));
+        let silent = CheckReport { silent_nodes: vec!["b".into()], ..CheckReport::default() };
+        assert!(!is_fine(&silent));
+        assert_eq!(as_json(&report(FindingKind::Extra, false))["findings"][0]["kind"], "extra");
+    }
+}

@@ -1,0 +1,42 @@
+//! `pario man`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
+use clap_mangen::Man;
+
+use crate::arguments::Arguments;
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario man ~/.local/share/man/man1";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Where the pages go; it is made if it is not there
+    dir: PathBuf,
+}
+
+/// Does it.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let dir = &options.dir;
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let mut all = Arguments::command().disable_help_subcommand(true);
+    all.build();
+    page(all.clone(), "pario", dir)?;
+    for command in all.get_subcommands() {
+        let name = format!("pario-{}", command.get_name());
+        page(command.clone(), &name, dir)?;
+    }
+    Ok(())
+}
+
+fn page(command: clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {
+    let command = command.display_name(name.to_owned()).bin_name(name.replace('-', " "));
+    let mut text = Vec::new();
+    Man::new(command).title(name.to_uppercase()).render(&mut text)?;
+    let path = dir.join(format!("{name}.1"));
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

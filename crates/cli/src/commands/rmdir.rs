@@ -1,0 +1,33 @@
+//! `pario rmdir`
+
+use std::ffi::OsString;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::arguments::Global;
+use crate::{paths, reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario rmdir /runs/7\n  pario rmdir /a /b";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The directories, which must be empty
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let paths = paths::all_in_cluster(&options.paths)?;
+    let cluster = reach::cluster(global)?;
+    for path in &paths {
+        cluster.remove_directory(path.as_str())?;
+    }
+    if global.json {
+        terminal::print_json(&json!({ "removed": paths }))?;
+    }
+    Ok(())
+}

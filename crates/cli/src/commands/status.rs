@@ -1,0 +1,397 @@
+//! `pario status`
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use pario::{Cluster, DiskStatus, NodeStatus};
+use serde_json::{Value, json};
+
+use crate::amounts::{count, elapsed, share, size};
+use crate::arguments::Global;
+use crate::exit::{FAILED, Told};
+use crate::owners::Owners;
+use crate::table::{Side, Table};
+use crate::{reach, terminal};
+
+/// How long a node has to answer.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// A node, or why there is nothing to be said of it.
+#[derive(Debug)]
+pub struct NodeView {
+    /// Its name.
+    pub name: String,
+    /// Where it listens.
+    pub address: String,
+    /// What it says of itself.
+    pub status: Result<NodeStatus, pario::Error>,
+}
+
+impl NodeView {
+    /// All nodes of a cluster, in the order of its map.
+    pub fn of(cluster: &Cluster, within: Duration) -> Vec<NodeView> {
+        let map = cluster.map();
+        let address_of = |name: &str| {
+            let node = map.nodes.iter().find(|node| node.name == name);
+            node.map(|node| node.address.clone()).unwrap_or_default()
+        };
+        let nodes = cluster.status(within).into_iter();
+        nodes.map(|(name, status)| NodeView { address: address_of(&name), name, status }).collect()
+    }
+
+    /// Its disks, if it has said anything.
+    pub fn disks(&self) -> impl Iterator<Item = &DiskStatus> {
+        self.status.iter().flat_map(|status| &status.disks)
+    }
+
+    /// Whether it does not answer.
+    pub fn is_down(&self) -> bool {
+        self.status.is_err()
+    }
+
+    /// What is wrong with it, as a sentence.
+    pub fn trouble(&self) -> String {
+        self.status.as_ref().err().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// One word for how it is.
+    pub fn state(&self) -> &'static str {
+        match &self.status {
+            Err(_) => "down",
+            Ok(status) if status.is_stopping => "stopping",
+            Ok(_) => "up",
+        }
+    }
+}
+
+/// Does it. The exit code says whether all nodes answer.
+pub fn run(global: &Global) -> anyhow::Result<()> {
+    // The node that is asked for the others may hang itself.
+    let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
+    let cluster = reach::cluster(&Global { timeout: Some(limit), ..global.clone() })?;
+    let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
+    let cluster = cluster.map().name;
+    if global.json {
+        terminal::print_json(&as_json(&cluster, &nodes))?;
+    } else {
+        let mut out = terminal::output();
+        print(&mut out, &cluster, &nodes)?;
+        out.flush()?;
+    }
+    if nodes.iter().any(NodeView::is_down) { Err(Told(FAILED).into()) } else { Ok(()) }
+}
+
+fn print(out: &mut impl Write, cluster: &str, nodes: &[NodeView]) -> io::Result<()> {
+    writeln!(out, "cluster {cluster}, {}", count(nodes.len() as u64, "node"))?;
+    writeln!(out)?;
+    node_table(nodes).print(out)?;
+    writeln!(out)?;
+    disk_table(nodes).print(out)?;
+    let clients = client_table(nodes);
+    if !clients.is_empty() {
+        writeln!(out)?;
+        clients.print(out)?;
+    }
+    let troubles = troubles(nodes);
+    if !troubles.is_empty() {
+        writeln!(out)?;
+    }
+    troubles.iter().try_for_each(|trouble| writeln!(out, "{trouble}"))
+}
+
+fn node_table(nodes: &[NodeView]) -> Table<8> {
+    let mut table = Table::new([
+        ("node", Side::Left),
+        ("state", Side::Left),
+        ("pid", Side::Right),
+        ("up for", Side::Right),
+        ("requests", Side::Right),
+        ("clients", Side::Right),
+        ("open files", Side::Right),
+        ("address", Side::Left),
+    ]);
+    for node in nodes {
+        let about = |say: &dyn Fn(&NodeStatus) -> String| {
+            node.status.as_ref().map_or_else(|_| "-".to_owned(), say)
+        };
+        table.push([
+            node.name.clone(),
+            node.state().to_owned(),
+            about(&|status| status.pid.to_string()),
+            about(&|status| elapsed(Duration::from_millis(status.uptime_ms))),
+            about(&|status| status.requests.to_string()),
+            about(&|status| status.clients.len().to_string()),
+            // Only the node that keeps the namespace knows.
+            about(&|status| match status.is_interface {
+                true => status.open_files.to_string(),
+                false => "-".to_owned(),
+            }),
+            reach::shown_address(&node.address),
+        ]);
+    }
+    table
+}
+
+/// The disks; also what `pario top` shows of them beside the rates.
+fn disk_table(nodes: &[NodeView]) -> Table<6> {
+    let mut table = Table::new([
+        ("disk", Side::Left),
+        ("size", Side::Right),
+        ("full", Side::Right),
+        ("queue", Side::Right),
+        ("read", Side::Right),
+        ("written", Side::Right),
+    ]);
+    for node in nodes {
+        for disk in node.disks() {
+            let used = disk.total_bytes.saturating_sub(disk.free_bytes);
+            table.push([
+                format!("{}/{}", node.name, disk.disk.label),
+                size(disk.total_bytes),
+                format!("{} %", share(used, disk.total_bytes, 100)),
+                disk.queue.to_string(),
+                size(disk.read_bytes),
+                size(disk.written_bytes),
+            ]);
+        }
+    }
+    table
+}
+
+fn client_table(nodes: &[NodeView]) -> Table<5> {
+    let owners = Owners::new();
+    let mut table = Table::new([
+        ("client", Side::Left),
+        ("user", Side::Left),
+        ("of node", Side::Left),
+        ("requests", Side::Right),
+        ("open files", Side::Right),
+    ]);
+    for node in nodes {
+        for client in node.status.iter().flat_map(|status| &status.clients) {
+            table.push([
+                client.name.clone(),
+                owners.user(client.uid),
+                node.name.clone(),
+                client.requests.to_string(),
+                client.open_files.to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+/// What is wrong, one sentence each.
+pub fn troubles(nodes: &[NodeView]) -> Vec<String> {
+    let mut troubles = Vec::new();
+    for node in nodes {
+        let name = &node.name;
+        let status = match &node.status {
+            Ok(status) => status,
+            Err(error) => {
+                troubles.push(format!("node {name} is down: {error}"));
+                continue;
+            }
+        };
+        for disk in &status.disks {
+            if let Some(trouble) = &disk.trouble {
+                troubles.push(format!("disk {name}/{} cannot be used: {trouble}", disk.disk.label));
+            }
+        }
+        for peer in status.peers.iter().filter(|peer| !peer.is_there) {
+            let why = peer.trouble.as_deref().unwrap_or("it has not been seen yet");
+            troubles.push(format!("node {name} does not reach node {}: {why}", peer.name));
+        }
+        if status.oldest_request_ms >= 1000 {
+            let age = elapsed(Duration::from_millis(status.oldest_request_ms));
+            troubles.push(format!("node {name}: its oldest request has been under way for {age}"));
+        }
+        if status.doomed > 0 {
+            let files = count(status.doomed, "deletion");
+            troubles.push(format!("node {name}: {files} not finished, because disks are missing"));
+        }
+    }
+    troubles
+}
+
+/// Everything as JSON.
+pub fn as_json(cluster: &str, nodes: &[NodeView]) -> Value {
+    let nodes: Vec<_> = nodes.iter().map(node_json).collect();
+    json!({ "cluster": cluster, "nodes": nodes })
+}
+
+fn node_json(node: &NodeView) -> Value {
+    let status = match &node.status {
+        Ok(status) => status,
+        Err(error) => {
+            return json!({
+                "node": node.name, "address": node.address, "state": "down",
+                "trouble": error.to_string(),
+            });
+        }
+    };
+    let disks: Vec<_> = status.disks.iter().map(|disk| disk_json(&node.name, disk)).collect();
+    let clients = status.clients.iter().map(|client| {
+        json!({
+            "name": client.name, "uid": client.uid, "requests": client.requests,
+            "open_files": client.open_files,
+        })
+    });
+    let peers = status.peers.iter().map(
+        |peer| json!({ "node": peer.name, "reached": peer.is_there, "trouble": peer.trouble }),
+    );
+    let of_interface = |number: u64| status.is_interface.then_some(number);
+    json!({
+        "node": node.name,
+        "address": node.address,
+        "state": node.state(),
+        "trouble": null,
+        "pid": status.pid,
+        "uptime_ms": status.uptime_ms,
+        "interface": status.is_interface,
+        "storage_threads": status.storage_threads,
+        "compute_threads": status.compute_threads,
+        "requests": status.requests,
+        "oldest_request_ms": status.oldest_request_ms,
+        "open_files": of_interface(status.open_files),
+        "files": of_interface(status.files),
+        "unfinished_deletions": of_interface(status.doomed),
+        "cache_bytes": status.cache_bytes,
+        "cache_hits": status.cache_hits,
+        "cache_misses": status.cache_misses,
+        "disks": disks,
+        "clients": clients.collect::<Vec<_>>(),
+        "peers": peers.collect::<Vec<_>>(),
+    })
+}
+
+fn disk_json(node: &str, disk: &DiskStatus) -> Value {
+    json!({
+        "disk": format!("{node}/{}", disk.disk.label),
+        "number": disk.disk.id.0,
+        "uuid": format!("{:032x}", disk.disk.uuid),
+        "path": disk.path,
+        "read_only": disk.disk.is_read_only,
+        "total_bytes": disk.total_bytes,
+        "free_bytes": disk.free_bytes,
+        "reads": disk.reads,
+        "read_bytes": disk.read_bytes,
+        "writes": disk.writes,
+        "written_bytes": disk.written_bytes,
+        "queue": disk.queue,
+        "trouble": disk.trouble,
+    })
+}
+
+#[cfg(test)]
+pub mod tests {
+    use pario::{ClientStatus, DiskId, DiskInfo, PeerStatus};
+
+    use super::*;
+
+    /// A node with one disk, a client and a peer that is away.
+    pub fn node(name: &str) -> NodeView {
+        let disk = DiskStatus {
+            disk: DiskInfo {
+                id: DiskId(0),
+                uuid: 7,
+                label: "disk0".to_owned(),
+                is_read_only: false,
+            },
+            path: "/mnt/d0".to_owned(),
+            total_bytes: 200 << 30,
+            free_bytes: 50 << 30,
+            reads: 10,
+            read_bytes: 10 << 20,
+            writes: 4,
+            written_bytes: 4 << 20,
+            queue: 3,
+            trouble: None,
+        };
+        let client =
+            ClientStatus { name: "pario[17]".to_owned(), uid: 0, requests: 14, open_files: 1 };
+        let peer = PeerStatus {
+            name: "z".to_owned(),
+            is_there: false,
+            trouble: Some("connection refused".to_owned()),
+        };
+        let status = NodeStatus {
+            name: name.to_owned(),
+            pid: 4711,
+            uptime_ms: 12_700,
+            is_stopping: false,
+            is_interface: true,
+            disks: vec![disk],
+            storage_threads: 1,
+            compute_threads: 2,
+            requests: 3,
+            oldest_request_ms: 40,
+            clients: vec![client],
+            open_files: 1,
+            files: 9,
+            doomed: 0,
+            cache_bytes: 0,
+            cache_hits: 0,
+            cache_misses: 0,
+            peers: vec![peer],
+        };
+        NodeView { name: name.to_owned(), address: format!("unix=/{name}"), status: Ok(status) }
+    }
+
+    /// A node that does not answer.
+    pub fn silent(name: &str) -> NodeView {
+        let text = format!("node {name} does not answer since 2.0 s");
+        let error = pario::Error::NodeDown { node: name.to_owned(), text };
+        NodeView { name: name.to_owned(), address: String::new(), status: Err(error) }
+    }
+
+    #[test]
+    fn tables_show_nodes_disks_clients_and_troubles() {
+        let mut out = Vec::new();
+        print(&mut out, "lab", &[node("a"), silent("b")]).unwrap();
+        let expected = "\
+cluster lab, 2 nodes
+
+node  state   pid  up for  requests  clients  open files  address
+a     up     4711    12 s         3        1           1  unix:/a
+b     down      -       -         -        -           -
+
+disk        size  full  queue    read  written
+a/disk0  200 GiB  75 %      3  10 MiB    4 MiB
+
+client     user  of node  requests  open files
+pario[17]  root  a              14           1
+
+node a does not reach node z: connection refused
+node b is down: node b does not answer since 2.0 s
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn json_has_the_same_facts() {
+        let json = as_json("lab", &[node("a"), silent("b")]);
+        assert_eq!(json["cluster"], "lab");
+        assert_eq!(json["nodes"][0]["disks"][0]["disk"], "a/disk0");
+        assert_eq!(json["nodes"][0]["disks"][0]["free_bytes"], 50_u64 << 30);
+        assert_eq!(json["nodes"][0]["peers"][0]["reached"], false);
+        assert_eq!(json["nodes"][1]["state"], "down");
+        assert_eq!(json["nodes"][1]["trouble"], "node b does not answer since 2.0 s");
+    }
+
+    #[test]
+    fn every_trouble_has_a_sentence() {
+        let mut view = node("a");
+        let status = view.status.as_mut().unwrap();
+        status.disks[0].trouble = Some("its lock is held".to_owned());
+        status.oldest_request_ms = 3000;
+        status.doomed = 1;
+        status.peers.clear();
+        let expected = [
+            "disk a/disk0 cannot be used: its lock is held",
+            "node a: its oldest request has been under way for 3 s",
+            "node a: 1 deletion not finished, because disks are missing",
+        ];
+        assert_eq!(troubles(&[view]), expected);
+    }
+}

@@ -1,0 +1,220 @@
+//! One page of `pario top`, as lines.
+
+use std::time::Duration;
+
+use super::rates::{Look, Rate, Rates};
+use crate::amounts::{count, elapsed, rate, share, size};
+use crate::commands::status::{NodeView, troubles};
+use crate::owners::Owners;
+use crate::table::{Side, Table};
+
+/// How many blocks show how full a disk is.
+const BAR_BLOCKS: u64 = 10;
+
+/// Clients that are shown: those that ask most.
+const CLIENTS_SHOWN: usize = 10;
+
+/// What a line is, so that the screen can show it as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The first line.
+    Title,
+    /// The heads of a table.
+    Heads,
+    /// A row, or nothing.
+    Row,
+    /// Something is wrong.
+    Trouble,
+}
+
+/// A line of the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageLine {
+    /// What it is.
+    pub role: Role,
+    /// What it says.
+    pub text: String,
+}
+
+/// The page for a look and the rates since the one before.
+pub fn lines(look: &Look, rates: &Rates) -> Vec<PageLine> {
+    let mut lines = vec![PageLine { role: Role::Title, text: title(look) }];
+    let tables = [node_lines(look, rates), disk_lines(look, rates), client_lines(look)];
+    for table in tables.into_iter().filter(|table| table.len() > 1) {
+        lines.push(PageLine { role: Role::Row, text: String::new() });
+        let roles = [Role::Heads].into_iter().chain(std::iter::repeat(Role::Row));
+        lines.extend(table.into_iter().zip(roles).map(|(text, role)| PageLine { role, text }));
+    }
+    let troubles = troubles(&look.nodes);
+    if !troubles.is_empty() {
+        lines.push(PageLine { role: Role::Row, text: String::new() });
+    }
+    lines.extend(troubles.into_iter().map(|text| PageLine { role: Role::Trouble, text }));
+    lines
+}
+
+fn title(look: &Look) -> String {
+    let down = look.nodes.iter().filter(|node| node.is_down()).count();
+    let statuses = || look.nodes.iter().filter_map(|node| node.status.as_ref().ok());
+    let clients: usize = statuses().map(|status| status.clients.len()).sum();
+    let open: u64 = statuses().map(|status| status.open_files).sum();
+    let down = if down > 0 { format!(", {down} down") } else { String::new() };
+    format!(
+        "cluster {}   {}{down}   {}   {}",
+        look.cluster,
+        count(look.nodes.len() as u64, "node"),
+        count(clients as u64, "client"),
+        count(open, "open file"),
+    )
+}
+
+fn node_lines(look: &Look, rates: &Rates) -> Vec<String> {
+    let mut table = Table::new([
+        ("node", Side::Left),
+        ("state", Side::Left),
+        ("up for", Side::Right),
+        ("requests", Side::Right),
+        ("oldest", Side::Right),
+        ("read", Side::Right),
+        ("written", Side::Right),
+        ("cache", Side::Right),
+    ]);
+    for node in &look.nodes {
+        let Ok(status) = &node.status else {
+            let nothing = || "-".to_owned();
+            let [a, b, c, d, e, f] = std::array::from_fn(|_| nothing());
+            table.push([node.name.clone(), node.state().to_owned(), a, b, c, d, e, f]);
+            continue;
+        };
+        let moved = rate_of(node, rates);
+        table.push([
+            node.name.clone(),
+            node.state().to_owned(),
+            elapsed(Duration::from_millis(status.uptime_ms)),
+            status.requests.to_string(),
+            elapsed(Duration::from_millis(status.oldest_request_ms)),
+            rate(moved.read),
+            rate(moved.written),
+            size(status.cache_bytes),
+        ]);
+    }
+    table.lines()
+}
+
+/// All disks of a node together.
+fn rate_of(node: &NodeView, rates: &Rates) -> Rate {
+    let names = node.disks().map(|disk| format!("{}/{}", node.name, disk.disk.label));
+    names.filter_map(|name| rates.get(&name)).fold(Rate::default(), |sum, rate| Rate {
+        read: sum.read.saturating_add(rate.read),
+        written: sum.written.saturating_add(rate.written),
+        requests: sum.requests.saturating_add(rate.requests),
+    })
+}
+
+fn disk_lines(look: &Look, rates: &Rates) -> Vec<String> {
+    let mut table = Table::new([
+        ("disk", Side::Left),
+        ("full", Side::Left),
+        ("", Side::Right),
+        ("free", Side::Right),
+        ("queue", Side::Right),
+        ("requests/s", Side::Right),
+        ("read", Side::Right),
+        ("written", Side::Right),
+    ]);
+    for (name, disk) in look.disks() {
+        let used = disk.total_bytes.saturating_sub(disk.free_bytes);
+        let moved = rates.get(&name).copied().unwrap_or_default();
+        table.push([
+            name,
+            bar(used, disk.total_bytes),
+            format!("{} %", share(used, disk.total_bytes, 100)),
+            size(disk.free_bytes),
+            disk.queue.to_string(),
+            moved.requests.to_string(),
+            rate(moved.read),
+            rate(moved.written),
+        ]);
+    }
+    table.lines()
+}
+
+fn client_lines(look: &Look) -> Vec<String> {
+    let owners = Owners::new();
+    let mut table = Table::new([
+        ("client", Side::Left),
+        ("user", Side::Left),
+        ("of node", Side::Left),
+        ("requests", Side::Right),
+        ("open files", Side::Right),
+    ]);
+    let of_node = |node: &'_ NodeView| node.status.iter().flat_map(|s| s.clients.clone()).collect();
+    let mut clients: Vec<_> = look
+        .nodes
+        .iter()
+        .flat_map(|node| {
+            let clients: Vec<pario::ClientStatus> = of_node(node);
+            clients.into_iter().map(|client| (node.name.clone(), client))
+        })
+        .collect();
+    clients.sort_by_key(|(_, client)| std::cmp::Reverse(client.requests));
+    for (node, client) in clients.into_iter().take(CLIENTS_SHOWN) {
+        table.push([
+            client.name,
+            owners.user(client.uid),
+            node,
+            client.requests.to_string(),
+            client.open_files.to_string(),
+        ]);
+    }
+    table.lines()
+}
+
+/// How full something is, in blocks.
+fn bar(part: u64, whole: u64) -> String {
+    let full = share(part, whole, BAR_BLOCKS).min(BAR_BLOCKS);
+    (0..BAR_BLOCKS).map(|block| if block < full { '█' } else { '░' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::status::tests::silent;
+    use crate::commands::top::rates::tests::looks;
+
+    #[test]
+    fn a_page_has_nodes_disks_clients_and_troubles() {
+        let (before, mut after) = looks(6 << 20);
+        after.nodes.push(silent("b"));
+        let lines = lines(&after, &after.rates_since(&before));
+        let text: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+        let expected = "\
+cluster lab   2 nodes, 1 down   1 client   1 open file
+
+node  state  up for  requests  oldest     read  written  cache
+a     up       12 s         3   40 ms  3 MiB/s    0 B/s    0 B
+b     down        -         -       -        -        -      -
+
+disk     full                free  queue  requests/s     read  written
+a/disk0  ███████░░░  75 %  50 GiB      3           2  3 MiB/s    0 B/s
+
+client     user  of node  requests  open files
+pario[17]  root  a              14           1
+
+node a does not reach node z: connection refused
+node b is down: node b does not answer since 2.0 s";
+        assert_eq!(text.join("\n"), expected);
+        assert_eq!(lines[0].role, Role::Title);
+        assert_eq!(lines[2].role, Role::Heads);
+        assert_eq!(lines.last().unwrap().role, Role::Trouble);
+    }
+
+    #[test]
+    fn bars_are_full_or_not() {
+        assert_eq!(bar(0, 10), "░░░░░░░░░░");
+        assert_eq!(bar(5, 10), "█████░░░░░");
+        assert_eq!(bar(10, 10), "██████████");
+        assert_eq!(bar(0, 0), "░░░░░░░░░░");
+        assert_eq!(bar(20, 10), "██████████");
+    }
+}

@@ -1,0 +1,128 @@
+//! Rates: the difference of two looks at counters, divided by the time between them.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use pario::{Cluster, DiskStatus};
+use serde_json::{Value, json};
+
+use crate::amounts::per_second;
+use crate::commands::status::{ANSWER_LIMIT, NodeView};
+
+/// The cluster at one moment.
+#[derive(Debug)]
+pub struct Look {
+    /// When.
+    pub at: Instant,
+    /// The name of the cluster.
+    pub cluster: String,
+    /// Its nodes.
+    pub nodes: Vec<NodeView>,
+}
+
+/// What moves in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Requests of both kinds.
+    pub requests: u64,
+}
+
+/// The rate of each disk, by its name for people.
+pub type Rates = HashMap<String, Rate>;
+
+impl Look {
+    /// Looks now.
+    pub fn at(cluster: &Cluster) -> Self {
+        let nodes = NodeView::of(cluster, ANSWER_LIMIT);
+        Self { at: Instant::now(), cluster: cluster.map().name, nodes }
+    }
+
+    /// All disks with their names.
+    pub fn disks(&self) -> impl Iterator<Item = (String, &DiskStatus)> {
+        self.nodes.iter().flat_map(|node| {
+            node.disks().map(|disk| (format!("{}/{}", node.name, disk.disk.label), disk))
+        })
+    }
+
+    /// What has moved since an earlier look. A disk that was not seen then has no rate. A counter
+    /// that has become smaller belongs to a node that was started again: it began at zero.
+    pub fn rates_since(&self, before: &Look) -> Rates {
+        let took = self.at.saturating_duration_since(before.at);
+        let earlier: HashMap<_, _> = before.disks().collect();
+        let mut rates = Rates::new();
+        for (name, now) in self.disks() {
+            let Some(then) = earlier.get(&name) else { continue };
+            let rate = |counter: fn(&DiskStatus) -> u64| {
+                let (now, then) = (counter(now), counter(then));
+                per_second(now.checked_sub(then).unwrap_or(now), took)
+            };
+            let rate = Rate {
+                read: rate(|disk| disk.read_bytes),
+                written: rate(|disk| disk.written_bytes),
+                requests: rate(|disk| disk.reads.saturating_add(disk.writes)),
+            };
+            rates.insert(name, rate);
+        }
+        rates
+    }
+}
+
+/// Adds the rates to the disks of what `pario status --json` prints.
+pub fn add_to_json(json: &mut Value, rates: &Rates) {
+    let nodes = json["nodes"].as_array_mut().into_iter().flatten();
+    for disk in nodes.flat_map(|node| node["disks"].as_array_mut().into_iter().flatten()) {
+        let rate = disk["disk"].as_str().and_then(|name| rates.get(name)).copied();
+        let rate = rate.unwrap_or_default();
+        disk["read_bytes_per_second"] = json!(rate.read);
+        disk["written_bytes_per_second"] = json!(rate.written);
+        disk["requests_per_second"] = json!(rate.requests);
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::commands::status::{as_json, tests::node};
+
+    /// Two looks, two seconds apart, with so much read in between.
+    pub fn looks(read: u64) -> (Look, Look) {
+        let at = Instant::now();
+        let before = Look { at, cluster: "lab".to_owned(), nodes: vec![node("a")] };
+        let mut after = vec![node("a")];
+        let disk = &mut after[0].status.as_mut().unwrap().disks[0];
+        disk.read_bytes += read;
+        disk.reads += 4;
+        let at = at + Duration::from_secs(2);
+        (before, Look { at, cluster: "lab".to_owned(), nodes: after })
+    }
+
+    #[test]
+    fn a_rate_is_the_difference_over_the_time() {
+        let (before, after) = looks(6 << 20);
+        let expected = Rate { read: 3 << 20, written: 0, requests: 2 };
+        assert_eq!(after.rates_since(&before)["a/disk0"], expected);
+    }
+
+    #[test]
+    fn a_node_that_was_started_again_begins_at_zero() {
+        let (before, mut after) = looks(0);
+        after.nodes[0].status.as_mut().unwrap().disks[0].read_bytes = 2 << 20;
+        assert_eq!(after.rates_since(&before)["a/disk0"].read, 1 << 20);
+    }
+
+    #[test]
+    fn a_disk_that_was_not_there_has_no_rate() {
+        let (mut before, after) = looks(0);
+        before.nodes.clear();
+        assert!(after.rates_since(&before).is_empty());
+        let mut json = as_json("lab", &after.nodes);
+        add_to_json(&mut json, &Rates::new());
+        assert_eq!(json["nodes"][0]["disks"][0]["read_bytes_per_second"], 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! The first part of the demo: a cluster inside of this process.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use pario::{Cluster, ExtentPlace, Layout};
+
+use super::content::Content;
+use super::report::{DiskReport, Phase, Phases};
+use crate::commands::cp::copy::Copier;
+use crate::commands::cp::direction::Place;
+use crate::commands::cp::plan::Job;
+use crate::commands::cp::{self, progress::Progress};
+use crate::interrupt::Interrupt;
+
+/// Header and body of an extent.
+const EXTENT_BYTES: usize = 51 << 10;
+
+/// Extents together are an eighth of the file, but not more than this.
+const EXTENTS_LIMIT_BYTES: u64 = 64 << 20;
+
+/// Copies a file in and out, uses extents, and says what the disks have of the file.
+pub fn run(
+    directory: &Path,
+    content: &Content,
+    phases: &mut Phases,
+) -> anyhow::Result<Vec<DiskReport>> {
+    let original = directory.join("original");
+    write_original(&original, content, phases.interrupt())?;
+    let cluster = Cluster::embedded(directory.join("embedded"))?;
+    let inside = Place::Cluster(pario::FilePath::new("/demo")?);
+    let outside = directory.join("copied-out");
+
+    let job =
+        |from: Place, to: Place| Job { from, to, len: Some(content.size_bytes()), mode: None };
+    let copy_in = job(Place::Local(original), inside.clone());
+    let copy_out = job(inside, Place::Local(outside.clone()));
+    for (phase, job) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
+        phases.run(phase, content.size_bytes(), |progress, interrupt| {
+            let options = &cp::Options::default();
+            Copier { cluster: &cluster, options, progress, interrupt }.copy(&job)
+        })?;
+    }
+    phases.run(Phase::Compare, content.size_bytes(), |progress, interrupt| {
+        compare(&outside, content, progress, interrupt)
+    })?;
+    std::fs::remove_file(&outside).context("cannot remove the copy")?;
+    let disks = disks(&cluster)?;
+    extents(&cluster, content, phases)?;
+    // The same bytes are about to be copied to another node; they need not be there twice.
+    cluster.remove("/demo")?;
+    Ok(disks)
+}
+
+fn write_original(path: &Path, content: &Content, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let shown = || format!("cannot write {}", path.display());
+    let mut file = BufWriter::new(File::create(path).with_context(shown)?);
+    for piece in 0..content.pieces() {
+        interrupt.check()?;
+        file.write_all(content.piece(piece)).with_context(shown)?;
+    }
+    file.flush().with_context(shown)
+}
+
+fn compare(
+    path: &Path,
+    content: &Content,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<u64> {
+    let mut file = File::open(path).with_context(|| path.display().to_string())?;
+    let mut found = Vec::new();
+    for number in 0..content.pieces() {
+        interrupt.check()?;
+        let piece = content.piece(number);
+        found.resize(piece.len(), 0);
+        file.read_exact(&mut found).with_context(|| path.display().to_string())?;
+        if let Some(byte) = first_difference(&found, piece) {
+            let byte = content.range(number).start + byte;
+            bail!("{}: byte {byte} is another one than was copied in", path.display());
+        }
+        progress.advance(piece.len() as u64);
+    }
+    ensure!(file.read(&mut [0])? == 0, "{}: it is longer than the file", path.display());
+    Ok(content.size_bytes())
+}
+
+/// The first byte that is not the same in both.
+pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<u64> {
+    if found == expected {
+        return None;
+    }
+    Some(found.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64)
+}
+
+fn disks(cluster: &Cluster) -> anyhow::Result<Vec<DiskReport>> {
+    let (map, known) = (cluster.map(), cluster.metadata("/demo")?);
+    let layout = known.record.layout.as_ref().context("/demo: it has no layout")?;
+    let disk = |subfile: &pario::SubfileMeasure| DiskReport {
+        disk: match layout.disks().disk_of(subfile.subfile) {
+            Some(disk) => map.disk_name(disk),
+            None => subfile.subfile.to_string(),
+        },
+        bytes: subfile.len,
+        disk_bytes: subfile.disk_bytes,
+    };
+    Ok(known.subfiles.iter().map(disk).collect())
+}
+
+/// Writes extents, and reads them back in a random order.
+fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow::Result<()> {
+    let bytes = (content.size_bytes() / 8).min(EXTENTS_LIMIT_BYTES);
+    let count = (bytes / EXTENT_BYTES as u64).max(1);
+    let total = count * EXTENT_BYTES as u64;
+    let file =
+        cluster.options().read(true).write(true).create_new(true).extents().open("/extents")?;
+    let Some(Layout::Extents(layout)) = &file.record().layout else {
+        bail!("/extents: it has another layout than was asked for");
+    };
+    let place = |number: u64| -> anyhow::Result<ExtentPlace> {
+        layout.locate(number).with_context(|| format!("/extents: extent {number} has no place"))
+    };
+    let parts = |number: u64| {
+        let header = number.to_le_bytes();
+        (header, content.cut(number, EXTENT_BYTES - header.len()))
+    };
+    phases.run(Phase::WriteExtents, total, |progress, interrupt| {
+        for number in 0..count {
+            interrupt.check()?;
+            let (header, body) = parts(number);
+            file.write_extent(place(number)?, &header, body)?;
+            progress.advance(EXTENT_BYTES as u64);
+        }
+        file.sync()?;
+        Ok(total)
+    })?;
+    let mut order: Vec<u64> = (0..count).collect();
+    fastrand::Rng::with_seed(count).shuffle(&mut order);
+    phases.run(Phase::ReadExtents, total, |progress, interrupt| {
+        for number in order {
+            interrupt.check()?;
+            let (header, body) = parts(number);
+            let found = file
+                .read_extent(place(number)?)?
+                .with_context(|| format!("/extents: extent {number} is gone"))?;
+            let is_same = found.header == header[..] && found.body == *body;
+            ensure!(is_same, "/extents: extent {number} is another one than was written");
+            progress.advance(EXTENT_BYTES as u64);
+        }
+        Ok(total)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_compared_byte_by_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let content = Content::new(1, (1 << 20) + 9);
+        let progress = Progress::begin("x", None, true);
+        let check = || compare(&path, &content, &progress, &Interrupt::default());
+        write_original(&path, &content, &Interrupt::default()).unwrap();
+        assert_eq!(check().unwrap(), (1 << 20) + 9);
+
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[1_048_580] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(check().unwrap_err().to_string().contains("byte 1048580 is another"));
+        bytes[1_048_580] ^= 1;
+        bytes.push(0);
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(check().unwrap_err().to_string().contains("longer"));
+        bytes.truncate(100);
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(check().is_err());
+    }
+}

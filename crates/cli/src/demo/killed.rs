@@ -1,0 +1,190 @@
+//! The second part of the demo: a node that is killed in the middle of a copy, and started again.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{bail, ensure};
+use pario::{Cluster, ClusterOptions, File, WriteRequest};
+
+use super::content::Content;
+use super::embedded::first_difference;
+use super::node::NodeProcess;
+use super::report::{Phase, Phases, Recovery};
+use crate::commands::cp::progress::Progress;
+use crate::interrupt::Interrupt;
+
+/// Pieces under way at once.
+const PIECES_UNDER_WAY: usize = 8;
+
+const PATH: &str = "/demo";
+
+/// Copies until the node is killed, finds what was acknowledged, and copies the rest.
+pub fn run(directory: &Path, content: &Content, phases: &mut Phases) -> anyhow::Result<Recovery> {
+    let data = directory.join("node");
+    let outcome = first_life(&data, content, phases)?;
+    let began = Instant::now();
+    let node = NodeProcess::start(&data)?;
+    let recovery = second_life(&data, content, phases, &outcome, began)?;
+    node.wait()?;
+    Ok(recovery)
+}
+
+/// The node until it is killed.
+fn first_life(data: &Path, content: &Content, phases: &mut Phases) -> anyhow::Result<Outcome> {
+    let mut node = Some(NodeProcess::start(data)?);
+    let cluster = connect(data)?;
+    let file = cluster.options().read(true).write(true).create_new(true).open(PATH)?;
+    let mut outcome = Outcome::default();
+    phases.run(Phase::CopyUntilKilled, content.size_bytes() / 2, |progress, interrupt| {
+        outcome = copy_until_killed(&file, content, &mut node, progress, interrupt)?;
+        Ok(outcome.bytes(content))
+    })?;
+    Ok(outcome)
+}
+
+/// The node since it was started again, until it is asked to stop.
+fn second_life(
+    data: &Path,
+    content: &Content,
+    phases: &mut Phases,
+    outcome: &Outcome,
+    began: Instant,
+) -> anyhow::Result<Recovery> {
+    let cluster = connect(data)?;
+    let file = cluster.options().read(true).write(true).open(PATH)?;
+    let recovery = Recovery {
+        acknowledged_bytes: outcome.bytes(content),
+        unacknowledged_bytes: outcome.lost.iter().map(|piece| len(content, *piece)).sum(),
+        noticed_seconds: outcome.noticed_seconds,
+        recovery_seconds: began.elapsed().as_secs_f64(),
+    };
+    phases.run(Phase::ReadRecovered, recovery.acknowledged_bytes, |progress, interrupt| {
+        check(&file, content, &outcome.acknowledged, progress, interrupt)?;
+        Ok(recovery.acknowledged_bytes)
+    })?;
+    let rest: Vec<u64> =
+        (0..content.pieces()).filter(|piece| !outcome.acknowledged.contains(piece)).collect();
+    let rest_bytes = rest.iter().map(|piece| len(content, *piece)).sum();
+    phases.run(Phase::CopyTheRest, rest_bytes, |progress, interrupt| {
+        for piece in rest {
+            interrupt.check()?;
+            file.write_at(content.piece(piece), content.range(piece).start)?;
+            progress.advance(len(content, piece));
+        }
+        file.sync()?;
+        Ok(rest_bytes)
+    })?;
+    phases.run(Phase::ReadAll, content.size_bytes(), |progress, interrupt| {
+        let len = file.len()?;
+        ensure!(len == content.size_bytes(), "{PATH}: it has {len} bytes after all was copied");
+        let all: Vec<u64> = (0..content.pieces()).collect();
+        check(&file, content, &all, progress, interrupt)?;
+        Ok(content.size_bytes())
+    })?;
+    file.close()?;
+    cluster.stop(None)?;
+    Ok(recovery)
+}
+
+/// What became of the pieces.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Those that the node has acknowledged, in order.
+    acknowledged: Vec<u64>,
+    /// Those that were under way when it was killed.
+    lost: Vec<u64>,
+    /// How long the first error took.
+    noticed_seconds: f64,
+}
+
+impl Outcome {
+    fn bytes(&self, content: &Content) -> u64 {
+        self.acknowledged.iter().map(|piece| len(content, *piece)).sum()
+    }
+}
+
+/// Keeps pieces under way, and kills the node when half of them are acknowledged.
+fn copy_until_killed(
+    file: &File,
+    content: &Content,
+    node: &mut Option<NodeProcess>,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let half = content.pieces().div_ceil(2);
+    let mut outcome = Outcome::default();
+    let mut under_way: VecDeque<(u64, WriteRequest<'_>)> = VecDeque::new();
+    let mut waiting = 0..content.pieces();
+    let mut killed_at: Option<Instant> = None;
+    loop {
+        interrupt.check()?;
+        while killed_at.is_none() && under_way.len() < PIECES_UNDER_WAY {
+            let Some(piece) = waiting.next() else { break };
+            let bytes = content.piece(piece).to_vec();
+            under_way.push_back((piece, file.start_write(content.range(piece).start, bytes)?));
+        }
+        if outcome.acknowledged.len() as u64 >= half
+            && let Some(node) = node.take()
+        {
+            killed_at = Some(Instant::now());
+            node.kill()?;
+        }
+        let Some((piece, request)) = under_way.pop_front() else { break };
+        match (request.wait(), killed_at) {
+            (Ok(()), _) => {
+                outcome.acknowledged.push(piece);
+                progress.advance(len(content, piece));
+            }
+            (Err(_), Some(killed_at)) => {
+                if outcome.lost.is_empty() {
+                    outcome.noticed_seconds = killed_at.elapsed().as_secs_f64();
+                }
+                outcome.lost.push(piece);
+            }
+            (Err(error), None) => return Err(error.into()),
+        }
+    }
+    Ok(outcome)
+}
+
+/// Compares pieces with what they should be.
+fn check(
+    file: &File,
+    content: &Content,
+    pieces: &[u64],
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for &number in pieces {
+        interrupt.check()?;
+        let (piece, range) = (content.piece(number), content.range(number));
+        found.resize(piece.len(), 0);
+        file.read_exact_at(&mut found, range.start)?;
+        if let Some(byte) = first_difference(&found, piece) {
+            bail!("{PATH}: byte {} is another one than was written", range.start + byte);
+        }
+        progress.advance(piece.len() as u64);
+    }
+    Ok(())
+}
+
+fn len(content: &Content, piece: u64) -> u64 {
+    let range = content.range(piece);
+    range.end - range.start
+}
+
+/// All data goes through the node: what clients write by themselves on the same machine would not
+/// even notice that it is gone.
+fn connect(data: &Path) -> anyhow::Result<Cluster> {
+    let options = ClusterOptions {
+        short_cut: Some(false),
+        client: Some("pario demo".to_owned()),
+        ..ClusterOptions::default()
+    };
+    let Some(address) = data.to_str() else {
+        bail!("{}: the demo needs a directory whose name is UTF-8; use --dir", data.display());
+    };
+    Ok(Cluster::connect_with(address, options)?)
+}

@@ -1,0 +1,129 @@
+//! Users, groups and permissions, as people write and read them.
+
+use uzers::{Groups, Users, UsersCache};
+
+/// Knows the names of users and groups of this machine.
+#[derive(Default)]
+pub struct Owners {
+    known: UsersCache,
+}
+
+impl Owners {
+    /// Knows nothing yet; asks the machine when it must.
+    pub fn new() -> Self {
+        Self { known: UsersCache::new() }
+    }
+
+    /// The name of a user; the number if this machine has none for it.
+    pub fn user(&self, uid: u32) -> String {
+        let user = self.known.get_user_by_uid(uid);
+        user.map_or_else(|| uid.to_string(), |user| user.name().to_string_lossy().into_owned())
+    }
+
+    /// The name of a group; the number if this machine has none for it.
+    pub fn group(&self, gid: u32) -> String {
+        let group = self.known.get_group_by_gid(gid);
+        group.map_or_else(|| gid.to_string(), |group| group.name().to_string_lossy().into_owned())
+    }
+
+    /// The user that a name or a number means.
+    pub fn uid(&self, text: &str) -> Option<u32> {
+        text.parse().ok().or_else(|| self.known.get_user_by_name(text).map(|user| user.uid()))
+    }
+
+    /// The group that a name or a number means.
+    pub fn gid(&self, text: &str) -> Option<u32> {
+        text.parse().ok().or_else(|| self.known.get_group_by_name(text).map(|group| group.gid()))
+    }
+}
+
+/// Permissions as nine letters.
+pub fn mode_letters(mode: u32) -> String {
+    let letters = "rwxrwxrwx".chars().enumerate();
+    letters.map(|(place, letter)| if mode >> (8 - place) & 1 == 1 { letter } else { '-' }).collect()
+}
+
+/// Changes permissions as `chmod` is told to: `640`, `u+w`, `go-rwx`, `a=r`, several with commas.
+pub fn change_mode(mode: u32, text: &str) -> Result<u32, String> {
+    if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return u32::from_str_radix(text, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+            .ok_or_else(|| format!("{text:?} is not a mode from 000 to 777"));
+    }
+    text.split(',').try_fold(mode, change_clause).ok_or_else(|| {
+        format!("{text:?} is not a mode; write digits such as 640, or changes such as u+w,go-rwx")
+    })
+}
+
+fn change_clause(mode: u32, clause: &str) -> Option<u32> {
+    let sign = clause.find(['+', '-', '='])?;
+    let (who, what) = (&clause[..sign], &clause[sign + 1..]);
+    let mut places = if who.is_empty() { 0o777 } else { 0 };
+    for letter in who.chars() {
+        places |= match letter {
+            'u' => 0o700,
+            'g' => 0o070,
+            'o' => 0o007,
+            'a' => 0o777,
+            _ => return None,
+        };
+    }
+    let mut rights = 0;
+    for letter in what.chars() {
+        rights |= match letter {
+            'r' => 0o444,
+            'w' => 0o222,
+            'x' => 0o111,
+            _ => return None,
+        };
+    }
+    let rights = rights & places;
+    Some(match &clause[sign..=sign] {
+        "+" => mode | rights,
+        "-" => mode & !rights,
+        _ => (mode & !places) | rights,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_letters() {
+        assert_eq!(mode_letters(0o640), "rw-r-----");
+        assert_eq!(mode_letters(0o751), "rwxr-x--x");
+        assert_eq!(mode_letters(0), "---------");
+    }
+
+    #[test]
+    fn modes_change_as_told() {
+        for (text, mode) in [
+            ("640", 0o640),
+            ("0", 0),
+            ("u-w", 0o444),
+            ("+x", 0o755),
+            ("go-rwx", 0o600),
+            ("a=r", 0o444),
+            ("u=rwx,g=,o+w", 0o706),
+            ("u=", 0o044),
+        ] {
+            assert_eq!(change_mode(0o644, text), Ok(mode), "{text}");
+        }
+        for text in ["", "888", "7777", "u", "z+r", "u+q", "u+w,"] {
+            assert!(change_mode(0o644, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn root_has_a_name_and_strangers_have_numbers() {
+        let owners = Owners::new();
+        assert_eq!(owners.user(0), "root");
+        assert_eq!(owners.uid("root"), Some(0));
+        assert_eq!(owners.gid("0"), Some(0));
+        assert_eq!(owners.user(3_999_999_999), "3999999999");
+        assert_eq!(owners.uid("no such user"), None);
+        assert_eq!(owners.group(0), "root");
+    }
+}

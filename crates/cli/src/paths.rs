@@ -1,0 +1,72 @@
+//! Paths in a cluster, as they are typed.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use pario::{FilePath, PathError};
+
+/// What marks a path as one in the cluster.
+pub const PREFIX: &str = "pario:";
+
+/// The path in the cluster that an argument means; the prefix may be there.
+pub fn in_cluster(argument: &OsStr) -> Result<FilePath, PathError> {
+    FilePath::from_bytes(without_prefix(argument).unwrap_or(argument.as_bytes()))
+}
+
+/// The bytes behind the prefix, if it is there.
+pub fn without_prefix(argument: &OsStr) -> Option<&[u8]> {
+    argument.as_bytes().strip_prefix(PREFIX.as_bytes())
+}
+
+/// All paths that some arguments mean.
+pub fn all_in_cluster<'a>(
+    arguments: impl IntoIterator<Item = &'a std::ffi::OsString>,
+) -> Result<Vec<FilePath>, PathError> {
+    arguments.into_iter().map(|argument| in_cluster(argument)).collect()
+}
+
+/// Whether somebody has made clear, with a slash at the end, that a directory is meant.
+pub fn is_marked_directory(argument: &OsStr) -> bool {
+    argument.as_bytes().ends_with(b"/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(bytes: &[u8]) -> Result<FilePath, PathError> {
+        in_cluster(OsStr::from_bytes(bytes))
+    }
+
+    #[test]
+    fn the_prefix_may_be_there() {
+        assert_eq!(path(b"/runs/7").unwrap().as_str(), "/runs/7");
+        assert_eq!(path(b"pario:/runs//7/").unwrap().as_str(), "/runs/7");
+        assert_eq!(path(b"pario:/").unwrap().as_str(), "/");
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused_with_a_reason() {
+        let long = vec![b'x'; 300];
+        let too_long = [b"/", &long[..]].concat();
+        for (bytes, reason) in [
+            (&b""[..], "empty"),
+            (b"pario:", "empty"),
+            (b"runs", "relative"),
+            (b"pario:runs", "relative"),
+            (b"/a/../b", "\"..\""),
+            (b"/a\nb", "control character"),
+            (b"/\xff", "not UTF-8"),
+            (&too_long, "300 bytes"),
+        ] {
+            let refused = path(bytes).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_slash_at_the_end_means_a_directory() {
+        assert!(is_marked_directory(OsStr::new("/runs/")));
+        assert!(!is_marked_directory(OsStr::new("/runs")));
+    }
+}

@@ -1,0 +1,93 @@
+//! Tables for people: columns as wide as they need to be.
+
+use std::io::{self, Write};
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Names and sentences.
+    Left,
+    /// Figures.
+    Right,
+}
+
+/// Rows of cells under heads.
+#[derive(Clone, Debug)]
+pub struct Table<const COLUMNS: usize> {
+    columns: [(String, Side); COLUMNS],
+    rows: Vec<[String; COLUMNS]>,
+}
+
+impl<const COLUMNS: usize> Table<COLUMNS> {
+    /// An empty table. Columns without heads throughout make a table without a line of heads.
+    pub fn new(columns: [(&str, Side); COLUMNS]) -> Self {
+        Self { columns: columns.map(|(head, side)| (head.to_owned(), side)), rows: Vec::new() }
+    }
+
+    /// One more row.
+    pub fn push(&mut self, row: [String; COLUMNS]) {
+        self.rows.push(row);
+    }
+
+    /// Whether there are only heads.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines, without spaces at their ends.
+    pub fn lines(&self) -> Vec<String> {
+        let heads: [String; COLUMNS] = std::array::from_fn(|column| self.columns[column].0.clone());
+        let has_heads = heads.iter().any(|head| !head.is_empty());
+        let lines = || has_heads.then_some(&heads).into_iter().chain(&self.rows);
+        let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+            let cells = lines().map(|line| line[column].chars().count());
+            cells.max().unwrap_or(0)
+        });
+        lines()
+            .map(|line| {
+                let mut text = String::new();
+                for ((cell, width), (_, side)) in line.iter().zip(widths).zip(&self.columns) {
+                    if !text.is_empty() {
+                        text.push_str("  ");
+                    }
+                    text += &match side {
+                        Side::Left => format!("{cell:<width$}"),
+                        Side::Right => format!("{cell:>width$}"),
+                    };
+                }
+                text.truncate(text.trim_end().len());
+                text
+            })
+            .collect()
+    }
+
+    /// Prints it.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        self.lines().iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = Table::new([("phase", Side::Left), ("no.", Side::Right), ("", Side::Left)]);
+        assert!(table.is_empty());
+        table.push(["fill".into(), "7".into(), String::new()]);
+        table.push(["a longer one".into(), "1,234".into(), "fine".into()]);
+        let expected = ["phase           no.", "fill              7", "a longer one  1,234  fine"];
+        assert_eq!(table.lines(), expected);
+    }
+
+    #[test]
+    fn a_table_can_have_no_heads() {
+        let mut table = Table::new([("", Side::Left), ("", Side::Right)]);
+        table.push(["a".into(), "10".into()]);
+        table.push(["b".into(), "9".into()]);
+        let mut out = Vec::new();
+        table.print(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a  10\nb   9\n");
+    }
+}

@@ -1,0 +1,153 @@
+//! Names: directories, files, permissions, and what is shown of them. Everything is done on an
+//! embedded cluster and on one that a node serves.
+
+mod command;
+
+use command::Site;
+
+#[test]
+fn directories_are_made_listed_and_removed() {
+    for site in Site::both() {
+        assert_eq!(site.ok(&["ls"]), "");
+        site.ok(&["mkdir", "/runs", "/other"]);
+        site.ok(&["mkdir", "-p", "/runs/7/logs", "/runs/7"]);
+        assert_eq!(site.ok(&["ls"]), "other/\nruns/\n");
+        assert_eq!(site.ok(&["ls", "/runs"]), "7/\n");
+        assert_eq!(
+            site.ok(&["ls", "-R", "/runs"]),
+            "/runs:\n7/\n\n/runs/7:\nlogs/\n\n/runs/7/logs:\n"
+        );
+        assert!(site.refused(1, &["mkdir", "/runs"]).contains("/runs: it exists already"));
+        assert!(site.refused(3, &["mkdir", "/no/where"]).contains("/no"));
+        assert!(site.refused(1, &["rmdir", "/runs"]).contains("not empty"));
+        assert!(site.refused(3, &["rmdir", "/nowhere"]).contains("/nowhere"));
+        site.ok(&["rmdir", "/other", "/runs/7/logs"]);
+        assert_eq!(site.ok(&["ls", "/runs/7"]), "");
+    }
+}
+
+#[test]
+fn files_are_removed_alone_and_with_their_directories() {
+    for site in Site::both() {
+        site.write("x", 10, 1);
+        site.ok(&["mkdir", "-p", "/a/b/c"]);
+        for path in ["/x", "/y", "/a/x", "/a/b/x", "/a/b/c/x"] {
+            site.ok(&["cp", "x", path]);
+        }
+        site.ok(&["rm", "/x"]);
+        assert!(site.refused(3, &["rm", "/x"]).contains("/x: there is no such file"));
+        site.ok(&["rm", "-f", "/x"]);
+        assert!(site.refused(1, &["rm", "/a"]).contains("/a: this is a directory"));
+        assert!(site.refused(1, &["rmdir", "/y"]).contains("/y: this is a file"));
+        let removed = site.json(&["rm", "-r", "/a"]);
+        assert_eq!((&removed["files"], &removed["directories"]), (&3.into(), &3.into()));
+        assert_eq!(site.ok(&["ls"]), "y\n");
+        assert!(site.refused(2, &["rm", "-r", "/"]).contains("root"));
+    }
+}
+
+#[test]
+fn files_and_directories_are_renamed_and_moved() {
+    for site in Site::both() {
+        site.write("x", 10, 1);
+        site.ok(&["mkdir", "/a", "/b"]);
+        site.ok(&["cp", "x", "/x"]);
+        site.ok(&["mv", "/x", "/y"]);
+        site.ok(&["mv", "/y", "/a"]);
+        site.ok(&["mv", "/a", "/b/"]);
+        assert_eq!(site.ok(&["ls", "/b/a"]), "y\n");
+        assert!(site.refused(1, &["mv", "/b", "/b/a/c"]).contains("inside of it"));
+        assert!(site.refused(3, &["mv", "/nowhere", "/z"]).contains("/nowhere"));
+        assert!(site.refused(2, &["mv", "/b", "/nowhere/"]).contains("not a directory"));
+        assert!(site.refused(2, &["mv", "/b/a", "/b/a/y", "/b/a/y"]).contains("not a directory"));
+    }
+}
+
+#[test]
+fn the_long_list_shows_mode_owner_size_and_date() {
+    for site in Site::both() {
+        site.write("x", 3 << 20, 1);
+        site.ok(&["mkdir", "/d"]);
+        site.ok(&["cp", "x", "/x"]);
+        site.ok(&["chmod", "640", "/x"]);
+        let text = site.ok(&["ls", "-l"]);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with('d') && lines[0].ends_with("  d/"), "{text}");
+        assert!(lines[1].starts_with("-rw-r-----  "), "{text}");
+        assert!(lines[1].contains("  3 MiB  20") && lines[1].ends_with("  x"), "{text}");
+        assert_eq!(site.ok(&["ls", "-l", "/x"]).trim_end(), lines[1]);
+    }
+}
+
+#[test]
+fn permissions_and_owners_change() {
+    for site in Site::both() {
+        site.write("x", 10, 1);
+        site.ok(&["cp", "x", "/x"]);
+        site.ok(&["chmod", "600", "/x"]);
+        site.ok(&["chmod", "g+r,u-w", "/x"]);
+        assert_eq!(site.json(&["stat", "/x"])[0]["mode"], "0440");
+        assert!(site.refused(2, &["chmod", "999", "/x"]).contains("999"));
+        assert!(site.refused(3, &["chmod", "600", "/nowhere"]).contains("/nowhere"));
+        assert!(site.refused(2, &["chown", "no such user", "/x"]).contains("no such user"));
+        let own = rustix::process::getuid().as_raw().to_string();
+        site.ok(&["chown", &own, "/x"]);
+        if own == "0" {
+            site.ok(&["chown", "17:18", "/x"]);
+            let known = site.json(&["stat", "/x"]);
+            assert_eq!((&known[0]["uid"], &known[0]["gid"]), (&17.into(), &18.into()));
+        }
+    }
+}
+
+#[test]
+fn stat_shows_layout_and_disks() {
+    for site in Site::both() {
+        site.write("x", 1 << 20, 1);
+        site.ok(&["cp", "x", "/x"]);
+        let text = site.ok(&["stat", "/x", "/"]);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("/x   1 MiB, striped 64 KiB over 4 disks, owner "), "{text}");
+        assert_eq!(text.matches("   256 KiB").count(), 4, "{text}");
+        assert!(text.contains("local/disk0") && text.contains("local/disk3"), "{text}");
+        assert!(lines[3].starts_with("/   directory, owner "), "{text}");
+    }
+}
+
+#[test]
+fn a_cluster_that_is_fine_is_shown_as_fine() {
+    for site in Site::both() {
+        site.write("x", 1 << 20, 1);
+        site.ok(&["cp", "x", "/x"]);
+        let text = site.ok(&["df"]);
+        assert_eq!(text.lines().count(), 6, "{text}");
+        assert!(text.contains("local/disk3") && text.contains("total"), "{text}");
+        let text = site.ok(&["status"]);
+        assert!(text.contains("1 node") && text.contains("local/disk0"), "{text}");
+        for options in [&["fsck"][..], &["fsck", "--deep"], &["fsck", "--repair"]] {
+            assert!(site.ok(options).ends_with("everything is fine\n"), "{options:?}");
+        }
+        let text = site.ok(&["top", "--once", "--interval", "0.05"]);
+        assert!(text.starts_with("cluster ") && text.contains("local/disk2"), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_namespace_is_rebuilt_from_the_disks() {
+    let site = Site::empty();
+    let bytes = site.write("x", 300_000, 1);
+    site.ok(&["mkdir", "/runs"]);
+    site.ok(&["cp", "x", "/runs/x"]);
+    let disks: Vec<_> = std::fs::read_dir(site.file("data")).unwrap().flatten().collect();
+    for entry in disks {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with("disk") && entry.path().is_file() {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    assert_eq!(site.ok(&["ls"]), "");
+    let found = site.json(&["fsck", "--rebuild"]);
+    assert_eq!(found["findings"][0]["kind"], "rebuilt");
+    site.ok(&["cp", "pario:/runs/x", "again"]);
+    assert!(site.read("again") == bytes);
+}

@@ -1,0 +1,201 @@
+//! What the parts of a configuration mean for each other.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use pario_net::Key;
+
+use super::error::{Mistake, Problem, nearest};
+use super::reader::{ClusterText, NodeText};
+
+/// The longest path of a Unix socket on Linux, without the zero at its end.
+const SOCKET_PATH_LIMIT_BYTES: usize = 107;
+
+/// Everything that does not fit together.
+pub(super) fn check(cluster: &ClusterText) -> Vec<Mistake> {
+    let mut checks = Checks { cluster, mistakes: Vec::new() };
+    checks.nodes();
+    checks.places();
+    checks.addresses();
+    checks.interface();
+    checks.mistakes
+}
+
+/// Looks at the key itself, which is in a file of its own.
+pub(super) fn check_key(cluster: &ClusterText) -> Option<Mistake> {
+    let (path, line) = cluster.key_file.as_ref()?;
+    let problem = key_problem(path)?;
+    Some(Mistake { line: Some(*line), column: None, problem })
+}
+
+/// Where a node's socket is if nobody says it.
+pub(super) fn default_socket(data: &Path) -> PathBuf {
+    data.join("pario.sock")
+}
+
+struct Checks<'c> {
+    cluster: &'c ClusterText,
+    mistakes: Vec<Mistake>,
+}
+
+/// A place that only one thing may have.
+struct Claim<'c> {
+    node: &'c NodeText,
+    what: &'static str,
+    path: PathBuf,
+    line: usize,
+}
+
+impl<'c> Checks<'c> {
+    fn nodes(&mut self) {
+        if self.cluster.nodes.is_empty() {
+            self.mistakes.push(Mistake { line: None, column: None, problem: Problem::NoNodes });
+        }
+        for node in &self.cluster.nodes {
+            let name = || node.name.clone();
+            let is_missing = |setting: &str| !node.wrong.iter().any(|wrong| wrong == setting);
+            if node.data.is_none() && is_missing("data") {
+                self.at(node.line, Problem::NoData { node: name() });
+            }
+            let disks = node.disks.as_ref().map_or(0, Vec::len);
+            if disks == 0 && is_missing("disks") {
+                self.at(node.line, Problem::NoDisks { node: name() });
+            }
+            if let Some((threads, line)) = node.storage_threads
+                && threads > disks
+                && disks > 0
+            {
+                self.at(line, Problem::IdleThreads { node: name(), threads, disks });
+            }
+            if let Some((path, line)) = socket_of(node) {
+                let (bytes, limit) = (path.as_os_str().as_bytes().len(), SOCKET_PATH_LIMIT_BYTES);
+                if bytes > limit {
+                    self.at(line, Problem::LongSocket { node: name(), path, bytes, limit });
+                }
+            }
+        }
+    }
+
+    /// No directory and no socket may be used twice.
+    fn places(&mut self) {
+        let mut claims: Vec<Claim<'c>> = Vec::new();
+        for node in &self.cluster.nodes {
+            let disks = node.disks.iter().flatten();
+            let disks = disks.map(|disk| ("disk", disk.path.clone(), disk.line));
+            let data = node.data.iter().map(|(path, line)| ("data directory", path.clone(), *line));
+            // A socket that nobody has named lies in the data directory, which is checked itself.
+            let socket = node.socket.iter().map(|(path, line)| ("socket", path.clone(), *line));
+            for (what, path, line) in data.chain(socket).chain(disks) {
+                let claim = Claim { node, what, path, line };
+                let clash = claims.iter().find_map(|before| clash(before, &claim));
+                if let Some((line, problem)) = clash {
+                    self.at(line, problem);
+                }
+                claims.push(claim);
+            }
+        }
+    }
+
+    fn addresses(&mut self) {
+        let nodes = &self.cluster.nodes;
+        let has_peers = nodes.len() > 1;
+        let mut seen: Vec<(SocketAddr, &NodeText, usize)> = Vec::new();
+        for node in nodes {
+            let name = || node.name.clone();
+            let Some((listen, line)) = node.listen else {
+                if has_peers && !node.wrong.iter().any(|wrong| wrong == "listen") {
+                    self.at(node.line, Problem::NoListen { node: name() });
+                }
+                continue;
+            };
+            let place = listen.to_string();
+            if has_peers && (listen.port() == 0 || listen.ip().is_unspecified()) {
+                self.at(line, Problem::VagueListen { node: name(), listen: place.clone() });
+            }
+            if !listen.ip().is_loopback() && self.cluster.key_file.is_none() {
+                self.at(line, Problem::NoKey { node: name(), listen: place.clone() });
+            }
+            if let Some((_, other, first)) = seen.iter().find(|(address, ..)| *address == listen) {
+                let problem = Problem::Shared {
+                    node: name(),
+                    what: "address",
+                    place,
+                    other_what: "the address",
+                    other: other.name.clone(),
+                    line: Some(*first),
+                };
+                self.at(line, problem);
+            }
+            seen.push((listen, node, line));
+        }
+    }
+
+    fn interface(&mut self) {
+        if let Some((name, line)) = &self.cluster.interface {
+            let names = || self.cluster.nodes.iter().map(|node| node.name.as_str());
+            if !names().any(|known| known == name) {
+                let suggestion = nearest(name, names());
+                self.at(*line, Problem::UnknownInterface { node: name.clone(), suggestion });
+            }
+        }
+    }
+
+    fn at(&mut self, line: usize, problem: Problem) {
+        self.mistakes.push(Mistake { line: Some(line), column: None, problem });
+    }
+}
+
+fn socket_of(node: &NodeText) -> Option<(PathBuf, usize)> {
+    let default = || node.data.as_ref().map(|(data, line)| (default_socket(data), *line));
+    node.socket.clone().or_else(default)
+}
+
+/// What is wrong with two places, and in which line that is to be said.
+fn clash(before: &Claim<'_>, claim: &Claim<'_>) -> Option<(usize, Problem)> {
+    let node = claim.node.name.clone();
+    let other = before.node.name.clone();
+    if before.path == claim.path {
+        let other_what = match before.what {
+            "disk" => "a disk",
+            "socket" => "the socket",
+            _ => "the data directory",
+        };
+        let place = claim.path.display().to_string();
+        let (what, line) = (claim.what, Some(before.line));
+        let problem = Problem::Shared { node, what, place, other_what, other, line };
+        return Some((claim.line, problem));
+    }
+    if before.what != "disk" || claim.what != "disk" {
+        return None;
+    }
+    let nested = |inner: &Claim<'_>, outer: &Claim<'_>| {
+        let problem = Problem::Nested {
+            node: inner.node.name.clone(),
+            path: inner.path.clone(),
+            outer: outer.path.clone(),
+            other: outer.node.name.clone(),
+            line: outer.line,
+        };
+        inner.path.starts_with(&outer.path).then_some((inner.line, problem))
+    };
+    nested(claim, before).or_else(|| nested(before, claim))
+}
+
+fn key_problem(path: &Path) -> Option<Problem> {
+    let (path, text) = (path.to_owned(), fs::read(path));
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            return Some(Problem::UnreadableKey { path, why: error.to_string() });
+        }
+    };
+    let mode = fs::metadata(&path).map_or(0, |known| known.permissions().mode() & 0o777);
+    if mode & 0o077 != 0 {
+        return Some(Problem::OpenKey { path, mode });
+    }
+    let text = String::from_utf8_lossy(&text);
+    Key::from_hex(&text).err().map(|error| Problem::BadKey { path, len: error.len })
+}
