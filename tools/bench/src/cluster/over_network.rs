@@ -61,7 +61,7 @@ fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<(
         let seconds = rotate(
             turns,
             &mut [
-                &mut || stream(&ours, direction, &places, &content, &mut memory.borrow_mut()),
+                &mut || stream(&ours, direction, &places, &content),
                 &mut || match direction {
                     Direction::Read => bare.fetch(PIECE_BYTES, places.len() as u64),
                     Direction::Write => bare.stream(PIECE_BYTES, places.len() as u64),
@@ -91,7 +91,6 @@ fn stream(
     direction: Direction,
     places: &[u64],
     content: &Content,
-    memory: &mut [u8],
 ) -> Result<Duration> {
     let Target::Ours(file) = target else { bail!("only ours has requests under way") };
     let offset = |place: &u64| place * PIECE_BYTES as u64;
@@ -99,10 +98,9 @@ fn stream(
     match direction {
         Direction::Read => {
             let mut under_way = VecDeque::with_capacity(UNDER_WAY);
-            let mut take = |request: pario::ReadRequest<'_>| -> Result<()> {
+            let take = |request: pario::ReadRequest<'_>| -> Result<()> {
                 let bytes = request.wait()?;
                 ensure!(bytes.len() == PIECE_BYTES, "the file is too short");
-                memory.copy_from_slice(&bytes);
                 Ok(())
             };
             for place in places {
