@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 
 /// So many pieces follow each other before the first one comes again.
-const DIFFERENT: u64 = 61;
+const DIFFERENT: usize = 61;
 /// How far apart they begin in the memory that they share.
 const STEP_BYTES: usize = 64;
 
@@ -19,14 +19,14 @@ pub struct Content {
 impl Content {
     /// Of pieces of this size.
     pub fn new(piece_bytes: usize) -> Self {
-        let mut memory = vec![0; piece_bytes + (DIFFERENT as usize) * STEP_BYTES];
+        let mut memory = vec![0; piece_bytes + DIFFERENT * STEP_BYTES];
         fastrand::Rng::with_seed(3).fill(&mut memory);
         Self { memory: memory.into(), piece_bytes }
     }
 
     /// The bytes of one piece.
     pub fn piece(&self, number: u64) -> &[u8] {
-        let start = (number % DIFFERENT) as usize * STEP_BYTES;
+        let start = remainder(number, DIFFERENT) * STEP_BYTES;
         &self.memory[start..start + self.piece_bytes]
     }
 
@@ -39,7 +39,7 @@ impl Content {
     pub fn fill(&self, mut offset: u64, mut memory: &mut [u8]) {
         let piece_bytes = self.piece_bytes as u64;
         while !memory.is_empty() {
-            let piece = &self.piece(offset / piece_bytes)[(offset % piece_bytes) as usize..];
+            let piece = &self.piece(offset / piece_bytes)[remainder(offset, self.piece_bytes)..];
             let (now, later) = memory.split_at_mut(piece.len().min(memory.len()));
             now.copy_from_slice(&piece[..now.len()]);
             offset += now.len() as u64;
@@ -52,6 +52,12 @@ impl Content {
         ensure!(bytes == self.piece(number), "piece {number} has wrong bytes");
         Ok(())
     }
+}
+
+/// What is left of a number, which fits into memory.
+#[expect(clippy::cast_possible_truncation, reason = "it is below a `usize`")]
+fn remainder(number: u64, divisor: usize) -> usize {
+    (number % divisor as u64) as usize
 }
 
 #[cfg(test)]

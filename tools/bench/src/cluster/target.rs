@@ -39,7 +39,7 @@ impl Direction {
 #[derive(Debug)]
 pub enum Target {
     /// Of a cluster.
-    Ours(pario::File),
+    Ours(Box<pario::File>),
     /// Of the file system.
     Plain(File),
 }
@@ -48,12 +48,13 @@ impl Target {
     /// Makes one of ours, spread over all disks as files are without any wish.
     pub fn create_ours(cluster: &Cluster, path: &str) -> Result<Self> {
         let options = cluster.options().read(true).write(true).create_new(true);
-        Ok(Self::Ours(options.open(path)?))
+        Ok(Self::Ours(Box::new(options.open(path)?)))
     }
 
     /// Opens one of ours.
     pub fn open_ours(cluster: &Cluster, path: &str) -> Result<Self> {
-        Ok(Self::Ours(cluster.options().read(true).write(true).open(path)?))
+        let file = cluster.options().read(true).write(true).open(path)?;
+        Ok(Self::Ours(Box::new(file)))
     }
 
     /// Makes a plain one.
