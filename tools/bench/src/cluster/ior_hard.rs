@@ -22,7 +22,7 @@ const PROCESSES: u64 = 4;
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     // Of each process.
     let records: u64 = setting.choose(1_000, 500);
-    let turns = setting.choose(101, 31);
+    let turns = setting.choose(101, 21);
     let file_bytes = PROCESSES * records * RECORD_BYTES as u64;
     if let Some(reason) = setting.lacks_space(4 * file_bytes)? {
         report.skipped("ior-hard-write", reason.clone());

@@ -44,7 +44,7 @@ fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<(
         names.iter().for_each(|name| report.skipped(name, reason.clone()));
         return Ok(());
     }
-    let turns = setting.choose(101, 31);
+    let turns = setting.choose(101, 21);
     let dir = setting.subdir(&format!("{}-stream", transport.name()))?;
     let node = NodeProcess::start(&dir.join("node"))?;
     let cluster = node.connect_over(transport)?;
