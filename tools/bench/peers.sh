@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings what pario is compared to: peers.sh PEER DIRECTORY
-# Installs the packages that a peer needs, where they are missing, and builds its program in the
-# directory. The benchmark calls this by itself; it may be called again at any time.
+# Brings what pario is compared to: peers.sh PEER [DIRECTORY]
+# Installs the packages that a peer needs, where they are missing, and builds its program, if it has
+# one of ours, in the directory. The benchmark calls this by itself; it may be called again at any time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -21,7 +21,8 @@ need() {
 }
 
 try_install() {
-  DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -o DPkg::Lock::Timeout=60 \
+  # RUNLEVEL: services that a package brings are not started.
+  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -o DPkg::Lock::Timeout=60 \
     install -y -qq --no-install-recommends "$1" >/dev/null 2>&1
 }
 
@@ -31,8 +32,15 @@ case "${1:-}" in
     need /usr/include/zmq.h libzmq3-dev
     cc -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/zmq" "$here/peers/zmq.c" -lzmq
     ;;
+  gluster)
+    # The benchmark starts it by itself, within namespaces.
+    need glusterd glusterfs-server
+    need mount.glusterfs glusterfs-client
+    need ip iproute2
+    need unshare util-linux
+    ;;
   *)
-    echo "usage: peers.sh zmq DIRECTORY" >&2
+    echo "usage: peers.sh zmq DIRECTORY, or peers.sh gluster" >&2
     exit 2
     ;;
 esac

@@ -17,6 +17,8 @@ pub enum Quantity {
     ShortOperations(f64),
     /// So many tokens in a turn, shown in thousands per second.
     Tokens(f64),
+    /// So many events in a turn, shown per second.
+    Events(f64),
     /// No time was measured but something else, shown as it is, in this unit.
     Amount(&'static str),
 }
@@ -30,6 +32,7 @@ impl Quantity {
             Self::Operations(count) => seconds / count * 1e6,
             Self::ShortOperations(count) => seconds / count * 1e9,
             Self::Tokens(count) => count / seconds / 1e3,
+            Self::Events(count) => count / seconds,
             Self::Amount(_) => seconds,
         }
     }
@@ -41,6 +44,7 @@ impl Quantity {
             Self::Operations(_) => "us",
             Self::ShortOperations(_) => "ns",
             Self::Tokens(_) => "k/s",
+            Self::Events(_) => "1/s",
             Self::Amount(unit) => unit,
         }
     }
@@ -183,6 +187,7 @@ mod tests {
             |quantity| line(quantity).split(' ').skip(2).take(3).collect::<Vec<_>>().join(" ");
         assert_eq!(ours(Quantity::ShortOperations(1e6)), "ours=100 theirs=50.0 unit=ns");
         assert_eq!(ours(Quantity::Tokens(1e6)), "ours=10000 theirs=20000 unit=k/s");
+        assert_eq!(ours(Quantity::Events(100.0)), "ours=1000 theirs=2000 unit=1/s");
         assert_eq!(ours(Quantity::Amount("MiB")), "ours=0.100 theirs=0.050 unit=MiB");
     }
 

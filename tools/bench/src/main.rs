@@ -6,6 +6,7 @@
 
 mod area;
 mod bystanders;
+mod cluster;
 mod figure;
 mod flow;
 mod net;
@@ -31,10 +32,10 @@ use report::Report;
 use scratch::Scratch;
 
 /// All areas.
-const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA];
+const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA, cluster::AREA];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES];
+const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES];
 
 /// What was typed.
 #[derive(Parser, Debug)]

@@ -58,6 +58,18 @@ impl Bare {
         Ok(start.elapsed())
     }
 
+    /// The time to have so many tokens of so many bytes sent, and to read them.
+    pub fn fetch(&mut self, bytes: usize, count: u64) -> Result<Duration> {
+        self.order("source", bytes, count)?;
+        let mut token = vec![7; bytes];
+        let start = Instant::now();
+        self.wire.write_all(&[1])?;
+        for _ in 0..count {
+            self.wire.read_exact(&mut token)?;
+        }
+        Ok(start.elapsed())
+    }
+
     /// Has the second process begin.
     fn order(&mut self, what: &str, bytes: usize, count: u64) -> Result<()> {
         self.partner.tell(format!("{what} {bytes} {count}"))?;
@@ -83,6 +95,13 @@ fn serve(words: &[String]) -> Result<()> {
         let mut token = vec![0; next_word(&mut words)?];
         let count: u64 = next_word(&mut words)?;
         starter.say("ready")?;
+        if what == "source" {
+            wire.read_exact(&mut [0])?;
+            for _ in 0..count {
+                wire.write_all(&token)?;
+            }
+            continue;
+        }
         for _ in 0..count {
             wire.read_exact(&mut token)?;
             if what == "echo" {

@@ -1,0 +1,143 @@
+//! GlusterFS as a peer: a distributed volume with four bricks, mounted with FUSE, all on loopback.
+//!
+//! It runs in namespaces of its own: its daemons see no network but their own loopback, no processes
+//! but their own, and directories of the measurement in place of `/var/lib/glusterd` and others. So
+//! nothing else on the machine meets it, and it is gone, mount included, when its first process is.
+//! That process is this program in a role; those that use the mount are its children.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::workers::{Job, Workers};
+use crate::partner::{Partner, Role, Starter};
+
+/// The first process within the namespaces.
+pub const ROLE: Role = Role { name: "cluster-gluster", run: serve };
+
+/// An address of the loopback within the namespaces; GlusterFS does not take 127.0.0.1.
+const HOST: &str = "10.77.0.1";
+const BRICKS: usize = 4;
+const VOLUME: &str = "bench";
+/// How long it may take until the daemon answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A volume that is mounted, and processes that use it.
+#[derive(Debug)]
+pub struct Gluster {
+    partner: Partner,
+}
+
+impl Gluster {
+    /// Installs, starts and mounts it, or says why it cannot be had here.
+    pub fn start(dir: &Path, processes: usize) -> Result<Result<Self, String>> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(Err("no GlusterFS: needs to be root".to_owned()));
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
+        let installed = Command::new("bash").arg(&script).arg("gluster").output();
+        let installed = installed.context("calling peers.sh")?;
+        if !installed.status.success() {
+            let said = String::from_utf8_lossy(&installed.stderr);
+            let last = said.lines().last().unwrap_or("peers.sh failed");
+            return Ok(Err(format!("no GlusterFS: {last}")));
+        }
+        let program = std::env::current_exe().context("finding this program")?;
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.arg(program).args(["--partner", ROLE.name]).arg(dir).arg(processes.to_string());
+        let mut partner = Partner::spawn(&mut command)?;
+        match partner.hear() {
+            Ok(said) if said == "mounted" => Ok(Ok(Self { partner })),
+            Ok(why) => Ok(Err(format!("no GlusterFS: {why}"))),
+            Err(_) => Ok(Err("no GlusterFS: namespaces are not possible here".to_owned())),
+        }
+    }
+
+    /// Has processes do something on the mounted volume, all at once.
+    pub fn work(&mut self, jobs: &[Job]) -> Result<Duration> {
+        self.partner.tell(jobs.len().to_string())?;
+        for job in jobs {
+            self.partner.tell(job.to_string())?;
+        }
+        Ok(Duration::from_nanos(self.partner.hear_value().context("GlusterFS")?))
+    }
+}
+
+/// Within the namespaces: starts everything, then does as it is told until it is ended.
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [dir, processes] = words else {
+        bail!("needs a directory and a number");
+    };
+    let mount = match start_and_mount(Path::new(dir)) {
+        Ok(mount) => mount,
+        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+    };
+    let mut workers = Workers::of_directory(&mount, processes.parse()?)?;
+    starter.say("mounted")?;
+    loop {
+        let count: usize = starter.hear()?.parse()?;
+        let jobs = (0..count).map(|_| starter.hear()?.parse());
+        let elapsed = workers.work(&jobs.collect::<Result<Vec<Job>>>()?)?;
+        starter.say(elapsed.as_nanos().to_string())?;
+    }
+}
+
+fn start_and_mount(dir: &Path) -> Result<PathBuf> {
+    let make = |name: &str| -> Result<PathBuf> {
+        let path = dir.join(name);
+        fs::create_dir_all(&path)?;
+        Ok(path)
+    };
+    // What is mounted from here on is seen in here only: unshare has made all mounts private.
+    for (own, usual) in [("state", "/var/lib/glusterd"), ("log", "/var/log/glusterfs")] {
+        let own = make(own)?;
+        fs::create_dir_all(usual)?;
+        run("mount", &["--bind", text(&own)?, usual])?;
+    }
+    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
+    run("ip", &["link", "set", "lo", "up"])?;
+    run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"])?;
+    let daemon = Command::new("glusterd").arg("--no-daemon").stdin(Stdio::null()).spawn();
+    daemon.context("starting glusterd")?;
+    let start = Instant::now();
+    while run("gluster", &["--mode=script", "peer", "status"]).is_err() {
+        ensure!(start.elapsed() < PATIENCE, "glusterd does not answer");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let mut create = vec!["--mode=script", "volume", "create", VOLUME];
+    let mut bricks = Vec::new();
+    for number in 0..BRICKS {
+        let brick = make(&format!("brick{number}"))?;
+        bricks.push(format!("{HOST}:{}", text(&brick)?));
+    }
+    create.extend(bricks.iter().map(String::as_str));
+    create.push("force");
+    run("gluster", &create)?;
+    run("gluster", &["--mode=script", "volume", "start", VOLUME])?;
+    let mount = make("mount")?;
+    run("mount", &["-t", "glusterfs", &format!("{HOST}:/{VOLUME}"), text(&mount)?])?;
+    Ok(mount)
+}
+
+/// Runs a program; what it says matters only if it fails.
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("calling {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    bail!("{program} {}: {said}", arguments.join(" "))
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the directory has a readable name")
+}

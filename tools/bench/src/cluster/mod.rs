@@ -1,0 +1,67 @@
+//! The cluster as users have it: a node in a process of its own and the library, against plain
+//! files, bare sockets and GlusterFS.
+
+mod against_gluster;
+mod content;
+mod creates;
+mod gluster;
+mod ior_hard;
+mod local;
+mod node;
+mod over_network;
+mod target;
+mod workers;
+
+use crate::area::{Area, Family};
+use crate::partner::Role;
+
+/// The area of the cluster.
+pub const AREA: Area = Area {
+    name: "cluster",
+    families: &[
+        // First: the file system makes files slowly after many were deleted.
+        Family {
+            name: "durable-creates",
+            what: "files made per second by 1 and 16 clients, against what JuiceFS documents",
+            run: creates::run,
+        },
+        Family {
+            name: "local-stream-read",
+            what: "1 MiB pieces of a file over four disks by the short cut, against pread",
+            run: local::run_stream_read,
+        },
+        Family {
+            name: "local-stream-write",
+            what: "the same written, against pwrite",
+            run: local::run_stream_write,
+        },
+        Family {
+            name: "local-random-4k",
+            what: "4 KiB at random by the short cut, against pread and pwrite",
+            run: local::run_random,
+        },
+        Family {
+            name: "unix-stream",
+            what: "1 MiB pieces over a Unix socket, against a bare one or a plain file",
+            run: over_network::run_unix,
+        },
+        Family {
+            name: "tcp-stream",
+            what: "1 MiB pieces over TCP, against a bare socket or a plain file",
+            run: over_network::run_tcp,
+        },
+        Family {
+            name: "ior-hard",
+            what: "47,008-byte records of four processes in one file, against pwrite and pread",
+            run: ior_hard::run,
+        },
+        Family {
+            name: "gluster",
+            what: "1 MiB streams and 64 KiB at random, 1 and 4 processes, against GlusterFS",
+            run: against_gluster::run,
+        },
+    ],
+};
+
+/// What the second processes of these figures are.
+pub const ROLES: &[Role] = &[node::ROLE, workers::ROLE, gluster::ROLE];

@@ -1,0 +1,92 @@
+//! The node that is measured: a process of its own, as `pario serve` starts it, with four disks.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use pario::{Cluster, ClusterOptions};
+use pario_net::{Address, Key};
+use pario_server::Node;
+use pario_server::config::Config;
+
+use crate::net::Transport;
+use crate::partner::{Partner, Role, Starter};
+
+/// The process of the node.
+pub const ROLE: Role = Role { name: "cluster-node", run: serve };
+
+/// A node in a second process.
+#[derive(Debug)]
+pub struct NodeProcess {
+    address: Address,
+    key_file: PathBuf,
+    _process: Partner,
+}
+
+impl NodeProcess {
+    /// Starts a node that has everything in a directory, and waits until it can be used.
+    pub fn start(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir)?;
+        let key_file = dir.join("key");
+        fs::write(&key_file, Key::random().to_hex())?;
+        let word = dir.to_str().context("the directory has a readable name")?;
+        let mut process = Partner::start(ROLE.name, &[word])?;
+        let address = process.hear().context("starting a node")?.parse()?;
+        Ok(Self { address, key_file, _process: process })
+    }
+
+    /// Where clients find it by its Unix socket.
+    pub fn unix_address(&self) -> Result<String> {
+        let path = self.address.unix.as_ref().context("the node has a Unix socket")?;
+        Ok(format!("unix:{}", path.display()))
+    }
+
+    /// Connects as users do: by the Unix socket, with the short cut.
+    pub fn connect(&self) -> Result<Cluster> {
+        connect_near(&self.unix_address()?, "client")
+    }
+
+    /// The same for one of several clients in this process.
+    pub fn connect_as(&self, client: u32) -> Result<Cluster> {
+        connect_near(&self.unix_address()?, &format!("client {client}"))
+    }
+
+    /// Connects without the short cut.
+    pub fn connect_over(&self, transport: Transport) -> Result<Cluster> {
+        let address = match transport {
+            Transport::Unix => self.unix_address()?,
+            Transport::Tcp => {
+                format!("tcp:{}", self.address.tcp.context("the node listens on TCP")?)
+            }
+        };
+        let key_file = (transport == Transport::Tcp).then(|| self.key_file.clone());
+        let options =
+            ClusterOptions { short_cut: Some(false), key_file, ..ClusterOptions::default() };
+        Ok(Cluster::connect_with(&address, options)?)
+    }
+}
+
+/// Connects with the short cut, whatever the environment says.
+pub fn connect_near(address: &str, client: &str) -> Result<Cluster> {
+    let client = Some(client.to_owned());
+    let options = ClusterOptions { short_cut: Some(true), client, ..ClusterOptions::default() };
+    Ok(Cluster::connect_with(address, options)?)
+}
+
+/// The node: as it is configured by a data directory alone, and on a port of loopback as well.
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [dir] = words else {
+        bail!("needs a directory");
+    };
+    let dir = Path::new(dir);
+    let mut config = Config::alone(&dir.join("data"));
+    config.key_file = Some(dir.join("key"));
+    config.nodes[0].socket = dir.join("node.sock");
+    config.nodes[0].listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let node = Node::start(&config, "local")?;
+    starter.say(node.address())?;
+    node.wait();
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A striped file over the node, without the short cut: streams of 1 MiB pieces, against the slower
+//! of a bare socket of the same kind and a plain file.
+//!
+//! All three move the same number of bytes in each turn. Ours has a few pieces under way, as the
+//! bare socket has what fits into its buffers.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use super::content::Content;
+use super::local::visit;
+use super::node::NodeProcess;
+use super::target::{Direction, Target};
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::net::Transport;
+use crate::net::bare::Bare;
+use crate::report::Report;
+use crate::statistics::median;
+use crate::turns::{Comparison, rotate};
+
+const GOAL: f64 = 0.8;
+const FILE_BYTES: u64 = 96 << 20;
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces of ours under way.
+const UNDER_WAY: usize = 4;
+
+/// Measures `unix-stream-read` and `unix-stream-write`.
+pub fn run_unix(setting: &Setting, report: &mut Report) -> Result<()> {
+    run(setting, report, Transport::Unix)
+}
+
+/// Measures `tcp-stream-read` and `tcp-stream-write`.
+pub fn run_tcp(setting: &Setting, report: &mut Report) -> Result<()> {
+    run(setting, report, Transport::Tcp)
+}
+
+fn run(setting: &Setting, report: &mut Report, transport: Transport) -> Result<()> {
+    let names = Direction::BOTH.map(|way| format!("{}-stream-{}", transport.name(), way.name()));
+    if let Some(reason) = setting.lacks_space(4 * FILE_BYTES)? {
+        names.iter().for_each(|name| report.skipped(name, reason.clone()));
+        return Ok(());
+    }
+    let turns = setting.choose(101, 21);
+    let dir = setting.subdir(&format!("{}-stream", transport.name()))?;
+    let node = NodeProcess::start(&dir.join("node"))?;
+    let cluster = node.connect_over(transport)?;
+    let content = Content::new(PIECE_BYTES);
+    let ours = Target::create_ours(&cluster, "/file")?;
+    ours.ensure_short_cut(false)?;
+    let plain = Target::create_plain(&dir.join("plain"))?;
+    ours.fill(&content, FILE_BYTES)?;
+    plain.fill(&content, FILE_BYTES)?;
+    let mut bare = Bare::start(transport, &dir)?;
+    let places: Vec<u64> = (0..FILE_BYTES / PIECE_BYTES as u64).collect();
+    let memory = RefCell::new(vec![0; PIECE_BYTES]);
+    for (direction, name) in Direction::BOTH.into_iter().zip(names) {
+        let seconds = rotate(
+            turns,
+            &mut [
+                &mut || stream(&ours, direction, &places, &content),
+                &mut || match direction {
+                    Direction::Read => bare.fetch(PIECE_BYTES, places.len() as u64),
+                    Direction::Write => bare.stream(PIECE_BYTES, places.len() as u64),
+                },
+                &mut || visit(&plain, direction, &places, &content, &mut memory.borrow_mut()),
+            ],
+        )?;
+        let [ours_s, socket_s, plain_s] = &seconds[..] else { bail!("three sides took turns") };
+        let megabytes = |seconds: &[f64]| FILE_BYTES as f64 / median(seconds) / 1e6;
+        let is_socket = median(socket_s) > median(plain_s);
+        eprintln!(
+            "  {name}: bare socket {:.0} MB/s, plain file {:.0} MB/s: compared with the {}",
+            megabytes(socket_s),
+            megabytes(plain_s),
+            if is_socket { "bare socket" } else { "plain file" },
+        );
+        let comparison = Comparison::new(ours_s, if is_socket { socket_s } else { plain_s });
+        report.measured(&name, comparison, Quantity::Megabytes(FILE_BYTES as f64), GOAL);
+        ours.check(&content, PIECE_BYTES, places.len() as u64)?;
+    }
+    Ok(())
+}
+
+/// One turn of ours: pieces in order, some of them under way.
+fn stream(
+    target: &Target,
+    direction: Direction,
+    places: &[u64],
+    content: &Content,
+) -> Result<Duration> {
+    let Target::Ours(file) = target else { bail!("only ours has requests under way") };
+    let offset = |place: &u64| place * PIECE_BYTES as u64;
+    let start = Instant::now();
+    match direction {
+        Direction::Read => {
+            let mut under_way = VecDeque::with_capacity(UNDER_WAY);
+            let take = |request: pario::ReadRequest<'_>| -> Result<()> {
+                let bytes = request.wait()?;
+                ensure!(bytes.len() == PIECE_BYTES, "the file is too short");
+                Ok(())
+            };
+            for place in places {
+                if under_way.len() == UNDER_WAY
+                    && let Some(oldest) = under_way.pop_front()
+                {
+                    take(oldest)?;
+                }
+                under_way.push_back(file.start_read(offset(place), PIECE_BYTES)?);
+            }
+            under_way.into_iter().try_for_each(take)?;
+        }
+        Direction::Write => {
+            let mut under_way = VecDeque::with_capacity(UNDER_WAY);
+            for place in places {
+                if under_way.len() == UNDER_WAY
+                    && let Some(oldest) = under_way.pop_front()
+                {
+                    pario::WriteRequest::wait(oldest)?;
+                }
+                under_way.push_back(file.start_write(offset(place), content.shared_piece(*place))?);
+            }
+            for request in under_way {
+                request.wait()?;
+            }
+        }
+    }
+    Ok(start.elapsed())
+}
