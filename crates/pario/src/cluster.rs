@@ -265,6 +265,15 @@ impl Cluster {
         self.shared.interface().call(Request::Namespace(request))
     }
 
+    /// Tells the interface node something and waits for no answer.
+    pub(crate) fn tell_names(&self, request: NamespaceRequest) {
+        // If the node is gone, there is nobody to be told.
+        if let Ok(waiting) = self.shared.interface().start(Request::Namespace(request), Vec::new())
+        {
+            waiting.leave();
+        }
+    }
+
     /// As whom this process is known to the cluster.
     pub fn identity(&self) -> Result<Identity, Error> {
         Ok(self.shared.interface().welcome()?.identity.clone())

@@ -155,6 +155,11 @@ impl Waiting {
         }
     }
 
+    /// Sends the question, and does not wait for the answer.
+    pub fn leave(self) {
+        self.pending.is_done();
+    }
+
     /// The node that was asked.
     pub fn node(&self) -> &str {
         &self.node

@@ -9,7 +9,6 @@ mod short_cut;
 mod transfer;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario_proto::{
@@ -26,7 +25,7 @@ use crate::cluster::Cluster;
 use crate::connection::strange;
 use crate::error::Error;
 use crate::metadata::{Metadata, measure, parts_of};
-use short_cut::ShortCut;
+use short_cut::Way;
 
 /// The largest offset of a byte, 2^62.
 const OFFSET_LIMIT: u64 = 1 << 62;
@@ -59,7 +58,7 @@ pub struct File {
     parts: Vec<Part>,
     grant: RwLock<Grant>,
     handle: u64,
-    short_cut: RwLock<Option<Arc<ShortCut>>>,
+    short_cut: RwLock<Way>,
     /// Subfiles of which this process knows that they have been synced once.
     settled: Mutex<Vec<bool>>,
     is_dirty: AtomicBool,
@@ -71,7 +70,7 @@ impl File {
         let Opened { record, grant, handle, .. } = opened;
         let parts = parts_of(&record);
         let settled = parts.iter().map(|part| record.is_settled(part.subfile.0)).collect();
-        let file = Self {
+        Self {
             cluster: cluster.clone(),
             path,
             access,
@@ -79,13 +78,11 @@ impl File {
             parts,
             grant: RwLock::new(grant),
             handle,
-            short_cut: RwLock::new(None),
+            short_cut: RwLock::new(Way::Unknown),
             settled: Mutex::new(settled),
             is_dirty: AtomicBool::new(false),
             pointer: Mutex::new(0),
-        };
-        *file.short_cut.write() = file.find_short_cut();
-        file
+        }
     }
 
     /// The path with which it was opened.
@@ -100,7 +97,7 @@ impl File {
 
     /// Whether this process reads and writes the bytes itself, because all disks are on its machine.
     pub fn has_short_cut(&self) -> bool {
-        self.short_cut.read().is_some()
+        self.usable_short_cut().is_ok_and(|found| found.is_some())
     }
 
     /// Reads into a buffer from an offset on; fewer bytes than asked for only at the end.
@@ -469,9 +466,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        let request = NamespaceRequest::Close { handle: self.handle };
-        // If the node is gone, so is the handle.
-        let _ = self.cluster.names(request);
+        self.cluster.tell_names(NamespaceRequest::Close { handle: self.handle });
     }
 }
 

@@ -27,6 +27,18 @@ pub struct ShortCut {
     leases: Vec<Lease>,
 }
 
+/// How the bytes of a file are reached.
+#[derive(Clone, Debug, Default)]
+pub enum Way {
+    /// Nobody has tried yet: files that are only created or looked at need no descriptors.
+    #[default]
+    Unknown,
+    /// Over the nodes.
+    Nodes,
+    /// By descriptors.
+    Direct(Arc<ShortCut>),
+}
+
 impl File {
     /// Descriptors, if all disks are on this machine and their nodes give any.
     pub(super) fn find_short_cut(&self) -> Option<Arc<ShortCut>> {
@@ -63,15 +75,18 @@ impl File {
     /// The short cut, if there is one and rights have not changed. If they have, the grant is
     /// renewed, or the call fails.
     pub(super) fn usable_short_cut(&self) -> Result<Option<Arc<ShortCut>>, Error> {
-        match &*self.short_cut.read() {
-            None => return Ok(None),
-            Some(short_cut) if short_cut.is_valid() => return Ok(Some(short_cut.clone())),
-            Some(_) => {}
+        let is_known = match &*self.short_cut.read() {
+            Way::Nodes => return Ok(None),
+            Way::Direct(short_cut) if short_cut.is_valid() => return Ok(Some(short_cut.clone())),
+            Way::Direct(_) => true,
+            Way::Unknown => false,
+        };
+        if is_known {
+            *self.short_cut.write() = Way::Unknown;
+            self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
         }
-        *self.short_cut.write() = None;
-        self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
         let found = self.find_short_cut();
-        self.short_cut.write().clone_from(&found);
+        *self.short_cut.write() = found.clone().map_or(Way::Nodes, Way::Direct);
         Ok(found)
     }
 
