@@ -267,11 +267,7 @@ impl Cluster {
 
     /// Tells the interface node something and waits for no answer.
     pub(crate) fn tell_names(&self, request: NamespaceRequest) {
-        // If the node is gone, there is nobody to be told.
-        if let Ok(waiting) = self.shared.interface().start(Request::Namespace(request), Vec::new())
-        {
-            waiting.leave();
-        }
+        self.shared.interface().tell(Request::Namespace(request));
     }
 
     /// As whom this process is known to the cluster.

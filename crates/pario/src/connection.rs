@@ -121,6 +121,17 @@ impl Connection {
         unreachable!("the second attempt gives or returns")
     }
 
+    /// Tells the node something and waits for no answer. If the connection is lost, nobody is told.
+    pub fn tell(&self, request: Request) {
+        let live = self.state.lock().live.clone();
+        if let Some(live) = live
+            && let Ok(pending) = live.link.ask(Question { request, data: Vec::new() })
+        {
+            // Looking for the answer sends the question.
+            pending.is_done();
+        }
+    }
+
     /// A client for descriptors, if the node gives any to this process.
     pub fn descriptors(&self) -> Option<DescriptorClient> {
         let path = self.live().ok()?.welcome.descriptors.clone()?;
@@ -153,11 +164,6 @@ impl Waiting {
                 Err(down(&node, &why))
             }
         }
-    }
-
-    /// Sends the question, and does not wait for the answer.
-    pub fn leave(self) {
-        self.pending.is_done();
     }
 
     /// The node that was asked.
