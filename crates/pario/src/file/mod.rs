@@ -146,7 +146,8 @@ impl File {
         if count == wanted {
             return Ok(());
         }
-        let (path, len) = (self.path.to_string(), offset + count as u64);
+        let end = if count == 0 { self.len()?.min(offset) } else { offset + count as u64 };
+        let (path, len) = (self.path.to_string(), end);
         Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
     }
 
@@ -458,6 +459,13 @@ impl File {
                 action: "cannot write".to_owned(),
             };
             return Error::File { path: self.path.to_string(), failure };
+        }
+        if error.kind() == std::io::ErrorKind::FileTooLarge {
+            return Error::invalid(format!(
+                "{}: a subfile would be too large for the file system of its disk: spread the file \
+                 over more disks",
+                self.path
+            ));
         }
         Error::other(format!("{}: {error}", self.path))
     }
