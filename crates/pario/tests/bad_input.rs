@@ -122,14 +122,8 @@ fn directories_in_place_of_files() {
             cluster.remove_directory("/d"),
             "/d: the directory is not empty; remove what is in it first",
         );
-        says(
-            cluster.rename("/d", "/d/e"),
-            "/d: it cannot be moved to /d/e, which is inside of it",
-        );
-        says(
-            cluster.options().write(true).create_new(true).open("/f"),
-            "/f: it exists already",
-        );
+        says(cluster.rename("/d", "/d/e"), "/d: it cannot be moved to /d/e, which is inside of it");
+        says(cluster.options().write(true).create_new(true).open("/f"), "/f: it exists already");
     });
 }
 
@@ -139,11 +133,8 @@ fn layouts() {
         let cluster = &site.cluster;
         let new = || cluster.options().read(true).write(true).create_new(true);
         says(new().disk_count(0).open("/f"), "/f: zero disks cannot hold a file");
-        says(
-            new().disk_count(5).open("/f"),
-            "/f: 5 disks are wished for, and 4 can be written to",
-        );
-        says(new().unit(0).open("/f"), "/f: the striping unit is 0 bytes: it must be at least 1");
+        says(new().disk_count(5).open("/f"), "/f: 5 disks are wished for, and 4 can be written to");
+        says(new().unit(0).open("/f"), "/f: the striping unit is 0 bytes: choose at least 1");
         let names = site.disks().join(", ");
         says(
             new().disks(["nowhere/disk9"]).open("/f"),
@@ -268,10 +259,7 @@ fn bytes_and_extents_are_not_mixed_up() {
             options().extents().open("/bytes"),
             "/bytes: it exists, as a file of bytes, not of extents",
         );
-        says(
-            options().open("/extents"),
-            "/extents: it exists, as a file of extents, not of bytes",
-        );
+        says(options().open("/extents"), "/extents: it exists, as a file of extents, not of bytes");
         says(
             extents.read_extent(place(4, 0)),
             "/extents: there is no subfile 4; the file has 4, numbered from 0",

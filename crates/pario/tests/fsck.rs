@@ -180,7 +180,8 @@ fn leftovers_of_a_cut_off_creation_go() {
     });
     let dir = bench.dir.path().to_owned();
     ways::until("the leftovers are gone", || {
-        bench.cluster().check(LOOK).unwrap().subfiles == 4 && subfiles(&dir.join("disk1")).len() == 1
+        bench.cluster().check(LOOK).unwrap().subfiles == 4
+            && subfiles(&dir.join("disk1")).len() == 1
     });
     assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
 }

@@ -226,7 +226,9 @@ impl<'c> Pair<'c> {
         let ranges: Vec<_> = (0..6).map(|_| self.range()).collect();
         let mut started: Vec<_> = ranges
             .iter()
-            .map(|(offset, len)| (self.file.start_read(*offset as u64, *len).unwrap(), *offset, *len))
+            .map(|(offset, len)| {
+                (self.file.start_read(*offset as u64, *len).unwrap(), *offset, *len)
+            })
             .collect();
         let mut random = self.random.clone();
         random.shuffle(&mut started);
@@ -292,6 +294,7 @@ impl<'c> Pair<'c> {
 }
 
 fn as_ranges(ranges: &[(usize, usize)]) -> Vec<ByteRange> {
-    let range = |&(offset, len): &(usize, usize)| ByteRange::new(offset as u64, len as u64).unwrap();
+    let range =
+        |&(offset, len): &(usize, usize)| ByteRange::new(offset as u64, len as u64).unwrap();
     ranges.iter().map(range).collect()
 }

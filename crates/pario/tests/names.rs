@@ -309,9 +309,9 @@ fn files_are_spread_over_disks_as_wished() {
         assert_eq!(disks_of(site, "/by-number"), [wished]);
         let directory = &site.disk_directories()[2];
         let name = format!("{}", file.record().id);
-        let there = std::fs::read_dir(directory).unwrap().any(|entry| {
-            entry.unwrap().file_name().to_string_lossy().contains(&name)
-        });
+        let there = std::fs::read_dir(directory)
+            .unwrap()
+            .any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&name));
         assert!(there, "the bytes are in {}", directory.display());
         assert_eq!(file.record().kind, FileKind::Flat);
     });

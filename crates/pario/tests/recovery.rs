@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use pario::{CheckDepth, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{
+    CheckDepth, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace, SubfileIndex,
+};
 use pario_server::Node;
 use ways::{NodeProcess, alone, interface_status, until};
 
@@ -95,7 +97,8 @@ fn acknowledged_files_survive_kills() {
             cluster.open(&path).unwrap().read_at(&mut [0; 100], 0).unwrap();
         }
         until("what was begun is finished or gone", || interface_status(&cluster).doomed == 0);
-        let what = CheckRequest { depth: CheckDepth::Everything, is_repair: false, is_rebuild: false };
+        let what =
+            CheckRequest { depth: CheckDepth::Everything, is_repair: false, is_rebuild: false };
         let findings = cluster.check(what).unwrap().findings;
         assert_eq!(findings, []);
         assert!(!written.is_empty() && !unknown.is_empty());
@@ -159,6 +162,7 @@ fn handles_of_before_a_restart_mean_nothing() {
         old.write_at(b"old", 0).unwrap();
         node.stop();
         let node = Node::start(&config, "local").unwrap();
+        until("the client has noticed", || cluster.metadata("/").is_ok());
         let new = cluster.create("/new").unwrap();
         new.write_at(b"new", 0).unwrap();
         let mut bytes = [0; 3];

@@ -173,7 +173,10 @@ fn the_kernel_says_who_asks_and_modes_are_kept() {
 
         let secret = "/secret: user 1000 may not read it (owner 0, mode 0600)";
         user.cannot("open /secret r", secret);
-        user.cannot("open /public w", "/public: user 1000 may not write to it (owner 0, mode 0644)");
+        user.cannot(
+            "open /public w",
+            "/public: user 1000 may not write to it (owner 0, mode 0644)",
+        );
         assert_eq!(user.can("open /public r"), short_cut.to_string());
         user.can("read");
         user.can("start-read");
@@ -196,9 +199,7 @@ fn the_kernel_says_who_asks_and_modes_are_kept() {
         );
         assert_eq!(user.can("stat /secret"), "4");
 
-        let root = |action: &str| {
-            format!("/: user 1000 may not {action} (owner 0, mode 0755)")
-        };
+        let root = |action: &str| format!("/: user 1000 may not {action} (owner 0, mode 0755)");
         user.cannot("create /mine", &root("add or remove names in this directory"));
         user.cannot("remove /public", &root("add or remove names in this directory"));
         user.cannot("rename /public /p", &root("add or remove names in this directory"));
@@ -218,7 +219,10 @@ fn the_kernel_says_who_asks_and_modes_are_kept() {
         let record = cluster.metadata("/home/f").unwrap().record;
         assert_eq!((record.uid, record.gid, record.mode), (1000, 1000, 0o600));
         cluster.open("/home/f").unwrap();
-        user.cannot("owner /home/f 0", "/home/f: user 1000 may not give it to another user (owner 1000, mode 0600)");
+        user.cannot(
+            "owner /home/f 0",
+            "/home/f: user 1000 may not give it to another user (owner 1000, mode 0600)",
+        );
     });
 }
 
@@ -278,10 +282,16 @@ fn revoked_rights_stay_revoked_over_a_restart() {
         cluster.set_mode("/before", 0o600).unwrap();
         node.kill();
         node = NodeProcess::start(dir.path(), "local", None);
-        assert!(first.tell("read").starts_with("StaleNetworkFileHandle /before: "));
+        for user in [&mut first, &mut second] {
+            ways::until("the user has noticed", || user.tell("stat /").starts_with("ok"));
+        }
+        ways::until("root has noticed", || cluster.metadata("/").is_ok());
+        let said = first.tell("read");
+        assert!(said.starts_with("StaleNetworkFileHandle /before: "), "{said}");
         second.can("read");
         cluster.set_mode("/after", 0o600).unwrap();
-        assert!(second.tell("read").starts_with("StaleNetworkFileHandle /after: "));
+        let said = second.tell("read");
+        assert!(said.starts_with("StaleNetworkFileHandle /after: "), "{said}");
         drop((first, second, cluster));
         node.stop();
     }

@@ -355,7 +355,7 @@ impl File {
     pub(crate) fn empty(&self) -> Result<(), Error> {
         if self.record.kind == FileKind::Extents {
             let places: Result<Vec<_>, Error> =
-                self.list_extents()?.map(|found| Ok(found?.0)).collect();
+                self.all_extents()?.map(|found| Ok(found?.0)).collect();
             for place in places? {
                 self.delete_extent(place)?;
             }

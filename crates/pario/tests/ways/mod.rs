@@ -178,7 +178,11 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub fn connect_when_complete(address: &str, options: &ClusterOptions) -> Cluster {
     let mut cluster = Cluster::connect_with(address, options.clone()).unwrap();
     until("all nodes have joined", || {
-        if cluster.map().nodes.iter().all(|node| !node.disks.is_empty()) {
+        // A node that listens at any port is known by the one it has got when it has joined.
+        let has_joined = |node: &pario::NodeInfo| {
+            !node.disks.is_empty() && !node.address.ends_with("127.0.0.1:0")
+        };
+        if cluster.map().nodes.iter().all(has_joined) {
             return true;
         }
         cluster = Cluster::connect_with(address, options.clone()).unwrap();
@@ -203,10 +207,7 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         all_users: false,
         data: dir.join(name),
         disks: (0..2)
-            .map(|n| DiskConfig {
-                path: dir.join(format!("{name}/disk{n}")),
-                is_read_only: false,
-            })
+            .map(|n| DiskConfig { path: dir.join(format!("{name}/disk{n}")), is_read_only: false })
             .collect(),
         storage_threads: 2,
         compute_threads: 1,

@@ -90,7 +90,8 @@ impl Storage {
         match disk.flat(file, index) {
             Ok(flat) => Ok(flat),
             Err(error @ (StoreError::NotFound { .. } | StoreError::NotASubfile { .. })) => {
-                let belongs = |layout: &Layout| layout.disks().disk_of(part.subfile) == Some(part.disk);
+                let belongs =
+                    |layout: &Layout| layout.disks().disk_of(part.subfile) == Some(part.disk);
                 if let Some((path, record)) = self.shared.record_of(file)?
                     && !record.is_settled(index)
                     && record.layout.as_ref().is_some_and(belongs)
