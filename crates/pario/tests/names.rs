@@ -133,7 +133,7 @@ fn opening_and_deleting_at_once() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let _over = Over(&is_over);
-                for _ in 0..150 {
+                for _ in 0..60 {
                     let file = site.cluster.create("/f").unwrap();
                     file.write_at(b"x", 70_000).unwrap();
                     drop(file);
@@ -170,7 +170,7 @@ fn a_created_file_is_usable_though_others_delete_it() {
                 }
             });
             let _over = Over(&is_over);
-            for number in 0..150u8 {
+            for number in 0..60u8 {
                 let options = site.cluster.options().read(true).write(true);
                 let file = options.create_new(true).open("/f").unwrap();
                 file.write_at(&[number; 10], 100_000).unwrap();
@@ -194,9 +194,9 @@ fn a_large_directory_is_listed_while_it_changes() {
         let cluster = &site.cluster;
         cluster.make_directory("/d").unwrap();
         std::thread::scope(|scope| {
-            for part in 0..4 {
+            for part in 0..16 {
                 scope.spawn(move || {
-                    for number in (part..STAY).step_by(4) {
+                    for number in (part..STAY).step_by(16) {
                         let path = format!("/d/{}", stays(number));
                         let options = cluster.options().write(true).create_new(true).disk_count(1);
                         options.open(&path).unwrap();
