@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, AskError, Asker, Bulk, DescriptorClient, Key, Options, Pending, Space};
+use pario_net::{
+    Address, AskError, Asker, Bulk, DescriptorClient, Key, Options, Pending, Space, SpaceId,
+};
 use pario_proto::{
     Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, Question, Reply, Request,
 };
@@ -192,12 +194,20 @@ fn connect(client: &Client, node: &str, address: &Address) -> Result<Live, Error
         close_wait: Duration::from_millis(200),
         ..Options::default()
     };
-    let mut builder =
-        Space::builder(&client.name).options(options).join(address).admit_any_user(true);
+    // A node admits one space of a name: neither a second cluster in this process, nor a process
+    // of the same number on another machine, nor the connection that was lost, may be in the way.
+    let name = format!("{} {}", client.name, SpaceId::random());
+    let mut builder = Space::builder(&name).options(options).join(address).admit_any_user(true);
     if let Some(key) = &client.key {
         builder = builder.key(key.clone());
     }
-    let failed = |error: String| down(node, &format!("{error} (at {address})"));
+    let failed = |error: String| match node {
+        "" => Error::NodeDown {
+            node: String::new(),
+            text: format!("the node at {address} does not answer: {error}"),
+        },
+        node => down(node, &format!("{error} (at {address})")),
+    };
     let space = builder.build().map_err(|error| failed(error.to_string()))?;
     let left = deadline.saturating_duration_since(Instant::now());
     let link = Link::open(&space, REQUESTS, left).map_err(|error| failed(error.to_string()))?;

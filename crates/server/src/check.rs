@@ -122,7 +122,7 @@ impl Check<'_> {
     fn node(&mut self, node: usize) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let page = match self.page(node, after) {
+            let page = match self.page(node, after, PAGE, self.what.depth) {
                 Ok(page) => page,
                 Err(failure) => {
                     tracing::warn!(%failure, "a node does not take part in the check");
@@ -148,18 +148,52 @@ impl Check<'_> {
         &self,
         node: usize,
         after: Option<Position>,
+        limit: u32,
+        depth: CheckDepth,
     ) -> Result<(Vec<FoundSubfile>, bool), Failure> {
-        let depth = self.what.depth;
         let reply = if node == self.shared.me {
-            list_subfiles(&self.shared.disks, after, PAGE, depth)?
+            list_subfiles(&self.shared.disks, after, limit, depth)?
         } else {
-            let request = PeerRequest::ListSubfiles { after, limit: PAGE, depth };
+            let request = PeerRequest::ListSubfiles { after, limit, depth };
             self.ask(node, request)?
         };
         match reply {
             Reply::Subfiles { found, is_more } => Ok((found, is_more)),
             _ => Err(self.strange(node)),
         }
+    }
+
+    /// Whether a subfile is on its disk at this moment.
+    fn is_there(&self, node: usize, position: Position) -> bool {
+        let (disk, file, subfile) = position;
+        let before = match subfile.0.checked_sub(1) {
+            Some(index) => (disk, file, SubfileIndex(index)),
+            None => (disk, FileId(file.0.saturating_sub(1)), SubfileIndex(u32::MAX)),
+        };
+        let next = self.page(node, Some(before), 1, CheckDepth::Names);
+        next.is_ok_and(|(found, _)| {
+            found.first().is_some_and(|found| (found.disk, found.file, found.subfile) == position)
+        })
+    }
+
+    /// Those of some subfiles that belong to no file and are still there: the others were being
+    /// deleted when their disk was listed.
+    fn still_extra(
+        &self,
+        file: FileId,
+        subfiles: Vec<FoundSubfile>,
+    ) -> Result<Vec<FoundSubfile>, Failure> {
+        let namespace = &self.names.namespace;
+        let doomed = namespace.doomed()?;
+        if namespace.record(file)?.is_some() || doomed.iter().any(|record| record.id == file) {
+            return Ok(Vec::new());
+        }
+        let is_there = |found: &FoundSubfile| {
+            let node = self.shared.map.read().disk(found.disk).map(|(node, _)| node as usize);
+            let position = (found.disk, found.file, found.subfile);
+            node.is_some_and(|node| self.is_there(node, position))
+        };
+        Ok(subfiles.into_iter().filter(is_there).collect())
     }
 
     fn ask(&self, node: usize, request: PeerRequest) -> Result<Reply, Failure> {
@@ -259,7 +293,11 @@ impl Check<'_> {
             if node.is_some_and(|node| self.silent.contains(&node)) {
                 continue;
             }
-            // It may have been deleted since.
+            // It may have been made since its disk was listed, or have been deleted.
+            let position = (id, record.id, SubfileIndex(index));
+            if node.is_some_and(|node| self.is_there(node, position)) {
+                continue;
+            }
             if self.names.namespace.record(record.id)?.is_none() {
                 return Ok(());
             }
@@ -295,6 +333,7 @@ impl Check<'_> {
     /// Subfiles of files that the namespace does not know.
     fn extras(&mut self) -> Result<(), Failure> {
         for (file, subfiles) in std::mem::take(&mut self.extra) {
+            let subfiles = self.still_extra(file, subfiles)?;
             let described = subfiles.iter().find_map(|found| {
                 let description = found.description.as_ref().ok()?;
                 Some((found, description))
@@ -369,7 +408,8 @@ impl Check<'_> {
     fn doomed(&mut self) {
         let doomed: Vec<FileRecord> = self.doomed.values().cloned().collect();
         for record in doomed {
-            if self.names.open_files.is_kept(record.id) {
+            // What somebody has open stays, and what the janitor has not come to yet is under way.
+            if self.names.open_files.is_kept(record.id) || !self.names.janitor.is_stuck(record.id) {
                 continue;
             }
             if self.what.is_repair {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -373,6 +374,10 @@ impl NodeDisk {
             StoreError::ReadOnly { .. } => {
                 Failure::DiskReadOnly { disk, action: format!("cannot {action}") }
             }
+            StoreError::OffsetOutOfRange { .. } => too_large(disk),
+            StoreError::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
+                too_large(disk)
+            }
             error => Failure::Disk { disk, why: error.to_string() },
         }
     }
@@ -402,6 +407,11 @@ fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Di
     Disk::open(path, options)
 }
 
+fn too_large(disk: String) -> Failure {
+    let why = "a subfile would be too large for its file system: spread the file over more disks";
+    Failure::Disk { disk, why: why.to_owned() }
+}
+
 /// A label that no other disk of the node has.
 fn label_of(path: &Path, number: usize, others: &[NodeDisk]) -> String {
     let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -427,7 +437,7 @@ impl KnownDisks {
         let path = data.join(Self::NAME);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             Err(error) => return Err(NodeError::io(&path, error)),
         };
         let line = |line: &str| {

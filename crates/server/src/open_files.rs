@@ -22,7 +22,7 @@ pub struct OpenFile {
 }
 
 /// All open files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OpenFiles {
     state: Mutex<State>,
 }
@@ -33,6 +33,15 @@ struct State {
     handles: HashMap<u64, OpenFile>,
     users: HashMap<FileId, u64>,
     deleted: HashMap<FileId, FileRecord>,
+}
+
+impl Default for OpenFiles {
+    /// No file is open. Handles begin at the time of day: one from before a restart of the node is
+    /// never taken for another file's.
+    fn default() -> Self {
+        let next = crate::namespace::Clock::system().now_ns();
+        Self { state: Mutex::new(State { next, ..State::default() }) }
+    }
 }
 
 impl OpenFiles {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, Asker, Bulk, Key, Options, Space};
+use pario_net::{Address, Asker, Bulk, Key, Options, Space, SpaceId};
 use pario_proto::{
     Answer, Failure, Identity, PROTOCOL_VERSION, PeerStatus, Question, Reply, Request,
 };
@@ -188,7 +188,8 @@ impl Peers {
         let Some(address) = peer.address.lock().clone() else {
             return Err("its address is not known; it has not joined the cluster yet".to_owned());
         };
-        let name = format!("node {} to {}", self.own_name, peer.name);
+        // A node admits one space of a name: a link that was lost must not be in the way.
+        let name = format!("node {} to {} {}", self.own_name, peer.name, SpaceId::random());
         let options = Options {
             answer_wait: CONNECT_WAIT,
             close_wait: Duration::from_millis(100),

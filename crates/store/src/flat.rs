@@ -146,14 +146,18 @@ impl FlatFile {
     }
 
     /// A descriptor of the file for another process on the same machine, if there is a file. Byte
-    /// `n` of the subfile is byte `n +` [`FlatFile::DATA_START_BYTES`] of the file. Without
-    /// `write` it can only be read from.
-    pub fn share(&self, write: bool) -> Result<Option<OwnedFd>, StoreError> {
+    /// `n` of the subfile is byte `n +` [`FlatFile::DATA_START_BYTES`] of the file. It can
+    /// be read from and written to as wished.
+    pub fn share(&self, read: bool, write: bool) -> Result<Option<OwnedFd>, StoreError> {
         if write {
             self.shared.check_writable("write to")?;
         }
         let Some(descriptor) = self.shared.file.descriptor() else { return Ok(None) };
-        let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
+        let access = match (read, write) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            _ => OFlags::RDONLY,
+        };
         let path = format!("/proc/self/fd/{descriptor}");
         let opened = rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty());
         opened.map(Some).map_err(|error| self.shared.place.io(error.into(), "sharing"))

@@ -68,16 +68,16 @@ fn a_shared_descriptor_reads_and_writes_the_same_bytes() {
     let flat = disk.create_flat(quick()).unwrap();
     let before = flat.modified_ns().unwrap();
     assert!(before > 0);
-    let shared = flat.share(true).unwrap().expect("there is a file");
+    let shared = flat.share(true, true).unwrap().expect("there is a file");
     rustix::io::pwrite(shared.as_fd(), b"from outside", FlatFile::DATA_START_BYTES + 3).unwrap();
     assert_eq!(flat.len().unwrap(), 15);
     let mut bytes = [0; 12];
     assert_eq!(flat.read_at(3, &mut bytes).unwrap(), 12);
     assert_eq!(&bytes, b"from outside");
 
-    let only_read = flat.share(false).unwrap().expect("there is a file");
+    let only_read = flat.share(true, false).unwrap().expect("there is a file");
     let mut file = std::fs::File::from(only_read);
     assert!(file.write_all(b"no").is_err());
     disk.remove(ID).unwrap();
-    assert!(flat.share(false).unwrap().is_some(), "who has it open can still share it");
+    assert!(flat.share(true, false).unwrap().is_some(), "who has it open can still share it");
 }

@@ -113,6 +113,11 @@ impl File {
     /// ```
     pub fn list_extents(&self) -> Result<Extents<'_>, Error> {
         self.check_readable()?;
+        self.all_extents()
+    }
+
+    /// The same, also for those who may only write.
+    pub(super) fn all_extents(&self) -> Result<Extents<'_>, Error> {
         self.check_extents()?;
         Ok(Extents { file: self, next: Some(first_of(0)), page: VecDeque::new() })
     }

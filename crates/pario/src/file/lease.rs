@@ -28,17 +28,16 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Lease {
-    /// The lease of a file, from the table that came with its descriptors. Taken before the grant
-    /// was checked, so that no change is missed.
-    pub fn take(table: &OwnedFd, file: FileId) -> Option<Self> {
+    /// The lease of a file, from the table that came with its descriptors, and its number there
+    /// before the grant was checked.
+    pub fn take(table: &OwnedFd, file: FileId, number: u32) -> Option<Self> {
         // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists. The
-        // node has sealed the file, so that it keeps its length and reading never fails.
+        // node never shortens the file, so that reading does not fail.
         let start = unsafe {
             mmap(std::ptr::null_mut(), TABLE_BYTES, ProtFlags::READ, MapFlags::SHARED, table, 0)
         };
         let table = Table(NonNull::new(start.ok()?.cast())?);
         let slot = lease_slot(file) as usize;
-        let number = table.number(slot);
         Some(Self { table, slot, number })
     }
 

@@ -147,7 +147,8 @@ impl File {
         if count == wanted {
             return Ok(());
         }
-        let (path, len) = (self.path.to_string(), offset + count as u64);
+        let end = if count == 0 { self.len()?.min(offset) } else { offset + count as u64 };
+        let (path, len) = (self.path.to_string(), end);
         Err(Error::Ended { path, len, offset, wanted: wanted as u64 })
     }
 
@@ -355,7 +356,7 @@ impl File {
     pub(crate) fn empty(&self) -> Result<(), Error> {
         if self.record.kind == FileKind::Extents {
             let places: Result<Vec<_>, Error> =
-                self.list_extents()?.map(|found| Ok(found?.0)).collect();
+                self.all_extents()?.map(|found| Ok(found?.0)).collect();
             for place in places? {
                 self.delete_extent(place)?;
             }
@@ -459,6 +460,13 @@ impl File {
                 action: "cannot write".to_owned(),
             };
             return Error::File { path: self.path.to_string(), failure };
+        }
+        if error.kind() == std::io::ErrorKind::FileTooLarge {
+            return Error::invalid(format!(
+                "{}: a subfile would be too large for the file system of its disk: spread the file \
+                 over more disks",
+                self.path
+            ));
         }
         Error::other(format!("{}: {error}", self.path))
     }

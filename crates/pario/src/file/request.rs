@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use pario_net::{AskError, Bulk, Pending};
-use pario_proto::{Answer, Grant, Request};
+use pario_proto::{Answer, Failure, Grant, Request};
 
 use super::File;
 use super::ranges::{Batch, ReadPiece, batches};
@@ -21,10 +21,11 @@ const STARTED_LIMIT_BYTES: usize = 1 << 30;
 pub struct ReadRequest<'f> {
     file: &'f File,
     offset: u64,
-    len: usize,
     started: Vec<(Batch, Waiting)>,
     bytes: Vec<u8>,
-    is_short: bool,
+    /// Whether it has to be read once more: some subfile was shorter than wanted, or rights have
+    /// changed since it was started.
+    is_again: bool,
 }
 
 /// A write that was started; made by [`File::start_write`].
@@ -33,6 +34,8 @@ pub struct WriteRequest<'f> {
     file: &'f File,
     started: Vec<Waiting>,
     failed: Option<Error>,
+    offset: u64,
+    bytes: Bulk,
 }
 
 impl File {
@@ -65,7 +68,7 @@ impl File {
             Ok::<(), Error>(())
         })
         .map_err(|error| error.of_file(self.path.as_str()))?;
-        Ok(ReadRequest { file: self, offset, len, started, bytes: vec![0; len], is_short: false })
+        Ok(ReadRequest { file: self, offset, started, bytes: vec![0; len], is_again: false })
     }
 
     /// Starts to write bytes, which are sent from where they are; any number may be under way.
@@ -104,7 +107,7 @@ impl File {
             Ok::<(), Error>(())
         })
         .map_err(|error| error.of_file(self.path.as_str()))?;
-        Ok(WriteRequest { file: self, started, failed: None })
+        Ok(WriteRequest { file: self, started, failed: None, offset, bytes })
     }
 
     fn check_started(&self, offset: u64, len: usize) -> Result<(), Error> {
@@ -142,7 +145,7 @@ impl ReadRequest<'_> {
         for (batch, waiting) in started {
             let mut pieces: [ReadPiece<'_>; 1] = [(0, &mut self.bytes)];
             let placed = super::transfer::place(batch, waiting, &mut pieces);
-            self.is_short |= placed.map_err(|error| error.of_file(self.file.path.as_str()))?;
+            self.note(placed)?;
         }
         self.finish()
     }
@@ -152,11 +155,20 @@ impl ReadRequest<'_> {
         self.started.iter().all(|(_, waiting)| waiting.pending.is_done())
     }
 
+    fn note(&mut self, placed: Result<bool, Error>) -> Result<(), Error> {
+        match placed {
+            Ok(is_short) => self.is_again |= is_short,
+            Err(Error::Failure(Failure::Revoked { .. })) => self.is_again = true,
+            Err(error) => return Err(error.of_file(self.file.path.as_str())),
+        }
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<Bytes, Error> {
         let mut bytes = std::mem::take(&mut self.bytes);
-        if self.is_short {
-            let left = self.file.len()?.saturating_sub(self.offset);
-            bytes.truncate(usize::try_from(left).unwrap_or(self.len).min(self.len));
+        if self.is_again {
+            let count = self.file.read_at(&mut bytes, self.offset)?;
+            bytes.truncate(count);
         }
         Ok(bytes.into())
     }
@@ -185,6 +197,10 @@ impl WriteRequest<'_> {
 
     fn finish(&mut self) -> Result<(), Error> {
         match self.failed.take() {
+            // Rights have changed since it was started: once more, with a new grant.
+            Some(Error::Failure(Failure::Revoked { .. })) => {
+                self.file.write_at(&self.bytes, self.offset)
+            }
             Some(error) => Err(error.of_file(self.file.path.as_str())),
             None => Ok(()),
         }
@@ -203,9 +219,8 @@ impl Future for ReadRequest<'_> {
             let placed = answered(waiting.node(), answer).and_then(|answer| {
                 super::transfer::place_answer(batch, waiting.node(), answer, &mut pieces)
             });
-            match placed {
-                Ok(is_short) => this.is_short |= is_short,
-                Err(error) => return Poll::Ready(Err(error.of_file(this.file.path.as_str()))),
+            if let Err(error) = this.note(placed) {
+                return Poll::Ready(Err(error));
             }
         }
         Poll::Ready(self.finish())

@@ -62,7 +62,7 @@ impl File {
             let (answer, descriptors) = shared.descriptors(node, &bytes)?;
             let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;
             let mut descriptors = descriptors.into_iter();
-            leases.push(Lease::take(&descriptors.next()?, self.record.id)?);
+            leases.push(Lease::take(&descriptors.next()?, self.record.id, answer.lease)?);
             data_start = answer.data_start_bytes;
             for part in request.parts {
                 files[part.subfile.0 as usize] = Some(descriptors.next()?);

@@ -105,13 +105,8 @@ impl File {
         striped: &Striped,
         pieces: &mut [ReadPiece<'_>],
     ) -> Result<usize, Error> {
-        let is_short = match self.read_directly(striped, pieces)? {
-            Some(is_short) => is_short,
-            None => self.read_over_nodes(striped, pieces)?,
-        };
-        let wanted = pieces.iter().map(|(_, piece)| piece.len()).sum();
-        if !is_short {
-            return Ok(wanted);
+        if !self.read_once(striped, pieces)? {
+            return Ok(pieces.iter().map(|(_, piece)| piece.len()).sum());
         }
         // Some subfile was shorter: a hole, or the end of the file.
         let end = self.len()?;
@@ -119,7 +114,25 @@ impl File {
             let left = end.saturating_sub(*offset);
             usize::try_from(left).unwrap_or(usize::MAX).min(piece.len())
         };
-        Ok(pieces.iter().map(before).sum())
+        let count = pieces.iter().map(before).sum();
+        if count > 0 {
+            // The file may have grown between reading and measuring: what lies before the end that
+            // was measured is read once more, or zeros would be taken for what was written there.
+            self.read_once(striped, pieces)?;
+            for piece in pieces {
+                let count = before(piece);
+                piece.1[count..].fill(0);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Reads pieces; whether some subfile was shorter than wanted.
+    fn read_once(&self, striped: &Striped, pieces: &mut [ReadPiece<'_>]) -> Result<bool, Error> {
+        match self.read_directly(striped, pieces)? {
+            Some(is_short) => Ok(is_short),
+            None => self.read_over_nodes(striped, pieces),
+        }
     }
 
     /// Writes pieces.
@@ -151,13 +164,14 @@ impl File {
                 is_short |= place(batch, waiting, &mut target.borrow_mut())?;
                 Ok(())
             };
-            batches(striped, &self.parts, shape.iter().copied(), |batch| {
+            let sent = batches(striped, &self.parts, shape.iter().copied(), |batch| {
                 let ranges = batch.ranges.clone();
                 let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
                 let waiting = self.ask(&batch, request, Vec::new())?;
                 flight.depart(batch, waiting, &mut take)
-            })?;
-            flight.land(&mut take)?;
+            });
+            let landed = flight.land(&mut take);
+            sent.and(landed)?;
             Ok(is_short)
         })
     }
@@ -168,7 +182,7 @@ impl File {
         self.with_renewal(grant, |grant: Grant| {
             let mut flight = Flight::new();
             let mut take = |(_, waiting): (Batch, Waiting)| waiting.wait().map(|_| ());
-            batches(striped, &self.parts, shape(), |batch| {
+            let sent = batches(striped, &self.parts, shape(), |batch| {
                 let mut buffer = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
                 let mut filled = 0;
                 for place in &batch.places {
@@ -180,8 +194,9 @@ impl File {
                 let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
                 let waiting = self.ask(&batch, request, vec![buffer.freeze()])?;
                 flight.depart(batch, waiting, &mut take)
-            })?;
-            flight.land(&mut take)
+            });
+            let landed = flight.land(&mut take);
+            sent.and(landed)
         })
     }
 

@@ -68,6 +68,9 @@ pub struct DescriptorRequest {
 pub struct DescriptorAnswer {
     /// Byte 0 of a subfile is this byte of its file.
     pub data_start_bytes: u64,
+    /// The number of the file in the table, as it was before the grant was checked: so no change
+    /// of rights is missed.
+    pub lease: u32,
 }
 
 /// The table by which clients on the same machine see that rights have changed has so many bytes:

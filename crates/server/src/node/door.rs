@@ -182,9 +182,9 @@ impl Door {
             Request::Write { grant, part, .. }
             | Request::Resize { grant, part, .. }
             | Request::Sync { grant, part } => (grant, part.disk, false, true),
-            Request::ReadExtent { grant, disk, .. } | Request::ListExtents { grant, disk, .. } => {
-                (grant, *disk, true, false)
-            }
+            Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
+            // Who may write extents may know which there are: to delete them all.
+            Request::ListExtents { grant, disk, .. } => (grant, *disk, !grant.access.write, false),
             Request::WriteExtent { grant, disk, .. }
             | Request::DeleteExtent { grant, disk, .. } => (grant, *disk, false, true),
             _ => return Err(self.refused("it does not know this request")),

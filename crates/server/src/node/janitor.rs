@@ -21,13 +21,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Janitor {
     files: Mutex<Option<Sender<FileRecord>>>,
+    /// What could not be removed, and is tried again.
+    again: Mutex<HashMap<FileId, FileRecord>>,
 }
 
 impl Janitor {
     /// A janitor, and what its thread receives.
     pub fn new() -> (Self, Receiver<FileRecord>) {
         let (sender, receiver) = mpsc::channel();
-        (Self { files: Mutex::new(Some(sender)) }, receiver)
+        (Self { files: Mutex::new(Some(sender)), again: Mutex::default() }, receiver)
     }
 
     /// Removes the subfiles of a file that is in the namespace no more.
@@ -36,6 +38,11 @@ impl Janitor {
             // After the end there is nobody to do it; the next start will.
             let _ = sender.send(record);
         }
+    }
+
+    /// Whether the subfiles of a file could not be removed so far.
+    pub fn is_stuck(&self, file: FileId) -> bool {
+        self.again.lock().contains_key(&file)
     }
 
     /// No more: its thread ends.
@@ -52,10 +59,10 @@ pub fn work(
     files: &Receiver<FileRecord>,
 ) {
     let Some(names) = &shared.names else { return };
-    let mut again: HashMap<FileId, FileRecord> = HashMap::new();
+    let again = &names.janitor.again;
     loop {
         let mut batch = Vec::new();
-        let first = if again.is_empty() {
+        let first = if again.lock().is_empty() {
             files.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             files.recv_timeout(AGAIN)
@@ -66,22 +73,20 @@ pub fn work(
                 batch.extend(files.try_iter().take(AT_ONCE - 1));
             }
             Err(RecvTimeoutError::Timeout) => {
-                batch.extend(again.values().take(AT_ONCE).cloned());
+                batch.extend(again.lock().values().take(AT_ONCE).cloned());
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
         match run.call(operations.purge, batch.clone()) {
             Ok(purged) if purged.failed.is_empty() => {
-                for file in &purged.files {
-                    again.remove(file);
-                }
+                again.lock().retain(|file, _| !purged.files.contains(file));
                 names.namespace.forget_doomed(purged.files, |forgotten| {
                     if let Err(failure) = forgotten {
                         tracing::warn!(%failure, "deleted files stay on the list");
                     }
                 });
             }
-            Ok(_) => again.extend(batch.into_iter().map(|record| (record.id, record))),
+            Ok(_) => again.lock().extend(batch.into_iter().map(|record| (record.id, record))),
             Err(_) => return,
         }
     }

@@ -88,7 +88,8 @@ impl Node {
             (None, None)
         };
         let space = listen(config, own, key.clone(), listens)?;
-        let leases = Leases::new().map_err(|error| NodeError::Other(error.to_string()))?;
+        let table = own.data.join("leases");
+        let leases = Leases::open(&table).map_err(|error| NodeError::io(&table, error.into()))?;
         let shared = Arc::new(Shared {
             config: config.clone(),
             me,
@@ -106,7 +107,10 @@ impl Node {
         });
         joining::recall_map(&shared);
         if shared.names.is_some() {
-            joining::enter_own_disks(&shared).map_err(|f| NodeError::Other(f.to_string()))?;
+            let recalled = recall_revoked(&shared);
+            recalled
+                .and_then(|()| joining::enter_own_disks(&shared))
+                .map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
         let (run, operations) = program::launch(&shared)?;
         let run = Arc::new(run);
@@ -278,6 +282,21 @@ fn open_names(
     let open_files = OpenFiles::default();
     let names = Names { namespace, open_files, janitor, next_first_disk: AtomicU64::new(0) };
     Ok((names, files))
+}
+
+/// Grants are valid after a restart too, so that clients can go on; but not those that were
+/// revoked before it.
+fn recall_revoked(shared: &Shared) -> Result<(), pario_proto::Failure> {
+    let namespace = &shared.names()?.namespace;
+    let mut after = None;
+    loop {
+        let files = namespace.all_files(after, 10_000)?;
+        let Some((_, last)) = files.last() else { return Ok(()) };
+        after = Some(last.id);
+        let mut revoked = shared.revoked.write();
+        let changed = files.iter().filter(|(_, record)| record.rights_version > 0);
+        revoked.extend(changed.map(|(_, record)| (record.id, record.rights_version)));
+    }
 }
 
 fn listen(

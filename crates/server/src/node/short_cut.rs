@@ -50,9 +50,10 @@ fn give(
     let _ticket = shared.begin()?;
     let DescriptorRequest { grant, parts } = asked;
     let write = grant.access.write;
-    shared.check_grant(grant, !write, write)?;
     let refused =
         |why: &str| Failure::Refused { node: shared.name().to_owned(), why: why.to_owned() };
+    let lease = shared.leases.number(grant.file).map_err(|error| refused(&error.to_string()))?;
+    shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {
         return Err(refused("too many descriptors are asked for"));
     }
@@ -61,13 +62,15 @@ fn give(
     for part in parts {
         let disk = shared.disks.disk(shared.disks.number_of(part.disk)?);
         let id = pario_store::SubfileId::data(grant.file.0, part.subfile.0);
-        let shared_file = disk.flat(grant.file, part.subfile.0).and_then(|flat| flat.share(write));
+        let shared_file = disk
+            .flat(grant.file, part.subfile.0)
+            .and_then(|flat| flat.share(grant.access.read, write));
         match shared_file.map_err(|error| disk.failure(error, id, "share it"))? {
             Some(descriptor) => descriptors.push(descriptor),
             None => return Err(refused("the disk has no files")),
         }
     }
-    let answer = DescriptorAnswer { data_start_bytes: FlatFile::DATA_START_BYTES };
+    let answer = DescriptorAnswer { data_start_bytes: FlatFile::DATA_START_BYTES, lease };
     Ok((encode(&answer), descriptors))
 }
 

@@ -62,7 +62,13 @@ impl Interface {
                 next.call(answer(renewed.map(Reply::Opened)));
             }
             NamespaceRequest::Settle { grant, subfiles } => {
-                match self.shared.check_grant(&grant, false, true) {
+                let checked = if grant.uid == who.uid {
+                    self.shared.check_grant(&grant, false, true)
+                } else {
+                    let why = "it was given to another user".to_owned();
+                    Err(Failure::BadGrant { file: grant.file, why })
+                };
+                match checked {
                     Ok(()) => namespace.settle(grant.file, subfiles, done(next)),
                     Err(failure) => next.call(answer(Err(failure))),
                 }
@@ -261,15 +267,20 @@ impl Interface {
         };
         let shared = self.shared.clone();
         let (who, path) = (creation.who.clone(), creation.path.clone());
+        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
+        // creates a file may use it, whatever its mode says.
+        let opened = self.opened(names, creation.space, &who, record.clone(), creation.access);
         names.namespace.create(who, path, record.clone(), move |created| {
             match created {
-                Ok(Created::New(_)) => {}
+                Ok(Created::New(_)) => creation.opened = Some(opened),
                 Ok(Created::Existed(_)) => {
                     // Somebody else was first: the caller gets that file, or is told so.
+                    forget(&shared, opened.handle, creation.space);
                     doom(&shared, record);
                     creation.record = None;
                 }
                 Err(failure) => {
+                    forget(&shared, opened.handle, creation.space);
                     doom(&shared, record);
                     creation.failure = Some(failure);
                 }
@@ -292,16 +303,10 @@ impl Interface {
         let opened = match (creation.failure, creation.opened) {
             (Some(failure), _) => Err(failure),
             (None, Some(opened)) => Ok(opened),
-            (None, None) => self.shared.names().and_then(|names| match creation.record {
-                // Who creates a file may use it, whatever its mode says.
-                Some(record) => {
-                    Ok(self.opened(names, creation.space, &creation.who, record, creation.access))
-                }
-                None if creation.is_new => Err(Failure::Exists { path: creation.path }),
-                None => {
-                    let (who, path) = (&creation.who, &creation.path);
-                    self.open(names, creation.space, who, path, creation.access)
-                }
+            (None, None) if creation.is_new => Err(Failure::Exists { path: creation.path }),
+            (None, None) => self.shared.names().and_then(|names| {
+                let (who, path) = (&creation.who, &creation.path);
+                self.open(names, creation.space, who, path, creation.access)
             }),
         };
         answer(opened.map(|opened| Reply::Opened(Opened { is_created, ..opened })))
@@ -319,7 +324,14 @@ impl Interface {
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        Ok(self.opened(names, space, who, record, access))
+        let opened = self.opened(names, space, who, record, access);
+        // It may have been deleted since it was looked up, before it was known to be open.
+        let file = opened.record.id;
+        if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
+            forget(&self.shared, opened.handle, space);
+            return Err(Failure::NotFound { path: path.clone() });
+        }
+        Ok(opened)
     }
 
     fn opened(
@@ -369,6 +381,15 @@ impl Interface {
 fn let_go(shared: &Shared, record: FileRecord) {
     if let Some(names) = &shared.names
         && let Some(record) = names.open_files.delete(record)
+    {
+        names.janitor.remove(record);
+    }
+}
+
+/// A file is not open after all.
+fn forget(shared: &Shared, handle: u64, space: SpaceId) {
+    if let Some(names) = &shared.names
+        && let Some(record) = names.open_files.close(handle, space)
     {
         names.janitor.remove(record);
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileId, Part, RANGES_LIMIT, Reply,
-    Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileId, Layout, Part, RANGES_LIMIT,
+    Reply, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
 
@@ -90,8 +90,11 @@ impl Storage {
         match disk.flat(file, index) {
             Ok(flat) => Ok(flat),
             Err(error @ (StoreError::NotFound { .. } | StoreError::NotASubfile { .. })) => {
+                let belongs =
+                    |layout: &Layout| layout.disks().disk_of(part.subfile) == Some(part.disk);
                 if let Some((path, record)) = self.shared.record_of(file)?
                     && !record.is_settled(index)
+                    && record.layout.as_ref().is_some_and(belongs)
                 {
                     tracing::info!(disk = disk.name, %path, index, "subfile made anew");
                     disk.create_again(&record, path.as_str(), index)?;
