@@ -142,10 +142,10 @@ fn without_the_interface_node_open_files_go_on_and_names_fail_in_time() {
     let cluster = lab.cluster();
     let files = files(&cluster);
     lab.kill(0);
-    for other in 1..NAMES.len() {
-        works(&files[other], other as u64);
-        files[other].set_len(2 * LEN as u64).unwrap();
-        assert_eq!(files[other].len().unwrap(), 2 * LEN as u64);
+    for (other, file) in files.iter().enumerate().skip(1) {
+        works(file, other as u64);
+        file.set_len(2 * LEN as u64).unwrap();
+        assert_eq!(file.len().unwrap(), 2 * LEN as u64);
     }
     let name = NAMES[0];
     let mut longest = Duration::ZERO;

@@ -336,7 +336,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 
 /// Bytes that tell where they belong.
 pub fn pattern(seed: u64, offset: u64, len: usize) -> Vec<u8> {
-    assert!(offset % 8 == 0 && len % 8 == 0);
+    assert!(offset.is_multiple_of(8) && len.is_multiple_of(8));
     let word = |number: u64| (number ^ seed.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..len as u64 / 8).flat_map(|number| word(offset / 8 + number).to_le_bytes()).collect()
 }

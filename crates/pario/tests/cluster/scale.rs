@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pario::Cluster;
 
-use crate::lab::{Lab, is_heavy, pattern};
+use crate::lab::{Lab, SOON, is_heavy, pattern};
 
 /// As many open descriptors as the system allows this process.
 pub fn raise_descriptor_limit() {
@@ -24,6 +24,9 @@ fn a_thousand_clients_are_connected_and_two_hundred_work() {
     let began = Instant::now();
     // Connecting in turn keeps the test about the number of clients, not about their haste.
     let clients: Vec<Cluster> = (0..CLIENTS).map(|_| lab.cluster()).collect();
+    for client in &clients[..ACTIVE] {
+        assert!(client.status(SOON).iter().all(|(_, status)| status.is_ok()), "all nodes run");
+    }
     eprintln!("{CLIENTS} clients connected after {:?}", began.elapsed());
     let connected = lab.memory_bytes(0);
     let began = Instant::now();
@@ -42,7 +45,7 @@ fn a_thousand_clients_are_connected_and_two_hundred_work() {
         }
     });
     eprintln!("{ACTIVE} clients worked for {:?}", began.elapsed());
-    let (_, status) = clients[CLIENTS - 1].status(crate::lab::SOON).swap_remove(0);
+    let (_, status) = clients[CLIENTS - 1].status(SOON).swap_remove(0);
     let status = status.unwrap();
     assert!(status.clients.len() >= CLIENTS, "only {} are known", status.clients.len());
     assert_eq!(status.files, ACTIVE as u64);
