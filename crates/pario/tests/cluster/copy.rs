@@ -9,7 +9,8 @@ use pario::{Cluster, File};
 
 use crate::lab::{ALLOWED, Lab, NAMES, SOON, is_heavy, pattern, until};
 
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_LEN: usize = 1 << 20;
+const PIECE_BYTES: u64 = PIECE_LEN as u64;
 const WORKERS: usize = 4;
 
 /// Copies pieces to a file, by itself again where it fails.
@@ -36,7 +37,7 @@ impl<'a> Copier<'a> {
         loop {
             let Some(piece) = self.left.lock().unwrap().pop_front() else { return };
             let offset = piece * PIECE_BYTES;
-            let bytes = pattern(self.seed, offset, PIECE_BYTES as usize);
+            let bytes = pattern(self.seed, offset, PIECE_LEN);
             let mut began = Instant::now();
             match self.file.write_at(&bytes, offset) {
                 Ok(()) => {
@@ -64,7 +65,7 @@ fn compare(cluster: &Cluster, path: &str, seed: u64, pieces: u64) {
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
-                let mut bytes = vec![0; PIECE_BYTES as usize];
+                let mut bytes = vec![0; PIECE_LEN];
                 loop {
                     let piece = next.fetch_add(1, Ordering::SeqCst);
                     if piece >= pieces {
@@ -72,7 +73,7 @@ fn compare(cluster: &Cluster, path: &str, seed: u64, pieces: u64) {
                     }
                     let offset = piece * PIECE_BYTES;
                     file.read_exact_at(&mut bytes, offset).unwrap();
-                    let expected = pattern(seed, offset, PIECE_BYTES as usize);
+                    let expected = pattern(seed, offset, PIECE_LEN);
                     assert!(bytes == expected, "piece {piece} of {path} differs");
                 }
             });
@@ -106,7 +107,7 @@ fn what_is_copied_in_comes_out_the_same() {
 fn a_copy_outlives_the_death_of_each_node() {
     let Some(mut lab) = Lab::start() else { return };
     let pieces = if is_heavy() { 1024 } else { 48 };
-    for victim in 0..NAMES.len() {
+    for (victim, name) in NAMES.into_iter().enumerate() {
         let cluster = lab.cluster();
         let path = format!("/copy{victim}");
         let file = cluster.create(&path).unwrap();
@@ -127,15 +128,11 @@ fn a_copy_outlives_the_death_of_each_node() {
         });
         let failures = std::mem::take(&mut *copier.failures.lock().unwrap());
         for (took, error) in &failures {
-            assert!(error.contains(NAMES[victim]), "{} is not named: {error}", NAMES[victim]);
+            assert!(error.contains(name), "{} is not named: {error}", name);
             assert!(*took < ALLOWED, "known only after {took:?}: {error}");
         }
         let longest = failures.iter().map(|(took, _)| *took).max().unwrap();
-        eprintln!(
-            "{}: {} failures, known after at most {longest:?}",
-            NAMES[victim],
-            failures.len()
-        );
+        eprintln!("{}: {} failures, known after at most {longest:?}", name, failures.len());
         until("the file can be closed", || file.sync().ok());
         file.close().unwrap();
         compare(&cluster, &path, victim as u64, pieces);

@@ -126,8 +126,13 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
             file.close().unwrap();
             cluster.remove(&format!("/storm/{name}")).unwrap();
         }
+        // This also counts what check takes for creations under way.
+        until("nothing of this round is left on the disks", || {
+            let report = cluster.check(LOOK).unwrap();
+            (report.subfiles == 0 && report.silent_nodes.is_empty()).then_some(())
+        });
     }
-    // What is left of creations that were cut off is told from those under way by a new start.
+    // Nothing comes back with a new start.
     lab.stop(0);
     lab.start_node(0);
     let cluster = lab.cluster();
