@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::builder::LinkChoice;
@@ -57,7 +57,7 @@ impl Core {
             let reason = "it is not loopback, and this space has no key".to_owned();
             return Err(ConnectError::NoWay { address: name, reason });
         }
-        match connect_tcp(&tcp) {
+        match connect_tcp(&tcp, HANDSHAKE_TIME.min(self.options.answer_wait)) {
             Ok(stream) => self.greet(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }
@@ -111,7 +111,7 @@ impl Core {
         user: Option<User>,
         address: String,
     ) -> Result<Arc<Link>, ConnectError> {
-        let deadline = Instant::now() + HANDSHAKE_TIME;
+        let deadline = Instant::now() + HANDSHAKE_TIME.min(self.options.answer_wait);
         let key = self.key.as_ref();
         let own = Hello::new(self.name(), self.id(), key.is_some());
         let result = (|| {
@@ -225,6 +225,6 @@ fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     }
 }
 
-fn connect_tcp(address: &SocketAddr) -> io::Result<TcpStream> {
-    TcpStream::connect_timeout(address, HANDSHAKE_TIME)
+fn connect_tcp(address: &SocketAddr, within: Duration) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(address, within)
 }

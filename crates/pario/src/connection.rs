@@ -35,13 +35,18 @@ pub struct Client {
 /// A connection to one node.
 pub struct Connection {
     client: Arc<Client>,
+    /// Never held while anything is waited for.
     state: Mutex<State>,
+    /// Held by the one who opens the connection.
+    opening: Mutex<()>,
 }
 
 struct State {
     node: String,
     address: Address,
     live: Option<Live>,
+    /// When the connection could last not be opened, and why.
+    trouble: Option<(Instant, Error)>,
 }
 
 #[derive(Clone)]
@@ -72,7 +77,8 @@ pub struct Waiting {
 impl Connection {
     /// A connection that is opened when it is needed.
     pub fn new(client: Arc<Client>, node: &str, address: Address) -> Self {
-        Self { client, state: Mutex::new(State { node: node.to_owned(), address, live: None }) }
+        let state = State { node: node.to_owned(), address, live: None, trouble: None };
+        Self { client, state: Mutex::new(state), opening: Mutex::default() }
     }
 
     /// Where the node is now.
@@ -92,17 +98,28 @@ impl Connection {
 
     /// Asks, and waits for the answer, but not longer than this.
     pub fn call_within(&self, request: Request, within: Duration) -> Result<Reply, Error> {
-        let mut waiting = self.start(request, Vec::new())?;
-        waiting.deadline = Instant::now() + within;
+        let deadline = Instant::now() + within;
+        let mut waiting = self.start_by(request, Vec::new(), deadline)?;
+        waiting.deadline = deadline;
         waiting.timeout = within;
         waiting.wait().map(|(reply, _)| reply)
     }
 
     /// Asks; the answer can be waited for.
     pub fn start(&self, request: Request, data: Vec<Bulk>) -> Result<Waiting, Error> {
+        self.start_by(request, data, Instant::now() + self.client.timeout)
+    }
+
+    /// Asks, if the connection can be opened by then.
+    fn start_by(
+        &self,
+        request: Request,
+        data: Vec<Bulk>,
+        deadline: Instant,
+    ) -> Result<Waiting, Error> {
         let mut question = Question { request, data };
         for attempt in 0.. {
-            let live = self.live()?;
+            let live = self.live_by(deadline)?;
             let again = question.clone();
             match live.link.ask(question) {
                 Ok(pending) => {
@@ -141,17 +158,60 @@ impl Connection {
     }
 
     fn live(&self) -> Result<Live, Error> {
-        let mut state = self.state.lock();
-        if let Some(live) = &state.live {
-            if live.link.is_alive() {
-                return Ok(live.clone());
-            }
-            state.live = None;
+        self.live_by(Instant::now() + NEAR_CONNECT_WAIT)
+    }
+
+    fn connect_wait(&self) -> Duration {
+        if self.state.lock().address.is_near() { NEAR_CONNECT_WAIT } else { CONNECT_WAIT }
+    }
+
+    /// The connection, opened by then if it is not.
+    fn live_by(&self, deadline: Instant) -> Result<Live, Error> {
+        let began = Instant::now();
+        let deadline = deadline.min(began + self.connect_wait());
+        if let Some(live) = self.known() {
+            return Ok(live);
         }
-        let live = connect(&self.client, &state.node, &state.address)?;
-        state.node = live.welcome.node.clone();
-        state.live = Some(live.clone());
-        Ok(live)
+        let Some(_one_at_a_time) = self.opening.try_lock_until(deadline) else {
+            let node = self.state.lock().node.clone();
+            return Err(down(&node, "no connection could be opened in time"));
+        };
+        if let Some(live) = self.known() {
+            return Ok(live);
+        }
+        let (node, address) = {
+            let state = self.state.lock();
+            match &state.trouble {
+                // Whoever waited for somebody else's attempt shares its outcome, so that many do
+                // not wait for each other's attempts in turn.
+                Some((since, error)) if *since >= began => return Err(error.clone()),
+                _ => (state.node.clone(), state.address.clone()),
+            }
+        };
+        let connected = connect(&self.client, &node, &address, deadline);
+        let mut state = self.state.lock();
+        match connected {
+            Ok(live) => {
+                state.node = live.welcome.node.clone();
+                state.live = Some(live.clone());
+                Ok(live)
+            }
+            Err(error) => {
+                state.trouble = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn known(&self) -> Option<Live> {
+        let mut state = self.state.lock();
+        match &state.live {
+            Some(live) if live.link.is_alive() => Some(live.clone()),
+            _ => {
+                state.live = None;
+                None
+            }
+        }
     }
 }
 
@@ -186,11 +246,14 @@ pub fn answered(
     }
 }
 
-fn connect(client: &Client, node: &str, address: &Address) -> Result<Live, Error> {
-    let connect_wait = if address.is_near() { NEAR_CONNECT_WAIT } else { CONNECT_WAIT };
-    let deadline = Instant::now() + connect_wait;
+fn connect(
+    client: &Client,
+    node: &str,
+    address: &Address,
+    deadline: Instant,
+) -> Result<Live, Error> {
     let options = Options {
-        answer_wait: connect_wait,
+        answer_wait: deadline.saturating_duration_since(Instant::now()),
         close_wait: Duration::from_millis(200),
         ..Options::default()
     };

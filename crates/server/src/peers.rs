@@ -42,7 +42,10 @@ pub struct Peers {
 struct Peer {
     name: String,
     address: Mutex<Option<Address>>,
+    /// Never held while anything is waited for.
     state: Mutex<State>,
+    /// Held by the one who opens a link.
+    opening: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -64,6 +67,7 @@ impl Peers {
             name: node.name.clone(),
             address: Mutex::new(node.listen.map(Address::tcp)),
             state: Mutex::default(),
+            opening: Mutex::default(),
         };
         Self {
             own_name: config.nodes[me].name.clone(),
@@ -157,19 +161,17 @@ impl Peers {
 
     fn link(&self, node: usize) -> Result<Link, Failure> {
         let peer = &self.peers[node];
+        if let Some(known) = peer.known() {
+            return known;
+        }
+        let _one_at_a_time = peer.opening.lock();
+        // Somebody else may have tried meanwhile; what came of it is true for all who waited.
+        if let Some(known) = peer.known() {
+            return known;
+        }
+        let connected = self.connect(peer);
         let mut state = peer.state.lock();
-        if let Some((_, link)) = &state.link {
-            if link.is_alive() {
-                return Ok(link.clone());
-            }
-            state.link = None;
-        }
-        if let Some((since, why)) = &state.trouble
-            && since.elapsed() < PAUSE
-        {
-            return Err(down(&peer.name, why));
-        }
-        match self.connect(peer) {
+        match connected {
             Ok((space, link)) => {
                 state.link = Some((space, link.clone()));
                 state.trouble = None;
@@ -188,6 +190,7 @@ impl Peers {
         let Some(address) = peer.address.lock().clone() else {
             return Err("its address is not known; it has not joined the cluster yet".to_owned());
         };
+        let deadline = Instant::now() + CONNECT_WAIT;
         // A node admits one space of a name: a link that was lost must not be in the way.
         let name = format!("node {} to {} {}", self.own_name, peer.name, SpaceId::random());
         let options = Options {
@@ -200,7 +203,8 @@ impl Peers {
             builder = builder.key(key.clone());
         }
         let space = builder.build().map_err(|error| error.to_string())?;
-        let link = Link::open(&space, REQUESTS, CONNECT_WAIT).map_err(|error| error.to_string())?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let link = Link::open(&space, REQUESTS, left).map_err(|error| error.to_string())?;
         let request = Request::Hello {
             version: PROTOCOL_VERSION,
             identity: self.identity.clone(),
@@ -208,12 +212,29 @@ impl Peers {
         };
         let asked = link.ask(Question { request, data: Vec::new() });
         let asked = asked.map_err(|error| error.to_string())?;
-        match asked.wait_until(Instant::now() + CONNECT_WAIT) {
+        match asked.wait_until(deadline) {
             Ok(Ok(Answer { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
             Ok(Ok(Answer { result: Err(failure), .. })) => Err(failure.to_string()),
             Ok(Ok(_)) => Err("it gives answers that do not belong to the question".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("it does not answer".to_owned()),
+        }
+    }
+}
+
+impl Peer {
+    /// The link, or why there is none; nothing if that is to be found out.
+    fn known(&self) -> Option<Result<Link, Failure>> {
+        let mut state = self.state.lock();
+        if let Some((_, link)) = &state.link {
+            if link.is_alive() {
+                return Some(Ok(link.clone()));
+            }
+            state.link = None;
+        }
+        match &state.trouble {
+            Some((since, why)) if since.elapsed() < PAUSE => Some(Err(down(&self.name, why))),
+            _ => None,
         }
     }
 }

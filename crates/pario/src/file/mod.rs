@@ -369,14 +369,22 @@ impl File {
     fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<(), Error> {
         let grant = self.grant.read().clone();
         self.with_renewal(grant, |grant| {
-            let mut waiting = Vec::with_capacity(self.parts.len());
-            for part in &self.parts {
+            let start = |part: &Part| {
                 let node = self.cluster.shared.node_of(part.disk)?;
-                let request = request(grant.clone(), *part);
-                waiting.push(self.cluster.shared.node(node).start(request, Vec::new())?);
+                self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
+            };
+            let mut waiting = Vec::with_capacity(self.parts.len());
+            let mut done = Ok(());
+            for part in &self.parts {
+                match start(part) {
+                    Ok(started) => waiting.push(started),
+                    Err(error) => {
+                        done = Err(error);
+                        break;
+                    }
+                }
             }
             // All are waited for, also after a failure: nothing is under way afterwards.
-            let mut done = Ok(());
             for started in waiting {
                 let result = started.wait().map(|_| ());
                 if done.is_ok() {

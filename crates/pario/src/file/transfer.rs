@@ -164,14 +164,14 @@ impl File {
                 is_short |= place(batch, waiting, &mut target.borrow_mut())?;
                 Ok(())
             };
-            let sent = batches(striped, &self.parts, shape.iter().copied(), |batch| {
+            let departed = batches(striped, &self.parts, shape.iter().copied(), |batch| {
                 let ranges = batch.ranges.clone();
                 let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
                 let waiting = self.ask(&batch, request, Vec::new())?;
                 flight.depart(batch, waiting, &mut take)
             });
             let landed = flight.land(&mut take);
-            sent.and(landed)?;
+            departed.and(landed)?;
             Ok(is_short)
         })
     }
@@ -182,7 +182,7 @@ impl File {
         self.with_renewal(grant, |grant: Grant| {
             let mut flight = Flight::new();
             let mut take = |(_, waiting): (Batch, Waiting)| waiting.wait().map(|_| ());
-            let sent = batches(striped, &self.parts, shape(), |batch| {
+            let departed = batches(striped, &self.parts, shape(), |batch| {
                 let mut buffer = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
                 let mut filled = 0;
                 for place in &batch.places {
@@ -195,8 +195,9 @@ impl File {
                 let waiting = self.ask(&batch, request, vec![buffer.freeze()])?;
                 flight.depart(batch, waiting, &mut take)
             });
+            // Nothing of a write that has failed may be under way when the caller goes on.
             let landed = flight.land(&mut take);
-            sent.and(landed)
+            departed.and(landed)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 
 /// How often it looks around.
 const ROUND: Duration = Duration::from_millis(100);
-/// How often the room on the disks is measured.
+/// How often the room on the disks is measured, and what is known of the other nodes renewed.
 const MEASURE: Duration = Duration::from_secs(1);
 
 /// The caretaker's thread; ends when the node is asked to stop.
@@ -35,6 +35,9 @@ pub fn work(shared: &Arc<Shared>) {
         if now.duration_since(measured) >= MEASURE {
             measured = now;
             shared.disks.measure_space();
+            if shared.names.is_none() {
+                joining::ask_map(shared);
+            }
         }
         shared.stopping.pause(ROUND);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pario_flow::Run;
 use pario_proto::{FileId, FileRecord};
@@ -60,23 +60,24 @@ pub fn work(
 ) {
     let Some(names) = &shared.names else { return };
     let again = &names.janitor.again;
+    let mut next_try = Instant::now();
     loop {
-        let mut batch = Vec::new();
-        let first = if again.lock().is_empty() {
+        let is_nothing_left = again.lock().is_empty();
+        let is_time = !is_nothing_left && next_try <= Instant::now();
+        let first = if is_time {
+            Err(RecvTimeoutError::Timeout)
+        } else if is_nothing_left {
             files.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            files.recv_timeout(AGAIN)
+            files.recv_timeout(next_try.saturating_duration_since(Instant::now()))
         };
-        match first {
-            Ok(record) => {
-                batch.push(record);
-                batch.extend(files.try_iter().take(AT_ONCE - 1));
-            }
+        let batch: Vec<FileRecord> = match first {
+            Ok(record) => [record].into_iter().chain(files.try_iter().take(AT_ONCE - 1)).collect(),
             Err(RecvTimeoutError::Timeout) => {
-                batch.extend(again.lock().values().take(AT_ONCE).cloned());
+                again.lock().values().take(AT_ONCE).cloned().collect()
             }
             Err(RecvTimeoutError::Disconnected) => return,
-        }
+        };
         match run.call(operations.purge, batch.clone()) {
             Ok(purged) if purged.failed.is_empty() => {
                 again.lock().retain(|file, _| !purged.files.contains(file));
@@ -86,7 +87,10 @@ pub fn work(
                     }
                 });
             }
-            Ok(_) => again.lock().extend(batch.into_iter().map(|record| (record.id, record))),
+            Ok(_) => {
+                again.lock().extend(batch.into_iter().map(|record| (record.id, record)));
+                next_try = Instant::now() + AGAIN;
+            }
             Err(_) => return,
         }
     }

@@ -114,22 +114,47 @@ pub fn stay_joined(shared: &Arc<Shared>) {
     let request = Request::Peer(PeerRequest::Join { node });
     let answer = wait_for(|done| shared.peers.ask_then(interface, request, done));
     match answer.map(|answer| answer.and_then(|answer| answer.result)) {
-        Some(Ok(Reply::Joined { mut map, node })) => {
+        Some(Ok(Reply::Joined { map, node })) => {
             shared.disks.set_ids(&node.disks);
-            for (number, known) in map.nodes.iter_mut().enumerate() {
-                if number == shared.me {
-                    known.address = shared.map.read().nodes[number].address.clone();
-                } else if let Ok(address) = known.address.parse() {
-                    shared.peers.set_address(number, address);
-                }
-            }
-            keep_map(shared, &map);
-            *shared.map.write() = map;
+            learn_map(shared, map);
             shared.peers.set_joined();
             sweep(shared);
         }
         Some(Err(failure)) => tracing::warn!(%failure, "this node could not join"),
         _ => tracing::warn!("the interface node gave no sensible answer"),
+    }
+}
+
+/// Asks the interface node which nodes have joined since.
+pub fn ask_map(shared: &Arc<Shared>) {
+    if !shared.peers.is_linked(shared.config.interface) || !shared.peers.has_joined() {
+        return;
+    }
+    let learning = shared.clone();
+    shared.peers.ask_then(shared.config.interface, Request::Map, move |answer| {
+        if let Ok(Ok(Reply::Map(map))) = answer.map(|answer| answer.result) {
+            learn_map(&learning, map);
+        }
+    });
+}
+
+/// Takes over what the interface node knows of the others.
+fn learn_map(shared: &Shared, mut map: ClusterMap) {
+    let mut known = shared.map.write();
+    if map.nodes.len() != known.nodes.len() {
+        tracing::warn!("the interface node has another configuration than this node");
+        return;
+    }
+    for (number, node) in map.nodes.iter_mut().enumerate() {
+        if number == shared.me {
+            node.address = known.nodes[number].address.clone();
+        } else if let Ok(address) = node.address.parse() {
+            shared.peers.set_address(number, address);
+        }
+    }
+    if *known != map {
+        keep_map(shared, &map);
+        *known = map;
     }
 }
 

@@ -1,0 +1,353 @@
+//! A cluster of processes, each in a network namespace with an address of its own, joined by a
+//! switch; and the test itself in one more namespace. All of it goes when the test ends.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use pario::{Cluster, ClusterOptions};
+use pario_net::Key;
+use pario_server::Node;
+use pario_server::config::{Config, DiskConfig, NodeConfig};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// What starts soon is there by then, also on a busy machine.
+pub const SOON: Duration = Duration::from_secs(20);
+/// A failure must be known after so long.
+pub const IN_TIME: Duration = Duration::from_secs(2);
+/// What must be done within [`IN_TIME`] is done by then, on a machine that has other things to do.
+pub const ALLOWED: Duration = Duration::from_millis(2_500);
+/// The names of nodes, in order. The first keeps the names.
+pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// Tells a process that was started again which node it is: number, nodes, disks each, directory.
+const NODE: &str = "PARIO_TEST_CLUSTER_NODE";
+const PORT: u16 = 4000;
+
+/// Whether long runs are wanted.
+pub fn is_heavy() -> bool {
+    std::env::var("PARIO_HEAVY").is_ok_and(|value| value == "1")
+}
+
+/// A cluster of processes.
+pub struct Lab {
+    name: String,
+    dir: tempfile::TempDir,
+    shape: Shape,
+    nodes: Vec<Option<Child>>,
+    /// An image of a file system in place of the first disk of a node.
+    image: Option<(usize, PathBuf)>,
+    home: fs::File,
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    nodes: usize,
+    disks: usize,
+}
+
+impl Lab {
+    /// Three nodes with two disks each, running and joined; nothing where that is impossible.
+    pub fn start() -> Option<Self> {
+        let mut lab = Self::lay_out(Shape { nodes: 3, disks: 2 })?;
+        lab.start_all();
+        Some(lab)
+    }
+
+    /// The same; the first disk of a node is a file system of its own, of so many MiB.
+    pub fn start_with_small_disk(node: usize, size_mib: u64) -> Option<Self> {
+        let mut lab = Self::lay_out(Shape { nodes: 3, disks: 2 })?;
+        let image = lab.dir.path().join("small.img");
+        fs::File::create(&image).unwrap().set_len(size_mib << 20).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
+        if let Err(why) = check(made, "mkfs.ext4") {
+            eprintln!("SKIPPED, nothing was tested: a file system cannot be made: {why}");
+            return None;
+        }
+        lab.image = Some((node, image));
+        lab.start_all();
+        Some(lab)
+    }
+
+    fn lay_out(shape: Shape) -> Option<Self> {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let lab = Self {
+            name: format!("pario-c{}-{number}", std::process::id()),
+            dir: tempfile::tempdir().unwrap(),
+            shape,
+            nodes: (0..shape.nodes).map(|_| None).collect(),
+            image: None,
+            home: fs::File::open("/proc/thread-self/ns/net").unwrap(),
+        };
+        if let Err(reason) = lab.lay_cables() {
+            eprintln!("SKIPPED, nothing was tested: network namespaces are impossible: {reason}");
+            return None;
+        }
+        fs::write(lab.dir.path().join("key"), Key::random().to_hex()).unwrap();
+        fs::create_dir(lab.dir.path().join("private")).unwrap();
+        Some(lab)
+    }
+
+    /// Makes the namespaces, and moves this thread into the one of the client.
+    fn lay_cables(&self) -> Result<(), String> {
+        let switch = self.namespace("switch");
+        ip(&format!("netns add {switch}"))?;
+        ip(&format!("-n {switch} link add hub type bridge"))?;
+        ip(&format!("-n {switch} link set hub up"))?;
+        let ends = (0..self.shape.nodes).map(|node| (node.to_string(), address(node).ip()));
+        let client = ("client".to_owned(), Ipv4Addr::new(10, 78, 0, 100).into());
+        for (end, host) in ends.chain([client]) {
+            let namespace = self.namespace(&end);
+            ip(&format!("netns add {namespace}"))?;
+            ip(&format!(
+                "link add port{end} netns {switch} type veth peer name cable netns {namespace}"
+            ))?;
+            ip(&format!("-n {switch} link set port{end} master hub"))?;
+            ip(&format!("-n {switch} link set port{end} up"))?;
+            ip(&format!("-n {namespace} address add {host}/24 dev cable"))?;
+            ip(&format!("-n {namespace} link set cable up"))?;
+            ip(&format!("-n {namespace} link set lo up"))?;
+        }
+        let client = self.namespace("client");
+        ip(&format!("netns exec {client} true"))?;
+        let file = fs::File::open(format!("/run/netns/{client}")).map_err(|e| e.to_string())?;
+        enter(&file).map_err(|error| error.to_string())
+    }
+
+    fn namespace(&self, end: &str) -> String {
+        format!("{}-{end}", self.name)
+    }
+
+    fn start_all(&mut self) {
+        for node in 0..self.shape.nodes {
+            self.start_node(node);
+        }
+        self.cluster();
+    }
+
+    /// Starts a node, and waits until it listens.
+    pub fn start_node(&mut self, node: usize) {
+        let dir = self.dir.path();
+        // The sockets lie in a directory that only the node sees: clients must take the network.
+        let mut script = format!("mount -t tmpfs private {}", dir.join("private").display());
+        if let Some((_, image)) = self.image.as_ref().filter(|(of, _)| *of == node) {
+            let disk = disk_path(dir, node, 0);
+            fs::create_dir_all(&disk).unwrap();
+            let (image, disk) = (image.display(), disk.display());
+            script += &format!(" && mount -o loop {image} {disk} && rm -rf {disk}/lost+found");
+        }
+        let Shape { nodes, disks } = self.shape;
+        let mut child = Command::new("ip")
+            .args(["netns", "exec", &self.namespace(&node.to_string())])
+            .args(["sh", "-c", &format!("{script} && exec \"$@\""), "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "lab::node_process", "--nocapture"])
+            .env(NODE, format!("{node} {nodes} {disks} {}", dir.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (send, ready) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if line.contains("READY") {
+                    // Nobody waits any more only if the test has failed.
+                    let _ = send.send(());
+                }
+            }
+        });
+        self.nodes[node] = Some(child);
+        ready.recv_timeout(SOON).unwrap_or_else(|_| panic!("node {} starts", NAMES[node]));
+    }
+
+    /// Kills a node as if the power of its machine had failed, but for the disks.
+    pub fn kill(&mut self, node: usize) {
+        let mut child = self.nodes[node].take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Has a node stop, and waits for its end.
+    pub fn stop(&mut self, node: usize) {
+        let mut child = self.nodes[node].take().expect("it runs");
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success(), "node {} says why", NAMES[node]);
+    }
+
+    /// A node does nothing more until it is resumed.
+    pub fn pause(&self, node: usize) {
+        self.signal(node, Signal::STOP);
+    }
+
+    /// A node goes on.
+    pub fn resume(&self, node: usize) {
+        self.signal(node, Signal::CONT);
+    }
+
+    fn signal(&self, node: usize, signal: Signal) {
+        let child = self.nodes[node].as_ref().expect("it runs");
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
+    /// Pulls the cable of a node, or plugs it in again.
+    pub fn set_cable(&self, node: usize, is_plugged: bool) {
+        let state = if is_plugged { "up" } else { "down" };
+        ip(&format!("-n {} link set port{node} {state}", self.namespace("switch"))).unwrap();
+    }
+
+    /// The memory that a node has in use.
+    pub fn memory_bytes(&self, node: usize) -> u64 {
+        let id = self.nodes[node].as_ref().expect("it runs").id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// A new client, connected to the interface node when all disks are known.
+    pub fn cluster(&self) -> Cluster {
+        self.cluster_at(0)
+    }
+
+    /// A new client, connected to a node when all disks are known there.
+    pub fn cluster_at(&self, node: usize) -> Cluster {
+        until("all disks are known", || {
+            let cluster = self.try_connect(node).ok()?;
+            let map = cluster.map();
+            let is_whole = map.nodes.iter().all(|node| node.disks.len() == self.shape.disks);
+            is_whole.then_some(cluster)
+        })
+    }
+
+    /// A new client, connected to a node if it is there.
+    pub fn try_connect(&self, node: usize) -> Result<Cluster, pario::Error> {
+        let options = ClusterOptions {
+            key_file: Some(self.dir.path().join("key")),
+            ..ClusterOptions::default()
+        };
+        Cluster::connect_with(&format!("tcp:{}", address(node)), options)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for mut child in self.nodes.drain(..).flatten() {
+            // A paused process can be killed as well.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = enter(&self.home);
+        let nodes = (0..self.shape.nodes).map(|node| node.to_string());
+        for end in nodes.chain(["client".to_owned(), "switch".to_owned()]) {
+            let _ = ip(&format!("netns delete {}", self.namespace(&end)));
+        }
+    }
+}
+
+/// Is a node, if it was started as one; otherwise it has nothing to do.
+#[test]
+fn node_process() {
+    let Ok(role) = std::env::var(NODE) else { return };
+    let words: Vec<&str> = role.splitn(4, ' ').collect();
+    let number = |word: usize| words[word].parse::<usize>().unwrap();
+    let config = config(Path::new(words[3]), Shape { nodes: number(1), disks: number(2) });
+    crate::scale::raise_descriptor_limit();
+    let node = Node::start(&config, NAMES[number(0)]).unwrap_or_else(|error| panic!("{error}"));
+    println!("READY");
+    // The node lives as long as whoever has started it wants, and not longer than that process.
+    let stopper = node.stopper();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        stopper();
+    });
+    node.wait();
+    node.stop();
+}
+
+fn config(dir: &Path, shape: Shape) -> Config {
+    let node = |node: usize| NodeConfig {
+        name: NAMES[node].to_owned(),
+        listen: Some(address(node)),
+        socket: dir.join("private/socket"),
+        all_users: false,
+        data: dir.join(NAMES[node]),
+        disks: (0..shape.disks)
+            .map(|disk| DiskConfig { path: disk_path(dir, node, disk), is_read_only: false })
+            .collect(),
+        storage_threads: 2,
+        compute_threads: 1,
+        cache_bytes: 16 << 20,
+        short_cut: true,
+    };
+    Config {
+        name: "lab".to_owned(),
+        key_file: Some(dir.join("key")),
+        nodes: (0..shape.nodes).map(node).collect(),
+        interface: 0,
+    }
+}
+
+fn disk_path(dir: &Path, node: usize, disk: usize) -> PathBuf {
+    dir.join(NAMES[node]).join(format!("disk{disk}"))
+}
+
+fn address(node: usize) -> SocketAddr {
+    let host = u8::try_from(node + 1).unwrap();
+    SocketAddr::new(Ipv4Addr::new(10, 78, 0, host).into(), PORT)
+}
+
+fn enter(namespace: &fs::File) -> rustix::io::Result<()> {
+    use std::os::fd::AsFd as _;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+}
+
+/// Runs `ip` with these words.
+fn ip(words: &str) -> Result<(), String> {
+    let words: Vec<&str> = words.split(' ').collect();
+    check(Command::new("ip").args(&words).stdin(Stdio::null()).output(), &words.join(" "))
+}
+
+fn check(output: std::io::Result<std::process::Output>, what: &str) -> Result<(), String> {
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{what}: {}", String::from_utf8_lossy(&output.stderr))),
+        Err(error) => Err(format!("{what}: {error}")),
+    }
+}
+
+/// Asks until there is an answer, for a limited time.
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "it takes too long until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(seed: u64, offset: u64, len: usize) -> Vec<u8> {
+    assert!(offset.is_multiple_of(8) && len.is_multiple_of(8));
+    let word = |number: u64| (number ^ seed.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..len as u64 / 8).flat_map(|number| word(offset / 8 + number).to_le_bytes()).collect()
+}
+
+/// That something fails in time, with the name of whom it is about.
+#[track_caller]
+pub fn fails_in_time<T>(name: &str, call: impl FnOnce() -> Result<T, pario::Error>) -> Duration {
+    let began = Instant::now();
+    let error = call().err().expect("what needs a node that is away must fail");
+    let took = began.elapsed();
+    assert!(error.to_string().contains(name), "{name} is not named: {error}");
+    assert!(took < ALLOWED, "known only after {took:?}: {error}");
+    took
+}

@@ -1,0 +1,92 @@
+//! A disk without room: who needs it is told so, by its name, and nobody else is disturbed.
+
+use pario::{Cluster, File};
+
+use crate::lab::{Lab, until};
+use crate::names::LOOK;
+
+const PIECE_BYTES: usize = 256 << 10;
+const FULL: &str = "beta/disk0";
+
+fn create_on(cluster: &Cluster, disk: &str, path: &str) -> Result<File, pario::Error> {
+    cluster.options().read(true).write(true).create_new(true).disks([disk]).open(path)
+}
+
+fn piece(number: u64) -> Vec<u8> {
+    crate::lab::pattern(9, number * PIECE_BYTES as u64, PIECE_BYTES)
+}
+
+#[test]
+fn a_full_disk_fails_what_needs_it_and_keeps_what_was_acknowledged() {
+    let Some(mut lab) = Lab::start_with_small_disk(1, 24) else { return };
+    let cluster = lab.cluster();
+    let file = create_on(&cluster, FULL, "/large").unwrap();
+    let mut written = 0;
+    let error = loop {
+        assert!(written < 200, "a disk of 24 MiB took {written} pieces");
+        match file.write_at(&piece(written), written * PIECE_BYTES as u64) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(written > 20, "only {written} pieces were written");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert!(error.to_string().contains(FULL), "{FULL} is not named: {error}");
+
+    // Small pieces and creations, until nothing goes any more.
+    let mut created = 0;
+    let error = loop {
+        assert!(created < 20_000, "the disk is never full");
+        let made = create_on(&cluster, FULL, &format!("/small{created}"));
+        match made.and_then(|file| file.write_at(&[1; 8 << 10], 0).map(|()| file)) {
+            Ok(file) => file.close().unwrap(),
+            Err(error) => break error,
+        }
+        created += 1;
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert!(error.to_string().contains(FULL), "{FULL} is not named: {error}");
+
+    // The namespace knows every file that was made, and no other; the disks agree.
+    let report = cluster.check(LOOK).unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+
+    // Other disks go on, also that of the same node.
+    for disk in ["beta/disk1", "alpha/disk0", "gamma/disk1"] {
+        let path = format!("/on-{}", disk.replace('/', "-"));
+        let other = create_on(&cluster, disk, &path).unwrap();
+        other.write_at(&piece(3), 0).unwrap();
+        other.close().unwrap();
+    }
+
+    let check = |file: &File| {
+        let mut bytes = vec![0; PIECE_BYTES];
+        for number in 0..written {
+            file.read_exact_at(&mut bytes, number * PIECE_BYTES as u64).unwrap();
+            assert!(bytes == piece(number), "piece {number} was acknowledged, and differs");
+        }
+    };
+    check(&file);
+    drop(file);
+    lab.kill(1);
+    lab.start_node(1);
+    let cluster = lab.cluster();
+    let file = cluster.open("/large").unwrap();
+    until("the node is back", || file.len().ok());
+    check(&file);
+    file.close().unwrap();
+
+    // With room there is work again.
+    cluster.remove("/large").unwrap();
+    let again = until("there is room again", || {
+        let file = create_on(&cluster, FULL, "/again").ok()?;
+        match file.write_at(&piece(0), 0) {
+            Ok(()) => Some(file),
+            Err(_) => {
+                cluster.remove("/again").unwrap();
+                None
+            }
+        }
+    });
+    again.sync().unwrap();
+}
