@@ -56,7 +56,7 @@ impl<'c> Pair<'c> {
             }
         };
         let file = options.open(&path).unwrap();
-        let reach = usize::try_from(unit * 40).unwrap().clamp(300, 6 << 20);
+        let reach = usize::try_from(unit * 40).unwrap().clamp(300, 2 << 20);
         let cluster = &site.cluster;
         Self { cluster, path, file, bytes: Vec::new(), pointer: 0, random, reach }
     }

@@ -160,7 +160,7 @@ impl Namespace {
 
 /// What the namespace begins with, and the next epoch.
 ///
-/// An epoch is at least the time in seconds: so ids differ from those of a namespace that was
+/// An epoch is at least the time in nanoseconds: so ids differ from those of a namespace that was
 /// lost, whose files may still be on the disks.
 fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
     let found = counter(change.state(), key::FORMAT)?;
@@ -184,7 +184,7 @@ fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
         change.put_counter(key::FORMAT, FORMAT);
     }
     let last = counter(change.state(), key::EPOCH)?;
-    let epoch = (last + 1).max(change.now_ns / 1_000_000_000);
+    let epoch = (last + 1).max(change.now_ns);
     change.put_counter(key::EPOCH, epoch);
     Ok(epoch)
 }

@@ -56,6 +56,12 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     for disk in &mut joined.disks {
         disk.id = id_of(shared, names, disk.uuid, disk.id)?;
     }
+    // Who finds it in the map can reach it.
+    if number != shared.me
+        && let Ok(address) = joined.address.parse()
+    {
+        shared.peers.set_address(number, address);
+    }
     let map = {
         let mut map = shared.map.write();
         map.nodes[number].disks = joined.disks.clone();
@@ -68,9 +74,6 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        if let Ok(address) = joined.address.parse() {
-            shared.peers.set_address(number, address);
-        }
         let revoked: Vec<_> = shared.revoked.read().iter().map(|(f, v)| (*f, *v)).collect();
         for (file, rights_version) in revoked {
             let request = Request::Peer(PeerRequest::Revoke { file, rights_version });
@@ -184,7 +187,7 @@ fn ask_orphans(shared: &Arc<Shared>, files: Vec<FileId>) -> Result<Vec<FileId>, 
 pub fn orphans(shared: &Shared, files: &[FileId]) -> Result<Vec<FileId>, Failure> {
     let namespace = &shared.names()?.namespace;
     let Some(root) = namespace.record(FileId::ROOT)? else { return Ok(Vec::new()) };
-    let birth = root.created_ns / 1_000_000_000;
+    let birth = root.created_ns;
     let mut orphans = Vec::new();
     for &file in files {
         let epoch = file.0 >> 64;
