@@ -263,7 +263,7 @@ impl<'c> Pair<'c> {
             }
         }
         self.pointer = expected as u64;
-        let (at, count) = (expected as usize, self.random.usize(0..3000));
+        let (at, count) = (usize::try_from(expected).unwrap(), self.random.usize(0..3000));
         if self.random.bool() {
             let bytes = self.random_bytes(count);
             self.file.write_all(&bytes).unwrap();
