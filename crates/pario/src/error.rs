@@ -100,6 +100,8 @@ impl Error {
     /// The same error, said of an open file.
     pub(crate) fn of_file(self, path: &str) -> Self {
         match self {
+            // These name the path themselves.
+            Self::Failure(Failure::Denied { .. } | Failure::NotFound { .. }) => self,
             Self::Failure(failure) => Self::File { path: path.to_owned(), failure },
             Self::NodeDown { node, text } => {
                 Self::NodeDown { node, text: format!("{path}: {text}") }

@@ -56,7 +56,7 @@ impl<'c> Pair<'c> {
             }
         };
         let file = options.open(&path).unwrap();
-        let reach = usize::try_from(unit * 40).unwrap().clamp(300, 6 << 20);
+        let reach = usize::try_from(unit * 40).unwrap().clamp(300, 2 << 20);
         let cluster = &site.cluster;
         Self { cluster, path, file, bytes: Vec::new(), pointer: 0, random, reach }
     }
@@ -263,7 +263,7 @@ impl<'c> Pair<'c> {
             }
         }
         self.pointer = expected as u64;
-        let (at, count) = (expected as usize, self.random.usize(0..3000));
+        let (at, count) = (usize::try_from(expected).unwrap(), self.random.usize(0..3000));
         if self.random.bool() {
             let bytes = self.random_bytes(count);
             self.file.write_all(&bytes).unwrap();

@@ -303,7 +303,7 @@ fn files_are_spread_over_disks_as_wished() {
         }
         let file = new().disks([wished.as_str()]).open("/chosen").unwrap();
         file.write_at(&[1; 500_000], 0).unwrap();
-        assert_eq!(disks_of(site, "/chosen"), [wished.clone()]);
+        assert_eq!(disks_of(site, "/chosen"), std::slice::from_ref(&wished));
         let id = site.cluster.map().nodes.iter().flat_map(|node| &node.disks).nth(2).unwrap().id;
         new().disks([id.0.to_string()]).open("/by-number").unwrap();
         assert_eq!(disks_of(site, "/by-number"), [wished]);

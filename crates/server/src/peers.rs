@@ -126,9 +126,13 @@ impl Peers {
         self.link(node).map(|_| ())
     }
 
-    /// Where a node is.
+    /// Where a node is. Trouble with another address does not count any more.
     pub fn set_address(&self, node: usize, address: Address) {
-        *self.peers[node].address.lock() = Some(address);
+        let peer = &self.peers[node];
+        let before = peer.address.lock().replace(address.clone());
+        if before != Some(address) {
+            peer.state.lock().trouble = None;
+        }
     }
 
     /// Tells those who have waited too long.

@@ -402,7 +402,9 @@ impl File {
         work: impl Fn(Grant) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let worked = match work(grant) {
-            Err(Error::Failure(pario_proto::Failure::Revoked { .. })) => work(self.renew()?),
+            Err(Error::Failure(pario_proto::Failure::Revoked { .. })) => {
+                self.renew().and_then(work)
+            }
             other => other,
         };
         worked.map_err(|error| error.of_file(self.path.as_str()))

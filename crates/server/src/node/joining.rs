@@ -56,6 +56,12 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     for disk in &mut joined.disks {
         disk.id = id_of(shared, names, disk.uuid, disk.id)?;
     }
+    // Who finds it in the map can reach it.
+    if number != shared.me
+        && let Ok(address) = joined.address.parse()
+    {
+        shared.peers.set_address(number, address);
+    }
     let map = {
         let mut map = shared.map.write();
         map.nodes[number].disks = joined.disks.clone();
@@ -68,9 +74,6 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        if let Ok(address) = joined.address.parse() {
-            shared.peers.set_address(number, address);
-        }
         let revoked: Vec<_> = shared.revoked.read().iter().map(|(f, v)| (*f, *v)).collect();
         for (file, rights_version) in revoked {
             let request = Request::Peer(PeerRequest::Revoke { file, rights_version });

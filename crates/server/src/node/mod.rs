@@ -195,8 +195,12 @@ impl Node {
 
     /// What makes [`wait`](Node::wait) return, for a signal handler's thread.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
-        let shared = self.shared.clone();
-        move || shared.stopping.ask()
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.stopping.ask();
+            }
+        }
     }
 
     /// Stops the node: what is under way is finished, new requests are refused.
@@ -228,6 +232,12 @@ impl Drop for Node {
             let _ = thread.join();
         }
         self.run.take();
+        // Threads that have served the last questions let go of the disks a moment later; who
+        // starts the node again must find them free.
+        let deadline = Instant::now() + STOP_WAIT;
+        while Arc::strong_count(&self.shared) > 1 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
