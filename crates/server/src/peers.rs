@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pario_net::{Address, Asker, Bulk, Key, Options, Space, SpaceId};
 use pario_proto::{
-    Answer, Failure, Identity, PROTOCOL_VERSION, PeerStatus, Question, Reply, Request,
+    Answer, Failure, Identity, PROTOCOL_VERSION, PeerRequest, PeerStatus, Question, Reply, Request,
 };
 use parking_lot::Mutex;
 
@@ -22,6 +22,8 @@ pub const REQUESTS: &str = "requests";
 const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
 /// How long an answer may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// How long it may take where disks are read as a whole.
+const LIST_WAIT: Duration = Duration::from_secs(3600);
 /// A node that could not be reached is not tried again for so long.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -93,7 +95,12 @@ impl Peers {
         let name = self.peers[node].name.clone();
         let waiting =
             Arc::new(Waiting { then: Mutex::new(Some(Box::new(then))), node: name.clone() });
-        self.waiting.lock().push((Instant::now() + ANSWER_WAIT, Arc::downgrade(&waiting)));
+        let wait = match &request {
+            // Reads whole disks.
+            Request::Peer(PeerRequest::ListSubfiles { .. }) => LIST_WAIT,
+            _ => ANSWER_WAIT,
+        };
+        self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));
         let question = Question { request, data: Vec::new() };
         link.ask_then(question, move |answer| {
             waiting.tell(answer.map_err(|error| down(&name, &error.to_string())));
@@ -147,7 +154,7 @@ impl Peers {
             None => false,
         });
         for waiting in late {
-            let why = format!("no answer within {} s", ANSWER_WAIT.as_secs());
+            let why = "it has taken too long to answer".to_owned();
             waiting.tell(Err(down(&waiting.node, &why)));
         }
     }

@@ -10,6 +10,7 @@ mod transfer;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use pario_proto::{
     Access, ByteRange, FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Opened,
@@ -26,6 +27,9 @@ use crate::connection::strange;
 use crate::error::Error;
 use crate::metadata::{Metadata, measure, parts_of};
 use short_cut::Way;
+
+/// A connection that is lost within this time was lost before.
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The largest offset of a byte, 2^62.
 const OFFSET_LIMIT: u64 = 1 << 62;
@@ -327,7 +331,7 @@ impl File {
     /// Size, times and rights: the first two as they are now, the last as they were at the open.
     pub fn metadata(&self) -> Result<Metadata, Error> {
         let grant = self.grant.read().clone();
-        let mut all = self.with_renewal(grant, |grant| {
+        let mut all = self.with_retry(grant, |grant| {
             measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))])
         })?;
         all.pop().ok_or_else(|| strange("interface"))
@@ -368,7 +372,7 @@ impl File {
     /// Asks the nodes of all parts at once, and waits for all.
     fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<(), Error> {
         let grant = self.grant.read().clone();
-        self.with_renewal(grant, |grant| {
+        self.with_retry(grant, |grant| {
             let start = |part: &Part| {
                 let node = self.cluster.shared.node_of(part.disk)?;
                 self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
@@ -408,6 +412,20 @@ impl File {
             other => other,
         };
         worked.map_err(|error| error.of_file(self.path.as_str()))
+    }
+
+    /// The same with something that can be done twice without harm: also once more if a node was
+    /// started again since it was last asked, which shows by a connection that is lost at once.
+    fn with_retry<T>(
+        &self,
+        grant: Grant,
+        work: impl Fn(Grant) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let began = Instant::now();
+        self.with_renewal(grant, |grant| match work(grant.clone()) {
+            Err(Error::NodeDown { .. }) if began.elapsed() < AT_ONCE => work(grant),
+            other => other,
+        })
     }
 
     /// Another grant, as rights are now.

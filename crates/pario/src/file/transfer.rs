@@ -157,7 +157,7 @@ impl File {
             pieces.iter().map(|(offset, piece)| (*offset, piece.len())).collect();
         let target = std::cell::RefCell::new(pieces);
         let grant = self.grant.read().clone();
-        self.with_renewal(grant, |grant| {
+        self.with_retry(grant, |grant| {
             let mut flight = Flight::new();
             let mut is_short = false;
             let mut take = |(batch, waiting): (Batch, Waiting)| {
@@ -179,7 +179,7 @@ impl File {
     fn write_over_nodes(&self, striped: &Striped, pieces: &[WritePiece<'_>]) -> Result<(), Error> {
         let shape = || pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
         let grant = self.grant.read().clone();
-        self.with_renewal(grant, |grant: Grant| {
+        self.with_retry(grant, |grant: Grant| {
             let mut flight = Flight::new();
             let mut take = |(_, waiting): (Batch, Waiting)| waiting.wait().map(|_| ());
             let departed = batches(striped, &self.parts, shape(), |batch| {

@@ -255,7 +255,11 @@ impl Door {
             PeerRequest::CreateMissing { record, path } => Work::CreateMissing { record, path },
             PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
             PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
-            PeerRequest::ListSubfiles { after, limit, depth } => Work::List { after, limit, depth },
+            PeerRequest::ListSubfiles { after, limit, depth } => {
+                return self.aside("list", reporter, ticket, move || {
+                    check::list_subfiles(&shared.disks, after, limit, depth)
+                });
+            }
         };
         self.start(self.operations.here, work, reporter, ticket);
     }

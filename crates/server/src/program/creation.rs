@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use pario_net::SpaceId;
 use pario_proto::{
-    Access, CheckDepth, DiskId, Failure, FileId, FilePath, FileRecord, Identity, LayoutWish,
-    Opened, SubfileIndex,
+    Access, Failure, FileId, FilePath, FileRecord, Identity, LayoutWish, Opened, SubfileIndex,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,15 +77,6 @@ pub enum Work {
     Measure {
         /// For each file: which subfiles, on which disks of the node.
         files: Vec<(FileId, Vec<(usize, SubfileIndex)>)>,
-    },
-    /// What is on the disks.
-    List {
-        /// Only after this one.
-        after: Option<(DiskId, FileId, SubfileIndex)>,
-        /// At most so many.
-        limit: u32,
-        /// How closely to look.
-        depth: CheckDepth,
     },
 }
 

@@ -11,7 +11,6 @@ use pario_proto::{
 use pario_store::StoreError;
 
 use super::{SubfilesDone, SubfilesWork, Work, answer};
-use crate::check::list_subfiles;
 use crate::disks::NodeDisk;
 use crate::shared::Shared;
 
@@ -40,7 +39,7 @@ impl Directory {
             Work::CreateMissing { record, path } => PeerRequest::CreateMissing { record, path },
             Work::Remove { files } => PeerRequest::RemoveSubfiles { files },
             Work::Revoke { file, rights_version } => PeerRequest::Revoke { file, rights_version },
-            Work::Measure { .. } | Work::List { .. } => {
+            Work::Measure { .. } => {
                 let why = "a question for another node came without a way back".to_owned();
                 let name = self.shared.name().to_owned();
                 let result = Err(Failure::Internal { node: name, why });
@@ -73,7 +72,6 @@ impl Directory {
                 Ok(Reply::Done)
             }
             Work::Measure { files } => self.measure(&files).map(Reply::Measured),
-            Work::List { after, limit, depth } => list_subfiles(disks, after, limit, depth),
         })
     }
 
@@ -81,45 +79,65 @@ impl Directory {
         &self,
         files: &[(FileId, Vec<(usize, SubfileIndex)>)],
     ) -> Result<Vec<Vec<SubfileMeasure>>, Failure> {
+        // One lost subfile must not hide the sizes of all other files of a directory.
+        let is_strict = files.len() == 1;
         let one = |file: FileId, &(disk, subfile): &(usize, SubfileIndex)| {
-            measure(self.shared.disks.disk(disk), file, subfile)
+            let disk = self.shared.disks.disk(disk);
+            match measure(disk, file, subfile)? {
+                Some(measure) => Ok(measure),
+                None if is_strict && self.is_settled(file, subfile)? => {
+                    let (disk, subfile) = (disk.name.clone(), subfile.0);
+                    Err(Failure::SubfileMissing { disk, file, subfile })
+                }
+                // A power loss has taken it, and it was not promised to anybody.
+                None => Ok(SubfileMeasure {
+                    subfile,
+                    len: 0,
+                    disk_bytes: 0,
+                    extents: 0,
+                    modified_ns: 0,
+                }),
+            }
         };
         files
             .iter()
             .map(|(file, parts)| parts.iter().map(|part| one(*file, part)).collect())
             .collect()
     }
+
+    fn is_settled(&self, file: FileId, subfile: SubfileIndex) -> Result<bool, Failure> {
+        let record = self.shared.record_of(file)?;
+        Ok(record.is_some_and(|(_, record)| record.is_settled(subfile.0)))
+    }
 }
 
+/// The size of a subfile, if it is there.
 fn measure(
     disk: &NodeDisk,
     file: FileId,
     subfile: SubfileIndex,
-) -> Result<SubfileMeasure, Failure> {
+) -> Result<Option<SubfileMeasure>, Failure> {
     let id = pario_store::SubfileId::data(file.0, subfile.0);
     let failed = |error| disk.failure(error, id, "measure it");
     match disk.flat(file, subfile.0) {
-        Ok(flat) => Ok(SubfileMeasure {
+        Ok(flat) => Ok(Some(SubfileMeasure {
             subfile,
             len: flat.len().map_err(failed)?,
             disk_bytes: flat.disk_bytes().map_err(failed)?,
             extents: 0,
             modified_ns: flat.modified_ns().map_err(failed)?,
-        }),
+        })),
         Err(StoreError::WrongKind { .. }) => {
             let stat = disk.extents(file, subfile.0)?.stat().map_err(failed)?;
-            Ok(SubfileMeasure {
+            Ok(Some(SubfileMeasure {
                 subfile,
                 len: stat.live_bytes,
                 disk_bytes: stat.disk_bytes,
                 extents: stat.extents,
                 modified_ns: 0,
-            })
+            }))
         }
-        // It was never synced, and a power loss has taken it, or it was never written.
-        Err(StoreError::NotFound { .. }) => {
-            Ok(SubfileMeasure { subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 })
-        }
+        Err(StoreError::NotFound { .. }) => Ok(None),
         Err(error) => Err(failed(error)),
     }
 }

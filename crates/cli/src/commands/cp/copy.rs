@@ -76,7 +76,7 @@ impl Copier<'_> {
                 let opened = options.open(path).with_context(|| path.display().to_string())?;
                 Target::Local(opened)
             }
-            Place::Cluster(path) => Target::Cluster(self.create(path, mode)?),
+            Place::Cluster(path) => Target::Cluster(Box::new(self.create(path, mode)?)),
         })
     }
 
@@ -124,7 +124,7 @@ pub fn make_directory(cluster: &Cluster, place: &Place) -> anyhow::Result<()> {
 }
 
 enum Target {
-    Cluster(pario::File),
+    Cluster(Box<pario::File>),
     Local(fs::File),
     Stream(io::Stdout),
 }
