@@ -122,11 +122,7 @@ impl File {
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         let striped = self.striped("read")?;
         self.check_readable()?;
-        // Beyond the largest file there is nothing to be read.
-        let room = OFFSET_LIMIT.saturating_sub(offset);
-        let len = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let range = self.range(offset, len)?;
-        let buffer = &mut buffer[..len];
+        let range = self.range(offset, buffer.len())?;
         if buffer.is_empty() {
             return Ok(0);
         }
