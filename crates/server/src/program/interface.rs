@@ -276,13 +276,13 @@ impl Interface {
                 Ok(Created::Existed(_)) => {
                     // Somebody else was first: the caller gets that file, or is told so.
                     forget(&shared, opened.handle, creation.space);
-                    doom(&shared, record);
                     creation.record = None;
+                    return doom(&shared, record, move || next.call(creation));
                 }
                 Err(failure) => {
                     forget(&shared, opened.handle, creation.space);
-                    doom(&shared, record);
                     creation.failure = Some(failure);
+                    return doom(&shared, record, move || next.call(creation));
                 }
             }
             next.call(creation);
@@ -291,10 +291,10 @@ impl Interface {
 
     /// Some subfiles could not be made: the others go.
     pub fn roll_back(&mut self, creation: Creation, next: Successor<Creation>) {
-        if let Some(record) = creation.record.clone() {
-            doom(&self.shared, record);
+        match creation.record.clone() {
+            Some(record) => doom(&self.shared, record, move || next.call(creation)),
+            None => next.call(creation),
         }
-        next.call(creation);
     }
 
     /// Opens what was created.
@@ -395,9 +395,10 @@ fn forget(shared: &Shared, handle: u64, space: SpaceId) {
     }
 }
 
-/// A file that never got its name: its subfiles go, also if this node is killed meanwhile.
-fn doom(shared: &Arc<Shared>, record: FileRecord) {
-    let Some(names) = &shared.names else { return };
+/// A file that never got its name: its subfiles go, also if this node is killed meanwhile. Goes on
+/// when that is certain.
+fn doom(shared: &Arc<Shared>, record: FileRecord, go_on: impl FnOnce() + Send + 'static) {
+    let Some(names) = &shared.names else { return go_on() };
     let then = shared.clone();
     names.namespace.doom(record.clone(), move |doomed| {
         if let Err(failure) = doomed {
@@ -406,6 +407,7 @@ fn doom(shared: &Arc<Shared>, record: FileRecord) {
         if let Some(names) = &then.names {
             names.janitor.remove(record);
         }
+        go_on();
     });
 }
 
