@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pario::{Cluster, DiskStatus, NodeStatus};
+use pario::{ClientStatus, Cluster, DiskStatus, NodeStatus};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, elapsed, share, size};
@@ -87,7 +87,7 @@ fn print(out: &mut impl Write, cluster: &str, nodes: &[NodeView]) -> io::Result<
     node_table(nodes).print(out)?;
     writeln!(out)?;
     disk_table(nodes).print(out)?;
-    let clients = client_table(nodes);
+    let clients = client_table(clients(nodes));
     if !clients.is_empty() {
         writeln!(out)?;
         clients.print(out)?;
@@ -158,7 +158,17 @@ fn disk_table(nodes: &[NodeView]) -> Table<6> {
     table
 }
 
-fn client_table(nodes: &[NodeView]) -> Table<5> {
+/// The clients of all nodes, each with the name of its node.
+pub fn clients(nodes: &[NodeView]) -> impl Iterator<Item = (&str, &ClientStatus)> {
+    nodes.iter().flat_map(|node| {
+        let clients = node.status.iter().flat_map(|status| &status.clients);
+        clients.map(|client| (node.name.as_str(), client))
+    })
+}
+
+pub fn client_table<'n>(
+    clients: impl IntoIterator<Item = (&'n str, &'n ClientStatus)>,
+) -> Table<5> {
     let owners = Owners::new();
     let mut table = Table::new([
         ("client", Side::Left),
@@ -167,16 +177,14 @@ fn client_table(nodes: &[NodeView]) -> Table<5> {
         ("requests", Side::Right),
         ("open files", Side::Right),
     ]);
-    for node in nodes {
-        for client in node.status.iter().flat_map(|status| &status.clients) {
-            table.push([
-                client.name.clone(),
-                owners.user(client.uid),
-                node.name.clone(),
-                client.requests.to_string(),
-                client.open_files.to_string(),
-            ]);
-        }
+    for (node, client) in clients {
+        table.push([
+            client.name.clone(),
+            owners.user(client.uid),
+            node.to_owned(),
+            client.requests.to_string(),
+            client.open_files.to_string(),
+        ]);
     }
     table
 }

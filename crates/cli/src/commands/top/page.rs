@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::rates::{Look, Rate, Rates};
 use crate::amounts::{count, elapsed, rate, share, size};
-use crate::commands::status::{NodeView, troubles};
-use crate::owners::Owners;
+use crate::commands::status::{self, NodeView, troubles};
 use crate::table::{Side, Table};
 
 /// How many blocks show how full a disk is.
@@ -140,34 +139,10 @@ fn disk_lines(look: &Look, rates: &Rates) -> Vec<String> {
 }
 
 fn client_lines(look: &Look) -> Vec<String> {
-    let owners = Owners::new();
-    let mut table = Table::new([
-        ("client", Side::Left),
-        ("user", Side::Left),
-        ("of node", Side::Left),
-        ("requests", Side::Right),
-        ("open files", Side::Right),
-    ]);
-    let of_node = |node: &'_ NodeView| node.status.iter().flat_map(|s| s.clients.clone()).collect();
-    let mut clients: Vec<_> = look
-        .nodes
-        .iter()
-        .flat_map(|node| {
-            let clients: Vec<pario::ClientStatus> = of_node(node);
-            clients.into_iter().map(|client| (node.name.clone(), client))
-        })
-        .collect();
+    let mut clients: Vec<_> = status::clients(&look.nodes).collect();
     clients.sort_by_key(|(_, client)| std::cmp::Reverse(client.requests));
-    for (node, client) in clients.into_iter().take(CLIENTS_SHOWN) {
-        table.push([
-            client.name,
-            owners.user(client.uid),
-            node,
-            client.requests.to_string(),
-            client.open_files.to_string(),
-        ]);
-    }
-    table.lines()
+    clients.truncate(CLIENTS_SHOWN);
+    status::client_table(clients).lines()
 }
 
 /// How full something is, in blocks.
