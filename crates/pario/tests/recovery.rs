@@ -206,8 +206,10 @@ fn one_of_two_nodes_dies() {
     assert_eq!(&bytes, b"near");
     cluster.remove("/doomed").unwrap();
     // Files are created on the disks that are there.
+    let mut number = 0;
     until("the loss is known", || {
-        let created = cluster.create("/spread");
+        number += 1;
+        let created = cluster.create(&format!("/spread-{number}"));
         created.is_ok_and(|file| file.metadata().is_ok_and(|found| found.subfiles.len() == 2))
     });
     let what = CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };

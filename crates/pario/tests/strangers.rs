@@ -8,8 +8,8 @@ use std::time::Duration;
 use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identity, SubfileIndex};
 use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
 use pario_proto::{
-    Answer, Grant, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest, Question, Reply, Request,
-    SubfileRange,
+    Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest,
+    Question, Reply, Request, SubfileRange,
 };
 use ways::{Site, Way, tcp_of};
 
@@ -130,11 +130,49 @@ fn only_nodes_may_ask_what_nodes_ask() {
     let user = Stranger::known(&site, 1000);
     let only = "only nodes of the cluster may ask this";
     let file = grant.file;
-    refused(user.ask(Request::Peer(PeerRequest::Record { file }), vec![]), only);
     let revoke = PeerRequest::Revoke { file, rights_version: 9 };
     refused(user.ask(Request::Peer(revoke), vec![]), only);
     refused(user.ask(Request::Peer(PeerRequest::RemoveSubfiles { files: vec![] }), vec![]), only);
     refused(user.ask(Request::Stop, vec![]), "user 1000 may not stop the node");
+}
+
+/// Only a deed of the file itself, as the cluster has sealed it, makes a subfile.
+#[test]
+fn deeds_cannot_be_forged_or_used_for_other_files() {
+    let site = Site::new(Way::Tcp);
+    let user = Stranger::known(&site, 0);
+    let create = |path: &str| {
+        let (path, mode) = (FilePath::new(path).unwrap(), 0o644);
+        let layout = LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(2) };
+        let (access, is_new) = (Access::READ_WRITE, true);
+        let create = NamespaceRequest::Create { path, access, is_new, mode, layout };
+        let Ok(Reply::Opened(opened)) = user.ask(Request::Namespace(create), vec![]) else {
+            panic!("it can be created")
+        };
+        let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[1];
+        (Part { disk, subfile: SubfileIndex(1) }, opened.grant)
+    };
+    let (part, grant) = create("/f");
+    let (_, other) = create("/g");
+    let write = |grant: Grant, part: Part| {
+        let write = Request::Write { grant, part, ranges: vec![BYTES] };
+        user.ask(write, vec![b"mine".to_vec().into()])
+    };
+    let made = site.subfiles();
+    refused(write(Grant { deed: other.deed, ..grant.clone() }, part), "is missing");
+    refused(write(Grant { deed: None, ..grant.clone() }, part), "is missing");
+    for byte in [0, 20, 33] {
+        let mut changed = grant.clone();
+        changed.deed.as_mut().unwrap().deed[byte] ^= 1;
+        refused(write(changed, part), "is missing");
+    }
+    let elsewhere = Part { subfile: SubfileIndex(0), ..part };
+    refused(write(grant.clone(), elsewhere), "is missing");
+    let beyond = Part { subfile: SubfileIndex(2), ..part };
+    refused(write(grant.clone(), beyond), "is missing");
+    assert_eq!(site.subfiles(), made);
+    assert_eq!(write(grant, part), Ok(Reply::Done));
+    assert_eq!(site.subfiles(), made + 1);
 }
 
 /// Numbers that make no sense are refused; nothing is made by asking for it.

@@ -49,7 +49,8 @@ pub use cluster::check::{
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, lease_slot,
+    Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
+    lease_slot,
 };
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};

@@ -214,8 +214,7 @@ impl Check<'_> {
     fn subfile(&mut self, found: FoundSubfile) -> Result<(), Failure> {
         let namespace = &self.names.namespace;
         let Some(record) = namespace.record(found.file)? else {
-            let is_being_made = namespace.is_of_this_start(found.file);
-            if !is_being_made && !self.doomed.contains_key(&found.file) {
+            if !self.doomed.contains_key(&found.file) {
                 self.extra.entry(found.file).or_default().push(found);
             }
             return Ok(());
@@ -283,7 +282,7 @@ impl Check<'_> {
     fn file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
         let Some(layout) = &record.layout else { return Ok(()) };
         for (index, &id) in (0..).zip(layout.disks().as_slice()) {
-            if self.seen.contains(&(record.id, index)) || record.created_ns >= self.started_ns {
+            if self.seen.contains(&(record.id, index)) || !record.is_settled(index) {
                 continue;
             }
             let (node, disk) = {
@@ -301,33 +300,14 @@ impl Check<'_> {
             if self.names.namespace.record(record.id)?.is_none() {
                 return Ok(());
             }
-            let is_settled = record.is_settled(index);
-            let can_repair = !is_settled && self.what.is_repair;
-            let is_repaired = match (node, path) {
-                (Some(node), Some(path)) if can_repair => {
-                    self.make_anew(node, path, record).is_ok()
-                }
-                _ => false,
-            };
-            let what = if is_settled {
-                "it was durable, and its bytes are lost unless the disk comes back"
-            } else {
-                "nothing of it had been made durable; it can be made anew"
-            };
-            let text = format!("subfile {index} on disk {disk} is missing: {what}");
+            let text = format!(
+                "subfile {index} on disk {disk} is missing: it was durable, and its bytes are lost \
+                 unless the disk comes back"
+            );
             let path = path.cloned();
-            self.find(FindingKind::Missing, record.id, path, Some(disk), text, is_repaired);
+            self.find(FindingKind::Missing, record.id, path, Some(disk), text, false);
         }
         Ok(())
-    }
-
-    /// Makes the subfiles of a file that are not there on a node; those that are stay.
-    fn make_anew(&self, node: usize, path: &FilePath, record: &FileRecord) -> Result<(), Failure> {
-        if node == self.shared.me {
-            return self.shared.disks.create_missing(record, path.as_str());
-        }
-        let (record, path) = (record.clone(), path.clone());
-        self.ask(node, PeerRequest::CreateMissing { record, path }).map(|_| ())
     }
 
     /// Subfiles of files that the namespace does not know.

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario_proto::{
-    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part, SubfileIndex,
+    Deed, DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
+    SubfileIndex,
 };
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
@@ -17,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
+use crate::unmade::Removed;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
 const OPEN_LIMIT: usize = 1024;
@@ -45,6 +47,8 @@ pub struct NodeDisk {
     /// The storage thread that serves it.
     pub thread: usize,
     open: Mutex<HashMap<SubfileId, Subfile>>,
+    /// Locked while subfiles are made and removed.
+    removed: Mutex<Removed>,
     /// What is done with it.
     pub load: Load,
     space: Mutex<Option<pario_store::medium::Space>>,
@@ -93,6 +97,7 @@ impl NodeDisks {
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
+                removed: Mutex::default(),
                 load: Load::default(),
                 space: Mutex::new(None),
                 trouble: Mutex::new(None),
@@ -152,33 +157,6 @@ impl NodeDisks {
         let mut all: Vec<_> = ids.iter().map(|(id, number)| (*id, &self.disks[*number])).collect();
         all.sort_by_key(|(id, _)| *id);
         all
-    }
-
-    /// Creates the subfiles of a file that lie on disks of this node: all or none.
-    pub fn create_subfiles(&self, record: &FileRecord, path: &str) -> Result<(), Failure> {
-        let parts = self.parts_of(record);
-        for (done, &(number, index)) in parts.iter().enumerate() {
-            if let Err(failure) = self.disks[number].create(record, path, index) {
-                for &(number, index) in &parts[..done] {
-                    // What cannot be removed now is removed when the namespace is told to.
-                    let _ = self.disks[number].remove(record.id, index);
-                }
-                return Err(failure);
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates those subfiles of a file that lie on disks of this node and are missing.
-    pub fn create_missing(&self, record: &FileRecord, path: &str) -> Result<(), Failure> {
-        for (number, index) in self.parts_of(record) {
-            let disk = &self.disks[number];
-            let id = SubfileId::data(record.id.0, index);
-            if matches!(disk.disk.description(id), Err(StoreError::NotFound { .. })) {
-                disk.create(record, path, index)?;
-            }
-        }
-        Ok(())
     }
 
     /// Removes the subfiles of a file that lie on disks of this node.
@@ -275,26 +253,6 @@ impl NodeDisk {
         })
     }
 
-    /// Removes what a creation has left that was cut off half way; only if it is empty, as what
-    /// nobody was ever given must be.
-    pub fn remove_empty(&self, file: FileId, index: u32) -> Result<(), Failure> {
-        let id = SubfileId::data(file.0, index);
-        let is_empty = match self.disk.open_flat(id) {
-            Ok(flat) => flat.is_empty(),
-            Err(StoreError::NotASubfile { .. }) => Ok(true),
-            Err(StoreError::WrongKind { .. }) => {
-                self.disk.open_extents(id).and_then(|extents| Ok(extents.stat()?.extents == 0))
-            }
-            Err(StoreError::NotFound { .. }) => return Ok(()),
-            Err(error) => Err(error),
-        };
-        match is_empty {
-            Ok(true) => self.remove(file, index),
-            Ok(false) => Ok(()),
-            Err(error) => Err(self.failure(error, id, "look at it")),
-        }
-    }
-
     /// A flat subfile.
     pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);
@@ -307,23 +265,38 @@ impl NodeDisk {
     }
 
     /// A subfile of extents.
-    pub fn extents(&self, file: FileId, index: u32) -> Result<ExtentFile, Failure> {
+    pub fn extents(&self, file: FileId, index: u32) -> Result<ExtentFile, StoreError> {
         let id = SubfileId::data(file.0, index);
         if let Some(Subfile::Extents(extents)) = self.open.lock().get(&id) {
             return Ok(extents.clone());
         }
-        let opened = self.disk.open_extents(id);
-        let extents = opened.map_err(|error| self.failure(error, id, "read it"))?;
+        let extents = self.disk.open_extents(id)?;
         self.keep(id, Subfile::Extents(extents.clone()));
         Ok(extents)
     }
 
-    /// Creates a subfile.
-    pub fn create(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
+    /// Makes a subfile, unless somebody else was faster. What a power loss has left of one that was
+    /// never synced is replaced.
+    pub fn make(&self, deed: &Deed, index: u32) -> Result<(), Failure> {
+        let record = &deed.record;
         let id = SubfileId::data(record.id.0, index);
+        let removed = self.removed.lock();
+        if removed.has(record.id) {
+            let disk = self.name.clone();
+            return Err(Failure::SubfileMissing { disk, file: record.id, subfile: index });
+        }
+        match self.disk.description(id) {
+            Ok(_) => return Ok(()),
+            Err(StoreError::NotFound { .. }) => {}
+            Err(StoreError::NotASubfile { .. }) => {
+                tracing::info!(disk = self.name, path = %deed.path, index, "subfile made anew");
+                self.remove_subfile(id)?;
+            }
+            Err(error) => return Err(self.failure(error, id, "look at it")),
+        }
         let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
-        let new =
-            NewSubfile { layout, path: path.to_owned(), is_durable: false, ..NewSubfile::new(id) };
+        let path = deed.path.to_string();
+        let new = NewSubfile { layout, path, is_durable: false, ..NewSubfile::new(id) };
         let created = match record.kind {
             FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
             _ => self.disk.create_flat(new).map(Subfile::Flat),
@@ -333,15 +306,14 @@ impl NodeDisk {
         Ok(())
     }
 
-    /// Makes a subfile anew that was never synced and that a power loss has taken.
-    pub fn create_again(&self, record: &FileRecord, path: &str, index: u32) -> Result<(), Failure> {
-        self.remove(record.id, index)?;
-        self.create(record, path, index)
+    /// Removes a subfile for good; that there is none is fine.
+    pub fn remove(&self, file: FileId, index: u32) -> Result<(), Failure> {
+        let mut removed = self.removed.lock();
+        removed.note(file);
+        self.remove_subfile(SubfileId::data(file.0, index))
     }
 
-    /// Removes a subfile; that there is none is fine.
-    pub fn remove(&self, file: FileId, index: u32) -> Result<(), Failure> {
-        let id = SubfileId::data(file.0, index);
+    fn remove_subfile(&self, id: SubfileId) -> Result<(), Failure> {
         self.open.lock().remove(&id);
         match self.disk.remove(id) {
             Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! A [`Node`] is a process that owns disks, or a part of a process: the embedded cluster. It is a
 //! dataflow program: an *interface* thread keeps the names, a *directory* thread per node of the
-//! cluster makes and removes subfiles there, *storage* threads serve the disks, *compute* threads
+//! cluster measures and removes subfiles there, *storage* threads serve the disks, *compute* threads
 //! wait for work next to the data. Questions of clients come in through one door, which checks who
 //! asks and what was granted, and become calls of the program's operations.
 //!
@@ -35,6 +35,7 @@ mod peers;
 mod program;
 mod sessions;
 mod shared;
+mod unmade;
 
 pub use error::NodeError;
 pub use node::Node;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use pario_net::SpaceId;
-use pario_proto::{Access, FileId, FileRecord, Identity};
+use pario_proto::{Access, FileId, FilePath, FileRecord, Identity};
 use parking_lot::Mutex;
 
 /// An open file.
@@ -15,6 +15,8 @@ pub struct OpenFile {
     pub space: SpaceId,
     /// As whom.
     pub identity: Identity,
+    /// Under which path.
+    pub path: FilePath,
     /// What it is.
     pub record: FileRecord,
     /// What for.
@@ -137,7 +139,7 @@ mod tests {
             settled: Vec::new(),
         };
         let identity = Identity { uid: 0, gids: vec![0] };
-        OpenFile { space, identity, record, access: Access::READ }
+        OpenFile { space, identity, path: FilePath::root(), record, access: Access::READ }
     }
 
     #[test]

@@ -112,6 +112,12 @@ impl Peers {
         self.peers[node].state.lock().trouble.is_none()
     }
 
+    /// What is wrong with a node that does not answer.
+    pub fn trouble(&self, node: usize) -> Option<Failure> {
+        let state = self.peers[node].state.lock();
+        state.trouble.as_ref().map(|(_, why)| down(&self.peers[node].name, why))
+    }
+
     /// Whether there is a link to a node.
     pub fn is_linked(&self, node: usize) -> bool {
         let state = self.peers[node].state.lock();

@@ -1,13 +1,11 @@
 //! What all threads of a node share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pario_proto::{
-    ClusterMap, Failure, FileId, FilePath, FileRecord, Grant, Identity, PeerRequest, Reply, Request,
-};
+use pario_proto::{ClusterMap, Failure, FileId, Grant, Identity};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::config::{Config, NodeConfig};
@@ -113,28 +111,6 @@ impl Shared {
                 Err(Failure::Revoked { file: grant.file })
             }
             _ => Ok(()),
-        }
-    }
-
-    /// What the namespace says of a file.
-    pub fn record_of(&self, file: FileId) -> Result<Option<(FilePath, FileRecord)>, Failure> {
-        if let Some(names) = &self.names {
-            let Some(record) = names.namespace.record(file)? else { return Ok(None) };
-            return Ok(names.namespace.path_of(file)?.map(|path| (path, record)));
-        }
-        let (send, receive) = mpsc::channel();
-        let request = Request::Peer(PeerRequest::Record { file });
-        self.peers.ask_then(self.config.interface, request, move |answer| {
-            // Nobody waits any more only if the thread below is gone.
-            let _ = send.send(answer.and_then(|answer| answer.result));
-        });
-        match receive.recv() {
-            Ok(Ok(Reply::Record(record))) => Ok(record),
-            Ok(Err(failure)) => Err(failure),
-            Ok(Ok(_)) | Err(_) => Err(Failure::Internal {
-                node: self.name().to_owned(),
-                why: "the interface node gave no sensible answer".to_owned(),
-            }),
         }
     }
 

@@ -261,27 +261,39 @@ impl File {
         self.check_writable()?;
         self.is_dirty.store(false, Ordering::SeqCst);
         let synced = self.for_all_parts(|grant, part| Request::Sync { grant, part });
-        if synced.is_err() {
+        let noted = synced.and_then(|replies| self.note_synced(&replies));
+        if noted.is_err() {
             self.is_dirty.store(true, Ordering::SeqCst);
         }
-        synced?;
+        noted
+    }
+
+    /// Has it noted which subfiles were synced for the first time.
+    fn note_synced(&self, replies: &[Reply]) -> Result<(), Error> {
         let fresh: Vec<SubfileIndex> = {
-            let mut settled = self.settled.lock();
-            let fresh = (0..).zip(settled.iter()).filter(|(_, is)| !**is);
-            let fresh = fresh.map(|(index, _)| SubfileIndex(index)).collect();
-            settled.fill(true);
-            fresh
+            let settled = self.settled.lock();
+            let parts = self.parts.iter().zip(replies).zip(settled.iter());
+            let fresh = parts.filter(|((_, reply), is_settled)| {
+                matches!(reply, Reply::Synced { is_there: true }) && !**is_settled
+            });
+            fresh.map(|((part, _), _)| part.subfile).collect()
         };
         if fresh.is_empty() {
             return Ok(());
         }
         let grant = self.grant.read().clone();
-        let request = NamespaceRequest::Settle { grant, subfiles: fresh };
+        let request = NamespaceRequest::Settle { grant, subfiles: fresh.clone() };
         let noted = self.cluster.names(request);
-        if noted.is_err() {
-            self.settled.lock().fill(false);
+        let Reply::Settled { deed } = noted.map_err(|error| error.of_file(self.path.as_str()))?
+        else {
+            return Err(strange("interface"));
+        };
+        self.grant.write().deed = deed;
+        let mut settled = self.settled.lock();
+        for subfile in fresh {
+            settled[subfile.0 as usize] = true;
         }
-        noted.map(|_| ()).map_err(|error| error.of_file(self.path.as_str()))
+        Ok(())
     }
 
     /// Cuts the file, or extends it with zeros.
@@ -307,6 +319,7 @@ impl File {
             part,
             len: lens[part.subfile.0 as usize],
         })
+        .map(|_| ())
     }
 
     /// Its length, as its disks say at this moment.
@@ -365,8 +378,9 @@ impl File {
         self.set_len(0)
     }
 
-    /// Asks the nodes of all parts at once, and waits for all.
-    fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<(), Error> {
+    /// Asks the nodes of all parts at once, and waits for all. The replies are in the order of the
+    /// parts.
+    fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<Vec<Reply>, Error> {
         let grant = self.grant.read().clone();
         self.with_retry(grant, |grant| {
             let start = |part: &Part| {
@@ -374,6 +388,7 @@ impl File {
                 self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
             };
             let mut waiting = Vec::with_capacity(self.parts.len());
+            let mut replies = Vec::with_capacity(self.parts.len());
             let mut done = Ok(());
             for part in &self.parts {
                 match start(part) {
@@ -386,12 +401,13 @@ impl File {
             }
             // All are waited for, also after a failure: nothing is under way afterwards.
             for started in waiting {
-                let result = started.wait().map(|_| ());
-                if done.is_ok() {
-                    done = result;
+                match started.wait() {
+                    Ok((reply, _)) => replies.push(reply),
+                    Err(error) if done.is_ok() => done = Err(error),
+                    Err(_) => {}
                 }
             }
-            done
+            done.map(|()| replies)
         })
     }
 

@@ -73,13 +73,20 @@ fn a_node_behind_a_cut_link_is_named_in_time_and_works_when_it_is_back() {
         } else {
             let disks = [format!("{}/disk0", NAMES[cut])];
             let options = cluster.options().write(true).create_new(true).disks(disks);
-            let there = fails_in_time(NAMES[cut], || options.open("/there"));
+            let path = format!("/on-{}-while-it-is-cut", NAMES[cut]);
+            let there = fails_in_time(NAMES[cut], || options.open(&path)?.write_at(b"x", 0));
             eprintln!("a creation on {}: known after {there:?}", NAMES[cut]);
             // A file whose disks are not chosen goes where it can.
-            let began = Instant::now();
-            cluster.create("/anywhere").unwrap().close().unwrap();
-            cluster.remove("/anywhere").unwrap();
-            assert!(began.elapsed() < ALLOWED, "it was held up for {:?}", began.elapsed());
+            let mut number = 0;
+            until("a file goes where it can", || {
+                number += 1;
+                let began = Instant::now();
+                let path = format!("/anywhere-{cut}-{number}");
+                let file = cluster.create(&path).unwrap();
+                let written = file.write_at(&bytes, 0).and_then(|()| file.close());
+                assert!(began.elapsed() < ALLOWED, "it was held up for {:?}", began.elapsed());
+                written.ok()
+            });
             let other = 3 - cut;
             let path = format!("/while-{}-is-cut", NAMES[cut]);
             let began = Instant::now();

@@ -38,7 +38,8 @@ pub struct FileRecord {
     /// Counts changes of owner, group and mode: grants of before are not valid any more.
     pub rights_version: u32,
     /// Which subfiles have been synced at least once: bit `i % 64` of word `i / 64`. One of these
-    /// that is missing on its disk is lost; another one has never been promised to anybody.
+    /// that is missing on its disk is lost; another one has not come into being, or has never been
+    /// promised to anybody.
     pub settled: Vec<u64>,
 }
 
@@ -47,6 +48,12 @@ impl FileRecord {
     pub fn is_settled(&self, subfile: u32) -> bool {
         let word = self.settled.get(subfile as usize / 64).copied().unwrap_or(0);
         word >> (subfile % 64) & 1 == 1
+    }
+
+    /// Whether all subfiles have been.
+    pub fn is_all_settled(&self) -> bool {
+        let disks = self.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len());
+        (0..).take(disks).all(|subfile| self.is_settled(subfile))
     }
 
     /// Notes that a subfile has been synced; whether that is new.

@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
-use super::grant::Grant;
+use super::grant::{Grant, SealedDeed};
 use super::map::{ClusterMap, NodeInfo};
-use super::path::FilePath;
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
-use crate::ids::{ExtentIndex, FileId, SubfileIndex};
+use crate::ids::{ExtentIndex, SubfileIndex};
 
 /// The answer to a question. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,10 +74,16 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
-    /// Files that nobody was ever promised.
-    Orphans(Vec<FileId>),
-    /// What the namespace says of a file.
-    Record(Option<(FilePath, FileRecord)>),
+    /// The subfile is durable, if it has come into being.
+    Synced {
+        /// Whether it has.
+        is_there: bool,
+    },
+    /// Which subfiles were synced is noted.
+    Settled {
+        /// For the grant, from now on.
+        deed: Option<SealedDeed>,
+    },
     /// How the node is doing.
     Status(Box<NodeStatus>),
     /// What a check has found.

@@ -55,7 +55,7 @@ pub enum Request {
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
-    /// Writes bytes of a flat subfile.
+    /// Writes bytes of a flat subfile, which comes into being with the first one.
     Write {
         /// The right to.
         grant: Grant,
@@ -78,7 +78,7 @@ pub enum Request {
         /// Its length from now on.
         len: u64,
     },
-    /// Makes a subfile durable.
+    /// Makes a subfile durable, if it has come into being.
     Sync {
         /// The right to.
         grant: Grant,
@@ -291,35 +291,10 @@ pub enum PeerRequest {
         /// The node; ids of disks do not count.
         node: NodeInfo,
     },
-    /// Creates the subfiles of a file that lie on disks of this node: all or none.
-    CreateSubfiles {
-        /// The file.
-        record: FileRecord,
-        /// Its path.
-        path: FilePath,
-    },
-    /// Creates those subfiles of a file on disks of this node that are missing.
-    CreateMissing {
-        /// The file.
-        record: FileRecord,
-        /// Its path.
-        path: FilePath,
-    },
     /// Removes the subfiles of files that lie on disks of this node. None is not an error.
     RemoveSubfiles {
         /// The files.
         files: Vec<FileRecord>,
-    },
-    /// Which of these files the namespace does not know, and has never promised to anybody: what a
-    /// creation has left that was cut off half way.
-    Orphans {
-        /// The files.
-        files: Vec<FileId>,
-    },
-    /// What the namespace says of a file.
-    Record {
-        /// The file.
-        file: FileId,
     },
     /// Grants of a file with an older version are not valid any more.
     Revoke {

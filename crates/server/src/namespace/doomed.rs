@@ -36,24 +36,6 @@ impl Namespace {
         self.change(body, done);
     }
 
-    /// Remembers a file that never got a name, and some of whose subfiles may have been made:
-    /// they must go.
-    pub fn doom(
-        &self,
-        record: FileRecord,
-        done: impl FnOnce(Result<(), Failure>) + Send + 'static,
-    ) {
-        let body = move |change: &mut Change<'_>| {
-            if node(change.state(), record.id)?.is_some() {
-                let why = format!("file {} has a name: remove it instead", record.id);
-                return Err(Failure::Invalid(why).into());
-            }
-            change.doom(&record);
-            Ok(())
-        };
-        self.change(body, done);
-    }
-
     /// Files whose subfiles must go, in the order of their ids.
     pub fn doomed(&self) -> Result<Vec<FileRecord>, Failure> {
         self.look(|state| {

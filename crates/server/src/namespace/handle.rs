@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use pario_proto::{Failure, FileId, FileKind, FileRecord, Identity};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::change::Change;
 use super::clock::Clock;
@@ -31,9 +31,8 @@ struct Shared {
     store: Arc<dyn MetadataStore>,
     node: Arc<str>,
     clock: Clock,
-    /// Those of this start; new ids are of the last one. There is a second one only after files
-    /// with higher ids were restored.
-    epochs: RwLock<Vec<u64>>,
+    /// That of new ids.
+    epoch: AtomicU64,
     number: AtomicU64,
 }
 
@@ -51,7 +50,7 @@ impl Namespace {
             store,
             node: node.into(),
             clock,
-            epochs: RwLock::default(),
+            epoch: AtomicU64::new(0),
             number: AtomicU64::new(FIRST_NUMBER),
         };
         let namespace = Namespace { shared: Arc::new(shared) };
@@ -67,7 +66,7 @@ impl Namespace {
             why: "the store has not said what became of a change".to_owned(),
         })?;
         match outcome {
-            Ok(epoch) => namespace.shared.epochs.write().push(epoch),
+            Ok(epoch) => namespace.enter_epoch(epoch),
             Err(Stop::Store(error)) => return Err(error),
             Err(Stop::Failure(failure)) => {
                 return Err(MetadataError::Inconsistent { why: failure.to_string() });
@@ -89,23 +88,13 @@ impl Namespace {
 
     /// The epoch of new ids.
     pub(super) fn epoch(&self) -> u64 {
-        let epochs = self.shared.epochs.read();
-        *epochs.last().expect("the first epoch is set before anybody has the handle")
-    }
-
-    /// Whether an id was given out since the namespace was opened. What has an older id and is
-    /// not in the namespace is left over from before.
-    pub fn is_of_this_start(&self, id: FileId) -> bool {
-        self.shared.epochs.read().iter().any(|&epoch| epoch == epoch_of(id))
+        self.shared.epoch.load(Ordering::SeqCst)
     }
 
     /// From now on new ids are of this epoch, which is durable. Numbers go on, so that an id that
     /// is made meanwhile with the old epoch is unique as well.
     pub(super) fn enter_epoch(&self, epoch: u64) {
-        let mut epochs = self.shared.epochs.write();
-        if epochs.last().is_none_or(|&last| last < epoch) {
-            epochs.push(epoch);
-        }
+        self.shared.epoch.fetch_max(epoch, Ordering::SeqCst);
     }
 
     /// Changes the tree in one transaction.

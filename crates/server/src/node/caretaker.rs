@@ -14,18 +14,13 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// The caretaker's thread; ends when the node is asked to stop.
 pub fn work(shared: &Arc<Shared>) {
     let mut measured = Instant::now();
-    let mut swept = false;
     while !shared.stopping.is_asked() {
         let now = Instant::now();
         shared.peers.expire(now);
         if shared.names.is_some() {
-            if !swept {
-                swept = true;
-                joining::sweep(shared);
-            }
             for node in (0..shared.config.nodes.len()).filter(|node| *node != shared.me) {
-                // A node that is down is tried again, so that it is known when it is back.
-                if !shared.peers.is_there(node) {
+                // New files are only laid out over nodes that are known to be there.
+                if !shared.peers.is_linked(node) {
                     let _ = shared.peers.try_reach(node);
                 }
             }

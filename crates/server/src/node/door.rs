@@ -11,7 +11,7 @@ use pario_proto::{
 
 use super::{joining, short_cut};
 use crate::check;
-use crate::program::{Creation, DataCall, NamesCall, Operations, Work, answer};
+use crate::program::{DataCall, NamesCall, Operations, Work, answer};
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
 
@@ -97,22 +97,6 @@ impl Door {
         let operations = &self.operations;
         let (space, who) = (session.space, session.identity.clone());
         let begun = match request {
-            Request::Namespace(NamespaceRequest::Create { path, access, is_new, mode, layout }) => {
-                let creation = Creation {
-                    space,
-                    who,
-                    path,
-                    access,
-                    is_new,
-                    mode,
-                    layout,
-                    record: None,
-                    targets: Vec::new(),
-                    failure: None,
-                    opened: None,
-                };
-                return self.start(operations.create, creation, reporter, ticket);
-            }
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
                 return self.start(operations.set_rights, call, reporter, ticket);
@@ -216,9 +200,9 @@ impl Door {
         let mut measured = Vec::with_capacity(files.len());
         for (grant, parts) in files {
             self.check_grant(session, &grant, false, false)?;
-            let part = |part: &Part| Ok((self.shared.disks.number_of(part.disk)?, part.subfile));
+            let part = |part: &Part| Ok((self.shared.disks.number_of(part.disk)?, *part));
             let parts: Result<Vec<_>, Failure> = parts.iter().map(part).collect();
-            measured.push((grant.file, parts?));
+            measured.push((grant, parts?));
         }
         Ok(Work::Measure { files: measured })
     }
@@ -241,18 +225,6 @@ impl Door {
             PeerRequest::Join { node } => {
                 return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
             }
-            PeerRequest::Record { file } => {
-                let record = shared.record_of(file).map(Reply::Record);
-                reporter.send(answer(record));
-                return;
-            }
-            PeerRequest::Orphans { files } => {
-                let orphans = joining::orphans(&shared, &files).map(Reply::Orphans);
-                reporter.send(answer(orphans));
-                return;
-            }
-            PeerRequest::CreateSubfiles { record, path } => Work::Create { record, path },
-            PeerRequest::CreateMissing { record, path } => Work::CreateMissing { record, path },
             PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
             PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
             PeerRequest::ListSubfiles { after, limit, depth } => {

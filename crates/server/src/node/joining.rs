@@ -8,14 +8,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pario_proto::{ClusterMap, DiskId, Failure, FileId, NodeInfo, PeerRequest, Reply, Request};
+use pario_proto::{ClusterMap, DiskId, Failure, NodeInfo, PeerRequest, Reply, Request};
 
 use super::wait_for;
 use crate::disks::NO_ID;
 use crate::shared::{Names, Shared};
-
-/// Subfiles that are asked about at a time.
-const AT_ONCE: usize = 10_000;
 
 /// Recalls what was learnt before.
 pub fn recall_map(shared: &Shared) {
@@ -121,7 +118,6 @@ pub fn stay_joined(shared: &Arc<Shared>) {
             shared.disks.set_ids(&node.disks);
             learn_map(shared, map);
             shared.peers.set_joined();
-            sweep(shared);
         }
         Some(Err(failure)) => tracing::warn!(%failure, "this node could not join"),
         _ => tracing::warn!("the interface node gave no sensible answer"),
@@ -159,72 +155,6 @@ fn learn_map(shared: &Shared, mut map: ClusterMap) {
         keep_map(shared, &map);
         *known = map;
     }
-}
-
-/// Removes what creations have left that were cut off half way.
-pub fn sweep(shared: &Arc<Shared>) {
-    for (_, disk) in shared.disks.all() {
-        let ids = match disk.disk().subfile_ids() {
-            Ok(ids) => ids,
-            Err(error) => {
-                tracing::warn!(disk = disk.name, %error, "the disk cannot be listed");
-                continue;
-            }
-        };
-        for some in ids.chunks(AT_ONCE) {
-            let mut files: Vec<FileId> = some.iter().map(|(id, _)| FileId(id.file)).collect();
-            files.dedup();
-            let orphans = match ask_orphans(shared, files) {
-                Ok(orphans) => orphans,
-                Err(failure) => {
-                    tracing::warn!(%failure, "left-overs are not looked for");
-                    return;
-                }
-            };
-            for (id, _) in some.iter().filter(|(id, _)| orphans.contains(&FileId(id.file))) {
-                if let Err(failure) = disk.remove_empty(FileId(id.file), id.index) {
-                    tracing::warn!(%failure, "a left-over cannot be removed");
-                }
-            }
-        }
-    }
-}
-
-fn ask_orphans(shared: &Arc<Shared>, files: Vec<FileId>) -> Result<Vec<FileId>, Failure> {
-    if shared.names.is_some() {
-        return orphans(shared, &files);
-    }
-    let request = Request::Peer(PeerRequest::Orphans { files });
-    let asked = wait_for(|done| shared.peers.ask_then(shared.config.interface, request, done));
-    match asked.map(|answer| answer.and_then(|answer| answer.result)) {
-        Some(Ok(Reply::Orphans(files))) => Ok(files),
-        Some(Err(failure)) => Err(failure),
-        _ => Err(Failure::Internal {
-            node: shared.name().to_owned(),
-            why: "the interface node gave no sensible answer".to_owned(),
-        }),
-    }
-}
-
-/// Which of these files the namespace does not know though it would if anybody had been given
-/// them. Files that are older than the namespace are not among them: it may be the namespace that
-/// was lost.
-pub fn orphans(shared: &Shared, files: &[FileId]) -> Result<Vec<FileId>, Failure> {
-    let namespace = &shared.names()?.namespace;
-    let Some(root) = namespace.record(FileId::ROOT)? else { return Ok(Vec::new()) };
-    let mut orphans = Vec::new();
-    for &file in files {
-        let epoch = file.0 >> 64;
-        if epoch >= u128::from(root.created_ns)
-            && !namespace.is_of_this_start(file)
-            && namespace.record(file)?.is_none()
-        {
-            orphans.push(file);
-        }
-    }
-    let doomed: Vec<FileId> = namespace.doomed()?.into_iter().map(|record| record.id).collect();
-    orphans.retain(|file| !doomed.contains(file));
-    Ok(orphans)
 }
 
 fn map_path(shared: &Shared) -> PathBuf {

@@ -62,9 +62,7 @@ fn give(
     for part in parts {
         let disk = shared.disks.disk(shared.disks.number_of(part.disk)?);
         let id = pario_store::SubfileId::data(grant.file.0, part.subfile.0);
-        let shared_file = disk
-            .flat(grant.file, part.subfile.0)
-            .and_then(|flat| flat.share(grant.access.read, write));
+        let shared_file = shared.flat_made(disk, grant, *part)?.share(grant.access.read, write);
         match shared_file.map_err(|error| disk.failure(error, id, "share it"))? {
             Some(descriptor) => descriptors.push(descriptor),
             None => return Err(refused("the disk has no files")),

@@ -1,13 +1,11 @@
-//! Directory threads: each makes, measures and removes the subfiles of one node. That of the own
+//! Directory threads: each measures and removes the subfiles of one node. That of the own
 //! node does it, those of others ask there.
 
 use std::sync::Arc;
 
 use pario_flow::Successor;
 use pario_net::Bulk;
-use pario_proto::{
-    Answer, Failure, FileId, PeerRequest, Reply, Request, SubfileIndex, SubfileMeasure,
-};
+use pario_proto::{Answer, Failure, Grant, Part, PeerRequest, Reply, Request, SubfileMeasure};
 use pario_store::StoreError;
 
 use super::{SubfilesDone, SubfilesWork, Work, answer};
@@ -35,8 +33,6 @@ impl Directory {
             return;
         }
         let request = match work.work {
-            Work::Create { record, path } => PeerRequest::CreateSubfiles { record, path },
-            Work::CreateMissing { record, path } => PeerRequest::CreateMissing { record, path },
             Work::Remove { files } => PeerRequest::RemoveSubfiles { files },
             Work::Revoke { file, rights_version } => PeerRequest::Revoke { file, rights_version },
             Work::Measure { .. } => {
@@ -57,12 +53,6 @@ impl Directory {
     pub fn work_here(&mut self, work: Work) -> Answer<Bulk> {
         let disks = &self.shared.disks;
         answer(match work {
-            Work::Create { record, path } => {
-                disks.create_subfiles(&record, path.as_str()).map(|()| Reply::Done)
-            }
-            Work::CreateMissing { record, path } => {
-                disks.create_missing(&record, path.as_str()).map(|()| Reply::Done)
-            }
             Work::Remove { files } => files
                 .iter()
                 .try_for_each(|record| disks.remove_subfiles(record))
@@ -77,67 +67,58 @@ impl Directory {
 
     fn measure(
         &self,
-        files: &[(FileId, Vec<(usize, SubfileIndex)>)],
+        files: &[(Grant, Vec<(usize, Part)>)],
     ) -> Result<Vec<Vec<SubfileMeasure>>, Failure> {
         // One lost subfile must not hide the sizes of all other files of a directory.
         let is_strict = files.len() == 1;
-        let one = |file: FileId, &(disk, subfile): &(usize, SubfileIndex)| {
-            let disk = self.shared.disks.disk(disk);
-            match measure(disk, file, subfile)? {
-                Some(measure) => Ok(measure),
-                None if is_strict && self.is_settled(file, subfile)? => {
-                    let (disk, subfile) = (disk.name.clone(), subfile.0);
-                    Err(Failure::SubfileMissing { disk, file, subfile })
-                }
-                // A power loss has taken it, and it was not promised to anybody.
-                None => Ok(SubfileMeasure {
-                    subfile,
-                    len: 0,
-                    disk_bytes: 0,
-                    extents: 0,
-                    modified_ns: 0,
-                }),
-            }
+        let one = |grant: &Grant, &(disk, part): &(usize, Part)| match self.measure_part(
+            self.shared.disks.disk(disk),
+            grant,
+            part,
+        ) {
+            Err(failure @ Failure::SubfileMissing { .. }) if is_strict => Err(failure),
+            Err(Failure::SubfileMissing { .. }) => Ok(nothing_of(part)),
+            measured => measured,
         };
         files
             .iter()
-            .map(|(file, parts)| parts.iter().map(|part| one(*file, part)).collect())
+            .map(|(grant, parts)| parts.iter().map(|part| one(grant, part)).collect())
             .collect()
     }
 
-    fn is_settled(&self, file: FileId, subfile: SubfileIndex) -> Result<bool, Failure> {
-        let record = self.shared.record_of(file)?;
-        Ok(record.is_some_and(|(_, record)| record.is_settled(subfile.0)))
-    }
-}
-
-/// The size of a subfile, if it is there.
-fn measure(
-    disk: &NodeDisk,
-    file: FileId,
-    subfile: SubfileIndex,
-) -> Result<Option<SubfileMeasure>, Failure> {
-    let id = pario_store::SubfileId::data(file.0, subfile.0);
-    let failed = |error| disk.failure(error, id, "measure it");
-    match disk.flat(file, subfile.0) {
-        Ok(flat) => Ok(Some(SubfileMeasure {
-            subfile,
-            len: flat.len().map_err(failed)?,
-            disk_bytes: flat.disk_bytes().map_err(failed)?,
-            extents: 0,
-            modified_ns: flat.modified_ns().map_err(failed)?,
-        })),
-        Err(StoreError::WrongKind { .. }) => {
-            let stat = disk.extents(file, subfile.0)?.stat().map_err(failed)?;
-            Ok(Some(SubfileMeasure {
-                subfile,
+    fn measure_part(
+        &self,
+        disk: &NodeDisk,
+        grant: &Grant,
+        part: Part,
+    ) -> Result<SubfileMeasure, Failure> {
+        let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
+        let opened = disk.flat(grant.file, part.subfile.0);
+        if let Err(StoreError::WrongKind { .. }) = opened {
+            let Some(extents) = self.shared.extents(disk, grant, part)?.made() else {
+                return Ok(nothing_of(part));
+            };
+            let stat = extents.stat().map_err(failed)?;
+            return Ok(SubfileMeasure {
                 len: stat.live_bytes,
                 disk_bytes: stat.disk_bytes,
                 extents: stat.extents,
-                modified_ns: 0,
-            }))
+                ..nothing_of(part)
+            });
         }
-        Err(StoreError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(failed(error)),
+        let Some(flat) = self.shared.found(disk, grant, part, opened)?.made() else {
+            return Ok(nothing_of(part));
+        };
+        Ok(SubfileMeasure {
+            len: flat.len().map_err(failed)?,
+            disk_bytes: flat.disk_bytes().map_err(failed)?,
+            modified_ns: flat.modified_ns().map_err(failed)?,
+            ..nothing_of(part)
+        })
     }
+}
+
+/// The size of a subfile that is not there.
+fn nothing_of(part: Part) -> SubfileMeasure {
+    SubfileMeasure { subfile: part.subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 }
 }

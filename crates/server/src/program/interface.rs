@@ -1,30 +1,26 @@
 //! The interface thread: it keeps the names, and knows which files are open.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskId, Disks, DisksWish, Extents, Failure, FileKind, FilePath, FileRecord,
-    Identity, Layout, LayoutWish, NamespaceRequest, Opened, Reply, Striped,
+    Access, Answer, Entry, Failure, FileKind, FilePath, FileRecord, Grant, Identity,
+    NamespaceRequest, Opened, Reply, SealedDeed,
 };
 
-use super::{Creation, NamesCall, RightsChange, answer};
-use crate::namespace::Created;
+use super::creating::Creation;
+use super::{NamesCall, RightsChange, answer};
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
 
-/// The striping unit of files whose creator does not choose one.
-const UNIT_BYTES: u64 = 64 << 10;
 /// The most names of one answer.
 const LIST_LIMIT: usize = 4096;
 
 /// The interface thread.
+#[derive(Clone)]
 pub struct Interface {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Interface {
@@ -69,14 +65,20 @@ impl Interface {
                     Err(Failure::BadGrant { file: grant.file, why })
                 };
                 match checked {
-                    Ok(()) => namespace.settle(grant.file, subfiles, done(next)),
+                    Ok(()) => {
+                        let this = self.clone();
+                        namespace.settle(grant.file, subfiles, move |settled| {
+                            let deed = settled.and_then(|()| this.new_deed(grant));
+                            next.call(answer(deed.map(|deed| Reply::Settled { deed })));
+                        });
+                    }
                     Err(failure) => next.call(answer(Err(failure))),
                 }
             }
             NamespaceRequest::Stat { path } => {
                 let found = namespace.lookup(&who, &path, Access::LOOK);
                 next.call(answer(found.map(|record| {
-                    let grant = self.look_grant(&who, &record);
+                    let grant = self.look_grant(&who, &path, &record);
                     Reply::Stat { record, grant }
                 })));
             }
@@ -84,7 +86,9 @@ impl Interface {
                 let limit = (limit as usize).min(LIST_LIMIT);
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {
-                    let grant = |entry: &pario_proto::Entry| self.look_grant(&who, &entry.record);
+                    let grant = |entry: &Entry| {
+                        self.look_grant(&who, &path.join(&entry.name).ok()?, &entry.record)
+                    };
                     let grants = entries.iter().map(grant).collect();
                     Reply::Entries { entries, grants, is_more }
                 })));
@@ -113,7 +117,11 @@ impl Interface {
                     }));
                 });
             }
-            NamespaceRequest::Create { .. } | NamespaceRequest::SetRights { .. } => {
+            NamespaceRequest::Create { path, access, is_new, mode, layout } => {
+                let creation = Creation { space, who, path, access, is_new, mode, layout };
+                self.create(creation, next);
+            }
+            NamespaceRequest::SetRights { .. } => {
                 let why = "a request came to the wrong operation".to_owned();
                 let node = shared.name().to_owned();
                 next.call(answer(Err(Failure::Internal { node, why })));
@@ -136,183 +144,7 @@ impl Interface {
         });
     }
 
-    /// Decides what has to be made for a file to be there.
-    pub fn plan(&mut self, mut creation: Creation) -> Creation {
-        if let Err(failure) = self.try_plan(&mut creation) {
-            creation.failure = Some(failure);
-        }
-        creation
-    }
-
-    fn try_plan(&self, creation: &mut Creation) -> Result<(), Failure> {
-        let names = self.shared.names()?;
-        let Creation { space, who, path, access, .. } = &*creation;
-        if let Some(existing) = names.namespace.check_create(who, path)? {
-            if creation.is_new {
-                return Err(Failure::Exists { path: path.clone() });
-            }
-            if existing.kind == FileKind::Directory {
-                return Err(Failure::IsADirectory { path: path.clone() });
-            }
-            if existing.kind != creation.layout.kind() {
-                let why = match existing.kind {
-                    FileKind::Extents => "it exists, as a file of extents, not of bytes",
-                    _ => "it exists, as a file of bytes, not of extents",
-                };
-                let (path, why) = (path.to_string(), why.to_owned());
-                return Err(Failure::WrongKind { path, why });
-            }
-            creation.opened = Some(self.open(names, *space, who, path, *access)?);
-            return Ok(());
-        }
-        let (layout, targets) = self.lay_out(names, path, &creation.layout)?;
-        let now_ns = now_ns();
-        creation.record = Some(FileRecord {
-            id: names.namespace.new_file_id(),
-            kind: creation.layout.kind(),
-            layout: Some(layout),
-            uid: who.uid,
-            gid: who.gids.first().copied().unwrap_or(0),
-            mode: creation.mode & 0o777,
-            created_ns: now_ns,
-            changed_ns: now_ns,
-            rights_version: 0,
-            settled: Vec::new(),
-        });
-        creation.targets = targets;
-        Ok(())
-    }
-
-    /// The layout of a new file, and the nodes that have its disks.
-    fn lay_out(
-        &self,
-        names: &Names,
-        path: &FilePath,
-        wish: &LayoutWish,
-    ) -> Result<(Layout, Vec<usize>), Failure> {
-        let bad = |why: String| Failure::Layout { path: path.clone(), why };
-        let choose = |wish: &DisksWish| {
-            let disks = self.choose(names, wish).map_err(bad)?;
-            Disks::new(disks).map_err(|error| bad(error.to_string()))
-        };
-        let layout = match wish {
-            LayoutWish::Striped { unit_bytes, disks } => {
-                let striped = Striped::new(unit_bytes.unwrap_or(UNIT_BYTES), choose(disks)?);
-                Layout::from(striped.map_err(|error| bad(error.to_string()))?)
-            }
-            LayoutWish::Extents { disks } => Layout::from(Extents::new(choose(disks)?)),
-            LayoutWish::Exactly(layout) => layout.clone(),
-        };
-        let map = self.shared.map.read();
-        let mut targets = BTreeSet::new();
-        for &id in layout.disks().as_slice() {
-            let Some((node, disk)) = map.disk(id) else {
-                return Err(bad(format!(
-                    "{id} is not a disk of this cluster; `pario df` lists them"
-                )));
-            };
-            if disk.is_read_only {
-                let name = map.disk_name(id);
-                return Err(bad(format!("disk {name} is read-only: choose others")));
-            }
-            targets.insert(node as usize);
-        }
-        Ok((layout, targets.into_iter().collect()))
-    }
-
-    /// The disks for a new file: beginning at a different one each time.
-    fn choose(&self, names: &Names, wish: &DisksWish) -> Result<Vec<DiskId>, String> {
-        if let DisksWish::These(disks) = wish {
-            return Ok(disks.clone());
-        }
-        let map = self.shared.map.read();
-        let mut usable = Vec::new();
-        let mut silent = Vec::new();
-        for (number, node) in map.nodes.iter().enumerate() {
-            if number != self.shared.me && !self.shared.peers.is_there(number) {
-                silent.push(node.name.as_str());
-                continue;
-            }
-            usable.extend(node.disks.iter().filter(|disk| !disk.is_read_only).map(|disk| disk.id));
-        }
-        let without = match silent.as_slice() {
-            [] => String::new(),
-            silent => format!(" (without node {}, which does not answer)", silent.join(", ")),
-        };
-        if usable.is_empty() {
-            return Err(format!("there is no disk that can be written to{without}"));
-        }
-        let count = match wish {
-            DisksWish::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
-            DisksWish::Count(count) if *count as usize > usable.len() => {
-                return Err(format!(
-                    "{count} disks are wished for, and {} can be written to{without}",
-                    usable.len()
-                ));
-            }
-            DisksWish::Count(count) => *count as usize,
-            _ => usable.len().min(Disks::MAX as usize),
-        };
-        let first = names.next_first_disk.fetch_add(1, Ordering::Relaxed);
-        let first = usize::try_from(first % usable.len() as u64).unwrap_or(0);
-        usable.rotate_left(first);
-        usable.truncate(count);
-        Ok(usable)
-    }
-
-    /// All subfiles are there: the file gets its name.
-    pub fn enter(&mut self, mut creation: Creation, next: Successor<Creation>) {
-        let (Ok(names), Some(record)) = (self.shared.names(), creation.record.clone()) else {
-            return next.fail("a file was created by a node that keeps no names");
-        };
-        let shared = self.shared.clone();
-        let (who, path) = (creation.who.clone(), creation.path.clone());
-        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
-        // creates a file may use it, whatever its mode says.
-        let opened = self.opened(names, creation.space, &who, record.clone(), creation.access);
-        names.namespace.create(who, path, record.clone(), move |created| {
-            match created {
-                Ok(Created::New(_)) => creation.opened = Some(opened),
-                Ok(Created::Existed(_)) => {
-                    // Somebody else was first: the caller gets that file, or is told so.
-                    forget(&shared, opened.handle, creation.space);
-                    creation.record = None;
-                    return doom(&shared, record, move || next.call(creation));
-                }
-                Err(failure) => {
-                    forget(&shared, opened.handle, creation.space);
-                    creation.failure = Some(failure);
-                    return doom(&shared, record, move || next.call(creation));
-                }
-            }
-            next.call(creation);
-        });
-    }
-
-    /// Some subfiles could not be made: the others go.
-    pub fn roll_back(&mut self, creation: Creation, next: Successor<Creation>) {
-        match creation.record.clone() {
-            Some(record) => doom(&self.shared, record, move || next.call(creation)),
-            None => next.call(creation),
-        }
-    }
-
-    /// Opens what was created.
-    pub fn finish(&mut self, creation: Creation) -> Answer<Bulk> {
-        let is_created = creation.record.is_some();
-        let opened = match (creation.failure, creation.opened) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(opened)) => Ok(opened),
-            (None, None) if creation.is_new => Err(Failure::Exists { path: creation.path }),
-            (None, None) => self.shared.names().and_then(|names| {
-                let (who, path) = (&creation.who, &creation.path);
-                self.open(names, creation.space, who, path, creation.access)
-            }),
-        };
-        answer(opened.map(|opened| Reply::Opened(Opened { is_created, ..opened })))
-    }
-
-    fn open(
+    pub(super) fn open(
         &self,
         names: &Names,
         space: SpaceId,
@@ -324,7 +156,7 @@ impl Interface {
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, record, access);
+        let opened = self.opened(names, space, who, path, record, access);
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
@@ -334,17 +166,19 @@ impl Interface {
         Ok(opened)
     }
 
-    fn opened(
+    pub(super) fn opened(
         &self,
         names: &Names,
         space: SpaceId,
         who: &Identity,
+        path: &FilePath,
         record: FileRecord,
         access: Access,
     ) -> Opened {
-        let grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
-        let identity = who.clone();
-        let file = OpenFile { space, identity, record: record.clone(), access };
+        let mut grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
+        grant.deed = self.shared.grants.deed(path, &record);
+        let (identity, path) = (who.clone(), path.clone());
+        let file = OpenFile { space, identity, path, record: record.clone(), access };
         let handle = names.open_files.open(file);
         Opened { record, grant, handle, is_created: false }
     }
@@ -358,7 +192,9 @@ impl Interface {
         let file = open.record.id;
         let Some(path) = names.namespace.path_of(file)? else {
             // Deleted, but still open: rights cannot change any more.
-            let grant = self.shared.grants.grant(file, open.identity.uid, open.access, u32::MAX);
+            let grants = &self.shared.grants;
+            let mut grant = grants.grant(file, open.identity.uid, open.access, u32::MAX);
+            grant.deed = grants.deed(&open.path, &open.record);
             return Ok(Opened { record: open.record, grant, handle, is_created: false });
         };
         let record = names.namespace.lookup(&open.identity, &path, open.access)?;
@@ -366,14 +202,27 @@ impl Interface {
             return Err(Failure::StaleHandle { node });
         }
         let uid = open.identity.uid;
-        let grant = self.shared.grants.grant(file, uid, open.access, record.rights_version);
+        let mut grant = self.shared.grants.grant(file, uid, open.access, record.rights_version);
+        grant.deed = self.shared.grants.deed(&path, &record);
         Ok(Opened { record, grant, handle, is_created: false })
     }
 
-    fn look_grant(&self, who: &Identity, record: &FileRecord) -> Option<pario_proto::Grant> {
+    /// The deed of a file as it is now; that of the grant if the file was deleted.
+    fn new_deed(&self, grant: Grant) -> Result<Option<SealedDeed>, Failure> {
+        let namespace = &self.shared.names()?.namespace;
+        let (record, path) = (namespace.record(grant.file)?, namespace.path_of(grant.file)?);
+        Ok(match record.zip(path) {
+            Some((record, path)) => self.shared.grants.deed(&path, &record),
+            None => grant.deed,
+        })
+    }
+
+    fn look_grant(&self, who: &Identity, path: &FilePath, record: &FileRecord) -> Option<Grant> {
         record.layout.as_ref()?;
         let grants = &self.shared.grants;
-        Some(grants.grant(record.id, who.uid, Access::LOOK, record.rights_version))
+        let mut grant = grants.grant(record.id, who.uid, Access::LOOK, record.rights_version);
+        grant.deed = grants.deed(path, record);
+        Some(grant)
     }
 }
 
@@ -387,31 +236,10 @@ fn let_go(shared: &Shared, record: FileRecord) {
 }
 
 /// A file is not open after all.
-fn forget(shared: &Shared, handle: u64, space: SpaceId) {
+pub(super) fn forget(shared: &Shared, handle: u64, space: SpaceId) {
     if let Some(names) = &shared.names
         && let Some(record) = names.open_files.close(handle, space)
     {
         names.janitor.remove(record);
     }
-}
-
-/// A file that never got its name: its subfiles go, also if this node is killed meanwhile. Goes on
-/// when that is certain.
-fn doom(shared: &Arc<Shared>, record: FileRecord, go_on: impl FnOnce() + Send + 'static) {
-    let Some(names) = &shared.names else { return go_on() };
-    let then = shared.clone();
-    names.namespace.doom(record.clone(), move |doomed| {
-        if let Err(failure) = doomed {
-            tracing::warn!(%failure, "a file that could not be created leaves subfiles behind");
-        }
-        if let Some(names) = &then.names {
-            names.janitor.remove(record);
-        }
-        go_on();
-    });
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

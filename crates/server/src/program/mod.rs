@@ -1,9 +1,10 @@
 //! The node as a dataflow program: its threads and its operations.
 
-mod creation;
+mod creating;
 mod directory;
 mod interface;
 mod storage;
+mod work;
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use pario_net::{Bulk, SpaceId};
 use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceRequest, Request};
 use serde::{Deserialize, Serialize};
 
-pub use creation::{Creation, SubfilesDone, SubfilesWork, Work};
 pub use directory::Directory;
 pub use interface::Interface;
 pub use storage::Storage;
+pub use work::{SubfilesDone, SubfilesWork, Work};
 
 use crate::error::NodeError;
 use crate::shared::Shared;
@@ -28,10 +29,8 @@ const CALLS: usize = 4096;
 pub struct Operations {
     /// Something with the bytes or extents of a subfile.
     pub data: OperationRef<DataCall, Answer<Bulk>>,
-    /// Something with names, but creating and changing rights.
+    /// Something with names, but changing rights.
     pub names: OperationRef<NamesCall, Answer<Bulk>>,
-    /// Creates a file on all its disks, or on none.
-    pub create: OperationRef<Creation, Answer<Bulk>>,
     /// Changes rights, and tells all nodes that older grants are not valid.
     pub set_rights: OperationRef<NamesCall, Answer<Bulk>>,
     /// Removes the subfiles of deleted files everywhere.
@@ -110,26 +109,6 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let here = program.operation("here", |b| {
         b.on(directory.thread(me)).run(Directory::work_here).named("work here")
     });
-    let create = program.operation("create", |b| {
-        b.on(interface)
-            .run(Interface::plan)
-            .named("plan")
-            .when(Creation::is_planned, |b| {
-                b.split_indexed(Creation::nodes, Creation::part)
-                    .on(directory.at(|work: &SubfilesWork| work.node))
-                    .run_async(Directory::work)
-                    .named("make subfiles")
-                    .merge(interface, Clone::clone, Creation::note)
-                    .if_else(
-                        Creation::is_made,
-                        |b| b.on(interface).run_async(Interface::enter).named("enter"),
-                        |b| b.on(interface).run_async(Interface::roll_back).named("roll back"),
-                    )
-            })
-            .on(interface)
-            .run(Interface::finish)
-            .named("finish")
-    });
     let set_rights = program.operation("set rights", |b| {
         b.on(interface)
             .run_async(Interface::set_rights)
@@ -163,7 +142,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
             )
     });
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
-    Ok((run, Operations { data, names, create, set_rights, purge, here }))
+    Ok((run, Operations { data, names, set_rights, purge, here }))
 }
 
 impl RightsChange {

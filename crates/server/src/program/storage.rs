@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileId, Layout, Part, RANGES_LIMIT,
-    Reply, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part, RANGES_LIMIT, Reply,
+    Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
 
@@ -42,80 +42,77 @@ impl Storage {
     ) -> Result<Answer<Bulk>, Failure> {
         let done = match request {
             Request::Read { grant, part, ranges } => {
-                let flat = self.flat(disk, grant.file, part)?;
-                return read(disk, &flat, &ranges);
+                return match self.shared.flat(disk, &grant, part)?.made() {
+                    Some(flat) => read(disk, &flat, &ranges),
+                    None => nothing_read(&ranges),
+                };
             }
             Request::Write { grant, part, ranges } => {
-                let flat = self.flat(disk, grant.file, part)?;
+                let flat = self.shared.flat_made(disk, &grant, part)?;
                 write(disk, &flat, &ranges, &data)?;
                 Reply::Done
             }
             Request::Resize { grant, part, len } => {
-                let flat = self.flat(disk, grant.file, part)?;
-                let id = flat.id();
-                flat.set_len(len).map_err(|error| disk.failure(error, id, "resize a file"))?;
+                if len > 0 || self.shared.flat(disk, &grant, part)?.made().is_some() {
+                    let flat = self.shared.flat_made(disk, &grant, part)?;
+                    let resized = flat.set_len(len);
+                    resized.map_err(|error| disk.failure(error, flat.id(), "resize a file"))?;
+                }
                 Reply::Done
             }
             Request::Sync { grant, part } => {
-                self.sync(disk, grant.file, part)?;
-                Reply::Done
+                Reply::Synced { is_there: self.sync(disk, &grant, part)? }
             }
-            Request::ReadExtent { grant, place, .. } => {
-                return read_extent(disk, &disk.extents(grant.file, place.subfile.0)?, place);
+            Request::ReadExtent { grant, disk: id, place } => {
+                let part = Part { disk: id, subfile: place.subfile };
+                match self.shared.extents(disk, &grant, part)?.made() {
+                    Some(extents) => return read_extent(disk, &extents, place),
+                    None => Reply::Extent { is_there: false },
+                }
             }
-            Request::WriteExtent { grant, place, .. } => {
-                let extents = disk.extents(grant.file, place.subfile.0)?;
+            Request::WriteExtent { grant, disk: id, place } => {
+                let part = Part { disk: id, subfile: place.subfile };
+                let extents = self.shared.extents_made(disk, &grant, part)?;
                 write_extent(disk, &extents, place, &data)?;
                 Reply::Done
             }
-            Request::DeleteExtent { grant, place, .. } => {
-                let extents = disk.extents(grant.file, place.subfile.0)?;
-                let was_there = extents
-                    .delete(place.extent.0)
-                    .map_err(|error| disk.failure(error, extents.id(), "delete an extent"))?;
+            Request::DeleteExtent { grant, disk: id, place } => {
+                let part = Part { disk: id, subfile: place.subfile };
+                let was_there = match self.shared.extents(disk, &grant, part)?.made() {
+                    Some(extents) => extents
+                        .delete(place.extent.0)
+                        .map_err(|error| disk.failure(error, extents.id(), "delete an extent"))?,
+                    None => false,
+                };
                 Reply::Deleted { was_there }
             }
-            Request::ListExtents { grant, from, limit, .. } => {
-                list_extents(disk, &disk.extents(grant.file, from.subfile.0)?, from, limit)?
+            Request::ListExtents { grant, disk: id, from, limit } => {
+                let part = Part { disk: id, subfile: from.subfile };
+                match self.shared.extents(disk, &grant, part)?.made() {
+                    Some(extents) => list_extents(disk, &extents, from, limit)?,
+                    None => Reply::Extents(Vec::new()),
+                }
             }
             _ => return Err(self.internal("a request that is not for a disk came to one")),
         };
         Ok(answer(Ok(done)))
     }
 
-    /// A flat subfile. One that was never synced and that a power loss has taken is made anew: it
-    /// was not promised to anybody.
-    fn flat(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<FlatFile, Failure> {
-        let index = part.subfile.0;
-        match disk.flat(file, index) {
-            Ok(flat) => Ok(flat),
-            Err(error @ (StoreError::NotFound { .. } | StoreError::NotASubfile { .. })) => {
-                let belongs =
-                    |layout: &Layout| layout.disks().disk_of(part.subfile) == Some(part.disk);
-                if let Some((path, record)) = self.shared.record_of(file)?
-                    && !record.is_settled(index)
-                    && record.layout.as_ref().is_some_and(belongs)
-                {
-                    tracing::info!(disk = disk.name, %path, index, "subfile made anew");
-                    disk.create_again(&record, path.as_str(), index)?;
-                    let opened = disk.flat(file, index);
-                    let id = NodeDisk::subfile_id(file, part);
-                    return opened.map_err(|error| disk.failure(error, id, "open it"));
-                }
-                Err(disk.failure(error, NodeDisk::subfile_id(file, part), "open it"))
+    /// Makes a subfile durable; whether it is there.
+    fn sync(&self, disk: &NodeDisk, grant: &Grant, part: Part) -> Result<bool, Failure> {
+        let synced = match disk.flat(grant.file, part.subfile.0) {
+            Err(StoreError::WrongKind { .. }) => {
+                self.shared.extents(disk, grant, part)?.made().map(|extents| extents.sync())
             }
-            Err(error) => Err(disk.failure(error, NodeDisk::subfile_id(file, part), "open it")),
-        }
-    }
-
-    fn sync(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<(), Failure> {
-        let id = NodeDisk::subfile_id(file, part);
-        let synced = match disk.flat(file, part.subfile.0) {
-            Ok(flat) => flat.sync(),
-            Err(StoreError::WrongKind { .. }) => disk.extents(file, part.subfile.0)?.sync(),
-            Err(_) => self.flat(disk, file, part)?.sync(),
+            opened => {
+                let found = self.shared.found(disk, grant, part, opened)?;
+                found.made().map(|flat| flat.sync())
+            }
         };
-        synced.map_err(|error| disk.failure(error, id, "make it durable"))
+        let id = NodeDisk::subfile_id(grant.file, part);
+        let is_there = synced.is_some();
+        synced.transpose().map_err(|error| disk.failure(error, id, "make it durable"))?;
+        Ok(is_there)
     }
 
     fn internal(&self, why: &str) -> Failure {
@@ -144,6 +141,13 @@ fn read(
     buffer.truncate(filled);
     disk.load.read(filled as u64);
     Ok(Answer { result: Ok(Reply::Read { lens }), data: vec![buffer.freeze()] })
+}
+
+/// What there is to read in a subfile that has not come into being.
+fn nothing_read(ranges: &[SubfileRange]) -> Result<Answer<Bulk>, Failure> {
+    total_of(ranges)?;
+    let lens = vec![0; ranges.len()];
+    Ok(Answer { result: Ok(Reply::Read { lens }), data: vec![BulkBuffer::new(0).freeze()] })
 }
 
 /// Writes ranges from segments that follow each other, wherever they were cut.

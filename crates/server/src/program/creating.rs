@@ -1,0 +1,204 @@
+//! The interface thread gives new files their names. Subfiles come into being later, each with its
+//! first byte: so a file is there with one transaction, or it is not.
+
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pario_flow::Successor;
+use pario_net::{Bulk, SpaceId};
+use pario_proto::{
+    Access, Answer, DiskId, Disks, DisksWish, Extents, Failure, FileKind, FilePath, FileRecord,
+    Identity, Layout, LayoutWish, Opened, Reply, Striped,
+};
+
+use super::answer;
+use super::interface::{Interface, forget};
+use crate::namespace::Created;
+use crate::shared::Names;
+
+/// The striping unit of files whose creator does not choose one.
+const UNIT_BYTES: u64 = 64 << 10;
+
+/// A file that is to be created.
+pub struct Creation {
+    /// The client's address space.
+    pub space: SpaceId,
+    /// As whom it is known.
+    pub who: Identity,
+    /// The path.
+    pub path: FilePath,
+    /// What it is opened for.
+    pub access: Access,
+    /// An existing file is an error.
+    pub is_new: bool,
+    /// Permissions.
+    pub mode: u32,
+    /// The layout wished for.
+    pub layout: LayoutWish,
+}
+
+impl Interface {
+    /// Creates a file and opens it, or opens the one that is there.
+    pub(super) fn create(&self, creation: Creation, next: Successor<Answer<Bulk>>) {
+        let record = match self.plan(&creation) {
+            Ok(Plan::Make(record)) => record,
+            Ok(Plan::Open(opened)) => return next.call(answer(Ok(Reply::Opened(opened)))),
+            Err(failure) => return next.call(answer(Err(failure))),
+        };
+        let names = match self.shared.names() {
+            Ok(names) => names,
+            Err(failure) => return next.call(answer(Err(failure))),
+        };
+        let Creation { space, who, path, access, .. } = &creation;
+        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
+        // creates a file may use it, whatever its mode says.
+        let opened = self.opened(names, *space, who, path, record.clone(), *access);
+        let this = self.clone();
+        names.namespace.create(who.clone(), path.clone(), record, move |created| {
+            let failure = match created {
+                Ok(Created::New(_)) => {
+                    let opened = Opened { is_created: true, ..opened };
+                    return next.call(answer(Ok(Reply::Opened(opened))));
+                }
+                Ok(Created::Existed(_)) => None,
+                Err(failure) => Some(failure),
+            };
+            forget(&this.shared, opened.handle, creation.space);
+            match failure {
+                Some(failure) => next.call(answer(Err(failure))),
+                // Somebody else was first: the caller gets that file, or is told so.
+                None => this.create(creation, next),
+            }
+        });
+    }
+
+    /// What has to be done for a file to be there.
+    fn plan(&self, creation: &Creation) -> Result<Plan, Failure> {
+        let names = self.shared.names()?;
+        let Creation { space, who, path, access, is_new, mode, layout } = creation;
+        while let Some(existing) = names.namespace.check_create(who, path)? {
+            if *is_new {
+                return Err(Failure::Exists { path: path.clone() });
+            }
+            if existing.kind == FileKind::Directory {
+                return Err(Failure::IsADirectory { path: path.clone() });
+            }
+            if existing.kind != layout.kind() {
+                let why = match existing.kind {
+                    FileKind::Extents => "it exists, as a file of extents, not of bytes",
+                    _ => "it exists, as a file of bytes, not of extents",
+                };
+                let (path, why) = (path.to_string(), why.to_owned());
+                return Err(Failure::WrongKind { path, why });
+            }
+            match self.open(names, *space, who, path, *access) {
+                // It was deleted since it was seen: it has to be made after all.
+                Err(Failure::NotFound { .. }) => {}
+                opened => return opened.map(Plan::Open),
+            }
+        }
+        let layout = self.lay_out(names, path, layout)?;
+        let now_ns = now_ns();
+        Ok(Plan::Make(FileRecord {
+            id: names.namespace.new_file_id(),
+            kind: creation.layout.kind(),
+            layout: Some(layout),
+            uid: who.uid,
+            gid: who.gids.first().copied().unwrap_or(0),
+            mode: mode & 0o777,
+            created_ns: now_ns,
+            changed_ns: now_ns,
+            rights_version: 0,
+            settled: Vec::new(),
+        }))
+    }
+
+    /// The layout of a new file.
+    fn lay_out(
+        &self,
+        names: &Names,
+        path: &FilePath,
+        wish: &LayoutWish,
+    ) -> Result<Layout, Failure> {
+        let bad = |why: String| Failure::Layout { path: path.clone(), why };
+        let choose = |wish: &DisksWish| {
+            let disks = self.choose(names, wish).map_err(bad)?;
+            Disks::new(disks).map_err(|error| bad(error.to_string()))
+        };
+        let layout = match wish {
+            LayoutWish::Striped { unit_bytes, disks } => {
+                let striped = Striped::new(unit_bytes.unwrap_or(UNIT_BYTES), choose(disks)?);
+                Layout::from(striped.map_err(|error| bad(error.to_string()))?)
+            }
+            LayoutWish::Extents { disks } => Layout::from(Extents::new(choose(disks)?)),
+            LayoutWish::Exactly(layout) => layout.clone(),
+        };
+        let map = self.shared.map.read();
+        for &id in layout.disks().as_slice() {
+            let Some((node, disk)) = map.disk(id) else {
+                return Err(bad(format!(
+                    "{id} is not a disk of this cluster; `pario df` lists them"
+                )));
+            };
+            if disk.is_read_only {
+                let name = map.disk_name(id);
+                return Err(bad(format!("disk {name} is read-only: choose others")));
+            }
+            // Better told now than with the first byte.
+            if let Some(failure) = self.shared.peers.trouble(node as usize) {
+                return Err(failure);
+            }
+        }
+        Ok(layout)
+    }
+
+    /// The disks for a new file: beginning at a different one each time.
+    fn choose(&self, names: &Names, wish: &DisksWish) -> Result<Vec<DiskId>, String> {
+        if let DisksWish::These(disks) = wish {
+            return Ok(disks.clone());
+        }
+        let map = self.shared.map.read();
+        let mut usable = Vec::new();
+        let mut silent = Vec::new();
+        for (number, node) in map.nodes.iter().enumerate() {
+            if number != self.shared.me && !self.shared.peers.is_there(number) {
+                silent.push(node.name.as_str());
+                continue;
+            }
+            usable.extend(node.disks.iter().filter(|disk| !disk.is_read_only).map(|disk| disk.id));
+        }
+        let without = match silent.as_slice() {
+            [] => String::new(),
+            silent => format!(" (without node {}, which does not answer)", silent.join(", ")),
+        };
+        if usable.is_empty() {
+            return Err(format!("there is no disk that can be written to{without}"));
+        }
+        let count = match wish {
+            DisksWish::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
+            DisksWish::Count(count) if *count as usize > usable.len() => {
+                return Err(format!(
+                    "{count} disks are wished for, and {} can be written to{without}",
+                    usable.len()
+                ));
+            }
+            DisksWish::Count(count) => *count as usize,
+            _ => usable.len().min(Disks::MAX as usize),
+        };
+        let first = names.next_first_disk.fetch_add(1, Ordering::Relaxed);
+        let first = usize::try_from(first % usable.len() as u64).unwrap_or(0);
+        usable.rotate_left(first);
+        usable.truncate(count);
+        Ok(usable)
+    }
+}
+
+enum Plan {
+    Make(FileRecord),
+    Open(Opened),
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
