@@ -5,6 +5,7 @@
 //! those of transactions that were aborted, because they may have seen what the others did.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +23,9 @@ use super::store::{Done, Revision, Verdict, Work};
 
 /// Who submits waits while so many transactions are queued.
 const QUEUE_LIMIT: usize = 4096;
-/// So long the engine waits for those whom it has just answered to come again.
-const GATHERING: Duration = Duration::from_micros(60);
+/// The engine waits for those whom it has just answered to come again, as long as the last commit
+/// took, but at least and at most so long.
+const GATHERING: RangeInclusive<Duration> = Duration::from_micros(60)..=Duration::from_millis(2);
 
 pub struct Engine {
     database: Database,
@@ -114,9 +116,10 @@ impl Engine {
     /// The engine's thread.
     pub fn run(&self) {
         self.queue.lock().engine = Some(thread::current().id());
-        let mut expected = 1;
-        while let Some(jobs) = self.take(expected) {
+        let (mut expected, mut gathering) = (1, *GATHERING.start());
+        while let Some(jobs) = self.take(expected, gathering) {
             expected = jobs.len();
+            let begun = Instant::now();
             let (mut works, dones): (Vec<_>, Vec<_>) =
                 jobs.into_iter().map(|job| (job.work, job.done)).unzip();
             // A panic, of a work or over damaged bytes, leaves the file as it was before.
@@ -129,6 +132,7 @@ impl Engine {
                     })
             });
             drop(works);
+            gathering = begun.elapsed().clamp(*GATHERING.start(), *GATHERING.end());
             match outcome {
                 Ok(revisions) => {
                     for (done, revision) in dones.into_iter().zip(revisions) {
@@ -144,7 +148,7 @@ impl Engine {
     ///
     /// Those who were answered together tend to come again together. The engine gives them a
     /// moment, so that the first of them does not have a sync to itself while the others wait.
-    fn take(&self, expected: usize) -> Option<VecDeque<Job>> {
+    fn take(&self, expected: usize, gathering: Duration) -> Option<VecDeque<Job>> {
         let mut queue = self.queue.lock();
         while queue.jobs.is_empty() {
             if queue.is_closed {
@@ -152,7 +156,7 @@ impl Engine {
             }
             self.filled.wait(&mut queue);
         }
-        let deadline = Instant::now() + GATHERING;
+        let deadline = Instant::now() + gathering;
         while queue.jobs.len() < expected.min(QUEUE_LIMIT) && !queue.is_closed {
             if self.filled.wait_until(&mut queue, deadline).timed_out() {
                 break;
