@@ -43,6 +43,7 @@
 mod cluster;
 mod ids;
 mod layout;
+mod modes;
 
 pub use cluster::check::{
     CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundSubfile,
@@ -72,3 +73,8 @@ pub use layout::striped::{
     BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
+pub use modes::call::{Call, Disagreement};
+pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
+pub use modes::position::{
+    Interleaved, OFFSET_LIMIT, OutOfRange, Placement, Position, Seek, Transfer,
+};

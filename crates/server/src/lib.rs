@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod coordination;
 pub mod metadata;
 pub mod namespace;
 

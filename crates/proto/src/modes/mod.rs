@@ -1,0 +1,5 @@
+//! Shared files: what the processes of a job may do together, and where each of their accesses goes.
+
+pub mod call;
+pub mod mode;
+pub mod position;

@@ -1,0 +1,211 @@
+//! Positions in a shared file: where the next access goes, and where the one after it.
+//!
+//! Invariants: a position moves when an access is placed, not when it is done, so that several can
+//! be under way. A read is cut at the end of the file; a write moves the end. Nothing lies beyond
+//! [`OFFSET_LIMIT`], and a refused access leaves the position as it was.
+
+use serde::{Deserialize, Serialize};
+
+/// The largest offset of a byte, 2^62.
+pub const OFFSET_LIMIT: u64 = 1 << 62;
+
+/// An access that wants its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Whether it writes.
+    pub is_write: bool,
+    /// Bytes.
+    pub len: u64,
+    /// A write goes to the end of the file, wherever the pointer is.
+    pub is_append: bool,
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Placement {
+    /// The first byte.
+    pub offset: u64,
+    /// Bytes; for a read perhaps fewer than wanted, since the file ends.
+    pub len: u64,
+}
+
+/// Where to move a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Seek {
+    /// To this byte.
+    Start(u64),
+    /// So many bytes on, or back.
+    Current(i64),
+    /// So many bytes after the end, or before it.
+    End(i64),
+}
+
+/// An access would lie beyond the largest file, or before its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the access would lie outside of the largest file, 2^62 bytes")]
+pub struct OutOfRange;
+
+/// A pointer and the end of the file as its owner knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Where the next access goes.
+    pub offset: u64,
+    /// One past the last byte, as far as is known; what is being written counts.
+    pub end: u64,
+}
+
+impl Transfer {
+    /// A read.
+    pub fn read(len: u64) -> Self {
+        Self { is_write: false, len, is_append: false }
+    }
+
+    /// A write at the pointer.
+    pub fn write(len: u64) -> Self {
+        Self { is_write: true, len, is_append: false }
+    }
+
+    /// A write at the end.
+    pub fn append(len: u64) -> Self {
+        Self { is_write: true, len, is_append: true }
+    }
+}
+
+impl Position {
+    /// Whether the end that is known may be too small for an access: who places it should look at
+    /// the file first.
+    pub fn is_unsure_of(&self, transfer: Transfer) -> bool {
+        !transfer.is_write && self.offset.saturating_add(transfer.len) > self.end
+    }
+
+    /// Gives an access its place, and moves on.
+    pub fn place(&mut self, transfer: Transfer) -> Result<Placement, OutOfRange> {
+        let offset = if transfer.is_append { self.end } else { self.offset };
+        let len = if transfer.is_write {
+            transfer.len
+        } else {
+            transfer.len.min(self.end.saturating_sub(offset))
+        };
+        let after = offset.checked_add(len).filter(|after| *after <= OFFSET_LIMIT);
+        let after = after.ok_or(OutOfRange)?;
+        self.offset = after;
+        if transfer.is_write && len > 0 {
+            self.end = self.end.max(after);
+        }
+        Ok(Placement { offset, len })
+    }
+
+    /// Where a seek leads.
+    pub fn target(&self, seek: Seek) -> Result<u64, OutOfRange> {
+        let target = match seek {
+            Seek::Start(offset) => Some(offset),
+            Seek::Current(distance) => self.offset.checked_add_signed(distance),
+            Seek::End(distance) => self.end.checked_add_signed(distance),
+        };
+        target.filter(|target| *target <= OFFSET_LIMIT).ok_or(OutOfRange)
+    }
+
+    /// Learns how long the file is.
+    pub fn measured(&mut self, len: u64) {
+        self.end = self.end.max(len);
+    }
+}
+
+/// The pointer of a rank in a file of interleaved records: it stands where the records of all ranks
+/// begin that are written next. Its end is the rank's own: where *its* next record would be added,
+/// however far the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interleaved {
+    /// Where the next records of all ranks begin.
+    pub base: u64,
+    /// Where those begin that are appended next.
+    pub end: u64,
+    rank: u32,
+    size: u32,
+}
+
+impl Interleaved {
+    /// The pointer of a rank, in a file that ends at the given byte.
+    pub fn new(base: u64, end: u64, rank: u32, size: u32) -> Self {
+        Self { base, end, rank, size }
+    }
+
+    /// Gives an access its place, and moves on. `file_end` is where the file ends now: reads are
+    /// cut there.
+    pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<Placement, OutOfRange> {
+        let base = if transfer.is_append { self.end } else { self.base };
+        let all = transfer.len.checked_mul(u64::from(self.size)).ok_or(OutOfRange)?;
+        let after = base.checked_add(all).filter(|after| *after <= OFFSET_LIMIT);
+        let after = after.ok_or(OutOfRange)?;
+        let offset = base + transfer.len * u64::from(self.rank);
+        let len = if transfer.is_write {
+            self.end = self.end.max(after);
+            transfer.len
+        } else {
+            transfer.len.min(file_end.saturating_sub(offset))
+        };
+        self.base = after;
+        Ok(Placement { offset, len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_follow_each_other_and_reads_end_where_the_file_ends() {
+        let mut position = Position { offset: 0, end: 10 };
+        assert!(!position.is_unsure_of(Transfer::read(10)));
+        assert_eq!(position.place(Transfer::read(4)), Ok(Placement { offset: 0, len: 4 }));
+        assert!(position.is_unsure_of(Transfer::read(7)));
+        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 4, len: 6 }));
+        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 10, len: 0 }));
+        assert_eq!(position.place(Transfer::write(5)), Ok(Placement { offset: 10, len: 5 }));
+        assert_eq!(position, Position { offset: 15, end: 15 });
+        position.offset = 3;
+        assert_eq!(position.place(Transfer::append(2)), Ok(Placement { offset: 15, len: 2 }));
+        assert_eq!(position, Position { offset: 17, end: 17 });
+        position.measured(40);
+        assert_eq!(position.target(Seek::End(-1)), Ok(39));
+        position.measured(20);
+        assert_eq!(position.target(Seek::End(0)), Ok(40), "what is being written counts");
+        assert_eq!(position.target(Seek::Current(-17)), Ok(0));
+        assert_eq!(position.target(Seek::Current(-18)), Err(OutOfRange));
+    }
+
+    #[test]
+    fn what_is_refused_moves_nothing() {
+        let before = Position { offset: OFFSET_LIMIT - 1, end: 5 };
+        let mut position = before;
+        assert_eq!(position.place(Transfer::write(2)), Err(OutOfRange));
+        assert_eq!(position.place(Transfer::write(u64::MAX)), Err(OutOfRange));
+        assert_eq!(position, before);
+        assert_eq!(
+            position.place(Transfer::read(u64::MAX)),
+            Ok(Placement { offset: before.offset, len: 0 })
+        );
+        let before = Interleaved::new(8, 8, 3, 4);
+        let mut records = before;
+        assert_eq!(records.place(Transfer::write(u64::MAX / 2), 0), Err(OutOfRange));
+        assert_eq!(records, before);
+    }
+
+    /// Ranks may be far ahead of each other; each record lies where it would if they were not.
+    #[test]
+    fn records_are_interleaved_whoever_comes_first() {
+        let mut ranks: Vec<_> = (0..3).map(|rank| Interleaved::new(0, 100, rank, 3)).collect();
+        let places = |rank: &mut Interleaved| -> Vec<u64> {
+            (0..3).map(|_| rank.place(Transfer::write(10), 0).unwrap().offset).collect()
+        };
+        assert_eq!(places(&mut ranks[2]), [20, 50, 80]);
+        assert_eq!(places(&mut ranks[0]), [0, 30, 60]);
+        assert_eq!(ranks[0].place(Transfer::append(10), 0).unwrap().offset, 100);
+        assert_eq!(ranks[0].place(Transfer::append(10), 0).unwrap().offset, 130);
+        assert_eq!(ranks[1].place(Transfer::append(10), 0).unwrap().offset, 110);
+        assert_eq!(places(&mut ranks[1]), [140, 170, 200]);
+        let mut reader = Interleaved::new(0, 0, 1, 3);
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 10, len: 5 }));
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 40, len: 0 }));
+    }
+}

@@ -1,0 +1,15 @@
+//! How the processes of a job wait for each other, and get their places in a shared file: state
+//! machines without I/O. Events go in, with the time at which they happened; what is to be done
+//! comes out.
+//!
+//! A [`Gathering`] is the table at which the ranks of a job sit: it collects the calls in which all
+//! of them meet, round after round. An [`Assembly`] is a file that they have open together: a
+//! gathering, a mode, and a position.
+
+mod assembly;
+mod gathering;
+mod trouble;
+
+pub use assembly::{Action, Assembly, Ending, Outcome, Performed};
+pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};
+pub use trouble::Trouble;
