@@ -357,7 +357,9 @@ impl World {
             // Who wanted to close has closed.
             rank.is_closed = true;
             rank.program.truncate(rank.next);
-        } else if !rank.is_closed {
+        } else if !rank.is_closed
+            && !rank.waits_for.is_some_and(|step| is_close(&rank.program[step]))
+        {
             // There is nothing left to do together.
             let close = if self.model.mode.meets_in(Kind::Close) {
                 Step::Meet(Call::Close)
