@@ -2,7 +2,7 @@
 //! disagree.
 
 use fastrand::Rng;
-use pario_proto::{Call, Mode, Seek, Step as Kind, Transfer};
+use pario_proto::{Call, Mode, OFFSET_LIMIT, Seek, Step as Kind, Transfer};
 
 /// A step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,9 +141,10 @@ fn any_mode(rng: &mut Rng) -> Mode {
 }
 
 fn any_seek(rng: &mut Rng) -> Seek {
-    match rng.u8(0..4) {
-        0 => Seek::Current(rng.i64(-30..30)),
-        1 => Seek::End(rng.i64(-30..30)),
+    match rng.u8(0..20) {
+        0 => Seek::Start(OFFSET_LIMIT - rng.u64(0..60)),
+        1..5 => Seek::Current(rng.i64(-30..30)),
+        5..10 => Seek::End(rng.i64(-30..30)),
         _ => Seek::Start(rng.u64(0..500)),
     }
 }
