@@ -1,5 +1,6 @@
 //! A cluster, as a client sees it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use pario_proto::{
     CheckReport, CheckRequest, ClusterMap, DiskId, Identity, NamespaceRequest, NodeStatus, Reply,
     Request,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::address;
 use crate::connection::{Client, Connection, strange};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     nodes: RwLock<Vec<Arc<Connection>>>,
     map: RwLock<ClusterMap>,
     short_cut: bool,
+    /// How many calls this process has made together with the others of a job.
+    job_calls: Mutex<HashMap<String, Arc<Mutex<u64>>>>,
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<pario_server::Node>,
@@ -177,6 +180,7 @@ impl Cluster {
             nodes: RwLock::new(nodes),
             map: RwLock::new(map),
             short_cut,
+            job_calls: Mutex::default(),
             #[cfg(feature = "embedded")]
             embedded,
         };
@@ -282,7 +286,8 @@ impl Shared {
         self.nodes.read()[number].clone()
     }
 
-    fn interface(&self) -> Arc<Connection> {
+    /// The connection to the node that keeps the names.
+    pub fn interface(&self) -> Arc<Connection> {
         self.node(self.map.read().interface as usize)
     }
 
@@ -303,6 +308,11 @@ impl Shared {
             Some((node, _)) => Ok(node as usize),
             None => Err(Error::other(format!("no node of the cluster has {disk} at the moment"))),
         }
+    }
+
+    /// The number of calls of a job, of which this process is one rank.
+    pub fn calls_of_job(&self, job: &str) -> Arc<Mutex<u64>> {
+        self.job_calls.lock().entry(job.to_owned()).or_default().clone()
     }
 
     /// Whether descriptors may be used at all.

@@ -228,6 +228,14 @@ impl Waiting {
         }
     }
 
+    /// Waits as long as it takes, or until the connection is lost.
+    pub fn without_limit(mut self) -> Self {
+        const AGES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        self.deadline = Instant::now() + AGES;
+        self.timeout = AGES;
+        self
+    }
+
     /// The node that was asked.
     pub fn node(&self) -> &str {
         &self.node

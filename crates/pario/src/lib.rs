@@ -42,6 +42,7 @@ mod cluster;
 mod connection;
 mod error;
 mod file;
+mod group;
 mod listing;
 mod metadata;
 mod names;
@@ -50,12 +51,13 @@ mod open;
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;
 pub use file::{Extent, Extents, File, ReadRequest, WriteRequest};
+pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
 pub use pario_proto::{
     Access, ByteRange, CheckDepth, CheckReport, CheckRequest, ClientStatus, ClusterMap, DiskId,
     DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath,
-    FileRecord, Finding, FindingKind, Identity, Layout, NodeInfo, NodeStatus, PathError,
-    PeerStatus, SubfileIndex, SubfileMeasure,
+    FileRecord, Finding, FindingKind, Identity, Layout, Mode, NodeInfo, NodeStatus, PathError,
+    PeerStatus, Seek, SubfileIndex, SubfileMeasure, Trouble,
 };

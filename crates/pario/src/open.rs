@@ -137,6 +137,26 @@ impl<'c> OpenOptions<'c> {
     /// Opens the file.
     pub fn open(self, path: &str) -> Result<File, Error> {
         let path = FilePath::new(path)?;
+        let access = self.checked_access(&path)?;
+        let request = match self.creation(&path)? {
+            Some((is_new, mode, layout)) => {
+                NamespaceRequest::Create { path: path.clone(), access, is_new, mode, layout }
+            }
+            None => NamespaceRequest::Open { path: path.clone(), access },
+        };
+        let Reply::Opened(opened) = self.cluster.names(request)? else {
+            return Err(strange("interface"));
+        };
+        let is_created = opened.is_created;
+        let file = File::new(self.cluster, path, access, opened);
+        if self.is_truncate && !is_created {
+            file.empty()?;
+        }
+        Ok(file)
+    }
+
+    /// What it is opened for, if that makes sense.
+    pub(crate) fn checked_access(&self, path: &FilePath) -> Result<Access, Error> {
         let access = self.access;
         if (self.is_create || self.is_new || self.is_truncate) && !access.write {
             return Err(Error::invalid(format!(
@@ -148,22 +168,18 @@ impl<'c> OpenOptions<'c> {
                 "{path}: open it for reading, for writing, or both"
             )));
         }
-        let request = if self.is_create || self.is_new {
-            let (path, layout) = (path.clone(), self.layout_wish(&path)?);
-            let (is_new, mode) = (self.is_new, self.mode);
-            NamespaceRequest::Create { path, access, is_new, mode, layout }
-        } else {
-            NamespaceRequest::Open { path: path.clone(), access }
-        };
-        let Reply::Opened(opened) = self.cluster.names(request)? else {
-            return Err(strange("interface"));
-        };
-        let is_created = opened.is_created;
-        let file = File::new(self.cluster, path, access, opened);
-        if self.is_truncate && !is_created {
-            file.empty()?;
+        Ok(access)
+    }
+
+    /// If it is to be created: whether it must be new, its permissions and its layout.
+    pub(crate) fn creation(
+        &self,
+        path: &FilePath,
+    ) -> Result<Option<(bool, u32, LayoutWish)>, Error> {
+        if !self.is_create && !self.is_new {
+            return Ok(None);
         }
-        Ok(file)
+        Ok(Some((self.is_new, self.mode, self.layout_wish(path)?)))
     }
 
     fn layout_wish(&self, path: &FilePath) -> Result<LayoutWish, Error> {

@@ -53,6 +53,10 @@ pub use cluster::grant::{
     Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
     lease_slot,
 };
+pub use cluster::group::{
+    AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, OpenTogether, Seat,
+    SharedCall, SharedRequest,
+};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
@@ -73,8 +77,9 @@ pub use layout::striped::{
     BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
-pub use modes::call::{Call, Disagreement};
+pub use modes::call::{Call, Disagreement, Outcome};
 pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
 pub use modes::position::{
     Interleaved, OFFSET_LIMIT, OutOfRange, Placement, Position, Seek, Transfer,
 };
+pub use modes::trouble::Trouble;

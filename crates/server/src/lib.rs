@@ -30,6 +30,7 @@ mod disks;
 mod error;
 mod grant;
 mod lease;
+mod meetings;
 mod node;
 mod open_files;
 mod peers;

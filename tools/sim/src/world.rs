@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
-use pario_proto::{Call, Step as Kind, Transfer};
-use pario_server::coordination::{Action, Assembly, Outcome, Trouble};
+use pario_proto::{Call, Outcome, Step as Kind, Transfer, Trouble};
+use pario_server::coordination::{Action, Assembly, Fate};
 
 use crate::model::{Expected, Model};
 use crate::program::{Plan, Step};
@@ -88,8 +88,9 @@ pub fn run(seed: u64) -> Result<Run> {
 
 impl World {
     fn new(rng: Rng, plan: Plan, file_len: u64) -> Self {
+        let known_len = plan.programs.len().is_multiple_of(2).then_some(file_len);
         let mut assembly =
-            Assembly::new(plan.programs.len().try_into().unwrap_or(0), plan.mode, file_len);
+            Assembly::new(plan.programs.len().try_into().unwrap_or(0), plan.mode, known_len);
         let rank = |program| Rank {
             program,
             next: 0,
@@ -107,7 +108,7 @@ impl World {
             rng,
             ranks,
             assembly,
-            model: Model::new(plan.mode, file_len),
+            model: Model::new(plan.mode, known_len.unwrap_or(0)),
             network: Vec::new(),
             expected: HashMap::new(),
             rounds: BTreeMap::new(),
@@ -225,7 +226,7 @@ impl World {
                     }
                 }
             }
-            Event::Loss(rank) => self.assembly.lose(rank, act),
+            Event::Loss(rank) => self.assembly.leave(rank, Fate::Gone, act),
             Event::Measured => {
                 self.is_measuring = false;
                 self.model.measured(self.file_len);

@@ -359,6 +359,11 @@ impl File {
     /// # }
     /// ```
     pub fn close(self) -> Result<(), Error> {
+        self.make_durable()
+    }
+
+    /// Makes durable what was written through it, if anything was.
+    pub(crate) fn make_durable(&self) -> Result<(), Error> {
         if self.is_dirty.load(Ordering::SeqCst) {
             self.sync()?;
         }

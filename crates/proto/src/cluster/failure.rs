@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::path::FilePath;
 use crate::ids::FileId;
+use crate::modes::trouble::Trouble;
 
 /// Why a request failed. Each says what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -63,6 +64,16 @@ pub enum Failure {
         owner: u32,
         /// Its permissions.
         mode: u32,
+    },
+    /// The processes of a job cannot do this together.
+    #[error("{what}: job {job}: {trouble}")]
+    Group {
+        /// The file, or what was to be done.
+        what: String,
+        /// The job.
+        job: String,
+        /// Why.
+        trouble: Trouble,
     },
     /// Only administrators of the cluster may do this.
     #[error("user {uid} may not {action}: only the user that runs the node, and root, may")]

@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, SealedDeed};
+use super::group::AssemblyId;
 use super::map::{ClusterMap, NodeInfo};
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
+use crate::modes::call::Outcome;
 
 /// The answer to a question. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,6 +60,16 @@ pub enum Reply {
     Extents(Vec<ExtentMeasure>),
     /// A file is open.
     Opened(Opened),
+    /// A file is open for all processes of a job.
+    OpenedTogether {
+        /// For this process.
+        opened: Opened,
+        /// The opening.
+        assembly: AssemblyId,
+    },
+    /// What came of a call of a file that was opened together; what was read for all is in the
+    /// data.
+    Shared(Outcome),
     /// A record, and a grant to measure the file.
     Stat {
         /// The record.

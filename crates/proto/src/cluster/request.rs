@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
 use super::grant::{Access, Grant};
+use super::group::{JobCall, Seat, SharedRequest};
 use super::map::NodeInfo;
 use super::path::FilePath;
 use super::record::{FileKind, FileRecord, Identity};
@@ -123,6 +124,17 @@ pub enum Request {
         /// At most so many.
         limit: u32,
     },
+    /// What the processes of a job do together; answered when all have asked.
+    Job {
+        /// Who asks.
+        seat: Seat,
+        /// How many such questions it has asked before.
+        number: u64,
+        /// What.
+        call: JobCall,
+    },
+    /// Something with a file that was opened together.
+    Shared(SharedRequest),
     /// How the node is doing.
     Status,
     /// To stop: what is acknowledged is finished, new work is refused.

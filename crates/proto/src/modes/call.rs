@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::mode::Mode;
-use super::position::{Seek, Transfer};
+use super::position::{Placement, Seek, Transfer};
 
 /// A call in which all ranks of a group meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +22,31 @@ pub enum Call {
     Open(String),
     /// Nothing but meeting.
     Barrier,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// The pointer is here.
+    At(u64),
+    /// The access goes there.
+    Placed(Placement),
+    /// The access goes there; this rank does it for all, and reports.
+    Perform {
+        /// The number of the round.
+        number: u64,
+        /// Where.
+        placement: Placement,
+    },
+    /// Another rank has done it; what it has read goes with the answer.
+    Performed {
+        /// The number of the round.
+        number: u64,
+        /// Where, and how much.
+        placement: Placement,
+    },
 }
 
 /// The ranks of a group have called what does not fit together.

@@ -3,3 +3,4 @@
 pub mod call;
 pub mod mode;
 pub mod position;
+pub mod trouble;

@@ -41,7 +41,7 @@ pub enum Seek {
 }
 
 /// An access would lie beyond the largest file, or before its first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the access would lie outside of the largest file, 2^62 bytes")]
 pub struct OutOfRange;
 

@@ -6,16 +6,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pario_proto::{Call, Disagreement, Mode, Order, Placement, Position, Seek, Step, Transfer};
+use pario_proto::{
+    Call, Disagreement, Mode, Order, Outcome, Placement, Position, Seek, Step, Transfer, Trouble,
+};
 
 use super::gathering::{Decided, Fate, Gathering, Met, Wait};
-use super::trouble::Trouble;
 
 /// A file that the ranks of a job have open together. `T` is by whom an answer goes back.
 #[derive(Debug)]
 pub struct Assembly<T> {
     mode: Mode,
     position: Position,
+    /// Whether anybody has ever looked how long the file is.
+    is_measured: bool,
     gathering: Gathering<T>,
     /// What has been decided and waits for its place, or for what is before it.
     line: VecDeque<Work<T>>,
@@ -32,6 +35,8 @@ enum Work<T> {
     One(Transfer, T),
     /// One rank's seek.
     Seek(Seek, T),
+    /// One rank asks where the pointer is.
+    Tell(T),
     /// All have called.
     Round(Met<T>),
 }
@@ -63,40 +68,16 @@ pub enum Ending {
     Deserted,
 }
 
-/// What came of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done.
-    Done,
-    /// The pointer is here.
-    At(u64),
-    /// The access goes there.
-    Placed(Placement),
-    /// The access goes there; this rank does it for all, and tells by [`Assembly::performed`].
-    Perform {
-        /// The number of the round.
-        number: u64,
-        /// Where.
-        placement: Placement,
-    },
-    /// Another rank has done it; what it has read goes with the answer.
-    Performed {
-        /// The number of the round.
-        number: u64,
-        /// Where, and how much.
-        placement: Placement,
-    },
-}
-
 /// What came of an access that one rank did for all: how many bytes, or why not.
 pub type Performed = Result<u64, String>;
 
 impl<T> Assembly<T> {
-    /// A file that was opened by a group of a given size, and has so many bytes.
-    pub fn new(size: u32, mode: Mode, len: u64) -> Self {
+    /// A file that was opened by a group of a given size, and has so many bytes, if that is known.
+    pub fn new(size: u32, mode: Mode, len: Option<u64>) -> Self {
         Self {
             mode,
-            position: Position { offset: 0, end: len },
+            position: Position { offset: 0, end: len.unwrap_or(0) },
+            is_measured: len.is_some(),
             gathering: Gathering::new(size),
             line: VecDeque::new(),
             is_measuring: false,
@@ -176,6 +157,15 @@ impl<T> Assembly<T> {
         self.advance(act);
     }
 
+    /// A rank asks where the shared pointer is, after all that was decided before.
+    pub fn tell(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(Action<T>)) {
+        if let Err(trouble) = self.check(rank, true, || Call::Barrier) {
+            return act(Action::Answer(ticket, Err(trouble)));
+        }
+        self.line.push_back(Work::Tell(ticket));
+        self.advance(act);
+    }
+
     /// A rank closes it, and waits for nobody.
     pub fn close(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(Action<T>)) {
         let is_allowed = !self.mode.meets_in(Step::Close);
@@ -190,9 +180,9 @@ impl<T> Assembly<T> {
         }
     }
 
-    /// The process of a rank is gone.
-    pub fn lose(&mut self, rank: u32, act: &mut impl FnMut(Action<T>)) {
-        self.gathering.leave(rank, Fate::Gone);
+    /// A rank leaves without a word to the others: its process is gone, or has put the file away.
+    pub fn leave(&mut self, rank: u32, fate: Fate, act: &mut impl FnMut(Action<T>)) {
+        self.gathering.leave(rank, fate);
         let lost: Vec<u64> = self
             .performing
             .iter()
@@ -200,7 +190,7 @@ impl<T> Assembly<T> {
             .collect();
         for number in lost {
             for ticket in self.performing.remove(&number).into_iter().flat_map(|p| p.others) {
-                act(Action::Answer(ticket, Err(Trouble::Gone { rank })));
+                act(Action::Answer(ticket, Err(fate.of(rank))));
             }
         }
         self.advance(act);
@@ -243,6 +233,7 @@ impl<T> Assembly<T> {
         let Some(first) = self.line.pop_front() else { return };
         match len {
             Ok(len) => {
+                self.is_measured = true;
                 self.position.measured(len);
                 self.decide(first, act);
             }
@@ -309,16 +300,18 @@ impl<T> Assembly<T> {
 
     /// Whether the size of the file must be looked at first.
     fn is_unsure_of(&self, work: &Work<T>) -> bool {
+        let is_blind = |transfer: &Transfer| transfer.is_append && !self.is_measured;
         match work {
-            Work::One(transfer, _) => self.position.is_unsure_of(*transfer),
+            Work::One(transfer, _) => is_blind(transfer) || self.position.is_unsure_of(*transfer),
             Work::Seek(seek, _) => matches!(seek, Seek::End(_)),
+            Work::Tell(_) => false,
             Work::Round(met) => {
                 let mut position = self.position;
                 let is_once = self.mode.axes().order == Order::AllTheSame;
                 let calls = if is_once { &met.calls[..1] } else { &met.calls[..] };
                 calls.iter().any(|(call, _)| match call {
                     Call::Transfer(transfer) => {
-                        let is_unsure = position.is_unsure_of(*transfer);
+                        let is_unsure = is_blind(transfer) || position.is_unsure_of(*transfer);
                         // Those before it in the order of ranks move the pointer.
                         let _ = position.place(*transfer);
                         is_unsure
@@ -342,6 +335,9 @@ impl<T> Assembly<T> {
                     self.position.offset = offset;
                 }
                 act(Action::Answer(ticket, target.map(Outcome::At).map_err(Trouble::from)));
+            }
+            Work::Tell(ticket) => {
+                act(Action::Answer(ticket, Ok(Outcome::At(self.position.offset))));
             }
             Work::Round(met) => self.decide_round(met, act),
         }
@@ -474,7 +470,7 @@ fn answer_all<T>(calls: Vec<(Call, T)>, outcome: &Outcome, act: &mut impl FnMut(
 
 fn fail<T>(work: Work<T>, trouble: &Trouble, act: &mut impl FnMut(Action<T>)) {
     match work {
-        Work::One(_, ticket) | Work::Seek(_, ticket) => {
+        Work::One(_, ticket) | Work::Seek(_, ticket) | Work::Tell(ticket) => {
             act(Action::Answer(ticket, Err(trouble.clone())));
         }
         Work::Round(met) => {

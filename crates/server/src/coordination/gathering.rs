@@ -6,9 +6,7 @@
 
 use std::collections::VecDeque;
 
-use pario_proto::Call;
-
-use super::trouble::Trouble;
+use pario_proto::{Call, Trouble};
 
 /// So many rounds may be begun and not decided: so many calls can a rank have under way.
 pub const ROUNDS_LIMIT: u64 = 4096;
@@ -225,7 +223,8 @@ impl<T> Gathering<T> {
 }
 
 impl Fate {
-    fn of(self, rank: u32) -> Trouble {
+    /// What the others are told.
+    pub fn of(self, rank: u32) -> Trouble {
         match self {
             Fate::Gone => Trouble::Gone { rank },
             Fate::Closed => Trouble::Closed { rank },

@@ -8,8 +8,6 @@
 
 mod assembly;
 mod gathering;
-mod trouble;
 
-pub use assembly::{Action, Assembly, Ending, Outcome, Performed};
+pub use assembly::{Action, Assembly, Ending, Performed};
 pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};
-pub use trouble::Trouble;

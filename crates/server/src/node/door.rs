@@ -9,6 +9,7 @@ use pario_proto::{
     Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
 };
 
+use super::together::Together;
 use super::{joining, short_cut};
 use crate::check;
 use crate::program::{DataCall, NamesCall, Operations, Work, answer};
@@ -26,13 +27,15 @@ pub struct Door {
     shared: Arc<Shared>,
     run: Arc<Run>,
     operations: Operations,
+    together: Together,
     port: Port,
 }
 
 impl Door {
     /// The door of a node whose program runs.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations, port: Port) -> Self {
-        Self { shared, run, operations, port }
+        let together = Together::new(shared.clone(), run.clone(), operations);
+        Self { shared, run, operations, together, port }
     }
 
     /// Lets questions in until the node's space is closed.
@@ -42,6 +45,7 @@ impl Door {
                 Ok(asked) => self.let_in(asked),
                 Err(RecvError::Lost { space, .. }) => {
                     self.shared.sessions.leave(space);
+                    self.together.lose(space);
                     if let Some(names) = &self.shared.names {
                         for record in names.open_files.leave(space) {
                             names.janitor.remove(record);
@@ -79,6 +83,11 @@ impl Door {
                     self.shared.stopping.ask();
                 }
             }
+            // Whoever waits for others does not hold up a node that stops.
+            Request::Job { seat, number, call } => {
+                self.together.job(&session, seat, number, call, reporter);
+            }
+            Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             request => match self.shared.begin() {
                 Ok(ticket) => self.work(&session, request, data, reporter, ticket),
                 Err(failure) => reporter.send(answer(Err(failure))),

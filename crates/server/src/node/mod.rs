@@ -5,6 +5,7 @@ mod door;
 pub mod janitor;
 mod joining;
 mod short_cut;
+mod together;
 
 use std::fs;
 use std::path::{Path, PathBuf};

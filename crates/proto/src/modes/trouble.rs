@@ -1,10 +1,13 @@
 //! Why a call of a group fails.
 
-use pario_proto::{Call, Disagreement, OutOfRange};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::call::{Call, Disagreement};
+use super::position::OutOfRange;
+
 /// Why a call of a group fails. Who gets one finds the shared pointer as it was before the call.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Trouble {
     /// The ranks have called what does not fit together; all of them are told.
     #[error("the ranks disagree: {0}")]
@@ -29,6 +32,19 @@ pub enum Trouble {
         /// Ranks of the group.
         size: u32,
     },
+    /// The ranks do not agree how many they are.
+    #[error("it has {size} ranks, and rank {rank} says {said}")]
+    WrongSize {
+        /// Who says so.
+        rank: u32,
+        /// Ranks of the group, as the first one has said.
+        size: u32,
+        /// What this one says.
+        said: u32,
+    },
+    /// The node at which the ranks meet was started again, or has never known them.
+    #[error("the node at which its ranks meet was started again: open the file again")]
+    Unknown,
     /// Somebody else is that rank.
     #[error("another process is rank {rank} already")]
     RankTaken {

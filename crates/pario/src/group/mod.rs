@@ -1,0 +1,174 @@
+//! The processes of a job, and what they do together.
+
+mod environment;
+mod options;
+mod shared_file;
+mod started;
+
+use std::sync::Arc;
+
+use pario_proto::{Failure, JobCall, Mode, Reply, Request, Seat, Trouble};
+use parking_lot::Mutex;
+
+pub use options::GroupOptions;
+pub use shared_file::SharedFile;
+pub use started::{SharedRead, SharedWrite};
+
+use crate::cluster::Cluster;
+use crate::connection::{Waiting, strange};
+use crate::error::Error;
+
+/// The processes of one job: this process is one of them, and knows its rank and how many there
+/// are. Clones are the same one.
+///
+/// A process belongs to a job from its first call on; if it ends, those who wait for it are told.
+///
+/// ```
+/// # fn main() -> Result<(), pario::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// use pario::{Group, Mode};
+///
+/// let group = Group::new(&cluster, "job 7", 1, 0)?; // or `Group::from_env()`
+/// let log = group.create("/log", Mode::Log)?; // one pointer for all, first come, first served
+/// log.write(format!("rank {} is here\n", group.rank()).as_bytes())?;
+/// log.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Group {
+    cluster: Cluster,
+    seat: Arc<Seat>,
+    /// How many calls this process has made together with the others.
+    calls: Arc<Mutex<u64>>,
+}
+
+impl Group {
+    /// A process of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun;
+    /// on the cluster that [`Cluster::from_env`] finds. A process that nobody has launched is a job
+    /// of its own.
+    ///
+    /// ```no_run
+    /// let group = pario::Group::from_env()?;
+    /// println!("rank {} of {}", group.rank(), group.size());
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn from_env() -> Result<Self, Error> {
+        Self::of_environment(&Cluster::from_env()?)
+    }
+
+    /// The same, on a given cluster.
+    pub fn of_environment(cluster: &Cluster) -> Result<Self, Error> {
+        let seat = environment::seat(|name| std::env::var(name).ok())?;
+        Self::new(cluster, &seat.job, seat.size, seat.rank)
+    }
+
+    /// A process of a job: the job's name, how many processes it has, and which one this is.
+    pub fn new(cluster: &Cluster, job: &str, size: u32, rank: u32) -> Result<Self, Error> {
+        if rank >= size {
+            return Err(Error::invalid(format!(
+                "job {job} has {size} processes, and so no rank {rank}: ranks begin at 0"
+            )));
+        }
+        let seat = Arc::new(Seat { job: job.to_owned(), size, rank });
+        let calls = cluster.shared.calls_of_job(job);
+        Ok(Self { cluster: cluster.clone(), seat, calls })
+    }
+
+    /// Which process this is: 0 is the first.
+    pub fn rank(&self) -> u32 {
+        self.seat.rank
+    }
+
+    /// How many processes there are.
+    pub fn size(&self) -> u32 {
+        self.seat.size
+    }
+
+    /// The name of the job.
+    pub fn job(&self) -> &str {
+        &self.seat.job
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Waits until all processes of the job are here.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// group.barrier()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn barrier(&self) -> Result<(), Error> {
+        self.call(JobCall::Barrier).map(|_| ())
+    }
+
+    /// Opens a file for reading and writing, together with all others of the job.
+    pub fn open(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
+        self.options(mode).read(true).write(true).open(path)
+    }
+
+    /// Creates a file, or empties the one that is there, and opens it for reading and writing,
+    /// together with all others of the job.
+    pub fn create(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
+        self.options(mode).read(true).write(true).create(true).truncate(true).open(path)
+    }
+
+    /// How a file is to be opened together.
+    pub fn options(&self, mode: Mode) -> GroupOptions<'_> {
+        GroupOptions::new(self, mode)
+    }
+
+    /// Asks something together with the others.
+    fn call(&self, call: JobCall) -> Result<Reply, Error> {
+        let (waiting, number) = {
+            // Calls get their numbers in the order in which they are sent.
+            let mut calls = self.calls.lock();
+            let (seat, number) = (Seat::clone(&self.seat), *calls);
+            let waiting = self.start(Request::Job { seat, number, call }, Vec::new())?;
+            *calls += 1;
+            (waiting, number)
+        };
+        let answered = waiting.wait().map(|(reply, _)| reply);
+        if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered {
+            let mut calls = self.calls.lock();
+            match trouble {
+                // The node was started again: so are the calls, by all.
+                Trouble::Unknown => *calls = 0,
+                // It was not let in, and the call does not count.
+                Trouble::WrongSize { .. } | Trouble::RankTaken { .. } if *calls == number + 1 => {
+                    *calls = number;
+                }
+                _ => {}
+            }
+        }
+        answered
+    }
+
+    /// Asks the node at which the processes of the job meet. How long they wait for each other is
+    /// their own business.
+    fn start(&self, request: Request, data: Vec<pario_net::Bulk>) -> Result<Waiting, Error> {
+        let waiting = self.cluster.shared.interface().start(request, data)?;
+        Ok(waiting.without_limit())
+    }
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Seat { job, size, rank } = &*self.seat;
+        write!(f, "Group(rank {rank} of {size}, job {job:?})")
+    }
+}
+
+/// A node has answered something else than what was asked.
+fn strange_answer() -> Error {
+    strange("interface")
+}

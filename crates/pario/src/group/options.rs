@@ -1,0 +1,130 @@
+//! How a file is opened together.
+
+use pario_proto::{CreationWish, FilePath, JobCall, Layout, Mode, OpenTogether, Reply};
+
+use super::{Group, SharedFile, strange_answer};
+use crate::error::Error;
+use crate::file::File;
+use crate::open::OpenOptions;
+
+/// How a file is opened together with all others of a job; made by [`Group::options`]. All must
+/// want the same.
+///
+/// ```
+/// # fn main() -> Result<(), pario::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let cluster = pario::Cluster::embedded(dir.path())?;
+/// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+/// use pario::Mode;
+///
+/// let options = group.options(Mode::Record).read(true).write(true).create_new(true);
+/// let state = options.unit(1 << 20).open("/state")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it opens nothing until `open` is called"]
+pub struct GroupOptions<'g> {
+    group: &'g Group,
+    options: OpenOptions<'g>,
+    mode: Mode,
+    is_truncate: bool,
+    is_append: bool,
+}
+
+impl<'g> GroupOptions<'g> {
+    pub(super) fn new(group: &'g Group, mode: Mode) -> Self {
+        let options = group.cluster.options();
+        Self { group, options, mode, is_truncate: false, is_append: false }
+    }
+
+    /// For reading.
+    pub fn read(mut self, yes: bool) -> Self {
+        self.options = self.options.read(yes);
+        self
+    }
+
+    /// For writing.
+    pub fn write(mut self, yes: bool) -> Self {
+        self.options = self.options.write(yes);
+        self
+    }
+
+    /// Creates the file if it is not there.
+    pub fn create(mut self, yes: bool) -> Self {
+        self.options = self.options.create(yes);
+        self
+    }
+
+    /// Creates the file; that it is there already is an error.
+    pub fn create_new(mut self, yes: bool) -> Self {
+        self.options = self.options.create_new(yes);
+        self
+    }
+
+    /// Empties a file that is there, before anybody can use it.
+    pub fn truncate(mut self, yes: bool) -> Self {
+        self.options = self.options.truncate(yes);
+        self.is_truncate = yes;
+        self
+    }
+
+    /// Every write goes to the end of the file.
+    pub fn append(mut self, yes: bool) -> Self {
+        self.is_append = yes;
+        self
+    }
+
+    /// Permissions of a new file: `0o644` if nothing else is said.
+    pub fn permissions(mut self, mode: u32) -> Self {
+        self.options = self.options.mode(mode);
+        self
+    }
+
+    /// The striping unit of a new file.
+    pub fn unit(mut self, bytes: u64) -> Self {
+        self.options = self.options.unit(bytes);
+        self
+    }
+
+    /// Over how many disks a new file is spread.
+    pub fn disk_count(mut self, count: u32) -> Self {
+        self.options = self.options.disk_count(count);
+        self
+    }
+
+    /// Over which disks a new file is spread, in this order.
+    pub fn disks<I: IntoIterator<Item = S>, S: Into<String>>(mut self, disks: I) -> Self {
+        self.options = self.options.disks(disks);
+        self
+    }
+
+    /// A new file has just this layout.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.options = self.options.layout(layout);
+        self
+    }
+
+    /// Opens the file; waits until all have called this.
+    pub fn open(self, path: &str) -> Result<SharedFile, Error> {
+        let path = FilePath::new(path)?;
+        let access = self.options.checked_access(&path)?;
+        let creation = self.options.creation(&path)?;
+        let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
+        let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode };
+        let Reply::OpenedTogether { opened, assembly } = self.group.call(JobCall::Open(open))?
+        else {
+            return Err(strange_answer());
+        };
+        let is_created = opened.is_created;
+        let file = File::new(&self.group.cluster, path, access, opened);
+        if self.is_truncate && !is_created {
+            // One empties it, and nobody goes on before.
+            let emptied = if self.group.rank() == 0 { file.empty() } else { Ok(()) };
+            self.group.barrier()?;
+            emptied?;
+        }
+        let shared = SharedFile::new(self.group, file, assembly, self.mode, self.is_append)?;
+        Ok(shared)
+    }
+}

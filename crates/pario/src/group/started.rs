@@ -1,0 +1,178 @@
+//! Accesses to a shared file that were started and go on by themselves.
+//!
+//! Their places are taken when they are started; the bytes move in a thread of the file, one access
+//! after the other.
+
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+
+use super::SharedFile;
+use super::shared_file::{Inner, Place};
+use crate::error::Error;
+
+/// An access on its way to the thread that does it.
+pub(super) enum Started {
+    Read { place: Place, number: u64, len: usize, done: mpsc::Sender<Result<Bytes, Error>> },
+    Write { place: Place, number: u64, bytes: Bytes, done: mpsc::Sender<Result<(), Error>> },
+}
+
+/// The thread that does what was started. Dropping it waits until all is done.
+pub(super) struct Hand {
+    started: Option<mpsc::Sender<Started>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A read that was started; made by [`SharedFile::start_read`].
+#[must_use = "the bytes come by waiting"]
+#[derive(Debug)]
+pub struct SharedRead(Pending<Bytes>);
+
+/// A write that was started; made by [`SharedFile::start_write`].
+#[must_use = "whether it worked is known by waiting"]
+#[derive(Debug)]
+pub struct SharedWrite(Pending<()>);
+
+#[derive(Debug)]
+struct Pending<T> {
+    done: Receiver<Result<T, Error>>,
+    result: Option<Result<T, Error>>,
+}
+
+impl SharedFile {
+    /// Starts to read where the mode says; the place is taken now.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// use pario::{Mode, Seek};
+    ///
+    /// let state = group.create("/state", Mode::Record)?;
+    /// let pending = state.start_write(vec![7; 1 << 20])?; // the disks work ...
+    /// let next: u64 = (0..1000).sum(); // ... while we compute
+    /// pending.wait()?;
+    /// state.seek(Seek::Start(0))?;
+    /// let (first, second) = (state.start_read(5)?, state.start_read(5)?);
+    /// assert_eq!(&second.wait()?[..], &[7; 5]);
+    /// # assert_eq!(next, 499_500);
+    /// # first.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_read(&self, len: usize) -> Result<SharedRead, Error> {
+        let (place, number) = self.inner.place(pario_proto::Transfer::read(len as u64))?;
+        let (done, receive) = mpsc::channel();
+        self.hand_over(Started::Read { place, number, len, done })?;
+        Ok(SharedRead(Pending { done: receive, result: None }))
+    }
+
+    /// Starts to write bytes where the mode says; the place is taken now.
+    pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<SharedWrite, Error> {
+        let bytes = bytes.into();
+        let (place, number) = self.inner.place(self.inner.write_of(bytes.len()))?;
+        let (done, receive) = mpsc::channel();
+        self.hand_over(Started::Write { place, number, bytes, done })?;
+        Ok(SharedWrite(Pending { done: receive, result: None }))
+    }
+
+    fn hand_over(&self, started: Started) -> Result<(), Error> {
+        let mut hand = self.inner.hand.lock();
+        if hand.is_none() {
+            let (send, receive) = mpsc::channel();
+            let inner = Arc::downgrade(&self.inner);
+            let thread = std::thread::Builder::new().name("pario".to_owned());
+            let thread = thread
+                .spawn(move || work(&inner, &receive))
+                .map_err(|error| Error::other(format!("no thread can be started: {error}")))?;
+            *hand = Some(Hand { started: Some(send), thread: Some(thread) });
+        }
+        let sender = hand.as_ref().and_then(|hand| hand.started.as_ref());
+        let is_sent = sender.is_some_and(|sender| sender.send(started).is_ok());
+        if is_sent { Ok(()) } else { Err(ended()) }
+    }
+}
+
+fn work(file: &Weak<Inner>, started: &Receiver<Started>) {
+    for one in started {
+        let Some(inner) = file.upgrade() else { return };
+        // Nobody has to wait for what was started.
+        match one {
+            Started::Read { place, number, len, done } => {
+                let mut bytes = vec![0; len];
+                let read = inner.read_placed(place, number, &mut bytes);
+                let _ = done.send(read.map(|count| {
+                    bytes.truncate(count);
+                    Bytes::from(bytes)
+                }));
+            }
+            Started::Write { place, number, bytes, done } => {
+                let _ = done.send(inner.write_placed(place, number, &bytes));
+            }
+        }
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.started.take();
+        // It may be the thread itself that lets go of the file last.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    fn is_done(&mut self) -> bool {
+        if self.result.is_none() {
+            match self.done.try_recv() {
+                Ok(result) => self.result = Some(result),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => self.result = Some(Err(ended())),
+            }
+        }
+        self.result.is_some()
+    }
+
+    fn wait(self) -> Result<T, Error> {
+        match self.result {
+            Some(result) => result,
+            None => self.done.recv().unwrap_or_else(|_| Err(ended())),
+        }
+    }
+}
+
+fn ended() -> Error {
+    Error::other("the thread of the file has ended".to_owned())
+}
+
+impl SharedRead {
+    /// Whether it is over: waiting will not wait.
+    pub fn is_done(&mut self) -> bool {
+        self.0.is_done()
+    }
+
+    /// Waits for the bytes; fewer than asked for only at the end of the file.
+    pub fn wait(self) -> Result<Bytes, Error> {
+        self.0.wait()
+    }
+}
+
+impl SharedWrite {
+    /// Whether it is over: waiting will not wait.
+    pub fn is_done(&mut self) -> bool {
+        self.0.is_done()
+    }
+
+    /// Waits until it is done.
+    pub fn wait(self) -> Result<(), Error> {
+        self.0.wait()
+    }
+}

@@ -1,0 +1,137 @@
+//! What the processes of a job ask together.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::grant::Access;
+use super::path::FilePath;
+use super::request::LayoutWish;
+use crate::modes::call::Call;
+use crate::modes::mode::Mode;
+use crate::modes::position::{Seek, Transfer};
+
+/// The longest name of a job.
+pub const JOB_NAME_LIMIT_BYTES: usize = 200;
+
+/// The largest group.
+pub const GROUP_LIMIT: u32 = 65_536;
+
+/// A process of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seat {
+    /// The job. Jobs of different users are different ones.
+    pub job: String,
+    /// How many processes it has.
+    pub size: u32,
+    /// Which one this is.
+    pub rank: u32,
+}
+
+/// A file that was opened together, as long as it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AssemblyId(pub u128);
+
+/// What the processes of a job do together outside of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobCall {
+    /// Opens a file; all must want the same.
+    Open(OpenTogether),
+    /// Nothing but meeting.
+    Barrier,
+}
+
+/// How a file is opened together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTogether {
+    /// Which one.
+    pub path: FilePath,
+    /// What for.
+    pub access: Access,
+    /// If it is to be created.
+    pub creation: Option<CreationWish>,
+    /// In which mode.
+    pub mode: Mode,
+}
+
+/// How a file is created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreationWish {
+    /// An existing file is an error.
+    pub is_new: bool,
+    /// Permissions.
+    pub mode: u32,
+    /// Its layout.
+    pub layout: LayoutWish,
+}
+
+/// What a process does with a file that was opened together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SharedCall {
+    /// A call in which all meet.
+    Meet {
+        /// How many such calls of this file it has made before.
+        number: u64,
+        /// What it calls.
+        call: Call,
+    },
+    /// A place for an access, first come, first served.
+    Transfer(Transfer),
+    /// Moves the shared pointer.
+    Seek(Seek),
+    /// Where the shared pointer is.
+    Tell,
+    /// Closes the file, without the others.
+    Close,
+    /// Puts the file away without closing it: whoever waits for this rank is told.
+    Leave,
+    /// An access that was done for all: how many bytes, or why not. What was read is in the data.
+    Performed {
+        /// The number of the call.
+        number: u64,
+        /// What came of it.
+        done: Result<u64, String>,
+    },
+}
+
+/// Something with a file that was opened together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedRequest {
+    /// Which opening.
+    pub assembly: AssemblyId,
+    /// What.
+    pub call: SharedCall,
+}
+
+impl JobCall {
+    /// The call as others must make it too.
+    pub fn as_call(&self) -> Call {
+        match self {
+            JobCall::Open(open) => Call::Open(open.to_string()),
+            JobCall::Barrier => Call::Barrier,
+        }
+    }
+}
+
+impl fmt::Display for OpenTogether {
+    /// Two that differ have different texts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = match (self.access.read, self.access.write) {
+            (true, true) => "for reading and writing",
+            (false, true) => "for writing",
+            _ => "for reading",
+        };
+        write!(f, "{} {access} in mode {}", self.path, self.mode)?;
+        if let Some(creation) = &self.creation {
+            let is_new = if creation.is_new { "as a new file" } else { "created if needed" };
+            write!(f, ", {is_new} with mode {:04o}, {:?}", creation.mode, creation.layout)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AssemblyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}

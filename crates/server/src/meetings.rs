@@ -1,0 +1,304 @@
+//! The jobs whose processes are connected here, and the files that they have open together.
+//!
+//! Invariants: one lock, held for moments; what comes out is done after it is released. A process is
+//! known by its address space, and is one rank of one job.
+
+use std::collections::HashMap;
+
+use pario_net::SpaceId;
+use pario_proto::{
+    AssemblyId, Call, Disagreement, Failure, FilePath, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, Mode,
+    Opened, Outcome, Seat, SharedCall, Trouble,
+};
+use parking_lot::Mutex;
+
+use crate::coordination::{Action, Assembly, Decided, Fate, Gathering};
+
+/// Jobs and files. `J` is who asks something of a job, `T` who asks something of a file.
+#[derive(Debug)]
+pub struct Meetings<J, T> {
+    state: Mutex<State<J, T>>,
+}
+
+/// A job: jobs of different users are different ones, whatever their names.
+pub type JobKey = (u32, String);
+
+#[derive(Debug)]
+struct State<J, T> {
+    jobs: HashMap<JobKey, Job<J>>,
+    files: HashMap<AssemblyId, SharedFile<T>>,
+    last: u128,
+}
+
+#[derive(Debug)]
+struct Job<J> {
+    gathering: Gathering<J>,
+    ranks: HashMap<SpaceId, u32>,
+}
+
+#[derive(Debug)]
+struct SharedFile<T> {
+    assembly: Assembly<T>,
+    job: String,
+    path: FilePath,
+    ranks: HashMap<SpaceId, u32>,
+    /// To find out its size.
+    opened: Opened,
+}
+
+/// What is to be done for the processes of a job.
+#[derive(Debug)]
+pub enum JobAction<J> {
+    /// All have asked the same.
+    Together(Vec<J>),
+    /// One is told why not.
+    Fail(J, Failure),
+}
+
+/// What is to be done for those who have a file open together.
+pub type FileActions<T> = Vec<FileAction<T>>;
+
+/// One such thing.
+#[derive(Debug)]
+pub enum FileAction<T> {
+    /// An answer.
+    Answer(T, Result<Outcome, Failure>),
+    /// The size of this file is to be found out.
+    Measure(AssemblyId, Box<Opened>),
+}
+
+impl<J, T> Meetings<J, T> {
+    /// No job is known.
+    pub fn new() -> Self {
+        let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// A process of a job asks something together with the others.
+    pub fn ask(
+        &self,
+        uid: u32,
+        space: SpaceId,
+        seat: &Seat,
+        (number, call): (u64, Call),
+        caller: J,
+        now_ms: u64,
+    ) -> Vec<JobAction<J>> {
+        let fail = |caller, trouble| {
+            let (what, job) = (call.to_string(), seat.job.clone());
+            vec![JobAction::Fail(caller, Failure::Group { what, job, trouble })]
+        };
+        if let Err(why) = check_seat(seat) {
+            return vec![JobAction::Fail(caller, Failure::Invalid(why))];
+        }
+        let key = (uid, seat.job.clone());
+        let mut state = self.state.lock();
+        // Whoever has called before and is not known met the others before this node was started.
+        let is_known = state.jobs.get(&key).is_some_and(|job| job.ranks.contains_key(&space));
+        if number > 0 && !is_known {
+            return fail(caller, Trouble::Unknown);
+        }
+        let job = state
+            .jobs
+            .entry(key.clone())
+            .or_insert_with(|| Job { gathering: Gathering::new(seat.size), ranks: HashMap::new() });
+        let size = job.gathering.size();
+        if size != seat.size {
+            let trouble = Trouble::WrongSize { rank: seat.rank, size, said: seat.size };
+            return fail(caller, trouble);
+        }
+        let entered = match job.ranks.get(&space) {
+            Some(&rank) if rank == seat.rank => Ok(()),
+            Some(_) => Err(Trouble::RankTaken { rank: seat.rank }),
+            None => job.gathering.enter(seat.rank),
+        };
+        if let Err(trouble) = entered {
+            return fail(caller, trouble);
+        }
+        job.ranks.insert(space, seat.rank);
+        match job.gathering.call(seat.rank, number, call.clone(), caller, now_ms) {
+            Ok(()) => decide(&seat.job, job),
+            Err((caller, trouble)) => fail(caller, trouble),
+        }
+    }
+
+    /// The processes of a job have opened a file.
+    pub fn open(
+        &self,
+        job: &str,
+        path: &FilePath,
+        mode: Mode,
+        opened: &Opened,
+        spaces: &[SpaceId],
+        now_ns: u64,
+    ) -> AssemblyId {
+        let mut state = self.state.lock();
+        // Unlike any other, also after this node was started again.
+        state.last = (state.last + 1).max(u128::from(now_ns) << 32);
+        let id = AssemblyId(state.last);
+        let len = opened.is_created.then_some(0);
+        let size = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
+        let mut assembly = Assembly::new(size, mode, len);
+        let ranks: HashMap<SpaceId, u32> = spaces.iter().copied().zip(0..).collect();
+        for rank in ranks.values() {
+            // Every seat of a new table is free.
+            let _ = assembly.enter(*rank);
+        }
+        let (job, path, opened) = (job.to_owned(), path.clone(), opened.clone());
+        state.files.insert(id, SharedFile { assembly, job, path, ranks, opened });
+        id
+    }
+
+    /// A process does something with a file that it has open with others.
+    pub fn call(
+        &self,
+        space: SpaceId,
+        id: AssemblyId,
+        call: SharedCall,
+        caller: T,
+        now_ms: u64,
+    ) -> FileActions<T> {
+        let mut state = self.state.lock();
+        let unknown = |job: &str, what: String, caller| {
+            let job = job.to_owned();
+            let failure = Failure::Group { what, job, trouble: Trouble::Unknown };
+            vec![FileAction::Answer(caller, Err(failure))]
+        };
+        let Some(file) = state.files.get_mut(&id) else {
+            return unknown("", "a shared file".to_owned(), caller);
+        };
+        let Some(&rank) = file.ranks.get(&space) else {
+            let (job, path) = (file.job.clone(), file.path.to_string());
+            return unknown(&job, path, caller);
+        };
+        let mut actions = Vec::new();
+        let act = &mut |action| actions.push(action);
+        match call {
+            SharedCall::Meet { number, call } => {
+                file.assembly.meet(rank, number, call, caller, now_ms, act);
+            }
+            SharedCall::Transfer(transfer) => file.assembly.transfer(rank, transfer, caller, act),
+            SharedCall::Seek(seek) => file.assembly.seek(rank, seek, caller, act),
+            SharedCall::Leave => {
+                file.assembly.leave(rank, Fate::Closed, act);
+                act(Action::Answer(caller, Ok(Outcome::Done)));
+            }
+            SharedCall::Tell => file.assembly.tell(rank, caller, act),
+            SharedCall::Close => file.assembly.close(rank, caller, act),
+            SharedCall::Performed { number, done } => {
+                file.assembly.performed(rank, number, &done, act);
+                act(Action::Answer(caller, Ok(Outcome::Done)));
+            }
+        }
+        state.finish(id, actions)
+    }
+
+    /// The size of a file has been found out, or could not be.
+    pub fn measured(&self, id: AssemblyId, len: Result<u64, String>) -> FileActions<T> {
+        let mut state = self.state.lock();
+        let Some(file) = state.files.get_mut(&id) else { return Vec::new() };
+        let mut actions = Vec::new();
+        file.assembly.measured(len, &mut |action| actions.push(action));
+        state.finish(id, actions)
+    }
+
+    /// A process is gone.
+    pub fn lose(&self, space: SpaceId) -> (Vec<JobAction<J>>, FileActions<T>) {
+        let mut state = self.state.lock();
+        let mut told = Vec::new();
+        state.jobs.retain(|(_, name), job| {
+            if let Some(rank) = job.ranks.remove(&space) {
+                job.gathering.leave(rank, Fate::Gone);
+                told.extend(decide(name, job));
+            }
+            !job.ranks.is_empty()
+        });
+        let mut actions = Vec::new();
+        let ids: Vec<AssemblyId> = state.files.keys().copied().collect();
+        for id in ids {
+            let mut of_file = Vec::new();
+            if let Some(file) = state.files.get_mut(&id)
+                && let Some(rank) = file.ranks.remove(&space)
+            {
+                file.assembly.leave(rank, Fate::Gone, &mut |action| of_file.push(action));
+            }
+            actions.extend(state.finish(id, of_file));
+        }
+        (told, actions)
+    }
+}
+
+impl<J, T> State<J, T> {
+    /// What came out of a file's state machine, for those who asked; a file that is over goes.
+    fn finish(&mut self, id: AssemblyId, actions: Vec<Action<T>>) -> FileActions<T> {
+        let Some(file) = self.files.get(&id) else { return Vec::new() };
+        let mut is_over = false;
+        let mut done = Vec::with_capacity(actions.len());
+        for action in actions {
+            match action {
+                Action::Answer(caller, result) => {
+                    let result = result.map_err(|trouble| Failure::Group {
+                        what: file.path.to_string(),
+                        job: file.job.clone(),
+                        trouble,
+                    });
+                    done.push(FileAction::Answer(caller, result));
+                }
+                Action::Measure => {
+                    done.push(FileAction::Measure(id, Box::new(file.opened.clone())));
+                }
+                Action::End(_) => is_over = true,
+            }
+        }
+        if is_over {
+            self.files.remove(&id);
+        }
+        done
+    }
+}
+
+/// What has been decided among the processes of a job.
+fn decide<J>(name: &str, job: &mut Job<J>) -> Vec<JobAction<J>> {
+    let mut actions = Vec::new();
+    let failure = |call: &Call, trouble| Failure::Group {
+        what: call.to_string(),
+        job: name.to_owned(),
+        trouble,
+    };
+    while let Some(decided) = job.gathering.decide() {
+        match decided {
+            Decided::Failed(_, call, caller, trouble) => {
+                actions.push(JobAction::Fail(caller, failure(&call, trouble)));
+            }
+            Decided::Met(met) if met.calls.iter().all(|(call, _)| *call == met.calls[0].0) => {
+                let callers = met.calls.into_iter().map(|(_, caller)| caller);
+                actions.push(JobAction::Together(callers.collect()));
+            }
+            Decided::Met(met) => {
+                let calls = met.calls.iter().map(|(call, _)| call.clone()).collect();
+                let trouble = Trouble::Disagreement(Disagreement { calls });
+                for (call, caller) in met.calls {
+                    actions.push(JobAction::Fail(caller, failure(&call, trouble.clone())));
+                }
+            }
+        }
+    }
+    actions
+}
+
+fn check_seat(seat: &Seat) -> Result<(), String> {
+    let Seat { job, size, rank } = seat;
+    if job.is_empty() || job.len() > JOB_NAME_LIMIT_BYTES || job.chars().any(char::is_control) {
+        return Err(format!(
+            "{job:?} is not the name of a job: it has 1 to {JOB_NAME_LIMIT_BYTES} bytes, and none \
+             that cannot be shown"
+        ));
+    }
+    if *size == 0 || *size > GROUP_LIMIT {
+        return Err(format!("a job has 1 to {GROUP_LIMIT} processes, not {size}"));
+    }
+    if rank >= size {
+        return Err(format!("job {job} has ranks 0 to {}, and no rank {rank}", size - 1));
+    }
+    Ok(())
+}
