@@ -22,7 +22,7 @@ type Port = AnswerPort<u64, (u64, Bulk)>;
 type Client = Asker<u64, (u64, Bulk)>;
 
 fn content(len: usize) -> Vec<u8> {
-    (0..len).map(|n| (n % 251) as u8).collect()
+    (0..251).cycle().take(len).collect()
 }
 
 /// Answers with as many bytes as it is asked for.

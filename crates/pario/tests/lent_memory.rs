@@ -118,7 +118,7 @@ fn pass_on(
 }
 
 fn content() -> Vec<u8> {
-    (0..LEN).map(|n| (n % 251) as u8).collect()
+    (0..251).cycle().take(LEN).collect()
 }
 
 /// A file with bytes, behind a liar.

@@ -1,5 +1,6 @@
 //! The door: who asks, whether they may, and which operation answers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_flow::{OperationRef, Run, Token};
@@ -133,7 +134,13 @@ impl Door {
         if matches!(call.request, Request::Write { .. })
             && let Some(working) = self.turns.begin()
         {
-            let written = Storage::new(self.shared.clone()).serve(call);
+            let mut storage = Storage::new(self.shared.clone());
+            // As on a storage thread, what panics is the end of the request and of nothing else.
+            let written = catch_unwind(AssertUnwindSafe(|| storage.serve(call)));
+            let written = written.unwrap_or_else(|_| {
+                let (node, why) = (self.shared.name().to_owned(), "a write panicked".to_owned());
+                answer(Err(Failure::Internal { node, why }))
+            });
             let has_turn = self.turns.end(working);
             // Who receives next sends what is gathered before it waits.
             report(reporter, |reporter| match has_turn {
