@@ -3,14 +3,18 @@
 //! It says into which memory the next bytes are to be read, and is told how many came. Inline areas
 //! go to slabs, long segments straight to buffers of their own. It never asks for more than it
 //! knows the place of: standing at the beginning of a packet that is [`LEAD_BYTES`], afterwards the
-//! rest of the packet and the lead of the next.
+//! rest of the packet and the lead of the next. The long segment of an answer for which there is a
+//! landing goes straight to there.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::MutexGuard;
 
 use crate::Bulk;
+use crate::landing::{Landing, Landings, Lent};
 use crate::pool::{BulkBuffer, Slab};
 use crate::wire::{
     BULK_BYTES, Frame, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
@@ -55,20 +59,38 @@ pub struct Group {
     pub last_cost: usize,
 }
 
-/// Reads the frames of an inline area; gives them grouped, and the lengths of the long segments.
+/// Where the bytes of a long segment go.
+enum Place {
+    /// To a buffer of their own, of this length.
+    Buffer(usize),
+    Landing(Arc<Landing>),
+}
+
+/// Reads the frames of an inline area; gives them grouped, and where the long segments go.
 fn read_frames(
     inline: &[u8],
     header: &PacketHeader,
     limits: &Limits,
-) -> Result<(Vec<Group>, Vec<usize>), WireError> {
+    landings: Option<&Landings>,
+) -> Result<(Vec<Group>, Vec<Place>), WireError> {
     let mut groups: Vec<Group> = Vec::with_capacity(1);
-    let mut lengths = Vec::new();
+    let mut places = Vec::new();
     let mut at = 0;
     let mut bulk_len = 0u64;
     for _ in 0..header.frame_count {
         let frame = Frame::read(inline, at, limits)?;
         if frame.bulk_count > 0 {
-            lengths.extend(frame.lengths(inline).filter(|&length| length >= BULK_BYTES));
+            let landing = landings.filter(|_| frame.bulk_count == 1).and_then(|landings| {
+                let head = &inline[frame.head_start..frame.head_end];
+                landings.take(frame.channel, head, frame.bulk_bytes)
+            });
+            match landing {
+                Some(landing) => places.push(Place::Landing(landing)),
+                None => {
+                    let long = frame.lengths(inline).filter(|&length| length >= BULK_BYTES);
+                    places.extend(long.map(Place::Buffer));
+                }
+            }
             bulk_len += frame.bulk_bytes as u64;
         }
         let cost = frame.cost();
@@ -103,7 +125,7 @@ fn read_frames(
     if inline.len() - at > LEAD_BYTES {
         return Err(WireError::Malformed("more padding than is ever needed"));
     }
-    Ok((groups, lengths))
+    Ok((groups, places))
 }
 
 impl Packet {
@@ -118,7 +140,7 @@ impl Packet {
         };
         let header = PacketHeader::read(header, limits)?;
         let inline = sealed.slice(PACKET_HEADER_BYTES..);
-        let (groups, _) = read_frames(&inline, &header, limits)?;
+        let (groups, _) = read_frames(&inline, &header, limits, None)?;
         Ok(Self { inline, bulk, groups, frame_count: header.frame_count })
     }
 }
@@ -126,6 +148,7 @@ impl Packet {
 /// Puts packets together.
 pub struct Assembler {
     limits: Limits,
+    landings: Option<Arc<Landings>>,
     slab: Slab,
     /// Bytes of the slab's rest that were read.
     filled: usize,
@@ -142,19 +165,79 @@ pub struct Assembler {
 struct Body {
     packet: Packet,
     /// Memory for the next segments; more is taken when it is needed, not when it is promised.
-    buffers: VecDeque<BulkBuffer>,
-    /// Lengths of the segments after these.
-    lengths: std::vec::IntoIter<usize>,
-    /// Bytes of the first of the buffers that were read.
+    targets: VecDeque<Target>,
+    /// Where the segments after these go.
+    places: std::vec::IntoIter<Place>,
+    /// Bytes of the first of the targets that were read.
     filled: usize,
+}
+
+/// Memory that a long segment is read into.
+enum Target {
+    Buffer(BulkBuffer),
+    Landing {
+        landing: Arc<Landing>,
+        /// For what comes after the landing has ended; then there is no way back.
+        aside: Option<BulkBuffer>,
+    },
+}
+
+/// The same, to be read into now.
+enum Memory<'a> {
+    Own(&'a mut [u8]),
+    Lent(MutexGuard<'a, Lent>),
+}
+
+impl Target {
+    fn new(place: Place) -> Self {
+        match place {
+            Place::Buffer(len) => Self::Buffer(BulkBuffer::new(len)),
+            Place::Landing(landing) => Self::Landing { landing, aside: None },
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Buffer(buffer) => buffer.len(),
+            Self::Landing { landing, .. } => landing.len(),
+        }
+    }
+
+    fn memory(&mut self) -> Memory<'_> {
+        match self {
+            Self::Buffer(buffer) => Memory::Own(buffer),
+            Self::Landing { landing, aside } => {
+                if aside.is_none() {
+                    let lent = landing.lock();
+                    if !lent.is_ended() {
+                        return Memory::Lent(lent);
+                    }
+                }
+                Memory::Own(aside.get_or_insert_with(|| BulkBuffer::new(landing.len())))
+            }
+        }
+    }
+
+    /// All of it came. What has landed is not in the answer.
+    fn finish(self) -> Bulk {
+        match self {
+            Self::Buffer(buffer) => buffer.freeze(),
+            Self::Landing { landing, aside } => {
+                if aside.is_none() {
+                    landing.lock().finish();
+                }
+                Bulk::new()
+            }
+        }
+    }
 }
 
 impl Body {
     /// Called just before memory is read into: by then the buffers of the packet before have often
     /// come back to the pool, and are still in the processor's cache.
-    fn take_buffers(&mut self) {
-        if self.buffers.is_empty() {
-            self.buffers.extend(self.lengths.by_ref().take(BUFFERS_AT_ONCE).map(BulkBuffer::new));
+    fn take_targets(&mut self) {
+        if self.targets.is_empty() {
+            self.targets.extend(self.places.by_ref().take(BUFFERS_AT_ONCE).map(Target::new));
         }
     }
 }
@@ -164,7 +247,13 @@ impl Assembler {
     pub fn new(limits: Limits) -> Self {
         let (slab, ready) = (Slab::new(SLAB_BYTES), VecDeque::new());
         let (header, body, bulk_bytes, placed_bytes) = (None, None, 0, 0);
-        Self { limits, slab, filled: 0, header, body, ready, bulk_bytes, placed_bytes }
+        let landings = None;
+        Self { limits, landings, slab, filled: 0, header, body, ready, bulk_bytes, placed_bytes }
+    }
+
+    /// One that reads answers to where they land.
+    pub(crate) fn with_landings(limits: Limits, landings: Arc<Landings>) -> Self {
+        Self { landings: Some(landings), ..Self::new(limits) }
     }
 
     /// The memory for the next bytes, in order; never empty. Then call
@@ -187,12 +276,17 @@ impl Assembler {
         }
         self.make_room(LEAD_BYTES);
         let body = self.body.as_mut().expect("there is one, as just seen");
-        body.take_buffers();
-        let mut slices = Vec::with_capacity(body.buffers.len() + 1);
-        let are_all = body.lengths.len() == 0;
-        for (i, buffer) in body.buffers.iter_mut().enumerate() {
+        body.take_targets();
+        let are_all = body.places.len() == 0;
+        // Nobody takes memory back while it is read into.
+        let mut memory: Vec<Memory<'_>> = body.targets.iter_mut().map(Target::memory).collect();
+        let mut slices = Vec::with_capacity(memory.len() + 1);
+        for (i, memory) in memory.iter_mut().enumerate() {
             let from = if i == 0 { body.filled } else { 0 };
-            slices.push(IoSliceMut::new(&mut buffer[from..]));
+            match memory {
+                Memory::Own(bytes) => slices.push(IoSliceMut::new(&mut bytes[from..])),
+                Memory::Lent(lent) => slices.extend(lent.after(from)),
+            }
         }
         if are_all && lead > 0 {
             let memory = &mut self.slab.rest_mut()[self.filled..self.filled + lead];
@@ -205,8 +299,8 @@ impl Assembler {
     /// [`with_buffers`](Self::with_buffers) gave.
     pub fn advance(&mut self, mut count: usize) -> Result<(), WireError> {
         if let Some(body) = &mut self.body {
-            while let Some(buffer) = body.buffers.front() {
-                let missing = buffer.len() - body.filled;
+            while let Some(target) = body.targets.front() {
+                let missing = target.len() - body.filled;
                 self.placed_bytes += missing.min(count) as u64;
                 if count < missing {
                     body.filled += count;
@@ -214,15 +308,14 @@ impl Assembler {
                 }
                 count -= missing;
                 body.filled = 0;
-                let buffer = body.buffers.pop_front().expect("seen above");
-                body.packet.bulk.push(buffer.freeze());
+                let target = body.targets.pop_front().expect("seen above");
+                self.bulk_bytes += target.len() as u64;
+                body.packet.bulk.push(target.finish());
             }
-            if body.lengths.len() > 0 {
+            if body.places.len() > 0 {
                 return Ok(());
             }
             if let Some(body) = self.body.take() {
-                self.bulk_bytes +=
-                    body.packet.bulk.iter().map(|bulk| bulk.len() as u64).sum::<u64>();
                 self.ready.push_back(body.packet);
             }
         }
@@ -237,10 +330,7 @@ impl Assembler {
 
     /// Bytes of long segments that were not read to their place, but moved there.
     pub fn copied_bytes(&self) -> u64 {
-        let waiting = self.body.as_ref().map_or(0, |body| {
-            let done: usize = body.packet.bulk.iter().map(|bulk| bulk.len()).sum();
-            done + body.filled
-        });
+        let waiting = self.body.as_ref().map_or(0, |body| body.filled);
         (self.bulk_bytes + waiting as u64).saturating_sub(self.placed_bytes)
     }
 
@@ -281,17 +371,18 @@ impl Assembler {
                 return Ok(());
             }
             let inline = &self.slab.rest()[PACKET_HEADER_BYTES..whole];
-            let (groups, lengths) = read_frames(inline, &header, &self.limits)?;
+            let landings = self.landings.as_deref();
+            let (groups, places) = read_frames(inline, &header, &self.limits, landings)?;
             let inline = self.slab.give(whole).slice(PACKET_HEADER_BYTES..);
             self.filled -= whole;
             self.header = None;
             let bulk = Vec::new();
             let packet = Packet { inline, bulk, groups, frame_count: header.frame_count };
-            if lengths.is_empty() {
+            if places.is_empty() {
                 self.ready.push_back(packet);
             } else {
-                let (buffers, lengths) = (VecDeque::new(), lengths.into_iter());
-                self.body = Some(Body { packet, buffers, lengths, filled: 0 });
+                let (targets, places) = (VecDeque::new(), places.into_iter());
+                self.body = Some(Body { packet, targets, places, filled: 0 });
             }
         }
         Ok(())

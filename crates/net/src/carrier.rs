@@ -9,9 +9,10 @@ use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{Shutdown, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 
 use crate::assembler::Assembler;
+use crate::file_part::{FilePart, Segment};
 use crate::link::Link;
 use crate::outbox::Sealed;
 use crate::simulation::Wire;
@@ -68,34 +69,84 @@ impl Socket {
 
     /// Writes what the socket takes now; `written` bytes of the first packet were written before.
     pub fn write(&self, packets: &VecDeque<Sealed>, written: usize) -> Result<usize, Errno> {
+        let mut total = 0;
+        loop {
+            let (wanted, result) = self.write_once(packets, written + total);
+            match result {
+                Err(Errno::INTR) => {}
+                // What was written before counts; the error will come again.
+                Err(_) if total > 0 => return Ok(total),
+                Err(error) => return Err(error),
+                Ok(count) => {
+                    total += count;
+                    // Less than there was: the socket is full. Nothing more: all is written.
+                    if wanted == 0 || count < wanted {
+                        return Ok(total);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what is in memory up to the next part of a file, or that part, with one call: how
+    /// much it is, and how much of it was written.
+    fn write_once(
+        &self,
+        packets: &VecDeque<Sealed>,
+        written: usize,
+    ) -> (usize, Result<usize, Errno>) {
         let mut slices = Vec::with_capacity(8);
         let mut skip = written;
+        let mut flags = SendFlags::NOSIGNAL;
         'packets: for packet in packets {
-            let parts =
-                std::iter::once(packet.inline.as_slice()).chain(packet.bulk.iter().map(|b| &**b));
-            for part in parts {
-                if skip >= part.len() {
-                    skip -= part.len();
+            if skip < packet.inline.len() {
+                slices.push(IoSlice::new(&packet.inline[skip..]));
+                skip = 0;
+            } else {
+                skip -= packet.inline.len();
+            }
+            for segment in &packet.bulk {
+                if skip >= segment.len() {
+                    skip -= segment.len();
                     continue;
                 }
-                slices.push(IoSlice::new(&part[skip..]));
+                match segment {
+                    Segment::Memory(bulk) => slices.push(IoSlice::new(&bulk[skip..])),
+                    Segment::File(part) if slices.is_empty() => {
+                        return (part.len() - skip, self.write_part(part, skip));
+                    }
+                    Segment::File(_) => {
+                        flags |= SendFlags::MORE;
+                        break 'packets;
+                    }
+                }
                 skip = 0;
-                if slices.len() == SLICES_AT_ONCE {
+                if slices.len() >= SLICES_AT_ONCE {
                     break 'packets;
                 }
             }
         }
-        loop {
-            let result = if let [slice] = slices.as_slice() {
-                rustix::net::send(&self.fd, slice, rustix::net::SendFlags::NOSIGNAL)
-            } else {
-                // A signal cannot come: the Rust runtime ignores SIGPIPE, C callers are told to.
-                rustix::io::writev(&self.fd, &slices)
-            };
-            match result {
-                Err(Errno::INTR) => {}
-                result => return result,
+        let wanted = slices.iter().map(|slice| slice.len()).sum();
+        let result = match slices.as_slice() {
+            [] => Ok(0),
+            [slice] => rustix::net::send(&self.fd, slice, flags),
+            slices => {
+                let mut none = SendAncillaryBuffer::default();
+                rustix::net::sendmsg(&self.fd, slices, &mut none, flags)
             }
+        };
+        (wanted, result)
+    }
+
+    /// Writes a part of a file. What was cut off the file meanwhile is zeros: so much was promised.
+    fn write_part(&self, part: &FilePart, skip: usize) -> Result<usize, Errno> {
+        match part.send(&self.fd, skip) {
+            Ok(0) => {
+                let zeros = [0; 4096];
+                let count = zeros.len().min(part.len() - skip);
+                rustix::net::send(&self.fd, &zeros[..count], SendFlags::NOSIGNAL)
+            }
+            result => result,
         }
     }
 
@@ -174,7 +225,7 @@ impl Stream {
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let flags = rustix::net::SendFlags::NOSIGNAL;
+            let flags = SendFlags::NOSIGNAL;
             match rustix::net::send(self.as_fd(), rest, flags) {
                 Ok(count) => rest = &rest[count..],
                 Err(Errno::INTR) => {}

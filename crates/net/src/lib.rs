@@ -80,11 +80,14 @@ mod directory;
 mod door;
 mod error;
 mod exchange;
+mod file_part;
 mod gathered;
 mod handshake;
 mod hub;
 mod key;
+mod landing;
 mod link;
+mod loan;
 mod outbox;
 mod pool;
 mod port;
@@ -110,7 +113,10 @@ pub use error::{
     AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
     SpaceError,
 };
+pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
+pub use landing::Landing;
+pub use loan::Loan;
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use sender::{Sender, User};

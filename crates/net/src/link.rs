@@ -19,8 +19,10 @@ use crate::channel::Channel;
 use crate::control::Control;
 use crate::core::Core;
 use crate::counters::LinkCounters;
+use crate::file_part::Segment;
 use crate::gathered;
 use crate::key::SpaceId;
+use crate::landing::Landings;
 use crate::outbox::Outbox;
 use crate::port::Sink;
 use crate::route::Route;
@@ -48,6 +50,8 @@ pub(crate) struct Link {
     pub out: Mutex<Outbox>,
     /// Who reads holds it, and runs what the bytes ask for.
     inbox: Mutex<Option<Assembler>>,
+    /// Where answers go that are read straight to their place; none if nothing is read.
+    landings: Option<Arc<Landings>>,
     received: Received,
     routes: Mutex<Routes>,
     channels: Mutex<HashMap<u32, Weak<Channel>>>,
@@ -77,8 +81,10 @@ impl Link {
         let peer_id = peer.space;
         let sender = Arc::new(peer);
         let peer = sender.name.clone();
-        let assembler =
-            matches!(carrier, Carrier::Socket(_)).then(|| Assembler::new(core.options.limits));
+        let landings = matches!(carrier, Carrier::Socket(_)).then(Arc::<Landings>::default);
+        let assembler = landings
+            .clone()
+            .map(|landings| Assembler::with_landings(core.options.limits, landings));
         Arc::new(Self {
             id,
             peer,
@@ -88,6 +94,7 @@ impl Link {
             carrier,
             out: Mutex::new(Outbox::new()),
             inbox: Mutex::new(assembler),
+            landings,
             received: Received::default(),
             routes: Mutex::new(Routes::default()),
             channels: Mutex::new(HashMap::new()),
@@ -97,6 +104,16 @@ impl Link {
 
     pub fn is_alive(&self) -> bool {
         self.is_alive.load(Ordering::SeqCst)
+    }
+
+    /// Whether what is sent passes through the system.
+    pub fn is_socket(&self) -> bool {
+        matches!(self.carrier, Carrier::Socket(_))
+    }
+
+    /// Where answers land that are read from a socket.
+    pub fn landings(&self) -> Option<&Arc<Landings>> {
+        self.landings.as_ref()
     }
 
     /// Decides when what was just put in leaves.
@@ -326,7 +343,8 @@ impl Link {
         }
         let bytes = packet.len() as u64;
         let limits = &self.core.options.limits;
-        let result = Packet::from_parts(packet.inline.into(), packet.bulk, limits)
+        let bulk = packet.bulk.into_iter().map(Segment::into_bulk).collect();
+        let result = Packet::from_parts(packet.inline.into(), bulk, limits)
             .map_err(|error| format!("it sent {error}"))
             .and_then(|packet| {
                 add(&self.received.packets, 1);

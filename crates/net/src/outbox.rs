@@ -5,18 +5,19 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::Bulk;
+use crate::file_part::Segment;
 use crate::token::{EncodeError, Outgoing, Token};
 use crate::waiter::Waiters;
 use crate::wire::{
     BULK_BYTES, FRAME_HEADER_BYTES, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES,
-    PacketHeader, WireError, begin_frame, end_frame,
+    PacketHeader, WireError, begin_frame, end_frame, end_frame_of,
 };
 
 /// A packet that is ready to be written.
 pub(crate) struct Sealed {
     /// Header and inline area.
     pub inline: Vec<u8>,
-    pub bulk: Vec<Bulk>,
+    pub bulk: Vec<Segment>,
     pub bulk_len: usize,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Outbox {
     /// Room for the header, then frames.
     batch: Vec<u8>,
     frame_count: u32,
-    bulk: Vec<Bulk>,
+    bulk: Vec<Segment>,
     bulk_len: usize,
     segments: Vec<Bulk>,
     /// When the first frame of the batch was put in.
@@ -116,14 +117,17 @@ impl Outbox {
         let at = begin_frame(&mut self.batch);
         let mut frame = Unfinished { outbox: self, at, done: false };
         let outbox = &mut *frame.outbox;
-        token
-            .encode(&mut Outgoing::new(&mut outbox.batch, &mut outbox.segments))
-            .map_err(PutError::Encode)?;
+        let mut outgoing = Outgoing::new(&mut outbox.batch, &mut outbox.segments);
+        token.encode(&mut outgoing).map_err(PutError::Encode)?;
+        let mut file = outgoing.take_file();
         if outbox.segments.is_empty() {
             end_frame(&mut outbox.batch, at, channel, kind, [].iter().copied(), limits)
         } else {
-            let segments = outbox.segments.iter().map(AsRef::as_ref);
-            end_frame(&mut outbox.batch, at, channel, kind, segments, limits)
+            let segments = outbox.segments.iter().enumerate().map(|(n, bulk)| match &file {
+                Some((number, part)) if *number == n => (part.len(), &[][..]),
+                _ => (bulk.len(), &**bulk),
+            });
+            end_frame_of(&mut outbox.batch, at, channel, kind, segments, limits)
         }
         .map_err(PutError::Wire)?;
         frame.done = true;
@@ -131,10 +135,16 @@ impl Outbox {
         debug_assert!(cost >= FRAME_HEADER_BYTES);
         outbox.frame_count += 1;
         if !outbox.segments.is_empty() {
-            for segment in outbox.segments.drain(..).filter(|s| s.len() >= BULK_BYTES) {
-                outbox.bulk_len += segment.len();
-                cost += segment.len();
-                outbox.bulk.push(segment);
+            for (n, bulk) in outbox.segments.drain(..).enumerate() {
+                let segment = match file.take_if(|(number, _)| *number == n) {
+                    Some((_, part)) => Segment::File(part),
+                    None => Segment::Memory(bulk),
+                };
+                if segment.len() >= BULK_BYTES {
+                    outbox.bulk_len += segment.len();
+                    cost += segment.len();
+                    outbox.bulk.push(segment);
+                }
             }
         }
         Ok(cost)

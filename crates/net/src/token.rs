@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::Bulk;
 use crate::bulk::{collect, hand_out};
+use crate::file_part::FilePart;
 
 /// A value that can be sent to a port.
 ///
@@ -109,13 +110,15 @@ impl TokenKind {
 pub struct Outgoing<'a> {
     head: Head<'a>,
     segments: &'a mut Vec<Bulk>,
+    /// What is sent in place of the empty segment of this number.
+    file: Option<(usize, FilePart)>,
 }
 
 impl<'a> Outgoing<'a> {
     /// A token whose head is appended to `head` and whose segments are appended to `segments`.
     pub fn new(head: &'a mut Vec<u8>, segments: &'a mut Vec<Bulk>) -> Self {
         let start = head.len();
-        Self { head: Head { buffer: head, start }, segments }
+        Self { head: Head { buffer: head, start }, segments, file: None }
     }
 
     /// The head so far, to be appended to.
@@ -127,6 +130,20 @@ impl<'a> Outgoing<'a> {
     /// Adds a segment.
     pub fn bulk(&mut self, bulk: Bulk) {
         self.segments.push(bulk);
+    }
+
+    /// Sends a part of a file in place of the first segment that is empty.
+    pub(crate) fn file(&mut self, part: FilePart) -> Result<(), EncodeError> {
+        let Some(number) = self.segments.iter().position(|segment| segment.is_empty()) else {
+            let why = "it has no empty bulk that a part of a file could be sent for";
+            return Err(EncodeError::Other(why.to_owned()));
+        };
+        self.file = Some((number, part));
+        Ok(())
+    }
+
+    pub(crate) fn take_file(&mut self) -> Option<(usize, FilePart)> {
+        self.file.take()
     }
 }
 

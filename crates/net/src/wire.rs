@@ -227,20 +227,34 @@ pub fn end_frame<'a>(
     segments: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     limits: &Limits,
 ) -> Result<(), WireError> {
+    let segments = segments.map(|segment| (segment.len(), segment));
+    end_frame_of(inline, at, channel, kind, segments, limits)
+}
+
+/// The same for segments that are not all in memory: their lengths, and the bytes of short ones.
+#[inline]
+pub(crate) fn end_frame_of<'a>(
+    inline: &mut Vec<u8>,
+    at: usize,
+    channel: u32,
+    kind: FrameKind,
+    segments: impl ExactSizeIterator<Item = (usize, &'a [u8])> + Clone,
+    limits: &Limits,
+) -> Result<(), WireError> {
     let head_len = inline.len() - at - FRAME_HEADER_BYTES;
     let count = segments.len();
     check("a list of segments", count as u64, limits.segments.min(usize::from(u16::MAX)))?;
     if count > 0 {
         let mut bytes = 0u64;
-        for segment in segments.clone() {
-            check("a segment", segment.len() as u64, limits.segment_bytes)?;
-            bytes += segment.len() as u64;
-            let length = u32::try_from(segment.len()).unwrap_or(u32::MAX);
+        for (len, _) in segments.clone() {
+            check("a segment", len as u64, limits.segment_bytes)?;
+            bytes += len as u64;
+            let length = u32::try_from(len).unwrap_or(u32::MAX);
             inline.extend_from_slice(&length.to_le_bytes());
         }
         check("the sum of segments", bytes, limits.bulk_bytes / 2)?;
-        for segment in segments.filter(|segment| segment.len() < BULK_BYTES) {
-            inline.extend_from_slice(segment);
+        for (_, short) in segments.filter(|(len, _)| *len < BULK_BYTES) {
+            inline.extend_from_slice(short);
         }
     }
     // A packet may hold one frame of the largest size and what was gathered before it; therefore

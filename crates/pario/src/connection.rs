@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_net::{
-    Address, AskError, Asker, Bulk, DescriptorClient, Key, Options, Pending, Space, SpaceId,
+    Address, AskError, Asker, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, Options,
+    Pending, Space, SpaceId,
 };
 use pario_proto::{
     Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, Question, Reply, Request,
@@ -69,6 +70,8 @@ pub struct Welcome {
 /// A question that is under way.
 pub struct Waiting {
     pub pending: Pending<Answer<Bulk>>,
+    /// What it was asked with, if that is not its own.
+    lent: Option<LentBytes>,
     node: String,
     deadline: Instant,
     timeout: Duration,
@@ -99,7 +102,7 @@ impl Connection {
     /// Asks, and waits for the answer, but not longer than this.
     pub fn call_within(&self, request: Request, within: Duration) -> Result<Reply, Error> {
         let deadline = Instant::now() + within;
-        let mut waiting = self.start_by(request, Vec::new(), deadline)?;
+        let mut waiting = self.start_by(request, None, deadline, |_| Default::default())?;
         waiting.deadline = deadline;
         waiting.timeout = within;
         waiting.wait().map(|(reply, _)| reply)
@@ -107,33 +110,66 @@ impl Connection {
 
     /// Asks; the answer can be waited for.
     pub fn start(&self, request: Request, data: Vec<Bulk>) -> Result<Waiting, Error> {
-        self.start_by(request, data, Instant::now() + self.client.timeout)
+        let deadline = Instant::now() + self.client.timeout;
+        self.start_by(request, None, deadline, |_| (data.clone(), None))
     }
 
-    /// Asks, if the connection can be opened by then.
+    /// Asks, and sends bytes from where they are, unless it is the node itself that would get them.
+    ///
+    /// # Safety
+    /// The bytes must stay as they are until the question was waited for or dropped.
+    pub unsafe fn start_lent(&self, request: Request, bytes: &[&[u8]]) -> Result<Waiting, Error> {
+        let deadline = Instant::now() + self.client.timeout;
+        self.start_by(request, None, deadline, |link| {
+            if !link.gives_back() {
+                return (vec![copy_of(bytes)], None);
+            }
+            let loan = Loan::new();
+            // SAFETY: `LentBytes` waits for the loan, and lives until the question was waited for
+            // or dropped; so long the caller keeps the bytes.
+            let data = bytes.iter().map(|bytes| unsafe { loan.lend(bytes) }).collect();
+            (data, Some(LentBytes { loan, link: link.clone() }))
+        })
+    }
+
+    /// Asks; what is answered lands where it is wanted, if that can be.
+    pub fn start_into(
+        &self,
+        request: Request,
+        landing: Option<&Arc<Landing>>,
+    ) -> Result<Waiting, Error> {
+        let deadline = Instant::now() + self.client.timeout;
+        self.start_by(request, landing, deadline, |_| Default::default())
+    }
+
+    /// Asks, if the connection can be opened by then; `data` is what goes with the question.
     fn start_by(
         &self,
         request: Request,
-        data: Vec<Bulk>,
+        landing: Option<&Arc<Landing>>,
         deadline: Instant,
+        data: impl Fn(&Link) -> (Vec<Bulk>, Option<LentBytes>),
     ) -> Result<Waiting, Error> {
-        let mut question = Question { request, data };
         for attempt in 0.. {
             let live = self.live_by(deadline)?;
-            let again = question.clone();
-            match live.link.ask(question) {
+            let (data, lent) = data(&live.link);
+            let question = Question { request: request.clone(), data };
+            let asked = match landing {
+                Some(landing) => live.link.ask_into(question, landing),
+                None => live.link.ask(question),
+            };
+            match asked {
                 Ok(pending) => {
                     return Ok(Waiting {
                         pending,
+                        lent,
                         node: live.welcome.node.clone(),
                         deadline: Instant::now() + self.client.timeout,
                         timeout: self.client.timeout,
                     });
                 }
                 // The node may have been started again since the last question.
-                Err(AskError::Lost { .. } | AskError::Closed { .. }) if attempt == 0 => {
-                    question = again;
-                }
+                Err(AskError::Lost { .. } | AskError::Closed { .. }) if attempt == 0 => {}
                 Err(error) => return Err(down(&live.welcome.node, &error.to_string())),
             }
         }
@@ -218,9 +254,15 @@ impl Connection {
 impl Waiting {
     /// Waits for the answer.
     pub fn wait(self) -> Result<(Reply, Vec<Bulk>), Error> {
-        let Self { pending, node, deadline, timeout } = self;
+        let Self { pending, lent, node, deadline, timeout } = self;
         match pending.wait_until(deadline) {
-            Ok(answer) => answered(&node, answer),
+            Ok(answer) => {
+                // What was answered was received, as a rule.
+                if let Some(lent) = &lent {
+                    lent.loan.wait_until(deadline);
+                }
+                answered(&node, answer)
+            }
             Err(_) => {
                 let why = format!("no answer within {:.1} s", timeout.as_secs_f64());
                 Err(down(&node, &why))
@@ -240,6 +282,33 @@ impl Waiting {
     pub fn node(&self) -> &str {
         &self.node
     }
+}
+
+/// Bytes of the caller that are sent from where they are. When this is dropped, they are its own
+/// again.
+struct LentBytes {
+    loan: Arc<Loan>,
+    link: Link,
+}
+
+impl Drop for LentBytes {
+    fn drop(&mut self) {
+        // What waits to be sent leaves no sooner than the node reads, or never.
+        if !self.loan.wait_until(Instant::now()) {
+            self.link.cut("it does not take what is written in time");
+            self.loan.wait();
+        }
+    }
+}
+
+fn copy_of(parts: &[&[u8]]) -> Bulk {
+    let mut copy = BulkBuffer::new(parts.iter().map(|part| part.len()).sum());
+    let mut filled = 0;
+    for part in parts {
+        copy[filled..filled + part.len()].copy_from_slice(part);
+        filled += part.len();
+    }
+    copy.freeze()
 }
 
 /// What an answer means.

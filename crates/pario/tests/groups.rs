@@ -409,6 +409,7 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                 let group = Group::new(&cluster, "job", 2, rank).unwrap();
                 let file = group.create("/f", Mode::Sync).unwrap();
                 file.write(&[byte_of(rank); 10]).unwrap();
+                here.wait();
                 if rank == 0 {
                     // The other one waits in a call, or will.
                     node.lock().unwrap().as_mut().unwrap().kill();

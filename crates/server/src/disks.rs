@@ -253,6 +253,14 @@ impl NodeDisk {
         })
     }
 
+    /// A flat subfile, if it is open.
+    pub fn open_flat(&self, file: FileId, index: u32) -> Option<FlatFile> {
+        match self.open.lock().get(&SubfileId::data(file.0, index)) {
+            Some(Subfile::Flat(flat)) => Some(flat.clone()),
+            _ => None,
+        }
+    }
+
     /// A flat subfile.
     pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);

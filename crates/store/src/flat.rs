@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -163,6 +163,17 @@ impl FlatFile {
         opened.map(Some).map_err(|error| self.shared.place.io(error.into(), "sharing"))
     }
 
+    /// The bytes of a range, up to the end of the subfile, if they can be read from the page cache
+    /// of the system, as far as is known.
+    pub fn cached(&self, offset: u64, len: u64) -> Option<CachedPart> {
+        let position = self.shared.position(offset, len).ok()?;
+        let end = self.shared.file.len().ok()?;
+        let len = len.min(end.saturating_sub(position));
+        self.shared.file.descriptor()?;
+        let is_cached = self.shared.file.is_cached(position, len);
+        is_cached.then(|| CachedPart { file: self.shared.clone(), position, len })
+    }
+
     /// Where the bytes start in the file of a flat subfile.
     pub const DATA_START_BYTES: u64 = DATA_START;
 
@@ -170,6 +181,40 @@ impl FlatFile {
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
         let bytes = self.shared.file.allocated_bytes();
         bytes.map_err(|error| self.shared.place.io(error, "measuring"))
+    }
+}
+
+/// Bytes of a flat subfile that are in the page cache, to be sent from there: its descriptor is the
+/// file's.
+pub struct CachedPart {
+    file: Arc<FlatShared>,
+    position: u64,
+    len: u64,
+}
+
+impl CachedPart {
+    /// Where they begin in the file.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// How many they are.
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+}
+
+impl AsFd for CachedPart {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let descriptor = self.file.file.descriptor().expect("what is cached has a descriptor");
+        // SAFETY: the file, which is borrowed, keeps it open.
+        unsafe { BorrowedFd::borrow_raw(descriptor) }
+    }
+}
+
+impl fmt::Debug for CachedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CachedPart({} bytes at {})", self.len, self.position)
     }
 }
 

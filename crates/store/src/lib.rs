@@ -60,6 +60,6 @@ pub use extents::{
     Caching, CheckDepth, EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, ExtentFile, ExtentInfo,
     ExtentStat, MAX_EXTENT_INDEX,
 };
-pub use flat::{FlatFile, MAX_FLAT_LEN};
+pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};
 pub use queue::{Answer, Completion, EngineChoice, Queue, QueueOptions, Request, Waker};
 pub use subfile::{DESCRIPTION_LIMIT_BYTES, Description, Kind, Role, SubfileId};

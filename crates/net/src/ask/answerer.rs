@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use super::question::{Answer, Body, Question, Reply};
 use crate::error::{InputError, RecvError, SendError};
+use crate::file_part::FilePart;
 use crate::port::{InputPort, OutputPort, PortOptions};
 use crate::route::Route;
 use crate::sender::Sender;
 use crate::space::Space;
 use crate::token::Token;
+use crate::wire::BULK_BYTES;
 
 /// A port at which questions come in, each with a way to answer it. Whoever knows its name can
 /// open an [`Asker`](crate::Asker) to it.
@@ -163,6 +165,29 @@ impl<A: Token> Responder<A> {
     pub fn send_now(self, answer: A) {
         let to = self.to.clone();
         self.finish(Body::Given(answer));
+        if let Some(to) = to {
+            to.flush();
+        }
+    }
+
+    /// Whether parts of files reach the asker without being copied here.
+    pub fn takes_files(&self) -> bool {
+        let channel = self.to.as_ref().and_then(OutputPort::channel);
+        channel.is_some_and(|channel| channel.link().is_socket())
+    }
+
+    /// Answers with a part of a file in place of the first [`Bulk`](crate::Bulk) of the answer that
+    /// is empty, and sends what was gathered for the asker's space. The part goes from the page
+    /// cache to the socket; if the asker is slow to take it, some of that happens later, by whoever
+    /// polls, which should not have to wait for a disk.
+    ///
+    /// # Panics
+    /// If the asker does not [take files](Self::takes_files), or the part is of less than
+    /// [`BULK_BYTES`](crate::wire::BULK_BYTES).
+    pub fn send_file(self, answer: A, part: FilePart) {
+        assert!(self.takes_files() && part.len() >= BULK_BYTES, "only what is long and goes far");
+        let to = self.to.clone();
+        self.finish(Body::File(answer, part));
         if let Some(to) = to {
             to.flush();
         }

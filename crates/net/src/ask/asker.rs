@@ -27,6 +27,7 @@ use super::question::{Answer, Body, Question, Reply};
 use super::slots::{Attendant, Slot, Slots, Woken};
 use crate::channel::Channel;
 use crate::error::{AskError, InputError, OpenError, RecvError, SendError};
+use crate::landing::{Expected, Landing};
 use crate::port::{InputPort, Nothing, OutputPort};
 use crate::space::Space;
 use crate::token::Token;
@@ -124,6 +125,21 @@ impl<Q: Token, A: Token> Asker<Q, A> {
     /// Asks. The question leaves at once when its answer is waited for or awaited, otherwise as
     /// every token does.
     pub fn ask(&self, question: Q) -> Result<Pending<A>, AskError> {
+        self.ask_and_expect(question, None)
+    }
+
+    /// Asks, and has the answer's bytes read straight to where they are wanted: if the answer comes
+    /// over a socket and has one long [`Bulk`](crate::Bulk) that is as long as the landing, that
+    /// one is empty, and its bytes have landed. [`Landing::end`] says whether they have.
+    pub fn ask_into(&self, question: Q, landing: &Arc<Landing>) -> Result<Pending<A>, AskError> {
+        self.ask_and_expect(question, Some(landing))
+    }
+
+    fn ask_and_expect(
+        &self,
+        question: Q,
+        landing: Option<&Arc<Landing>>,
+    ) -> Result<Pending<A>, AskError> {
         let answers = &self.way.answers;
         let number = {
             let mut slots = answers.slots.lock();
@@ -132,8 +148,12 @@ impl<Q: Token, A: Token> Asker<Q, A> {
                 None => slots.add(Slot::Asked),
             }
         };
+        let expected = landing.and_then(|landing| {
+            let landings = answers.asking.as_ref()?.link().landings()?;
+            Some(landings.expect(self.way.channel?, number, landing))
+        });
         match self.send(number, question) {
-            Ok(()) => Ok(Pending { answers: answers.clone(), number }),
+            Ok(()) => Ok(Pending { answers: answers.clone(), number, _expected: expected }),
             Err(error) => {
                 let mut woken = Woken::default();
                 let slot = answers.slots.lock().remove(number, &mut woken);
@@ -185,6 +205,19 @@ impl<Q: Token, A: Token> Asker<Q, A> {
     pub fn is_alive(&self) -> bool {
         let answers = &self.way.answers;
         self.way.output.is_open() && answers.slots.lock().end().is_none()
+    }
+
+    /// Whether what is asked is given back when it was sent: the way leads over a socket.
+    pub fn gives_back(&self) -> bool {
+        self.way.answers.asking.as_ref().is_some_and(|asking| asking.link().is_socket())
+    }
+
+    /// Ends the link to the space that answers: whatever waits to be sent is dropped, and all that
+    /// is asked over it is lost.
+    pub fn cut(&self, reason: &str) {
+        if let Some(asking) = &self.way.answers.asking {
+            asking.cut(reason);
+        }
     }
 
     /// The name of the space that answers.
@@ -269,7 +302,7 @@ impl<A: Token> Answers<A> {
     fn result(&self, body: Body<A>) -> Result<A, AskError> {
         let peer = || self.peer.clone();
         match body {
-            Body::Given(answer) => Ok(answer),
+            Body::Given(answer) | Body::File(answer, _) => Ok(answer),
             Body::Dropped => Err(AskError::Dropped { peer: peer() }),
             Body::Refused(reason) => Err(AskError::Refused { peer: peer(), reason }),
             Body::Unreadable(error) => {
@@ -417,6 +450,8 @@ impl<A: Token> Answers<A> {
 pub struct Pending<A: Token> {
     answers: Arc<Answers<A>>,
     number: u64,
+    /// Ends when nobody wants the answer any more.
+    _expected: Option<Expected>,
 }
 
 impl<A: Token> Pending<A> {

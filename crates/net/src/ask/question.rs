@@ -1,6 +1,7 @@
 //! Questions and answers as tokens.
 
 use super::Responder;
+use crate::file_part::FilePart;
 use crate::token::{DecodeError, EncodeError, Incoming, Outgoing, Token, TokenKind};
 
 /// Bytes in front of a question: its number, and the channel for its answer.
@@ -67,6 +68,8 @@ pub(crate) struct Answer<A> {
 /// What came of a question.
 pub(crate) enum Body<A> {
     Given(A),
+    /// The same, with a part of a file in place of its first empty bulk. Never received.
+    File(A, FilePart),
     /// The responder was dropped.
     Dropped,
     /// The question could not be read, or the answer could not be sent.
@@ -82,7 +85,7 @@ impl<A: Token> Token for Answer<A> {
 
     fn weight_bytes(&self) -> usize {
         match &self.body {
-            Body::Given(answer) => ANSWER_BYTES + answer.weight_bytes(),
+            Body::Given(answer) | Body::File(answer, _) => ANSWER_BYTES + answer.weight_bytes(),
             _ => ANSWER_BYTES,
         }
     }
@@ -93,6 +96,11 @@ impl<A: Token> Token for Answer<A> {
             Body::Given(answer) => {
                 out.head().push(GIVEN);
                 answer.encode(out)?;
+            }
+            Body::File(answer, part) => {
+                out.head().push(GIVEN);
+                answer.encode(out)?;
+                out.file(part)?;
             }
             Body::Dropped => out.head().push(DROPPED),
             Body::Refused(reason) => {

@@ -2,6 +2,7 @@
 
 mod extents;
 mod lease;
+mod memory;
 mod pointer;
 mod ranges;
 mod request;

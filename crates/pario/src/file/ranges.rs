@@ -28,6 +28,24 @@ impl Batch {
     pub fn new(part: Part) -> Self {
         Self { part, ranges: Vec::new(), places: Vec::new(), bytes: 0 }
     }
+
+    /// Adds a range; one that follows the last is a part of it.
+    fn add_range(&mut self, offset: u64, len: u64) {
+        match self.ranges.last_mut() {
+            Some(last) if last.offset + last.len == offset => last.len += len,
+            _ => self.ranges.push(SubfileRange { offset, len }),
+        }
+    }
+
+    /// Adds a place, in the same way.
+    fn add_place(&mut self, place: Place) {
+        match self.places.last_mut() {
+            Some(last) if last.piece == place.piece && last.start + last.len == place.start => {
+                last.len += place.len;
+            }
+            _ => self.places.push(place),
+        }
+    }
 }
 
 /// Pieces are cut so that no disk gets more than this with one request.
@@ -56,14 +74,12 @@ pub fn batches<E>(
             for run in striped.runs(range) {
                 let number = run.subfile().0 as usize;
                 let batch = open[number].get_or_insert_with(|| Batch::new(parts[number]));
-                batch
-                    .ranges
-                    .push(SubfileRange { offset: run.offset_bytes(), len: run.len_bytes() });
-                batch.places.extend(run.segments().map(|segment| Place {
-                    piece,
-                    start: usize::try_from(done + segment.buffer_offset_bytes).unwrap_or(0),
-                    len: usize::try_from(segment.len_bytes).unwrap_or(0),
-                }));
+                batch.add_range(run.offset_bytes(), run.len_bytes());
+                for segment in run.segments() {
+                    let start = usize::try_from(done + segment.buffer_offset_bytes).unwrap_or(0);
+                    let len = usize::try_from(segment.len_bytes).unwrap_or(0);
+                    batch.add_place(Place { piece, start, len });
+                }
                 batch.bytes += run.len_bytes();
                 if (batch.bytes >= BATCH_BYTES || batch.ranges.len() >= BATCH_RANGES)
                     && let Some(full) = open[number].take()

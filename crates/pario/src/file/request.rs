@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use pario_net::{AskError, Bulk, Pending};
+use pario_net::{AskError, BULK_ALIGNMENT, Bulk, BulkBuffer, Pending};
 use pario_proto::{Answer, Failure, Grant, Request};
 
 use super::File;
-use super::ranges::{Batch, ReadPiece, batches};
+use super::memory::Memory;
+use super::ranges::batches;
+use super::transfer::Reading;
 use crate::connection::{Waiting, answered};
 use crate::error::Error;
 
@@ -21,8 +23,11 @@ const STARTED_LIMIT_BYTES: usize = 1 << 30;
 pub struct ReadRequest<'f> {
     file: &'f File,
     offset: u64,
-    started: Vec<(Batch, Waiting)>,
-    bytes: Vec<u8>,
+    /// Answers may be read straight to `bytes`: these go first.
+    started: Vec<Reading>,
+    /// The same bytes, while anything is under way.
+    memory: Memory<'static>,
+    bytes: BulkBuffer,
     /// Whether it has to be read once more: some subfile was shorter than wanted, or rights have
     /// changed since it was started.
     is_again: bool,
@@ -59,16 +64,22 @@ impl File {
         self.check_readable()?;
         self.check_started(offset, len)?;
         let grant = self.fresh_grant()?;
-        let mut started = Vec::new();
+        let mut bytes = BulkBuffer::new(len);
+        // SAFETY: the request has both, and uses the bytes themselves when nothing is under way. If
+        // it is never dropped, the bytes are not either.
+        let memory = unsafe { Memory::of_buffer(&mut bytes) };
+        let started = Vec::new();
+        let mut request =
+            ReadRequest { file: self, offset, started, memory, bytes, is_again: false };
         batches(striped, &self.parts, [(offset, len)].into_iter(), |batch| {
-            let ranges = batch.ranges.clone();
-            let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
-            let waiting = self.ask(&batch, request, Vec::new())?;
-            started.push((batch, waiting));
+            // SAFETY: batches do not overlap, and each is waited for or dropped before its places
+            // or the bytes are used.
+            let reading = unsafe { self.start_reading(batch, &grant, &mut request.memory) }?;
+            request.started.push(reading);
             Ok::<(), Error>(())
         })
         .map_err(|error| error.of_file(self.path.as_str()))?;
-        Ok(ReadRequest { file: self, offset, started, bytes: vec![0; len], is_again: false })
+        Ok(request)
     }
 
     /// Starts to write bytes, which are sent from where they are; any number may be under way.
@@ -141,10 +152,8 @@ fn gather(parts: impl Iterator<Item = Bulk> + Clone, bytes: u64) -> Vec<Bulk> {
 impl ReadRequest<'_> {
     /// Waits for the bytes; fewer than asked for only at the end of the file.
     pub fn wait(mut self) -> Result<Bytes, Error> {
-        let started = std::mem::take(&mut self.started);
-        for (batch, waiting) in started {
-            let mut pieces: [ReadPiece<'_>; 1] = [(0, &mut self.bytes)];
-            let placed = super::transfer::place(batch, waiting, &mut pieces);
+        for reading in std::mem::take(&mut self.started) {
+            let placed = reading.wait(&mut self.memory);
             self.note(placed)?;
         }
         self.finish()
@@ -152,7 +161,7 @@ impl ReadRequest<'_> {
 
     /// Whether all bytes have come.
     pub fn is_done(&self) -> bool {
-        self.started.iter().all(|(_, waiting)| waiting.pending.is_done())
+        self.started.iter().all(Reading::is_done)
     }
 
     fn note(&mut self, placed: Result<bool, Error>) -> Result<(), Error> {
@@ -164,13 +173,18 @@ impl ReadRequest<'_> {
         Ok(())
     }
 
+    /// The bytes, when no batch is under way.
     fn finish(&mut self) -> Result<Bytes, Error> {
-        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut bytes = std::mem::replace(&mut self.bytes, BulkBuffer::new(0));
         if self.is_again {
             let count = self.file.read_at(&mut bytes, self.offset)?;
             bytes.truncate(count);
         }
-        Ok(bytes.into())
+        // Few bytes should not keep a page.
+        if bytes.len() < BULK_ALIGNMENT {
+            return Ok(Bytes::copy_from_slice(&bytes));
+        }
+        Ok(bytes.freeze().into_bytes())
     }
 }
 
@@ -211,14 +225,11 @@ impl Future for ReadRequest<'_> {
     type Output = Result<Bytes, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        while let Some((_, waiting)) = self.started.last_mut() {
-            let answer = std::task::ready!(poll(&mut waiting.pending, context));
-            let Some((batch, waiting)) = self.started.pop() else { continue };
+        while let Some(reading) = self.started.last_mut() {
+            let answer = std::task::ready!(poll(reading.pending(), context));
+            let Some(reading) = self.started.pop() else { continue };
             let this = &mut *self;
-            let mut pieces: [ReadPiece<'_>; 1] = [(0, &mut this.bytes)];
-            let placed = answered(waiting.node(), answer).and_then(|answer| {
-                super::transfer::place_answer(batch, waiting.node(), answer, &mut pieces)
-            });
+            let placed = reading.finish(answer, &mut this.memory);
             if let Err(error) = this.note(placed) {
                 return Poll::Ready(Err(error));
             }

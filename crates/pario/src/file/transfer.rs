@@ -2,16 +2,21 @@
 
 use std::collections::VecDeque;
 
-use pario_net::{Bulk, BulkBuffer};
-use pario_proto::{ByteRange, Grant, Reply, Request, Striped};
+use pario_net::{AskError, Bulk, BulkBuffer, Pending};
+use pario_proto::{Answer, ByteRange, Grant, Reply, Request, Striped};
 
 use super::File;
-use super::ranges::{Batch, ReadPiece, WritePiece, batches};
-use crate::connection::{Waiting, strange};
+use super::memory::{Lent, Memory};
+use super::ranges::{Batch, Place, ReadPiece, WritePiece, batches};
+use crate::connection::{Waiting, answered, strange};
 use crate::error::Error;
 
 /// So much of one call may be under way: more does not make it faster, and takes memory.
 const WINDOW_BYTES: u64 = 8 << 20;
+/// From so many bytes on a write is sent from where it is; fewer are copied sooner.
+const LENT_BYTES: u64 = 64 << 10;
+/// In so many parts at most.
+const SEGMENTS: usize = 256;
 
 impl File {
     /// Reads many ranges, with one request for all that one disk has of them (as far as they fit
@@ -153,22 +158,23 @@ impl File {
         striped: &Striped,
         pieces: &mut [ReadPiece<'_>],
     ) -> Result<bool, Error> {
-        let shape: Vec<(u64, usize)> =
-            pieces.iter().map(|(offset, piece)| (*offset, piece.len())).collect();
-        let target = std::cell::RefCell::new(pieces);
+        let mut memory = Memory::new(pieces);
+        let shape: Vec<(u64, usize)> = memory.shape().collect();
+        let memory = std::cell::RefCell::new(&mut memory);
         let grant = self.grant.read().clone();
         self.with_retry(grant, |grant| {
             let mut flight = Flight::new();
             let mut is_short = false;
-            let mut take = |(batch, waiting): (Batch, Waiting)| {
-                is_short |= place(batch, waiting, &mut target.borrow_mut())?;
+            let mut take = |reading: Reading| {
+                is_short |= reading.wait(&mut memory.borrow_mut())?;
                 Ok(())
             };
             let departed = batches(striped, &self.parts, shape.iter().copied(), |batch| {
-                let ranges = batch.ranges.clone();
-                let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
-                let waiting = self.ask(&batch, request, Vec::new())?;
-                flight.depart(batch, waiting, &mut take)
+                let bytes = batch.bytes;
+                // SAFETY: batches do not overlap, and all are waited for or dropped in here.
+                let reading =
+                    unsafe { self.start_reading(batch, &grant, &mut memory.borrow_mut()) }?;
+                flight.depart(reading, bytes, &mut take)
             });
             let landed = flight.land(&mut take);
             departed.and(landed)?;
@@ -176,24 +182,55 @@ impl File {
         })
     }
 
+    /// Asks for the bytes of a batch, to be read to their places.
+    ///
+    /// # Safety
+    /// What is given must be waited for or dropped before the places of the batch are used by
+    /// anybody else, and before the memory is.
+    pub(super) unsafe fn start_reading(
+        &self,
+        batch: Batch,
+        grant: &Grant,
+        memory: &mut Memory<'_>,
+    ) -> Result<Reading, Error> {
+        // SAFETY: as the caller says.
+        let lent = unsafe { memory.lend(&batch) };
+        let ranges = batch.ranges.clone();
+        let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
+        let shared = &self.cluster.shared;
+        let node = shared.node(shared.node_of(batch.part.disk)?);
+        let waiting = node.start_into(request, lent.as_ref().map(Lent::landing))?;
+        Ok(Reading { batch, waiting, lent })
+    }
+
     fn write_over_nodes(&self, striped: &Striped, pieces: &[WritePiece<'_>]) -> Result<(), Error> {
         let shape = || pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
         let grant = self.grant.read().clone();
         self.with_retry(grant, |grant: Grant| {
             let mut flight = Flight::new();
-            let mut take = |(_, waiting): (Batch, Waiting)| waiting.wait().map(|_| ());
+            let mut take = |waiting: Waiting| waiting.wait().map(|_| ());
             let departed = batches(striped, &self.parts, shape(), |batch| {
-                let mut buffer = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
-                let mut filled = 0;
-                for place in &batch.places {
-                    let from = &pieces[place.piece].1[place.start..place.start + place.len];
-                    buffer[filled..filled + place.len].copy_from_slice(from);
-                    filled += place.len;
-                }
+                let part =
+                    |place: &Place| &pieces[place.piece].1[place.start..place.start + place.len];
                 let ranges = batch.ranges.clone();
                 let request = Request::Write { grant: grant.clone(), part: batch.part, ranges };
-                let waiting = self.ask(&batch, request, vec![buffer.freeze()])?;
-                flight.depart(batch, waiting, &mut take)
+                let shared = &self.cluster.shared;
+                let node = shared.node(shared.node_of(batch.part.disk)?);
+                let waiting = if batch.places.len() <= SEGMENTS && batch.bytes >= LENT_BYTES {
+                    let bytes: Vec<&[u8]> = batch.places.iter().map(part).collect();
+                    // SAFETY: the caller has lent the bytes for as long as this call takes, and all
+                    // requests are waited for or dropped in here.
+                    unsafe { node.start_lent(request, &bytes) }?
+                } else {
+                    let mut buffer = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
+                    let mut filled = 0;
+                    for part in batch.places.iter().map(part) {
+                        buffer[filled..filled + part.len()].copy_from_slice(part);
+                        filled += part.len();
+                    }
+                    node.start(request, vec![buffer.freeze()])?
+                };
+                flight.depart(waiting, batch.bytes, &mut take)
             });
             // Nothing of a write that has failed may be under way when the caller goes on.
             let landed = flight.land(&mut take);
@@ -213,41 +250,39 @@ impl File {
 }
 
 /// Requests under way, oldest first.
-struct Flight {
-    under_way: VecDeque<(Batch, Waiting)>,
+struct Flight<W> {
+    under_way: VecDeque<(W, u64)>,
     bytes: u64,
 }
 
-impl Flight {
+impl<W> Flight<W> {
     fn new() -> Self {
         Self { under_way: VecDeque::new(), bytes: 0 }
     }
 
-    /// A request is under way. While there are too many, the oldest are waited for.
+    /// A request for so many bytes is under way. While there are too many, the oldest are waited
+    /// for.
     fn depart(
         &mut self,
-        batch: Batch,
-        waiting: Waiting,
-        take: &mut impl FnMut((Batch, Waiting)) -> Result<(), Error>,
+        waiting: W,
+        bytes: u64,
+        take: &mut impl FnMut(W) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.bytes += batch.bytes;
-        self.under_way.push_back((batch, waiting));
+        self.bytes += bytes;
+        self.under_way.push_back((waiting, bytes));
         while self.bytes > WINDOW_BYTES
-            && let Some((batch, waiting)) = self.under_way.pop_front()
+            && let Some((waiting, bytes)) = self.under_way.pop_front()
         {
-            self.bytes -= batch.bytes;
-            take((batch, waiting))?;
+            self.bytes -= bytes;
+            take(waiting)?;
         }
         Ok(())
     }
 
     /// Waits for all that are under way, also after a failure.
-    fn land(
-        &mut self,
-        take: &mut impl FnMut((Batch, Waiting)) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn land(&mut self, take: &mut impl FnMut(W) -> Result<(), Error>) -> Result<(), Error> {
         let mut landed = Ok(());
-        for next in self.under_way.drain(..) {
+        for (next, _) in self.under_way.drain(..) {
             let taken = take(next);
             if landed.is_ok() {
                 landed = taken;
@@ -257,28 +292,64 @@ impl Flight {
     }
 }
 
-/// Waits for what was read and puts it to its places; whether it was less than wanted.
-pub(super) fn place(
+/// A batch of bytes that was asked for.
+pub(super) struct Reading {
     batch: Batch,
     waiting: Waiting,
-    pieces: &mut [ReadPiece<'_>],
-) -> Result<bool, Error> {
-    let node = waiting.node().to_owned();
-    place_answer(batch, &node, waiting.wait()?, pieces)
+    /// The places of the batch, while the answer may be read straight to there.
+    lent: Option<Lent>,
 }
 
-/// Puts what was read to its places; whether it was less than wanted.
-pub(super) fn place_answer(
-    batch: Batch,
+impl Reading {
+    /// Whether the answer is there.
+    pub fn is_done(&self) -> bool {
+        self.waiting.pending.is_done()
+    }
+
+    /// For the answer to be awaited; then [`finish`](Self::finish) follows.
+    pub fn pending(&mut self) -> &mut Pending<Answer<Bulk>> {
+        &mut self.waiting.pending
+    }
+
+    /// Waits for what was read and sees to it that it is in its places; whether it was less than
+    /// wanted.
+    pub fn wait(self, memory: &mut Memory<'_>) -> Result<bool, Error> {
+        let Self { batch, waiting, lent } = self;
+        let node = waiting.node().to_owned();
+        place(&batch, &node, waiting.wait()?, lent, memory)
+    }
+
+    /// The same when the answer is there.
+    pub fn finish(
+        self,
+        answer: Result<Answer<Bulk>, AskError>,
+        memory: &mut Memory<'_>,
+    ) -> Result<bool, Error> {
+        let Self { batch, waiting, lent } = self;
+        let answer = answered(waiting.node(), answer)?;
+        place(&batch, waiting.node(), answer, lent, memory)
+    }
+}
+
+/// Puts what was read to its places, if it is not there yet; whether it was less than wanted.
+fn place(
+    batch: &Batch,
     node: &str,
     answer: (Reply, Vec<Bulk>),
-    pieces: &mut [ReadPiece<'_>],
+    lent: Option<Lent>,
+    memory: &mut Memory<'_>,
 ) -> Result<bool, Error> {
+    let has_landed = lent.is_some_and(Lent::take_back);
     let (Reply::Read { lens }, data) = answer else { return Err(strange(node)) };
     let data = data.first().map(|bulk| &bulk[..]).unwrap_or_default();
     let total: u64 = lens.iter().sum();
-    if lens.len() != batch.ranges.len() || total != data.len() as u64 {
+    let given = if has_landed { batch.bytes } else { data.len() as u64 };
+    let is_longer = batch.ranges.iter().zip(&lens).any(|(range, len)| *len > range.len);
+    if lens.len() != batch.ranges.len() || total != given || is_longer {
         return Err(strange(node));
+    }
+    if has_landed {
+        return Ok(false);
     }
     let mut places = batch.places.iter();
     let mut rest = data;
@@ -291,7 +362,8 @@ pub(super) fn place_answer(
         while left > 0
             && let Some(place) = places.next()
         {
-            let target = &mut pieces[place.piece].1[place.start..place.start + place.len];
+            // SAFETY: the places of the batch were taken back above.
+            let target = unsafe { memory.at(*place) };
             let count = here.len().min(target.len());
             target[..count].copy_from_slice(&here[..count]);
             target[count..].fill(0);

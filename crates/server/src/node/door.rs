@@ -1,18 +1,22 @@
 //! The door: who asks, whether they may, and which operation answers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_flow::{OperationRef, Run, Token};
-use pario_net::{AnswerPort, Asked, Bulk, RecvError, Responder, Sender};
+use pario_net::wire::BULK_BYTES;
+use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Responder, Sender};
 use pario_proto::{
-    Answer, CheckRequest, Failure, Grant, Identity, NamespaceRequest, NodeStatus, PROTOCOL_VERSION,
-    Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
+    Answer, CheckRequest, DiskId, Failure, Grant, Identity, NamespaceRequest, NodeStatus,
+    PROTOCOL_VERSION, Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
+    TRANSFER_LIMIT_BYTES,
 };
 
 use super::together::Together;
+use super::turns::Turns;
 use super::{joining, short_cut};
 use crate::check;
-use crate::program::{DataCall, NamesCall, Operations, Work, answer};
+use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
 
@@ -22,6 +26,9 @@ type Reporter = Responder<Answer<Bulk>>;
 /// A client that lets more than this wait for it, unread, is cut off.
 const BACKLOG_BYTES: usize = 256 << 20;
 
+/// Threads at the door: one receives, others wait for a disk or to receive in its place.
+pub const THREADS: usize = 4;
+
 /// The door of a node.
 pub struct Door {
     shared: Arc<Shared>,
@@ -29,20 +36,22 @@ pub struct Door {
     operations: Operations,
     together: Together,
     port: Port,
+    turns: Turns,
 }
 
 impl Door {
     /// The door of a node whose program runs.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations, port: Port) -> Self {
         let together = Together::new(shared.clone(), run.clone(), operations);
-        Self { shared, run, operations, together, port }
+        Self { shared, run, operations, together, port, turns: Turns::default() }
     }
 
-    /// Lets questions in until the node's space is closed.
-    pub fn serve(&self) {
-        loop {
-            match self.port.recv() {
-                Ok(asked) => self.let_in(asked),
+    /// Lets questions in until the node's space is closed, when it is this thread's turn.
+    pub fn serve(&self, is_first: bool) {
+        let mut has_turn = is_first || self.turns.wait();
+        while has_turn {
+            has_turn = match self.port.recv() {
+                Ok(asked) => self.let_in(asked) || self.turns.wait(),
                 Err(RecvError::Lost { space, .. }) => {
                     self.shared.sessions.leave(space);
                     self.together.lose(space);
@@ -51,24 +60,30 @@ impl Door {
                             names.janitor.remove(record);
                         }
                     }
+                    true
                 }
-                Err(RecvError::Closed { .. }) => return,
-                Err(error) => tracing::warn!(%error, "a question that cannot be understood"),
-            }
+                Err(RecvError::Closed { .. }) => false,
+                Err(error) => {
+                    tracing::warn!(%error, "a question that cannot be understood");
+                    true
+                }
+            };
         }
+        self.turns.close();
     }
 
-    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>) {
+    /// Lets a question in; whether this thread still has the turn.
+    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>) -> bool {
         let Asked { question, from, answer: reporter } = asked;
         let Question { request, data } = question;
         if let Request::Hello { version, identity, client } = request {
             let welcome = self.hello(&from, version, identity, client);
             reporter.send(answer(welcome));
-            return;
+            return true;
         }
         let Some(session) = self.shared.sessions.of(from.space) else {
             reporter.send(answer(Err(self.refused("say hello first"))));
-            return;
+            return true;
         };
         match request {
             Request::Map => {
@@ -89,20 +104,66 @@ impl Door {
             }
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             request => match self.shared.begin() {
-                Ok(ticket) => self.work(&session, request, data, reporter, ticket),
+                Ok(ticket) if needs(&request).is_some() => {
+                    return self.data(&session, request, data, reporter, ticket);
+                }
+                Ok(ticket) => self.work(&session, request, reporter, ticket),
                 Err(failure) => reporter.send(answer(Err(failure))),
             },
         }
+        true
     }
 
-    fn work(
+    /// Something with a subfile: done at once, or by the storage thread of its disk; whether this
+    /// thread still has the turn.
+    fn data(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         request: Request,
         data: Vec<Bulk>,
         reporter: Reporter,
         ticket: Ticket,
-    ) {
+    ) -> bool {
+        let call = match self.data_call(session, request, data) {
+            Ok(call) => call,
+            Err(failure) => {
+                reporter.send(answer(Err(failure)));
+                return true;
+            }
+        };
+        if reporter.takes_files()
+            && let Some((found, part)) = self.find_cached(&call)
+        {
+            report(reporter, |reporter| reporter.send_file(found, part));
+            return true;
+        }
+        self.shared.disks.disk(call.disk).load.arrive();
+        // What is to be written is in the cache of this thread's processor, and the page cache
+        // takes it at once, unless there is too much that the disk has not written yet.
+        if matches!(call.request, Request::Write { .. })
+            && let Some(working) = self.turns.begin()
+        {
+            let mut storage = Storage::new(self.shared.clone());
+            // As on a storage thread, what panics is the end of the request and of nothing else.
+            let written = catch_unwind(AssertUnwindSafe(|| storage.serve(call)));
+            let written = written.unwrap_or_else(|_| {
+                let (node, why) = (self.shared.name().to_owned(), "a write panicked".to_owned());
+                answer(Err(Failure::Internal { node, why }))
+            });
+            let has_turn = self.turns.end(working);
+            // Who receives next sends what is gathered before it waits.
+            report(reporter, |reporter| match has_turn {
+                true => reporter.send(written),
+                false => reporter.send_now(written),
+            });
+            drop(ticket);
+            return has_turn;
+        }
+        self.start(self.operations.data, call, reporter, ticket);
+        true
+    }
+
+    fn work(&self, session: &Arc<Session>, request: Request, reporter: Reporter, ticket: Ticket) {
         let operations = &self.operations;
         let (space, who) = (session.space, session.identity.clone());
         let begun = match request {
@@ -124,13 +185,7 @@ impl Door {
                 }
                 return self.peer(request, reporter, ticket);
             }
-            request => match self.data_call(session, request, data) {
-                Ok(call) => {
-                    self.shared.disks.disk(call.disk).load.arrive();
-                    return self.start(operations.data, call, reporter, ticket);
-                }
-                Err(failure) => Err(failure),
-            },
+            _ => Err(self.refused("it does not know this request")),
         };
         match begun {
             Ok(work) => self.start(operations.here, work, reporter, ticket),
@@ -151,16 +206,29 @@ impl Door {
             let result = result.unwrap_or_else(|error| {
                 answer(Err(Failure::Internal { node, why: error.to_string() }))
             });
-            if reporter.queued_bytes() > BACKLOG_BYTES {
-                reporter.cut_off("it does not read its answers");
-            } else {
-                reporter.send_now(result);
-            }
+            report(reporter, |reporter| reporter.send_now(result));
             drop(ticket);
         });
         if let Err(error) = begun {
             tracing::error!(%error, "an operation cannot be called");
         }
+    }
+
+    /// What is read that is in the page cache goes from there to the socket: no storage thread is
+    /// woken for it, and none of it is copied here. Everything else may have to wait for a disk.
+    fn find_cached(&self, call: &DataCall) -> Option<(Answer<Bulk>, FilePart)> {
+        let Request::Read { grant, part, ranges } = &call.request else { return None };
+        let [range] = ranges.as_slice() else { return None };
+        let is_long = (BULK_BYTES as u64..=TRANSFER_LIMIT_BYTES).contains(&range.len);
+        let disk = self.shared.disks.disk(call.disk);
+        let flat = disk.open_flat(grant.file, part.subfile.0).filter(|_| is_long)?;
+        let cached = flat.cached(range.offset, range.len)?;
+        let len = usize::try_from(cached.len_bytes()).ok().filter(|len| *len >= BULK_BYTES)?;
+        disk.load.read(len as u64);
+        let result = Ok(Reply::Read { lens: vec![len as u64] });
+        let position = cached.position();
+        let part = FilePart::new(cached, position, len);
+        Some((Answer { result, data: vec![Bulk::new()] }, part))
     }
 
     /// A request for a subfile: which disk it concerns, and whether it was granted.
@@ -170,17 +238,8 @@ impl Door {
         request: Request,
         data: Vec<Bulk>,
     ) -> Result<DataCall, Failure> {
-        let (grant, disk, read, write) = match &request {
-            Request::Read { grant, part, .. } => (grant, part.disk, true, false),
-            Request::Write { grant, part, .. }
-            | Request::Resize { grant, part, .. }
-            | Request::Sync { grant, part } => (grant, part.disk, false, true),
-            Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
-            // Who may write extents may know which there are: to delete them all.
-            Request::ListExtents { grant, disk, .. } => (grant, *disk, !grant.access.write, false),
-            Request::WriteExtent { grant, disk, .. }
-            | Request::DeleteExtent { grant, disk, .. } => (grant, *disk, false, true),
-            _ => return Err(self.refused("it does not know this request")),
+        let Some((grant, disk, read, write)) = needs(&request) else {
+            return Err(self.refused("it does not know this request"));
         };
         self.check_grant(session, grant, read, write)?;
         let disk = self.shared.disks.number_of(disk)?;
@@ -343,5 +402,31 @@ impl Door {
             cache_misses: cache.misses,
             peers: shared.peers.status(shared.me),
         }
+    }
+}
+
+/// What a request for a subfile needs: a grant, a disk, and whether it reads or writes.
+fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
+    Some(match request {
+        Request::Read { grant, part, .. } => (grant, part.disk, true, false),
+        Request::Write { grant, part, .. }
+        | Request::Resize { grant, part, .. }
+        | Request::Sync { grant, part } => (grant, part.disk, false, true),
+        Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
+        // Who may write extents may know which there are: to delete them all.
+        Request::ListExtents { grant, disk, .. } => (grant, *disk, !grant.access.write, false),
+        Request::WriteExtent { grant, disk, .. } | Request::DeleteExtent { grant, disk, .. } => {
+            (grant, *disk, false, true)
+        }
+        _ => return None,
+    })
+}
+
+/// Answers, unless the client does not read.
+fn report(reporter: Reporter, send: impl FnOnce(Reporter)) {
+    if reporter.queued_bytes() > BACKLOG_BYTES {
+        reporter.cut_off("it does not read its answers");
+    } else {
+        send(reporter);
     }
 }

@@ -6,6 +6,7 @@ pub mod janitor;
 mod joining;
 mod short_cut;
 mod together;
+mod turns;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -150,13 +151,17 @@ impl Node {
         let port = AnswerPort::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
         let door = door::Door::new(self.shared.clone(), run.clone(), operations, port);
+        let door = Arc::new(door);
         let mut start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             thread
                 .map(|thread| self.threads.push(thread))
                 .map_err(|error| NodeError::Other(format!("no thread can be started: {error}")))
         };
-        start("door", Box::new(move || door.serve()))?;
+        for number in 0..door::THREADS {
+            let door = door.clone();
+            start("door", Box::new(move || door.serve(number == 0)))?;
+        }
         if let Some(files) = janitor_files {
             let (shared, run) = (self.shared.clone(), run.clone());
             start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &files)))?;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
-use super::{Medium, MediumFile, Name, OpenHow, Space};
+use super::{Medium, MediumFile, Name, OpenHow, Space, cachestat};
 
 /// A directory of this machine as a medium.
 #[derive(Debug)]
@@ -245,6 +245,10 @@ impl MediumFile for DirectoryFile {
 
     fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    fn is_cached(&self, position: u64, len: u64) -> bool {
+        cachestat::is_cached(self.file.as_fd(), position, len)
     }
 
     fn descriptor(&self) -> Option<RawFd> {

@@ -6,6 +6,7 @@
 //!
 //! Paths are relative to the medium, with `/` between their parts.
 
+mod cachestat;
 mod directory;
 mod memory;
 
@@ -117,6 +118,10 @@ pub trait MediumFile: Send + Sync + Debug {
     fn will_need(&self) {}
     /// Whether the page cache is bypassed.
     fn is_direct(&self) -> bool {
+        false
+    }
+    /// Whether a range can be read from the page cache, as far as is known.
+    fn is_cached(&self, _position: u64, _len: u64) -> bool {
         false
     }
     /// The descriptor, where there is one, for asynchronous I/O.

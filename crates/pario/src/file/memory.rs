@@ -1,0 +1,98 @@
+//! The memory of somebody who reads: filled by whoever reads the socket, or out of an answer.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pario_net::{BulkBuffer, Landing};
+
+use super::ranges::{Batch, Place, ReadPiece};
+
+/// Pieces of memory that were borrowed to be read into. They are used by places: parts of them that
+/// belong to different batches and do not overlap.
+pub struct Memory<'b> {
+    /// Which byte of the file each stands for, where it begins, and its length.
+    pieces: Vec<(u64, NonNull<u8>, usize)>,
+    borrowed: PhantomData<&'b mut [u8]>,
+}
+
+// SAFETY: it stands for a mutable borrow of bytes, which is bound to no thread.
+unsafe impl Send for Memory<'_> {}
+// SAFETY: without `&mut` nothing but addresses and lengths is looked at.
+unsafe impl Sync for Memory<'_> {}
+
+/// Places of a batch that were lent to its answer; taken back when this is dropped. The memory must
+/// live longer than this.
+pub struct Lent(Arc<Landing>);
+
+impl<'b> Memory<'b> {
+    /// Memory that can be used as long as the pieces are not.
+    pub fn new(pieces: &'b mut [ReadPiece<'_>]) -> Self {
+        let raw = |(offset, piece): &mut ReadPiece<'_>| {
+            (*offset, NonNull::from(&mut **piece).cast(), piece.len())
+        };
+        Self { pieces: pieces.iter_mut().map(raw).collect(), borrowed: PhantomData }
+    }
+
+    /// The memory of a buffer, whose owner must not use it before this.
+    ///
+    /// # Safety
+    /// Nobody uses the buffer, and it is not dropped, until this was used for the last time. It may
+    /// be moved: its bytes stay where they are.
+    pub unsafe fn of_buffer(buffer: &mut BulkBuffer) -> Self {
+        let (start, len) = (NonNull::from(&mut **buffer).cast(), buffer.len());
+        Self { pieces: vec![(0, start, len)], borrowed: PhantomData }
+    }
+
+    /// Which bytes of the file the pieces stand for.
+    pub fn shape(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.pieces.iter().map(|(offset, _, len)| (*offset, *len))
+    }
+
+    /// Lends the places of a batch, which no other batch has; none where that does not pay.
+    ///
+    /// # Safety
+    /// What is given must be dropped before the memory is used by anybody else, also by
+    /// [`at`](Self::at).
+    pub unsafe fn lend(&mut self, batch: &Batch) -> Option<Lent> {
+        let parts = batch.places.iter().map(|place| (self.start(*place), place.len));
+        // SAFETY: `start` has checked that the places are within the pieces, which are borrowed for
+        // longer than `Lent` lives; the caller sees to it that nobody uses them meanwhile.
+        unsafe { Landing::new(parts) }.map(Lent)
+    }
+
+    /// The bytes of a place.
+    ///
+    /// # Safety
+    /// The place must not be lent.
+    pub unsafe fn at(&mut self, place: Place) -> &mut [u8] {
+        // SAFETY: checked to be within a piece, which is borrowed; nobody else uses it, says the
+        // caller.
+        unsafe { std::slice::from_raw_parts_mut(self.start(place).as_ptr(), place.len) }
+    }
+
+    fn start(&self, place: Place) -> NonNull<u8> {
+        let (_, start, len) = self.pieces[place.piece];
+        assert!(place.start <= len && place.len <= len - place.start, "a place is in its piece");
+        // SAFETY: within the piece, as just checked.
+        unsafe { start.add(place.start) }
+    }
+}
+
+impl Lent {
+    /// For the answer.
+    pub fn landing(&self) -> &Arc<Landing> {
+        &self.0
+    }
+
+    /// Takes the places back; whether the answer has filled them.
+    pub fn take_back(self) -> bool {
+        self.0.end()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
