@@ -8,4 +8,5 @@ mod faults;
 mod lab;
 mod names;
 mod scale;
+mod slow;
 mod space;

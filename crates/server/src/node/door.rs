@@ -1,6 +1,7 @@
 //! The door: who asks, whether they may, and which operation answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::{AnswerPort, Asked, Bulk, RecvError, Responder, Sender};
@@ -20,6 +21,9 @@ type Reporter = Responder<Answer<Bulk>>;
 
 /// A client that lets more than this wait for it, unread, is cut off.
 const BACKLOG_BYTES: usize = 256 << 20;
+
+/// How long the door waits before it looks again whether a crowd has gone.
+const CROWD_PAUSE: Duration = Duration::from_millis(1);
 
 /// The door of a node.
 pub struct Door {
@@ -116,10 +120,10 @@ impl Door {
                 return self.peer(request, reporter, ticket);
             }
             request => match self.data_call(session, request, data) {
-                Ok(call) => {
-                    self.shared.disks.disk(call.disk).load.arrive();
-                    return self.start(operations.data, call, reporter, ticket);
-                }
+                Ok(call) => match self.queue(&call) {
+                    Ok(()) => return self.start(operations.data, call, reporter, ticket),
+                    Err(failure) => Err(failure),
+                },
                 Err(failure) => Err(failure),
             },
         };
@@ -127,6 +131,20 @@ impl Door {
             Ok(work) => self.start(operations.here, work, reporter, ticket),
             Err(failure) => reporter.send(answer(Err(failure))),
         }
+    }
+
+    /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
+    /// long as the disk gets on; for one that does not, nobody may.
+    fn queue(&self, call: &DataCall) -> Result<(), Failure> {
+        let disk = self.shared.disks.disk(call.disk);
+        while disk.load.is_crowded() {
+            if let Some(stalled) = disk.load.stalled_for() {
+                return Err(disk.overrun(stalled));
+            }
+            std::thread::sleep(CROWD_PAUSE);
+        }
+        disk.load.arrive(call.bytes());
+        Ok(())
     }
 
     /// Calls an operation; its result goes to the client from the thread that has it.
