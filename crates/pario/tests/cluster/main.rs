@@ -3,6 +3,7 @@
 //! Every node and the client have a network namespace of their own. With PARIO_HEAVY=1 sizes and
 //! rounds are those of a long run.
 
+mod clocks;
 mod copy;
 mod faults;
 mod lab;
