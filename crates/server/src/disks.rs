@@ -31,6 +31,9 @@ const CROWD_BYTES: u64 = 512 << 20;
 /// A disk that finishes nothing for so long, though something waits for it, has stalled.
 const STALL: Duration = Duration::from_secs(1);
 
+/// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
+const DELAY: Duration = Duration::from_secs(3);
+
 /// In place of an id that nobody has given yet.
 pub const NO_ID: DiskId = DiskId(u32::MAX);
 
@@ -186,9 +189,10 @@ impl NodeDisks {
     /// Asks the file systems how much room there is.
     pub fn measure_space(&self) {
         for disk in &self.disks {
-            match disk.disk.space() {
-                Ok(space) => *disk.space.lock() = Some(space),
-                Err(error) => *disk.trouble.lock() = Some(error.to_string()),
+            let space = disk.disk.space();
+            *disk.trouble.lock() = space.as_ref().err().map(ToString::to_string);
+            if let Ok(space) = space {
+                *disk.space.lock() = Some(space);
             }
         }
     }
@@ -209,7 +213,7 @@ impl NodeDisks {
                 writes: count(&disk.load.writes),
                 written_bytes: count(&disk.load.written_bytes),
                 queue: count(&disk.load.queue),
-                trouble: disk.trouble.lock().clone(),
+                trouble: disk.trouble.lock().clone().or_else(|| disk.delay()),
             }
         };
         self.disks.iter().zip(infos).map(status).collect()
@@ -267,6 +271,11 @@ impl Load {
         (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
     }
 
+    fn told(&self, stalled: Duration) -> String {
+        let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
+        format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
+    }
+
     fn note_move(&self) {
         let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved_ms.store(now_ms, Ordering::Relaxed);
@@ -322,13 +331,14 @@ impl NodeDisk {
 
     /// Why nothing more can be asked of the disk.
     pub fn overrun(&self, stalled: Duration) -> Failure {
-        let why = format!(
-            "it has finished nothing for {:.0} s, and {} requests wait for it: look after the disk, \
-             or try again later",
-            stalled.as_secs_f64(),
-            self.load.queue.load(Ordering::Relaxed)
-        );
+        let why = format!("{}: look after the disk, or try again later", self.load.told(stalled));
         Failure::Disk { disk: self.name.clone(), why }
+    }
+
+    /// What is to be told of a disk that has not got on for long.
+    fn delay(&self) -> Option<String> {
+        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= DELAY)?;
+        Some(self.load.told(stalled))
     }
 
     /// A flat subfile.
@@ -606,6 +616,20 @@ mod tests {
         let mut idle = Load::default();
         idle.since -= STALL;
         assert_eq!(idle.stalled_for(), None, "it has nothing to do");
+    }
+
+    #[test]
+    fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
+        let troubles = || disks.status().into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();
+        assert_eq!(troubles(), [None, None]);
+        fs::rename(dir.path().join("d1"), dir.path().join("away")).unwrap();
+        disks.measure_space();
+        assert!(troubles()[1].as_ref().is_some_and(|trouble| trouble.contains("d1")));
+        fs::rename(dir.path().join("away"), dir.path().join("d1")).unwrap();
+        disks.measure_space();
+        assert_eq!(troubles(), [None, None]);
     }
 
     #[test]

@@ -85,10 +85,13 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
         at_once("creating on the disk", || {
             cluster.options().write(true).create_new(true).disks([&stalled_disk]).open("/empty")
         });
-        until("the disk is known to have something to do", || {
+        let told = until("the status tells of it", || {
             let (_, status) = cluster.status(IN_TIME).swap_remove(node);
-            (status.ok()?.disks[0].queue > 0).then_some(())
+            let disk = &status.ok()?.disks[0];
+            assert!(disk.queue > 0, "something waits for it");
+            disk.trouble.clone()
         });
+        assert!(told.contains("finished nothing for"), "{told}");
         others_go_on(&lab, &cluster, &others, 1);
 
         // Many want something of it, and then too many.

@@ -171,6 +171,8 @@ impl Node {
             // If the interface node is there, this one is part of the cluster from the beginning.
             joining::stay_joined(&shared);
         }
+        let measuring = shared.clone();
+        start("space", Box::new(move || caretaker::measure(&measuring)))?;
         start("caretaker", Box::new(move || caretaker::work(&shared)))
     }
 
