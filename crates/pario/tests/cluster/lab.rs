@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use pario::{Cluster, ClusterOptions};
 use pario_net::Key;
+use pario_proto::FileId;
 use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig};
 use rustix::process::{Pid, Signal, kill_process};
@@ -244,6 +245,13 @@ impl Lab {
 
     fn clock_path(&self, node: usize) -> PathBuf {
         self.dir.path().join(format!("{}.clock", NAMES[node]))
+    }
+
+    /// Whether there is something of a file on a disk, which is not the small one.
+    pub fn has_subfile(&self, node: usize, disk: usize, file: FileId) -> bool {
+        let mut entries = fs::read_dir(disk_path(self.dir.path(), node, disk)).unwrap();
+        let name = file.to_string();
+        entries.any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&name))
     }
 
     /// The small disk takes no writes until what comes back is dropped.

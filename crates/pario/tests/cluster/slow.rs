@@ -67,6 +67,9 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
     let file = create_on(&cluster, &stalled_disk, "/stalled");
     create_on(&cluster, &stalled_disk, "/deleted").close().unwrap();
     let near = format!("{}/disk1", NAMES[node]);
+    let gone = create_on(&cluster, &near, "/gone");
+    let gone_id = gone.record().id;
+    gone.close().unwrap();
     let far = format!("{}/disk0", NAMES[(node + 1) % NAMES.len()]);
     let others: Vec<File> = [near, far]
         .iter()
@@ -80,8 +83,11 @@ fn a_stalled_disk_holds_up_nobody_else(node: usize) {
         let sync = scope.spawn(|| file.sync());
         others_go_on(&lab, &cluster, &others, 0);
 
-        // What is to be removed there is removed later.
+        // What is to be removed there is removed later, and all else at once.
         at_once("deleting what is on the disk", || cluster.remove("/deleted"));
+        assert!(lab.has_subfile(node, 1, gone_id));
+        at_once("deleting", || cluster.remove("/gone"));
+        until("its bytes are gone", || (!lab.has_subfile(node, 1, gone_id)).then_some(()));
         at_once("creating on the disk", || {
             cluster.options().write(true).create_new(true).disks([&stalled_disk]).open("/empty")
         });

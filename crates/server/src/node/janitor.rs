@@ -16,7 +16,7 @@ use crate::shared::{Names, Shared};
 /// Files that are removed together.
 const AT_ONCE: usize = 512;
 /// So many times that: a disk that does not answer holds up what is on it, and nothing else.
-const BATCHES: usize = 16;
+const BATCHES: usize = 256;
 /// What could not be removed is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(1);
 
