@@ -330,10 +330,11 @@ pub struct Stalled {
 impl Stalled {
     /// A file system that is mounted there.
     pub fn new(disk: &Path) -> Self {
-        // It stands on the disk, so that it finds it also if the node is gone; it is in a group of
-        // its own, so that it outlives the test and thaws whatever has become of it: processes
-        // that wait for a frozen file system cannot be killed.
-        let script = "cd \"$0\" && fsfreeze -f . && echo STALLED && read -r _; fsfreeze -u .";
+        // It stands on the disk, so that it finds it also if the node is gone. It is in a group of
+        // its own and thaws after a minute at the latest, whatever has become of the test:
+        // processes that wait for a frozen file system cannot be killed, and then not even close
+        // what they have open.
+        let script = "cd \"$0\" && fsfreeze -f . && echo STALLED && timeout 60 cat; fsfreeze -u .";
         let mut child = Command::new("sh")
             .args(["-c", script])
             .arg(disk)
