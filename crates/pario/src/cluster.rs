@@ -315,6 +315,11 @@ impl Shared {
         self.job_calls.lock().entry(job.to_owned()).or_default().clone()
     }
 
+    /// A disk, as people call it.
+    pub fn disk_name(&self, disk: DiskId) -> String {
+        self.map.read().disk_name(disk)
+    }
+
     /// Whether descriptors may be used at all.
     pub fn uses_short_cut(&self) -> bool {
         self.short_cut

@@ -16,8 +16,10 @@ use crate::error::Error;
 
 /// The port at which every node takes questions.
 const REQUESTS: &str = "requests";
-/// How long opening a connection over a network may take.
+/// How long a node may take to show that it is there, over a network.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
+/// How long opening a connection may take if it is there: it may have much to do.
+const WELCOME_WAIT: Duration = Duration::from_secs(5);
 /// How long it may take on the same machine, where a node that is not there is known at once.
 const NEAR_CONNECT_WAIT: Duration = Duration::from_secs(10);
 
@@ -198,7 +200,7 @@ impl Connection {
     }
 
     fn connect_wait(&self) -> Duration {
-        if self.state.lock().address.is_near() { NEAR_CONNECT_WAIT } else { CONNECT_WAIT }
+        if self.state.lock().address.is_near() { NEAR_CONNECT_WAIT } else { WELCOME_WAIT }
     }
 
     /// The connection, opened by then if it is not.
@@ -329,8 +331,9 @@ fn connect(
     address: &Address,
     deadline: Instant,
 ) -> Result<Live, Error> {
+    let left = deadline.saturating_duration_since(Instant::now());
     let options = Options {
-        answer_wait: deadline.saturating_duration_since(Instant::now()),
+        answer_wait: if address.is_near() { left } else { left.min(CONNECT_WAIT) },
         close_wait: Duration::from_millis(200),
         ..Options::default()
     };
@@ -380,4 +383,60 @@ pub fn down(node: &str, why: &str) -> Error {
 pub fn strange(node: &str) -> Error {
     let why = "its answer does not belong to the question".to_owned();
     Error::Failure(Failure::Internal { node: node.to_owned(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+    use pario_net::{AnswerPort, PortOptions, RecvError};
+
+    use super::*;
+
+    fn connection(address: Address) -> Connection {
+        let identity = Identity { uid: 0, gids: vec![0] };
+        let timeout = Duration::from_secs(30);
+        let client = Client { name: "test".to_owned(), identity, key: None, timeout };
+        Connection::new(Arc::new(client), "busy", address)
+    }
+
+    #[test]
+    fn a_node_that_is_there_may_take_its_time_to_say_so() {
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let space = Space::builder("busy").host().listen_tcp(any_port).build().unwrap();
+        let address = Address::tcp(space.address().tcp.unwrap());
+        let port: AnswerPort<Question<Bulk>, Answer<Bulk>> =
+            AnswerPort::new(&space, REQUESTS, PortOptions::default()).unwrap();
+        let node = std::thread::spawn(move || {
+            let asked = port.recv().unwrap();
+            // Other things come first.
+            let busy_until = Instant::now() + CONNECT_WAIT + Duration::from_millis(300);
+            while let Some(left) = busy_until.checked_duration_since(Instant::now()) {
+                let next = port.recv_timeout(left);
+                assert!(matches!(next, Err(RecvError::Timeout { .. })), "only one asks");
+            }
+            let map = ClusterMap { name: String::new(), nodes: Vec::new(), interface: 0 };
+            let identity = Identity { uid: 0, gids: vec![0] };
+            let (node, descriptors) = ("busy".to_owned(), None);
+            let welcome = Reply::Welcome { node, identity, map, descriptors };
+            asked.answer.send(Answer { result: Ok(welcome), data: Vec::new() });
+            // It is there until the client has gone.
+            let _ = port.recv();
+        });
+        let connection = connection(address);
+        assert_eq!(connection.welcome().unwrap().node, "busy");
+        drop(connection);
+        space.close();
+        node.join().unwrap();
+    }
+
+    #[test]
+    fn a_node_that_shows_no_life_is_given_up_soon() {
+        let deaf = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let connection = connection(Address::tcp(deaf.local_addr().unwrap()));
+        let began = Instant::now();
+        let error = connection.welcome().unwrap_err();
+        assert!(began.elapsed() < WELCOME_WAIT / 2, "known after {:?}", began.elapsed());
+        assert!(error.to_string().contains("busy"), "{error}");
+    }
 }

@@ -33,6 +33,8 @@ pub struct Listing {
     path: FilePath,
     with_sizes: bool,
     page: VecDeque<ListedEntry>,
+    /// The last name of the page.
+    last: Option<String>,
     is_more: bool,
 }
 
@@ -43,25 +45,27 @@ impl Listing {
         with_sizes: bool,
     ) -> Result<Self, Error> {
         let cluster = cluster.clone();
-        let mut listing = Self { cluster, path, with_sizes, page: VecDeque::new(), is_more: true };
-        listing.fetch(None)?;
+        let page = VecDeque::new();
+        let mut listing = Self { cluster, path, with_sizes, page, last: None, is_more: true };
+        listing.fetch()?;
         Ok(listing)
     }
 
-    fn fetch(&mut self, after: Option<String>) -> Result<(), Error> {
+    fn fetch(&mut self) -> Result<(), Error> {
+        let after = self.last.clone();
         let request = NamespaceRequest::List { path: self.path.clone(), after, limit: PAGE };
         let Reply::Entries { entries, grants, is_more } = self.cluster.names(request)? else {
             return Err(strange("interface"));
         };
         self.is_more = is_more;
+        self.last = entries.last().map(|entry| entry.name.clone());
         let mut measured = vec![None; entries.len()];
         if self.with_sizes {
             let records = entries.iter().map(|entry| entry.record.clone());
             let asked = records.zip(grants).collect();
             // A node that does not answer leaves its sizes out; the names are known all the same.
-            if let Ok(all) = measure(&self.cluster.shared, asked) {
-                measured = all.into_iter().map(Some).collect();
-            }
+            let all = measure(&self.cluster.shared, asked);
+            measured = all.into_iter().map(Result::ok).collect();
         }
         let listed = entries.into_iter().zip(measured).map(|(entry, measured)| ListedEntry {
             name: entry.name,
@@ -77,14 +81,13 @@ impl Iterator for Listing {
     type Item = Result<ListedEntry, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.page.pop_front()?;
         if self.page.is_empty()
             && self.is_more
-            && let Err(error) = self.fetch(Some(entry.name.clone()))
+            && let Err(error) = self.fetch()
         {
             self.is_more = false;
             return Some(Err(error));
         }
-        Some(Ok(entry))
+        self.page.pop_front().map(Ok)
     }
 }

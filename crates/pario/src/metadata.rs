@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use pario_proto::{
-    FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Part, Reply, Request,
-    SubfileIndex, SubfileMeasure,
+    FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Part, RANGES_LIMIT, Reply,
+    Request, SubfileIndex, SubfileMeasure,
 };
 
 use crate::cluster::{Cluster, Shared};
-use crate::connection::strange;
+use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
 /// Size, times, rights, and where the bytes lie.
@@ -29,8 +29,8 @@ impl Metadata {
         match cluster.names(NamespaceRequest::Stat { path })? {
             Reply::Stat { record, grant } => {
                 let grants = vec![(record, grant)];
-                let mut all = measure(&cluster.shared, grants)?;
-                all.pop().ok_or_else(|| strange("interface"))
+                let mut all = measure(&cluster.shared, grants);
+                all.pop().ok_or_else(|| strange("interface"))?
             }
             _ => Err(strange("interface")),
         }
@@ -53,38 +53,45 @@ pub(crate) fn parts_of(record: &FileRecord) -> Vec<Part> {
     (0..).zip(disks).map(|(index, &disk)| Part { disk, subfile: SubfileIndex(index) }).collect()
 }
 
-/// Asks all nodes concerned at once, each once, for the sizes of files.
+/// Some parts of a file, which one node has.
+#[derive(Clone)]
+struct Asked {
+    /// Which file it is, of those that are measured.
+    file: usize,
+    grant: Grant,
+    parts: Vec<Part>,
+}
+
+/// What is known of the subfiles of each file, or why nothing is.
+type Measures = Vec<Result<Vec<SubfileMeasure>, Error>>;
+
+/// Asks all nodes concerned at once, with as few questions as possible, for the sizes of files.
+/// What cannot be measured is an error for itself only.
 pub(crate) fn measure(
     shared: &Shared,
     files: Vec<(FileRecord, Option<Grant>)>,
-) -> Result<Vec<Metadata>, Error> {
-    let mut by_node: BTreeMap<usize, Vec<(usize, Grant, Vec<Part>)>> = BTreeMap::new();
-    for (number, (record, grant)) in files.iter().enumerate() {
-        let Some(grant) = grant else { continue };
-        for part in parts_of(record) {
-            let asked = by_node.entry(shared.node_of(part.disk)?).or_default();
-            match asked.last_mut() {
-                Some((last, _, parts)) if *last == number => parts.push(part),
-                _ => asked.push((number, grant.clone(), vec![part])),
+) -> Vec<Result<Metadata, Error>> {
+    let mut measures: Measures = files.iter().map(|_| Ok(Vec::new())).collect();
+    let mut waiting = Vec::new();
+    for (node, questions) in questions(shared, &files, &mut measures) {
+        let mut trouble = None;
+        for asked in questions {
+            // A node that cannot be reached is tried once.
+            let started = trouble.clone().map_or_else(|| start(shared, node, &asked), Err);
+            match started {
+                Ok(started) => waiting.push((node, asked, started)),
+                Err(error) => {
+                    leave_out(&asked, &error, &mut measures);
+                    trouble = Some(error);
+                }
             }
         }
     }
-    let mut measures: Vec<Vec<SubfileMeasure>> = vec![Vec::new(); files.len()];
-    let mut waiting = Vec::new();
-    for (node, asked) in by_node {
-        let numbers: Vec<usize> = asked.iter().map(|(number, ..)| *number).collect();
-        let files = asked.into_iter().map(|(_, grant, parts)| (grant, parts)).collect();
-        let started = shared.node(node).start(Request::Measure { files }, Vec::new())?;
-        waiting.push((numbers, started));
+    for (node, asked, started) in waiting {
+        take(shared, node, asked, started, &mut measures);
     }
-    for (numbers, started) in waiting {
-        let node = started.node().to_owned();
-        let (Reply::Measured(lists), _) = started.wait()? else { return Err(strange(&node)) };
-        for (number, list) in numbers.into_iter().zip(lists) {
-            measures[number].extend(list);
-        }
-    }
-    let put_together = |((record, _), mut subfiles): ((FileRecord, _), Vec<SubfileMeasure>)| {
+    let put_together = |((record, _), measured): ((FileRecord, _), Result<_, Error>)| {
+        let mut subfiles: Vec<SubfileMeasure> = measured?;
         subfiles.sort_by_key(|subfile| subfile.subfile);
         let len = len_of(&record, &subfiles)?;
         let modified = subfiles.iter().map(|subfile| subfile.modified_ns).max();
@@ -92,6 +99,85 @@ pub(crate) fn measure(
         Ok(Metadata { record, len, modified_ns, subfiles })
     };
     files.into_iter().zip(measures).map(put_together).collect()
+}
+
+/// What each node is asked; no question has more parts than a node takes.
+fn questions(
+    shared: &Shared,
+    files: &[(FileRecord, Option<Grant>)],
+    measures: &mut Measures,
+) -> BTreeMap<usize, Vec<Vec<Asked>>> {
+    let mut by_node: BTreeMap<usize, Vec<Vec<Asked>>> = BTreeMap::new();
+    let mut room: BTreeMap<usize, usize> = BTreeMap::new();
+    for (file, (record, grant)) in files.iter().enumerate() {
+        let Some(grant) = grant else { continue };
+        for part in parts_of(record) {
+            let node = match shared.node_of(part.disk) {
+                Ok(node) => node,
+                Err(error) => {
+                    measures[file] = Err(error);
+                    break;
+                }
+            };
+            let (questions, room) =
+                (by_node.entry(node).or_default(), room.entry(node).or_default());
+            if *room == 0 {
+                questions.push(Vec::new());
+                *room = RANGES_LIMIT;
+            }
+            *room -= 1;
+            let Some(question) = questions.last_mut() else { continue };
+            match question.last_mut() {
+                Some(asked) if asked.file == file => asked.parts.push(part),
+                _ => question.push(Asked { file, grant: grant.clone(), parts: vec![part] }),
+            }
+        }
+    }
+    by_node
+}
+
+fn start(shared: &Shared, node: usize, asked: &[Asked]) -> Result<Waiting, Error> {
+    let files = asked.iter().map(|asked| (asked.grant.clone(), asked.parts.clone())).collect();
+    shared.node(node).start(Request::Measure { files }, Vec::new())
+}
+
+/// Waits for the sizes. If they are refused because of some of the files, the others are asked for
+/// without these: half of them at a time, until it is clear which they are.
+fn take(
+    shared: &Shared,
+    node: usize,
+    asked: Vec<Asked>,
+    started: Waiting,
+    measures: &mut Measures,
+) {
+    let name = started.node().to_owned();
+    let error = match started.wait() {
+        Ok((Reply::Measured(lists), _)) if lists.len() == asked.len() => {
+            for (asked, list) in asked.iter().zip(lists) {
+                if let Ok(known) = &mut measures[asked.file] {
+                    known.extend(list);
+                }
+            }
+            return;
+        }
+        Ok(_) => strange(&name),
+        Err(error) => error,
+    };
+    if asked.len() == 1 || !matches!(error, Error::Failure(_)) {
+        return leave_out(&asked, &error, measures);
+    }
+    for half in asked.chunks(asked.len().div_ceil(2)) {
+        match start(shared, node, half) {
+            Ok(started) => take(shared, node, half.to_vec(), started, measures),
+            Err(error) => leave_out(half, &error, measures),
+        }
+    }
+}
+
+fn leave_out(asked: &[Asked], error: &Error, measures: &mut Measures) {
+    for asked in asked {
+        measures[asked.file] = Err(error.clone());
+    }
 }
 
 /// The length of a file whose subfiles have these lengths.
@@ -102,5 +188,53 @@ pub(crate) fn len_of(record: &FileRecord, subfiles: &[SubfileMeasure]) -> Result
             striped.file_size_bytes(&lens).map_err(|error| Error::other(error.to_string()))
         }
         _ => Ok(subfiles.iter().map(|subfile| subfile.len).sum()),
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    /// What is needed to measure a file.
+    fn asked(cluster: &Cluster, path: &str) -> (FileRecord, Option<Grant>) {
+        let path = FilePath::new(path).unwrap();
+        match cluster.names(NamespaceRequest::Stat { path }).unwrap() {
+            Reply::Stat { record, grant } => (record, grant),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_measured_hide_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(dir.path()).unwrap();
+        let mut files = Vec::new();
+        for number in 0..20 {
+            let path = format!("/{number}");
+            cluster.create(&path).unwrap().write_at(&vec![1; number], 0).unwrap();
+            files.push(asked(&cluster, &path));
+        }
+        // What was granted before rights changed is not valid any more.
+        for revoked in ["/3", "/4", "/17"] {
+            cluster.set_mode(revoked, 0o600).unwrap();
+        }
+        for (number, measured) in measure(&cluster.shared, files).into_iter().enumerate() {
+            match measured {
+                Ok(measured) => assert_eq!(measured.len, number as u64),
+                Err(error) => assert!([3, 4, 17].contains(&number), "{number}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn more_is_measured_than_one_question_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(dir.path()).unwrap();
+        cluster.create("/a").unwrap().write_at(&[1; 300_000], 0).unwrap();
+        let one = asked(&cluster, "/a");
+        let count = RANGES_LIMIT / parts_of(&one.0).len() + 7;
+        let measured = measure(&cluster.shared, vec![one; count]);
+        assert_eq!(measured.len(), count);
+        assert!(measured.iter().all(|one| one.as_ref().is_ok_and(|one| one.len == 300_000)));
     }
 }

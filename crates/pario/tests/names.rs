@@ -317,3 +317,26 @@ fn files_are_spread_over_disks_as_wished() {
         assert_eq!(file.record().kind, FileKind::Flat);
     });
 }
+
+#[test]
+fn a_listing_that_cannot_go_on_has_given_every_name_before() {
+    let mut site = Site::new(ways::Way::Socket);
+    // One more than a page.
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let cluster = &site.cluster;
+            scope.spawn(move || {
+                for number in (thread..1001).step_by(8) {
+                    cluster.make_directory(&format!("/{number:04}")).unwrap();
+                }
+            });
+        }
+    });
+    let listing = site.cluster.list_names("/").unwrap();
+    site.nodes.clear();
+    let mut listed: Vec<_> = listing.collect();
+    let last = listed.pop().unwrap();
+    assert_eq!(last.unwrap_err().kind(), ErrorKind::NotConnected);
+    let listed: Vec<String> = listed.into_iter().map(|entry| entry.unwrap().name).collect();
+    assert_eq!(listed, (0..1000).map(|number| format!("{number:04}")).collect::<Vec<_>>());
+}

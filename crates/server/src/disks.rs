@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use pario_proto::{
     Deed, DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
@@ -22,6 +23,16 @@ use crate::unmade::Removed;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
 const OPEN_LIMIT: usize = 1024;
+
+/// So many requests may wait for a disk.
+pub const CROWD: usize = 32_768;
+/// So many bytes may wait for a disk.
+const CROWD_BYTES: u64 = 512 << 20;
+/// A disk that finishes nothing for so long, though something waits for it, has stalled.
+const STALL: Duration = Duration::from_secs(1);
+
+/// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
+const DELAY: Duration = Duration::from_secs(3);
 
 /// In place of an id that nobody has given yet.
 pub const NO_ID: DiskId = DiskId(u32::MAX);
@@ -56,13 +67,19 @@ pub struct NodeDisk {
 }
 
 /// What is done with a disk, counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Load {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     writes: AtomicU64,
     written_bytes: AtomicU64,
     queue: AtomicU64,
+    queue_bytes: AtomicU64,
+    since: Instant,
+    /// When a request was last finished, or came when there was none: milliseconds since then.
+    moved_ms: AtomicU64,
+    /// Subfiles that clients have been waiting for in vain.
+    late: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -159,15 +176,8 @@ impl NodeDisks {
         all
     }
 
-    /// Removes the subfiles of a file that lie on disks of this node.
-    pub fn remove_subfiles(&self, record: &FileRecord) -> Result<(), Failure> {
-        for (number, index) in self.parts_of(record) {
-            self.disks[number].remove(record.id, index)?;
-        }
-        Ok(())
-    }
-
-    fn parts_of(&self, record: &FileRecord) -> Vec<(usize, u32)> {
+    /// The subfiles of a file that lie on disks of this node, with the numbers of the disks.
+    pub fn parts_of(&self, record: &FileRecord) -> Vec<(usize, u32)> {
         let Some(layout) = &record.layout else { return Vec::new() };
         let ids = self.ids.read();
         (0..)
@@ -179,9 +189,10 @@ impl NodeDisks {
     /// Asks the file systems how much room there is.
     pub fn measure_space(&self) {
         for disk in &self.disks {
-            match disk.disk.space() {
-                Ok(space) => *disk.space.lock() = Some(space),
-                Err(error) => *disk.trouble.lock() = Some(error.to_string()),
+            let space = disk.disk.space();
+            *disk.trouble.lock() = space.as_ref().err().map(ToString::to_string);
+            if let Ok(space) = space {
+                *disk.space.lock() = Some(space);
             }
         }
     }
@@ -202,7 +213,7 @@ impl NodeDisks {
                 writes: count(&disk.load.writes),
                 written_bytes: count(&disk.load.written_bytes),
                 queue: count(&disk.load.queue),
-                trouble: disk.trouble.lock().clone(),
+                trouble: disk.trouble.lock().clone().or_else(|| disk.delay()),
             }
         };
         self.disks.iter().zip(infos).map(status).collect()
@@ -214,15 +225,75 @@ impl NodeDisks {
     }
 }
 
+impl Default for Load {
+    /// Nothing is to be done.
+    fn default() -> Self {
+        Self {
+            reads: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            queue: AtomicU64::new(0),
+            queue_bytes: AtomicU64::new(0),
+            since: Instant::now(),
+            moved_ms: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+        }
+    }
+}
+
 impl Load {
-    /// A request waits for the disk.
-    pub fn arrive(&self) {
-        self.queue.fetch_add(1, Ordering::Relaxed);
+    /// A request with so many bytes waits for the disk.
+    pub fn arrive(&self, bytes: u64) {
+        if self.queue.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.note_move();
+        }
+        self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// It is over.
-    pub fn leave(&self) {
+    pub fn leave(&self, bytes: u64) {
+        self.note_move();
+        self.queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.queue.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether so much waits for the disk that no more should.
+    pub fn is_crowded(&self) -> bool {
+        self.queue.load(Ordering::Relaxed) >= CROWD as u64
+            || self.queue_bytes.load(Ordering::Relaxed) >= CROWD_BYTES
+    }
+
+    /// For how long the disk has done nothing of what waits for it, if that is too long.
+    pub fn stalled_for(&self) -> Option<Duration> {
+        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+        let idle = self.since.elapsed().saturating_sub(moved);
+        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
+    }
+
+    fn told(&self, stalled: Duration) -> String {
+        let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
+        format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
+    }
+
+    fn note_move(&self) {
+        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// A client has waited for subfiles for too long.
+    pub fn is_late(&self) {
+        self.late.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// They have come after all.
+    pub fn is_late_no_more(&self) {
+        self.late.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether it would be in vain to wait for subfiles.
+    pub fn makes_wait(&self) -> bool {
+        self.late.load(Ordering::SeqCst) > 0
     }
 
     /// So much was read.
@@ -259,6 +330,23 @@ impl NodeDisk {
             Some(Subfile::Flat(flat)) => Some(flat.clone()),
             _ => None,
         }
+    }
+
+    /// Whether a flat subfile is open: then nobody has to wait for the disk.
+    pub fn has_open(&self, file: FileId, index: u32) -> bool {
+        self.open.lock().contains_key(&SubfileId::data(file.0, index))
+    }
+
+    /// Why nothing more can be asked of the disk.
+    pub fn overrun(&self, stalled: Duration) -> Failure {
+        let why = format!("{}: look after the disk, or try again later", self.load.told(stalled));
+        Failure::Disk { disk: self.name.clone(), why }
+    }
+
+    /// What is to be told of a disk that has not got on for long.
+    fn delay(&self) -> Option<String> {
+        let stalled = self.load.stalled_for().filter(|stalled| *stalled >= DELAY)?;
+        Some(self.load.told(stalled))
     }
 
     /// A flat subfile.
@@ -395,12 +483,12 @@ fn too_large(disk: String) -> Failure {
 /// A label that no other disk of the node has.
 fn label_of(path: &Path, number: usize, others: &[NodeDisk]) -> String {
     let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let label = last.unwrap_or_else(|| format!("disk{number}"));
-    if others.iter().any(|other| other.label == label) {
-        format!("{label}-{number}")
-    } else {
-        label
+    let mut label = last.unwrap_or_else(|| format!("disk{number}"));
+    // A label that was made up may be the name of a directory too.
+    while others.iter().any(|other| other.label == label) {
+        label = format!("{label}-{number}");
     }
+    label
 }
 
 /// Which disk was last seen in which directory: so that an empty mount point is not taken for a
@@ -447,5 +535,123 @@ impl KnownDisks {
     fn uuid_of(&self, path: &Path) -> Option<u128> {
         let path = path.display().to_string();
         self.lines.iter().find(|(_, known)| *known == path).map(|(uuid, _)| *uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, DiskConfig};
+
+    /// A node with disks in these directories.
+    fn node(dir: &Path, disks: &[&str]) -> NodeConfig {
+        let mut node = Config::alone(dir).nodes.remove(0);
+        let disk = |path: &&str| DiskConfig { path: dir.join(path), is_read_only: false };
+        node.disks = disks.iter().map(disk).collect();
+        node
+    }
+
+    fn names(disks: &NodeDisks) -> Vec<&str> {
+        disks.disks.iter().map(|disk| disk.name.as_str()).collect()
+    }
+
+    #[test]
+    fn disks_are_called_after_their_directories_and_no_two_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = NodeDisks::open(&node(dir.path(), &["a/d", "b/e", "c/d"])).unwrap();
+        assert_eq!(names(&disks), ["local/d", "local/e", "local/d-2"]);
+        let disks = NodeDisks::open(&node(dir.path(), &["x/d-2", "y/d", "z/d"])).unwrap();
+        assert_eq!(names(&disks), ["local/d-2", "local/d", "local/d-2-2"]);
+        assert_eq!(label_of(Path::new("/"), 3, &disks.disks), "disk3");
+    }
+
+    #[test]
+    fn an_empty_mount_point_is_not_taken_for_a_new_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = node(dir.path(), &["d0", "d1"]);
+        let uuid = NodeDisks::open(&config).unwrap().disks[1].disk.id();
+        let (place, away) = (dir.path().join("d1"), dir.path().join("away"));
+        let refused = || NodeDisks::open(&config).unwrap_err().to_string();
+        let told = |why: &str| {
+            let list = dir.path().join("disks");
+            for part in [place.display().to_string(), list.display().to_string()] {
+                assert!(why.contains(&part), "{part} is not named: {why}");
+            }
+            assert!(why.contains(&format!("was disk {uuid:032x} before: mount it")), "{why}");
+        };
+        // Not mounted: the directory is empty, or is not there at all.
+        fs::rename(&place, &away).unwrap();
+        told(&refused());
+        assert!(!place.exists(), "nothing was made there");
+        fs::create_dir(&place).unwrap();
+        told(&refused());
+        assert!(fs::read_dir(&place).unwrap().next().is_none(), "nothing was made there");
+        // Mounted again: it is the same disk.
+        fs::remove_dir(&place).unwrap();
+        fs::rename(&away, &place).unwrap();
+        assert_eq!(NodeDisks::open(&config).unwrap().disks[1].disk.id(), uuid);
+        // Gone for good, and its line removed as the message says.
+        fs::rename(&place, &away).unwrap();
+        let list = dir.path().join("disks");
+        let lines = fs::read_to_string(&list).unwrap();
+        let kept: Vec<&str> = lines.lines().filter(|line| !line.ends_with("d1")).collect();
+        fs::write(&list, kept.join("\n") + "\n").unwrap();
+        let fresh = NodeDisks::open(&config).unwrap().disks[1].disk.id();
+        assert_ne!(fresh, uuid);
+        assert!(fs::read_to_string(&list).unwrap().contains(&format!("{fresh:032x}")));
+    }
+
+    #[test]
+    fn a_crowd_in_front_of_a_disk_is_noticed_and_whether_it_moves() {
+        let load = Load::default();
+        for _ in 0..CROWD {
+            assert!(!load.is_crowded());
+            load.arrive(1);
+        }
+        assert!(load.is_crowded());
+        assert_eq!(load.stalled_for(), None, "the first has just come");
+        load.leave(1);
+        assert!(!load.is_crowded());
+        load.arrive(CROWD_BYTES);
+        load.leave(1);
+        assert!(load.is_crowded(), "few can be too many");
+        let mut load = load;
+        load.since -= STALL;
+        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL));
+        load.leave(CROWD_BYTES);
+        assert_eq!(load.stalled_for(), None, "something was finished");
+        assert!(!load.is_crowded());
+        let mut idle = Load::default();
+        idle.since -= STALL;
+        assert_eq!(idle.stalled_for(), None, "it has nothing to do");
+    }
+
+    #[test]
+    fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
+        let troubles = || disks.status().into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();
+        assert_eq!(troubles(), [None, None]);
+        fs::rename(dir.path().join("d1"), dir.path().join("away")).unwrap();
+        disks.measure_space();
+        assert!(troubles()[1].as_ref().is_some_and(|trouble| trouble.contains("d1")));
+        fs::rename(dir.path().join("away"), dir.path().join("d1")).unwrap();
+        disks.measure_space();
+        assert_eq!(troubles(), [None, None]);
+    }
+
+    #[test]
+    fn another_directory_may_be_a_new_disk_at_any_time() {
+        let dir = tempfile::tempdir().unwrap();
+        NodeDisks::open(&node(dir.path(), &["d0"])).unwrap();
+        let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
+        assert_eq!(disks.disks.len(), 2);
+        assert_eq!(disks.infos()[1].id, NO_ID, "the namespace has not given it one");
+        let refused = disks.number_of(DiskId(4)).unwrap_err().to_string();
+        assert!(refused.contains("not one of its disks"), "{refused}");
+        let known = DiskInfo { id: DiskId(4), ..disks.infos()[1].clone() };
+        disks.set_ids(&[known]);
+        assert_eq!(disks.number_of(DiskId(4)).unwrap(), 1);
+        assert_eq!(disks.all().len(), 1, "the other one has no id yet");
     }
 }

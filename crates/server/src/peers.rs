@@ -269,3 +269,159 @@ impl Waiting {
 pub fn down(node: &str, why: &str) -> Failure {
     Failure::NodeDown { node: node.to_owned(), why: why.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+
+    use pario_net::{AnswerPort, PortOptions};
+    use pario_proto::ClusterMap;
+
+    use super::*;
+
+    /// Nodes `a`, which is this one, and `b`.
+    fn peers() -> Peers {
+        let mut config = Config::alone("/nowhere".as_ref());
+        config.nodes.push(config.nodes[0].clone());
+        config.nodes[0].name = "a".to_owned();
+        config.nodes[1].name = "b".to_owned();
+        Peers::new(&config, 0, Identity { uid: 0, gids: vec![0] }, None)
+    }
+
+    /// A node that welcomes everybody, and answers nothing else.
+    struct Silent {
+        space: Space,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Silent {
+        fn start() -> Self {
+            let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let space = Space::builder("node b").host().listen_tcp(any_port).build().unwrap();
+            let port: AnswerPort<Question<Bulk>, Answer<Bulk>> =
+                AnswerPort::new(&space, REQUESTS, PortOptions::default()).unwrap();
+            let asked = Arc::new(AtomicUsize::new(0));
+            let count = asked.clone();
+            std::thread::spawn(move || {
+                let mut unanswered = Vec::new();
+                while let Ok(asked) = port.recv() {
+                    if let Request::Hello { identity, .. } = asked.question.request {
+                        let map =
+                            ClusterMap { name: String::new(), nodes: Vec::new(), interface: 0 };
+                        let (node, descriptors) = ("b".to_owned(), None);
+                        let welcome = Reply::Welcome { node, identity, map, descriptors };
+                        asked.answer.send(Answer { result: Ok(welcome), data: Vec::new() });
+                    } else {
+                        unanswered.push(asked.answer);
+                        count.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+            Self { space, asked }
+        }
+    }
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "it takes too long until {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn told(answer: Result<Answer<Bulk>, Failure>) -> String {
+        match answer {
+            Err(failure @ Failure::NodeDown { .. }) => failure.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_whose_address_nobody_knows_is_told_by_name() {
+        let peers = peers();
+        assert!(peers.is_there(1), "nothing is known against it yet");
+        let (send, receive) = mpsc::channel();
+        peers.ask_then(1, Request::Map, move |answer| send.send(answer).unwrap());
+        let why = told(receive.recv().unwrap());
+        assert!(why.contains('b') && why.contains("has not joined"), "{why}");
+        assert!(!peers.is_there(1) && !peers.is_linked(1));
+        assert!(peers.trouble(1).is_some() && peers.trouble(0).is_none());
+        let status = peers.status(0);
+        assert_eq!((status.len(), status[0].name.as_str(), status[0].is_there), (1, "b", false));
+        // Where it is now, nobody has looked for it.
+        let address = Address::tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)));
+        peers.set_address(1, address.clone());
+        assert!(peers.is_there(1));
+        assert!(peers.try_reach(1).is_err());
+        peers.set_address(1, address);
+        assert!(!peers.is_there(1), "that is no news");
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_not_tried_all_the_time() {
+        let peers = peers();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        peers.set_address(1, Address::tcp(listener.local_addr().unwrap()));
+        drop(listener);
+        let first = peers.try_reach(1).unwrap_err();
+        let since = peers.peers[1].state.lock().trouble.clone().unwrap().0;
+        let second = peers.try_reach(1).unwrap_err();
+        assert_eq!(first, second);
+        let again = peers.peers[1].state.lock().trouble.clone().unwrap().0;
+        assert!(again == since || since.elapsed() >= PAUSE, "it was tried again at once");
+        // Later it is tried again.
+        peers.peers[1].state.lock().trouble.as_mut().unwrap().0 -= PAUSE;
+        assert!(peers.try_reach(1).is_err());
+        assert!(peers.peers[1].state.lock().trouble.as_ref().unwrap().0 >= since);
+    }
+
+    #[test]
+    fn who_gets_no_answer_is_told_once_and_in_time() {
+        let (peers, silent) = (peers(), Silent::start());
+        peers.set_address(1, silent.space.address());
+        peers.try_reach(1).unwrap();
+        assert!(peers.is_linked(1) && peers.is_there(1));
+        let (send, receive) = mpsc::channel();
+        let began = Instant::now();
+        let list = PeerRequest::ListSubfiles {
+            after: None,
+            limit: 1,
+            depth: pario_proto::CheckDepth::Names,
+        };
+        for request in [Request::Map, Request::Peer(list)] {
+            let send = send.clone();
+            peers.ask_then(1, request, move |answer| send.send(answer).unwrap());
+        }
+        drop(send);
+        until("both are asked", || silent.asked.load(Ordering::SeqCst) == 2);
+        peers.expire(began);
+        assert!(receive.try_recv().is_err(), "it may still answer");
+        peers.expire(Instant::now() + ANSWER_WAIT);
+        let why = told(receive.recv().unwrap());
+        assert!(why.contains('b') && why.contains("too long"), "{why}");
+        assert!(receive.try_recv().is_err(), "who has disks read waits longer");
+        // The end of the node is known to who still waits, and only there.
+        silent.space.close();
+        told(receive.recv().unwrap());
+        assert!(receive.recv().is_err(), "everybody was told once");
+    }
+
+    #[test]
+    fn with_a_new_link_a_node_has_to_join_again() {
+        let (peers, silent) = (peers(), Silent::start());
+        peers.set_address(1, silent.space.address());
+        peers.try_reach(1).unwrap();
+        assert!(!peers.has_joined());
+        peers.set_joined();
+        peers.try_reach(1).unwrap();
+        assert!(peers.has_joined(), "the link is still the same");
+        silent.space.close();
+        until("the link is lost", || !peers.is_linked(1));
+        let silent = Silent::start();
+        peers.set_address(1, silent.space.address());
+        peers.try_reach(1).unwrap();
+        assert!(peers.is_linked(1) && !peers.has_joined());
+    }
+}

@@ -63,3 +63,50 @@ impl Sessions {
         status
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(number: u8) -> SpaceId {
+        SpaceId::from_bytes([number; 16])
+    }
+
+    fn user(uid: u32) -> Identity {
+        Identity { uid, gids: vec![uid] }
+    }
+
+    #[test]
+    fn who_has_said_hello_is_known_until_it_is_gone() {
+        let sessions = Sessions::default();
+        assert!(sessions.of(space(1)).is_none(), "it has not said hello");
+        sessions.enter(space(1), "copy".to_owned(), user(7), false);
+        let session = sessions.of(space(1)).unwrap();
+        assert_eq!((session.space, session.identity.uid, session.is_node), (space(1), 7, false));
+        assert!(sessions.of(space(2)).is_none(), "this is another one");
+        // Who says hello again may be somebody else by then.
+        sessions.enter(space(1), "copy".to_owned(), user(8), false);
+        assert_eq!(sessions.of(space(1)).unwrap().identity.uid, 8);
+        assert_eq!(session.identity.uid, 7, "what was begun before goes on as whom it was begun");
+        sessions.leave(space(1));
+        sessions.leave(space(1));
+        assert!(sessions.of(space(1)).is_none());
+    }
+
+    #[test]
+    fn clients_are_told_by_name_with_what_they_do_and_nodes_are_not() {
+        let sessions = Sessions::default();
+        sessions.enter(space(1), "zebra".to_owned(), user(7), false);
+        sessions.enter(space(2), "node beta".to_owned(), user(0), true);
+        sessions.enter(space(3), "ape".to_owned(), user(9), false);
+        for _ in 0..5 {
+            sessions.of(space(3)).unwrap();
+        }
+        let told = sessions.status(|of| if of == space(1) { 4 } else { 0 });
+        let told: Vec<_> = told
+            .iter()
+            .map(|client| (client.name.as_str(), client.uid, client.requests, client.open_files))
+            .collect();
+        assert_eq!(told, [("ape", 9, 5, 0), ("zebra", 7, 0, 4)]);
+    }
+}

@@ -27,7 +27,7 @@ use crate::cluster::Cluster;
 use crate::connection::strange;
 use crate::error::Error;
 use crate::metadata::{Metadata, measure, parts_of};
-use short_cut::Way;
+use short_cut::{Broken, ShortCut, Way};
 
 /// A connection that is lost within this time was lost before.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -328,7 +328,7 @@ impl File {
         if let Some(short_cut) = self.usable_short_cut()?
             && let Some(Layout::Striped(striped)) = &self.record.layout
         {
-            return short_cut.len(striped).map_err(|error| self.failed(&error));
+            return short_cut.len(striped).map_err(|broken| self.failed(&short_cut, &broken));
         }
         Ok(self.metadata()?.len)
     }
@@ -341,10 +341,10 @@ impl File {
     /// Size, times and rights: the first two as they are now, the last as they were at the open.
     pub fn metadata(&self) -> Result<Metadata, Error> {
         let grant = self.grant.read().clone();
-        let mut all = self.with_retry(grant, |grant| {
-            measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))])
-        })?;
-        all.pop().ok_or_else(|| strange("interface"))
+        self.with_retry(grant, |grant| {
+            let mut all = measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))]);
+            all.pop().ok_or_else(|| strange("interface"))?
+        })
     }
 
     /// Closes the file, and makes durable what was written through it.
@@ -498,15 +498,8 @@ impl File {
     }
 
     /// A system call on a subfile failed.
-    fn failed(&self, error: &std::io::Error) -> Error {
-        if error.kind() == std::io::ErrorKind::StorageFull {
-            let failure = pario_proto::Failure::DiskFull {
-                disk: "of this machine".to_owned(),
-                free_bytes: 0,
-                action: "cannot write".to_owned(),
-            };
-            return Error::File { path: self.path.to_string(), failure };
-        }
+    fn failed(&self, short_cut: &ShortCut, broken: &Broken) -> Error {
+        let Broken { subfile, error } = broken;
         if error.kind() == std::io::ErrorKind::FileTooLarge {
             return Error::invalid(format!(
                 "{}: a subfile would be too large for the file system of its disk: spread the file \
@@ -514,7 +507,17 @@ impl File {
                 self.path
             ));
         }
-        Error::other(format!("{}: {error}", self.path))
+        let disk = self.parts.get(*subfile).map(|part| part.disk);
+        let disk = disk.map_or_else(String::new, |id| self.cluster.shared.disk_name(id));
+        let failure = match error.kind() {
+            std::io::ErrorKind::StorageFull => pario_proto::Failure::DiskFull {
+                disk,
+                free_bytes: short_cut.free_bytes(*subfile),
+                action: "cannot write".to_owned(),
+            },
+            _ => pario_proto::Failure::Disk { disk, why: error.to_string() },
+        };
+        Error::File { path: self.path.to_string(), failure }
     }
 }
 

@@ -27,6 +27,21 @@ pub struct ShortCut {
     leases: Vec<Lease>,
 }
 
+/// A system call failed.
+#[derive(Debug)]
+pub struct Broken {
+    /// The subfile that it concerned.
+    pub subfile: usize,
+    /// What the system said.
+    pub error: io::Error,
+}
+
+impl Broken {
+    fn of(subfile: usize, error: impl Into<io::Error>) -> Self {
+        Self { subfile, error: error.into() }
+    }
+}
+
 /// How the bytes of a file are reached.
 #[derive(Clone, Debug, Default)]
 pub enum Way {
@@ -100,7 +115,7 @@ impl File {
         let mut is_short = false;
         for (offset, piece) in pieces {
             let read = short_cut.read(striped, *offset, piece);
-            is_short |= read.map_err(|error| self.failed(&error))?;
+            is_short |= read.map_err(|broken| self.failed(&short_cut, &broken))?;
         }
         Ok(Some(is_short))
     }
@@ -114,7 +129,7 @@ impl File {
         let Some(short_cut) = self.usable_short_cut()? else { return Ok(false) };
         for (offset, piece) in pieces {
             let written = short_cut.write(striped, *offset, piece);
-            written.map_err(|error| self.failed(&error))?;
+            written.map_err(|broken| self.failed(&short_cut, &broken))?;
         }
         Ok(true)
     }
@@ -127,28 +142,36 @@ impl ShortCut {
     }
 
     /// The length of the file.
-    pub fn len(&self, striped: &Striped) -> io::Result<u64> {
+    pub fn len(&self, striped: &Striped) -> Result<u64, Broken> {
         let mut lens = Vec::with_capacity(self.files.len());
-        for file in &self.files {
-            let stat = rustix::fs::fstat(file)?;
+        for (subfile, file) in self.files.iter().enumerate() {
+            let stat = rustix::fs::fstat(file).map_err(|error| Broken::of(subfile, error))?;
             let len = u64::try_from(stat.st_size).unwrap_or(0);
             lens.push(len.saturating_sub(self.data_start));
         }
-        striped.file_size_bytes(&lens).map_err(io::Error::other)
+        striped.file_size_bytes(&lens).map_err(|error| Broken::of(0, io::Error::other(error)))
+    }
+
+    /// What is left on the disk of a subfile.
+    pub fn free_bytes(&self, subfile: usize) -> u64 {
+        let found = self.files.get(subfile).and_then(|file| rustix::fs::fstatvfs(file).ok());
+        found.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     /// Reads a piece; whether some subfile was shorter than wanted. What is missing is zero.
-    fn read(&self, striped: &Striped, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    fn read(&self, striped: &Striped, offset: u64, buffer: &mut [u8]) -> Result<bool, Broken> {
         let unit = striped.unit_bytes();
         if buffer.len() as u64 <= unit - offset % unit {
             let place = striped.locate(offset);
-            let file = &self.files[place.subfile.0 as usize];
-            return read_all(file, place.offset_bytes + self.data_start, buffer);
+            let subfile = place.subfile.0 as usize;
+            let read = read_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
+            return read.map_err(|error| Broken::of(subfile, error));
         }
-        let range = ByteRange::new(offset, buffer.len() as u64).map_err(io::Error::other)?;
+        let range = byte_range(offset, buffer.len())?;
         let mut is_short = false;
         for run in striped.runs(range) {
-            is_short |= self.read_run(&run, buffer)?;
+            let read = self.read_run(&run, buffer);
+            is_short |= read.map_err(|error| Broken::of(run.subfile().0 as usize, error))?;
         }
         Ok(is_short)
     }
@@ -185,16 +208,19 @@ impl ShortCut {
         }
     }
 
-    fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> io::Result<()> {
+    fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
         let unit = striped.unit_bytes();
         if buffer.len() as u64 <= unit - offset % unit {
             let place = striped.locate(offset);
-            let file = &self.files[place.subfile.0 as usize];
-            return write_all(file, place.offset_bytes + self.data_start, buffer);
+            let subfile = place.subfile.0 as usize;
+            let written =
+                write_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
+            return written.map_err(|error| Broken::of(subfile, error));
         }
-        let range = ByteRange::new(offset, buffer.len() as u64).map_err(io::Error::other)?;
+        let range = byte_range(offset, buffer.len())?;
         for run in striped.runs(range) {
-            let file = &self.files[run.subfile().0 as usize];
+            let subfile = run.subfile().0 as usize;
+            let file = &self.files[subfile];
             let mut position = run.offset_bytes() + self.data_start;
             let mut segments = run.segments();
             loop {
@@ -209,12 +235,17 @@ impl ShortCut {
                 if slices.is_empty() {
                     break;
                 }
-                write_vectored(file, position, &mut slices)?;
+                write_vectored(file, position, &mut slices)
+                    .map_err(|error| Broken::of(subfile, error))?;
                 position += bytes;
             }
         }
         Ok(())
     }
+}
+
+fn byte_range(offset: u64, len: usize) -> Result<ByteRange, Broken> {
+    ByteRange::new(offset, len as u64).map_err(|error| Broken::of(0, io::Error::other(error)))
 }
 
 /// A length within a buffer of this process.

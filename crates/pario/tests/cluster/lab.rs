@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use pario::{Cluster, ClusterOptions};
 use pario_net::Key;
+use pario_proto::FileId;
 use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 /// What starts soon is there by then, also on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -43,6 +45,8 @@ pub struct Lab {
     nodes: Vec<Option<Child>>,
     /// An image of a file system in place of the first disk of a node.
     image: Option<(usize, PathBuf)>,
+    /// What gives a node a clock of its own.
+    clock_library: Option<PathBuf>,
     home: fs::File,
 }
 
@@ -62,16 +66,32 @@ impl Lab {
 
     /// The same; the first disk of a node is a file system of its own, of so many MiB.
     pub fn start_with_small_disk(node: usize, size_mib: u64) -> Option<Self> {
-        let mut lab = Self::lay_out(Shape { nodes: 3, disks: 2 })?;
-        let image = lab.dir.path().join("small.img");
-        fs::File::create(&image).unwrap().set_len(size_mib << 20).unwrap();
-        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
-        if let Err(why) = check(made, "mkfs.ext4") {
-            eprintln!("SKIPPED, nothing was tested: a file system cannot be made: {why}");
-            return None;
-        }
-        lab.image = Some((node, image));
+        let mut lab = Self::lay_out_with_small_disk(node, size_mib)?;
         lab.start_all();
+        Some(lab)
+    }
+
+    /// The same; each node has a clock of its own, which [`set_clock`](Lab::set_clock) sets.
+    pub fn start_with_clocks(offsets: [&str; 3]) -> Option<Self> {
+        let mut lab = Self::lay_out(Shape { nodes: 3, disks: 2 })?;
+        let Some(library) = clock_library() else {
+            eprintln!(
+                "SKIPPED, nothing was tested: libfaketime is not there; install the package \
+                 faketime"
+            );
+            return None;
+        };
+        lab.clock_library = Some(library);
+        for (node, offset) in offsets.into_iter().enumerate() {
+            lab.set_clock(node, offset);
+        }
+        lab.start_all();
+        Some(lab)
+    }
+
+    fn lay_out_with_small_disk(node: usize, size_mib: u64) -> Option<Self> {
+        let mut lab = Self::lay_out(Shape { nodes: 3, disks: 2 })?;
+        lab.image = Some((node, make_image(lab.dir.path(), size_mib)?));
         Some(lab)
     }
 
@@ -84,6 +104,7 @@ impl Lab {
             shape,
             nodes: (0..shape.nodes).map(|_| None).collect(),
             image: None,
+            clock_library: None,
             home: fs::File::open("/proc/thread-self/ns/net").unwrap(),
         };
         if let Err(reason) = lab.lay_cables() {
@@ -143,10 +164,21 @@ impl Lab {
             let (image, disk) = (image.display(), disk.display());
             script += &format!(" && mount -o loop {image} {disk} && rm -rf {disk}/lost+found");
         }
+        let mut clock = String::new();
+        if let Some(library) = &self.clock_library {
+            // Only the time of day: how long something takes is told by a clock that nobody sets.
+            clock = format!(
+                "env LD_PRELOAD={} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1 \
+                 FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 \
+                 FAKETIME_DISABLE_SHM=1",
+                library.display(),
+                self.clock_path(node).display()
+            );
+        }
         let Shape { nodes, disks } = self.shape;
         let mut child = Command::new("ip")
             .args(["netns", "exec", &self.namespace(&node.to_string())])
-            .args(["sh", "-c", &format!("{script} && exec \"$@\""), "sh"])
+            .args(["sh", "-c", &format!("{script} && exec {clock} \"$@\""), "sh"])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", "lab::node_process", "--nocapture"])
             .env(NODE, format!("{node} {nodes} {disks} {}", dir.display()))
@@ -203,6 +235,57 @@ impl Lab {
         ip(&format!("-n {} link set port{node} {state}", self.namespace("switch"))).unwrap();
     }
 
+    /// Sets the clock of a node: so far ahead (`+10d`) or behind (`-10d`).
+    pub fn set_clock(&self, node: usize, offset: &str) {
+        let path = self.clock_path(node);
+        let making = path.with_extension("new");
+        fs::write(&making, format!("{offset}\n")).unwrap();
+        fs::rename(&making, &path).unwrap();
+    }
+
+    fn clock_path(&self, node: usize) -> PathBuf {
+        self.dir.path().join(format!("{}.clock", NAMES[node]))
+    }
+
+    /// Whether there is something of a file on a disk, which is not the small one.
+    pub fn has_subfile(&self, node: usize, disk: usize, file: FileId) -> bool {
+        let mut entries = fs::read_dir(disk_path(self.dir.path(), node, disk)).unwrap();
+        let name = file.to_string();
+        entries.any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&name))
+    }
+
+    /// The small disk takes no writes until what comes back is dropped.
+    pub fn stall_small_disk(&self) -> Stalled {
+        let (node, _) = self.image.as_ref().expect("there is one");
+        let disk = self.seen_by_node(*node, &disk_path(self.dir.path(), *node, 0));
+        Stalled::new(&disk)
+    }
+
+    /// The small disk takes so many bytes per second until what comes back is dropped; nothing
+    /// where the system cannot do that.
+    pub fn throttle_small_disk(&self, bytes_per_second: u64) -> Option<Throttled> {
+        let (node, _) = self.image.as_ref().expect("there is one");
+        let id = self.nodes[*node].as_ref().expect("it runs").id();
+        let disk = disk_path(self.dir.path(), *node, 0).display().to_string();
+        let mounts = fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap();
+        let mount = mounts.lines().find(|line| line.split(' ').nth(4) == Some(&disk)).unwrap();
+        let device = mount.split(' ').nth(2).unwrap().to_owned();
+        let throttled = Throttled { device };
+        match throttled.set(bytes_per_second) {
+            Ok(()) => Some(throttled),
+            Err(error) => {
+                eprintln!("SKIPPED, nothing was tested: {THROTTLE} cannot be written: {error}");
+                None
+            }
+        }
+    }
+
+    /// A path in the eyes of a node, which has mounted things that nobody else sees.
+    fn seen_by_node(&self, node: usize, path: &Path) -> PathBuf {
+        let id = self.nodes[node].as_ref().expect("it runs").id();
+        Path::new(&format!("/proc/{id}/root")).join(path.strip_prefix("/").unwrap())
+    }
+
     /// The memory that a node has in use.
     pub fn memory_bytes(&self, node: usize) -> u64 {
         let id = self.nodes[node].as_ref().expect("it runs").id();
@@ -233,6 +316,62 @@ impl Lab {
             ..ClusterOptions::default()
         };
         Cluster::connect_with(&format!("tcp:{}", address(node)), options)
+    }
+}
+
+/// How fast the block devices of the machine may be written to.
+const THROTTLE: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
+
+/// A disk that takes no writes.
+pub struct Stalled {
+    child: Child,
+}
+
+impl Stalled {
+    /// A file system that is mounted there.
+    pub fn new(disk: &Path) -> Self {
+        // It stands on the disk, so that it finds it also if the node is gone. It is in a group of
+        // its own and thaws after a minute at the latest, whatever has become of the test:
+        // processes that wait for a frozen file system cannot be killed, and then not even close
+        // what they have open.
+        let script = "cd \"$0\" && fsfreeze -f . && echo STALLED && timeout 60 cat; fsfreeze -u .";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .arg(disk)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "STALLED\n", "fsfreeze says why");
+        Self { child }
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A disk that takes few bytes per second.
+pub struct Throttled {
+    device: String,
+}
+
+impl Throttled {
+    fn set(&self, bytes_per_second: u64) -> std::io::Result<()> {
+        fs::write(THROTTLE, format!("{} {bytes_per_second}", self.device))
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        // No limit.
+        let _ = self.set(0);
     }
 }
 
@@ -294,6 +433,42 @@ fn config(dir: &Path, shape: Shape) -> Config {
     }
 }
 
+/// A file system in a file; nothing where that is impossible.
+pub fn make_image(dir: &Path, size_mib: u64) -> Option<PathBuf> {
+    let image = dir.join("small.img");
+    fs::File::create(&image).unwrap().set_len(size_mib << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
+    if let Err(why) = check(made, "mkfs.ext4") {
+        eprintln!("SKIPPED, nothing was tested: a file system cannot be made: {why}");
+        return None;
+    }
+    Some(image)
+}
+
+/// Mounts something that only this thread and those it starts see; whether that is possible.
+pub fn mount_privately(what: &[&str], dir: &Path) -> bool {
+    // SAFETY: no file descriptors are unshared.
+    let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) };
+    let mount = |words: &[&str], dir: Option<&Path>| {
+        check(Command::new("mount").args(words).args(dir).output(), "mount")
+    };
+    let mounted = unshared
+        .map_err(|error| error.to_string())
+        .and_then(|()| mount(&["--make-rprivate", "/"], None))
+        .and_then(|()| mount(what, Some(dir)));
+    if let Err(why) = &mounted {
+        eprintln!("SKIPPED, nothing was tested: nothing can be mounted: {why}");
+    }
+    mounted.is_ok()
+}
+
+/// Where the package `faketime` puts its library.
+fn clock_library() -> Option<PathBuf> {
+    let name = Path::new("faketime/libfaketimeMT.so.1");
+    let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    folders.chain([PathBuf::from("/usr/lib")]).map(|dir| dir.join(name)).find(|path| path.exists())
+}
+
 fn disk_path(dir: &Path, node: usize, disk: usize) -> PathBuf {
     dir.join(NAMES[node]).join(format!("disk{disk}"))
 }
@@ -350,4 +525,13 @@ pub fn fails_in_time<T>(name: &str, call: impl FnOnce() -> Result<T, pario::Erro
     assert!(error.to_string().contains(name), "{name} is not named: {error}");
     assert!(took < ALLOWED, "known only after {took:?}: {error}");
     took
+}
+
+/// That something succeeds, and is not held up by anybody.
+#[track_caller]
+pub fn at_once<T>(what: &str, work: impl FnOnce() -> Result<T, pario::Error>) -> T {
+    let began = Instant::now();
+    let done = work().unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(began.elapsed() < ALLOWED, "{what} was held up for {:?}", began.elapsed());
+    done
 }

@@ -3,9 +3,11 @@
 //! Every node and the client have a network namespace of their own. With PARIO_HEAVY=1 sizes and
 //! rounds are those of a long run.
 
+mod clocks;
 mod copy;
 mod faults;
 mod lab;
 mod names;
 mod scale;
+mod slow;
 mod space;

@@ -142,9 +142,7 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
     });
 }
 
-/// The clock of a machine cannot be set for one process. What takes the time as a parameter is
-/// tested with clocks that jump; what is left is the time that the system gives to files, which
-/// decides nothing.
+/// Ids are made of the time: here of one that jumps as no machine's does.
 #[test]
 fn ids_are_new_and_nothing_is_lost_when_the_clock_jumps() {
     use pario_proto::{Access, FileId, FilePath, Identity};

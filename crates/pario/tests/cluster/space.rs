@@ -2,7 +2,7 @@
 
 use pario::{Cluster, File};
 
-use crate::lab::{Lab, until};
+use crate::lab::{Lab, mount_privately, until};
 use crate::names::LOOK;
 
 const PIECE_BYTES: usize = 256 << 10;
@@ -89,4 +89,41 @@ fn a_full_disk_fails_what_needs_it_and_keeps_what_was_acknowledged() {
         }
     });
     again.sync().unwrap();
+}
+
+#[test]
+fn a_full_disk_of_this_machine_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("disk1");
+    std::fs::create_dir(&small).unwrap();
+    if !mount_privately(&["-t", "tmpfs", "-o", "size=4m", "small"], &small) {
+        return;
+    }
+    let cluster = Cluster::embedded(dir.path()).unwrap();
+    // One that has only this disk, and one that has all.
+    for (path, disks) in [("/narrow", 1..2), ("/wide", 0..4)] {
+        let disks = disks.map(|disk| format!("local/disk{disk}"));
+        let options = cluster.options().read(true).write(true).create_new(true);
+        let file = options.unit(64 << 10).disks(disks).open(path).unwrap();
+        assert!(file.has_short_cut());
+        for len in [10_000, PIECE_BYTES] {
+            let mut offset = 0;
+            let error = loop {
+                assert!(offset < 64 << 20, "a disk of 4 MiB took {offset} bytes");
+                match file.write_at(&vec![1; len], offset) {
+                    Ok(()) => offset += len as u64,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+            let told = error.to_string();
+            assert!(told.contains(path) && told.contains("local/disk1"), "{told}");
+        }
+        drop(file);
+        cluster.remove(path).unwrap();
+        until("it is gone", || {
+            let report = cluster.check(LOOK).unwrap();
+            (report.subfiles == 0).then_some(())
+        });
+    }
 }

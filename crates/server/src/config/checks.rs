@@ -115,7 +115,7 @@ impl<'c> Checks<'c> {
             if has_peers && (listen.port() == 0 || listen.ip().is_unspecified()) {
                 self.at(line, Problem::VagueListen { node: name(), listen: place.clone() });
             }
-            if !listen.ip().is_loopback() && self.cluster.key_file.is_none() {
+            if !self.cluster.has_key {
                 self.at(line, Problem::NoKey { node: name(), listen: place.clone() });
             }
             if let Some((_, other, first)) = seen.iter().find(|(address, ..)| *address == listen) {

@@ -99,10 +99,11 @@ pub enum Problem {
          under which they reach it"
     )]
     VagueListen { node: String, listen: String },
-    /// A node that everybody could reach.
+    /// A node that would let nobody in.
     #[error(
-        "node \"{node}\": {listen} can be reached from other machines, and there is no key_file; \
-         add key_file = \"/etc/pario/cluster.key\" with 64 hexadecimal digits in it"
+        "node \"{node}\": over TCP, at {listen}, only those are let in who have the key of the \
+         cluster, and there is no key_file; add key_file = \"/etc/pario/cluster.key\" with 64 \
+         hexadecimal digits in it"
     )]
     NoKey { node: String, listen: String },
     /// The key cannot be read.

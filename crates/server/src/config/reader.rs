@@ -19,6 +19,8 @@ pub(super) type Lined<T> = (T, usize);
 pub(super) struct ClusterText {
     pub name: Option<String>,
     pub key_file: Option<Lined<PathBuf>>,
+    /// Whether there is such a setting, though it may be wrong.
+    pub has_key: bool,
     pub interface: Option<Lined<String>>,
     pub nodes: Vec<NodeText>,
 }
@@ -101,7 +103,10 @@ impl<'t> Reader<'t> {
                         cluster.name = Some(name);
                     }
                 }
-                "key_file" => cluster.key_file = self.path("key_file", value),
+                "key_file" => {
+                    cluster.has_key = true;
+                    cluster.key_file = self.path("key_file", value);
+                }
                 "interface" => {
                     let name = self.string("interface", value);
                     cluster.interface = name.map(|name| (name, self.line(&value.span())));

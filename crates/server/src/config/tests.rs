@@ -35,10 +35,11 @@ fn after_a(more: &str) -> String {
     format!("[nodes.a]\ndata = \"/data/a\"\ndisks = [\"/mnt/a0\", \"/mnt/a1\"]\n{more}")
 }
 
-/// Nodes `a`, in lines 1 to 4, and `b`, in lines 5 to 8, with something more from line 9.
+/// Nodes `a`, in lines 2 to 5, and `b`, in lines 6 to 9, with something more from line 10.
 fn after_b(more: &str) -> String {
     format!(
-        "[nodes.a]\nlisten = \"127.0.0.1:1\"\ndata = \"/data/a\"\ndisks = [\"/mnt/a0\"]\n\
+        "key_file = \"/k\"\n\
+         [nodes.a]\nlisten = \"127.0.0.1:1\"\ndata = \"/data/a\"\ndisks = [\"/mnt/a0\"]\n\
          [nodes.b]\nlisten = \"127.0.0.1:2\"\ndata = \"/data/b\"\ndisks = [\"/mnt/b0\"]\n{more}"
     )
 }
@@ -203,14 +204,14 @@ fn the_same_place_twice_is_told_with_the_first() {
     assert_eq!(
         told(&text),
         [
-            "cluster.toml:10: node \"c\": address \"127.0.0.1:2\" is also the address of node \
-             \"b\" (line 6)",
-            "cluster.toml:11: node \"c\": data directory \"/data/a\" is also the data directory of \
-             node \"a\" (line 3)",
-            "cluster.toml:12: node \"c\": disk \"/mnt/a0\" is also a disk of node \"a\" (line 4)",
-            "cluster.toml:12: node \"c\": disk \"/mnt/c0\" is also a disk of node \"c\" (line 12)",
-            "cluster.toml:12: node \"c\": disk \"/data/b\" is also the data directory of node \
+            "cluster.toml:11: node \"c\": address \"127.0.0.1:2\" is also the address of node \
              \"b\" (line 7)",
+            "cluster.toml:12: node \"c\": data directory \"/data/a\" is also the data directory of \
+             node \"a\" (line 4)",
+            "cluster.toml:13: node \"c\": disk \"/mnt/a0\" is also a disk of node \"a\" (line 5)",
+            "cluster.toml:13: node \"c\": disk \"/mnt/c0\" is also a disk of node \"c\" (line 13)",
+            "cluster.toml:13: node \"c\": disk \"/data/b\" is also the data directory of node \
+             \"b\" (line 8)",
         ]
     );
     let sockets = after_b("socket = \"/run/x\"\n").replacen(
@@ -221,7 +222,7 @@ fn the_same_place_twice_is_told_with_the_first() {
     assert_eq!(
         told(&sockets),
         [
-            "cluster.toml:10: node \"b\": socket \"/run/x\" is also the socket of node \"a\" (line 4)"
+            "cluster.toml:11: node \"b\": socket \"/run/x\" is also the socket of node \"a\" (line 5)"
         ]
     );
 }
@@ -231,14 +232,14 @@ fn a_disk_inside_another_is_told_whichever_comes_first() {
     let nested = after_b("").replace("/mnt/b0", "/mnt/a0/inside");
     assert_eq!(
         told(&nested),
-        ["cluster.toml:8: node \"b\": disk \"/mnt/a0/inside\" lies inside disk \"/mnt/a0\" of \
-             node \"a\" (line 4)"]
+        ["cluster.toml:9: node \"b\": disk \"/mnt/a0/inside\" lies inside disk \"/mnt/a0\" of \
+             node \"a\" (line 5)"]
     );
     let around = after_b("").replace("/mnt/b0", "/mnt");
     assert_eq!(
         told(&around),
-        ["cluster.toml:4: node \"a\": disk \"/mnt/a0\" lies inside disk \"/mnt\" of node \"b\" \
-             (line 8)"]
+        ["cluster.toml:5: node \"a\": disk \"/mnt/a0\" lies inside disk \"/mnt\" of node \"b\" \
+             (line 9)"]
     );
     assert!(Config::parse(&after_b("").replace("/mnt/b0", "/mnt/a0x"), "").is_ok());
 }
@@ -277,28 +278,37 @@ fn nodes_can_reach_each_other() {
     let text = after_b("").replace("listen = \"127.0.0.1:1\"\n", "");
     assert_eq!(
         told(&text),
-        ["cluster.toml:1: node \"a\": it has no listen address, and the other nodes could not \
+        ["cluster.toml:2: node \"a\": it has no listen address, and the other nodes could not \
              reach it; add listen = \"IP:PORT\""]
     );
     assert_eq!(
         told(&after_b("").replace("127.0.0.1:1", "127.0.0.1:0")),
-        ["cluster.toml:2: node \"a\": the other nodes cannot know where 127.0.0.1:0 is; give \
+        ["cluster.toml:3: node \"a\": the other nodes cannot know where 127.0.0.1:0 is; give \
              the address and port under which they reach it"]
     );
-    assert!(Config::parse(&after_a("listen = \"127.0.0.1:0\"\n"), "").is_ok());
+    let any_port = after_a("listen = \"127.0.0.1:0\"\n");
+    assert!(Config::parse(&format!("key_file = \"/k\"\n{any_port}"), "").is_ok());
 }
 
 #[test]
-fn beyond_loopback_there_is_a_key() {
-    let text = after_a("listen = \"10.0.0.1:7411\"\n");
-    assert_eq!(
-        told(&text),
-        ["cluster.toml:4: node \"a\": 10.0.0.1:7411 can be reached from other machines, and \
-             there is no key_file; add key_file = \"/etc/pario/cluster.key\" with 64 hexadecimal \
-             digits in it"]
-    );
-    assert!(Config::parse(&format!("key_file = \"/k\"\n{text}"), "").is_ok());
-    assert!(Config::parse(&after_a("listen = \"[::1]:7411\"\n"), "").is_ok());
+fn who_listens_has_a_key() {
+    for address in ["10.0.0.1:7411", "127.0.0.1:7411", "[::1]:0"] {
+        let text = after_a(&format!("listen = \"{address}\"\n"));
+        assert_eq!(
+            told(&text),
+            [format!(
+                "cluster.toml:4: node \"a\": over TCP, at {address}, only those are let in who have \
+                 the key of the cluster, and there is no key_file; add key_file = \
+                 \"/etc/pario/cluster.key\" with 64 hexadecimal digits in it"
+            )]
+        );
+        assert!(Config::parse(&format!("key_file = \"/k\"\n{text}"), "").is_ok());
+        // A key that is there, though wrong, is not missing.
+        assert_eq!(
+            told(&format!("key_file = 3\n{text}")),
+            ["cluster.toml:1: key_file must be a path, but is 3"]
+        );
+    }
 }
 
 #[test]

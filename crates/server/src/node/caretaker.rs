@@ -1,4 +1,5 @@
-//! The caretaker: keeps this node joined, gives up on answers that do not come, measures disks.
+//! The caretaker: keeps this node joined, and gives up on answers that do not come. Beside it
+//! somebody measures disks, who may have to wait for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,12 +9,13 @@ use crate::shared::Shared;
 
 /// How often it looks around.
 const ROUND: Duration = Duration::from_millis(100);
-/// How often the room on the disks is measured, and what is known of the other nodes renewed.
+/// How often the room on the disks is measured, and how often what is known of the other nodes is
+/// renewed.
 const MEASURE: Duration = Duration::from_secs(1);
 
 /// The caretaker's thread; ends when the node is asked to stop.
 pub fn work(shared: &Arc<Shared>) {
-    let mut measured = Instant::now();
+    let mut renewed = Instant::now();
     while !shared.stopping.is_asked() {
         let now = Instant::now();
         shared.peers.expire(now);
@@ -27,13 +29,20 @@ pub fn work(shared: &Arc<Shared>) {
         } else {
             joining::stay_joined(shared);
         }
-        if now.duration_since(measured) >= MEASURE {
-            measured = now;
-            shared.disks.measure_space();
+        if now.duration_since(renewed) >= MEASURE {
+            renewed = now;
             if shared.names.is_none() {
                 joining::ask_map(shared);
             }
         }
         shared.stopping.pause(ROUND);
+    }
+}
+
+/// The thread that measures disks; ends when the node is asked to stop.
+pub fn measure(shared: &Arc<Shared>) {
+    while !shared.stopping.is_asked() {
+        shared.disks.measure_space();
+        shared.stopping.pause(MEASURE);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::wire::BULK_BYTES;
@@ -28,6 +29,9 @@ const BACKLOG_BYTES: usize = 256 << 20;
 
 /// Threads at the door: one receives, others wait for a disk or to receive in its place.
 pub const THREADS: usize = 4;
+
+/// How long the door waits before it looks again whether a crowd has gone.
+const CROWD_PAUSE: Duration = Duration::from_millis(1);
 
 /// The door of a node.
 pub struct Door {
@@ -137,10 +141,15 @@ impl Door {
             report(reporter, |reporter| reporter.send_file(found, part));
             return true;
         }
-        self.shared.disks.disk(call.disk).load.arrive();
+        if let Err(failure) = self.queue(&call) {
+            reporter.send(answer(Err(failure)));
+            return true;
+        }
         // What is to be written is in the cache of this thread's processor, and the page cache
         // takes it at once, unless there is too much that the disk has not written yet.
+        let is_stalled = self.shared.disks.disk(call.disk).load.stalled_for().is_some();
         if matches!(call.request, Request::Write { .. })
+            && !is_stalled
             && let Some(working) = self.turns.begin()
         {
             let mut storage = Storage::new(self.shared.clone());
@@ -191,6 +200,20 @@ impl Door {
             Ok(work) => self.start(operations.here, work, reporter, ticket),
             Err(failure) => reporter.send(answer(Err(failure))),
         }
+    }
+
+    /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
+    /// long as the disk gets on; for one that does not, nobody may.
+    fn queue(&self, call: &DataCall) -> Result<(), Failure> {
+        let disk = self.shared.disks.disk(call.disk);
+        while disk.load.is_crowded() {
+            if let Some(stalled) = disk.load.stalled_for() {
+                return Err(disk.overrun(stalled));
+            }
+            std::thread::sleep(CROWD_PAUSE);
+        }
+        disk.load.arrive(call.bytes());
+        Ok(())
     }
 
     /// Calls an operation; its result goes to the client from the thread that has it.

@@ -83,9 +83,9 @@ impl Node {
                 GrantKey::of_node(&path).map_err(|error| NodeError::io(&path, error))?
             }
         };
-        let (names, janitor_files) = if me == config.interface {
-            let (names, files) = open_names(own, &administrator)?;
-            (Some(names), Some(files))
+        let (names, janitor_jobs) = if me == config.interface {
+            let (names, jobs) = open_names(own, &administrator)?;
+            (Some(names), Some(jobs))
         } else {
             (None, None)
         };
@@ -124,7 +124,7 @@ impl Node {
             short_cut: None,
             notes: Vec::new(),
         };
-        node.begin_work(run, operations, janitor_files)?;
+        node.begin_work(run.clone(), operations, janitor_jobs)?;
         if listens {
             node.notes = notes(config, own);
             for path in &node.notes {
@@ -132,7 +132,7 @@ impl Node {
             }
         }
         if listens && own.short_cut {
-            match short_cut::open(&shared) {
+            match short_cut::open(&shared, run, operations) {
                 Ok(door) => node.short_cut = Some(door),
                 Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
             }
@@ -145,7 +145,7 @@ impl Node {
         &mut self,
         run: Arc<Run>,
         operations: Operations,
-        janitor_files: Option<mpsc::Receiver<pario_proto::FileRecord>>,
+        janitor_jobs: Option<mpsc::Receiver<janitor::Job>>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = AnswerPort::new(&self.space, REQUESTS, options)
@@ -162,9 +162,9 @@ impl Node {
             let door = door.clone();
             start("door", Box::new(move || door.serve(number == 0)))?;
         }
-        if let Some(files) = janitor_files {
+        if let Some(jobs) = janitor_jobs {
             let (shared, run) = (self.shared.clone(), run.clone());
-            start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &files)))?;
+            start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &jobs)))?;
             if let Some(names) = &self.shared.names {
                 let left = names.namespace.doomed();
                 for record in left.map_err(|failure| NodeError::Other(failure.to_string()))? {
@@ -177,6 +177,8 @@ impl Node {
             // If the interface node is there, this one is part of the cluster from the beginning.
             joining::stay_joined(&shared);
         }
+        let measuring = shared.clone();
+        start("space", Box::new(move || caretaker::measure(&measuring)))?;
         start("caretaker", Box::new(move || caretaker::work(&shared)))
     }
 
@@ -284,7 +286,7 @@ fn read_key(path: &Path) -> Result<Key, NodeError> {
 fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
-) -> Result<(Names, mpsc::Receiver<pario_proto::FileRecord>), NodeError> {
+) -> Result<(Names, mpsc::Receiver<janitor::Job>), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
@@ -294,10 +296,10 @@ fn open_names(
         error => NodeError::Metadata(error),
     })?;
     let namespace = Namespace::open(Arc::new(store), &own.name, administrator, Clock::system())?;
-    let (janitor, files) = janitor::Janitor::new();
+    let (janitor, jobs) = janitor::Janitor::new();
     let open_files = OpenFiles::default();
     let names = Names { namespace, open_files, janitor, next_first_disk: AtomicU64::new(0) };
-    Ok((names, files))
+    Ok((names, jobs))
 }
 
 /// Grants are valid after a restart too, so that clients can go on; but not those that were

@@ -3,12 +3,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
+use pario_flow::Run;
 use pario_net::{DescriptorDoor, User};
-use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure};
+use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
 use pario_store::FlatFile;
+use parking_lot::Mutex;
 
+use crate::program::{Operations, Work};
 use crate::shared::Shared;
 
 /// The most descriptors of one file that a client gets; wider files go over the node.
@@ -16,8 +20,16 @@ const PARTS_LIMIT: usize = 256;
 
 type Handed = Result<(Vec<u8>, Vec<OwnedFd>), Vec<u8>>;
 
+/// How long a disk may take for subfiles that are to be handed out. The thread that hands them out
+/// is the only one: who wants them of a slower disk goes over the node.
+const MAKE_WAIT: Duration = Duration::from_secs(1);
+
 /// Opens the socket for descriptors, beside the node's own.
-pub fn open(shared: &Arc<Shared>) -> io::Result<DescriptorDoor> {
+pub fn open(
+    shared: &Arc<Shared>,
+    run: Arc<Run>,
+    operations: Operations,
+) -> io::Result<DescriptorDoor> {
     let path = socket_path(shared);
     let all_users = shared.node().all_users;
     let shared = shared.clone();
@@ -27,8 +39,61 @@ pub fn open(shared: &Arc<Shared>) -> io::Result<DescriptorDoor> {
             let why = "it was given to another user".to_owned();
             return Err(encode(&Failure::BadGrant { file: asked.grant.file, why }));
         }
-        give(&shared, &asked).map_err(|failure| encode(&failure))
+        let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
+        give(&shared, &asked, make).map_err(|failure| encode(&failure))
     })
+}
+
+/// Has subfiles made and opened by the clerks, and waits for a limited time.
+fn make(
+    shared: &Arc<Shared>,
+    run: &Run,
+    operations: &Operations,
+    grant: &Grant,
+    parts: Vec<(usize, Part)>,
+) -> Result<(), Failure> {
+    let slow = |disk: usize| Failure::Refused {
+        node: shared.name().to_owned(),
+        why: format!("disk {} takes too long", shared.disks.disk(disk).name),
+    };
+    let mut waiting = Vec::new();
+    for (disk, part) in parts {
+        let load = &shared.disks.disk(disk).load;
+        if load.makes_wait() {
+            return Err(slow(disk));
+        }
+        let (send, receive) = mpsc::channel();
+        let work = Work::Make { grant: grant.clone(), parts: vec![(disk, part)] };
+        let (late, of) = (Arc::new(Mutex::new(Some(false))), shared.clone());
+        let is_late = late.clone();
+        let begun = run.start_then(operations.here, work, move |answer| {
+            let answer = answer.map_err(|error| error.to_string()).map(|answer| answer.result);
+            let _ = send.send(answer);
+            if is_late.lock().take() == Some(true) {
+                of.disks.disk(disk).load.is_late_no_more();
+            }
+        });
+        begun.map_err(|_| Failure::Stopping { node: shared.name().to_owned() })?;
+        waiting.push((disk, receive, late));
+    }
+    let deadline = Instant::now() + MAKE_WAIT;
+    for (disk, receive, late) in waiting {
+        match receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok(result)) => result.map(|_| ())?,
+            Ok(Err(why)) => {
+                return Err(Failure::Internal { node: shared.name().to_owned(), why });
+            }
+            Err(_) => {
+                // Unless it has come at this moment, it is remembered until it comes.
+                if let Some(is_late) = late.lock().as_mut() {
+                    *is_late = true;
+                    shared.disks.disk(disk).load.is_late();
+                }
+                return Err(slow(disk));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the socket for descriptors is.
@@ -40,12 +105,14 @@ pub fn socket_path(shared: &Shared) -> std::path::PathBuf {
 
 /// Hands out descriptors within this process.
 pub fn hand_out(shared: &Arc<Shared>, request: &[u8]) -> Handed {
-    give(shared, &decode(request)?).map_err(|failure| encode(&failure))
+    // Who asks waits in its own thread, and holds up nobody.
+    give(shared, &decode(request)?, |_, _| Ok(())).map_err(|failure| encode(&failure))
 }
 
 fn give(
     shared: &Arc<Shared>,
     asked: &DescriptorRequest,
+    make: impl FnOnce(&Grant, Vec<(usize, Part)>) -> Result<(), Failure>,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let _ticket = shared.begin()?;
     let DescriptorRequest { grant, parts } = asked;
@@ -56,6 +123,16 @@ fn give(
     shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {
         return Err(refused("too many descriptors are asked for"));
+    }
+    let mut closed = Vec::new();
+    for part in parts {
+        let disk = shared.disks.number_of(part.disk)?;
+        if !shared.disks.disk(disk).has_open(grant.file, part.subfile.0) {
+            closed.push((disk, *part));
+        }
+    }
+    if !closed.is_empty() {
+        make(grant, closed)?;
     }
     let leases = shared.leases.share().map_err(|error| refused(&error.to_string()))?;
     let mut descriptors = vec![leases];

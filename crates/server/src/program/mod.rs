@@ -1,5 +1,6 @@
 //! The node as a dataflow program: its threads and its operations.
 
+mod clerk;
 mod creating;
 mod directory;
 mod interface;
@@ -13,15 +14,18 @@ use pario_net::{Bulk, SpaceId};
 use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceRequest, Request};
 use serde::{Deserialize, Serialize};
 
+pub use clerk::{Clerk, Gathered, Task, Tasks};
 pub use directory::Directory;
 pub use interface::Interface;
 pub use storage::Storage;
 pub use work::{SubfilesDone, SubfilesWork, Work};
 
+use crate::disks::CROWD;
 use crate::error::NodeError;
 use crate::shared::Shared;
 
-/// So many calls may be under way; further requests wait in front of the door.
+/// So many calls may be under way, besides those that wait for disks, which the door counts;
+/// further requests wait in front of it.
 const CALLS: usize = 4096;
 
 /// The operations of a node.
@@ -56,6 +60,13 @@ pub struct DataCall {
     pub data: Vec<Bulk>,
 }
 
+impl DataCall {
+    /// How many bytes came with it.
+    pub fn bytes(&self) -> u64 {
+        self.data.iter().map(|segment| segment.len() as u64).sum()
+    }
+}
+
 /// A request for names.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NamesCall {
@@ -88,9 +99,9 @@ pub struct Purged {
 /// Starts the program of a node.
 pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let mut program = Program::new("node");
-    program.limit_calls(CALLS);
     let (nodes, me) = (shared.config.nodes.len(), shared.me);
     let config = shared.node();
+    program.limit_calls(CALLS + config.disks.len() * CROWD);
     let state = shared.clone();
     let interface = program.thread("Interface", move || Interface::new(state.clone()));
     let state = shared.clone();
@@ -99,6 +110,9 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let state = shared.clone();
     let storage =
         program.pool("Storage", config.storage_threads, move |_| Storage::new(state.clone()));
+    let state = shared.clone();
+    let clerk =
+        program.pool("Clerk", config.disks.len().max(1), move |_| Clerk::new(state.clone()));
     program.pool("Compute", config.compute_threads.max(1), |_| Compute);
 
     let data = program.operation("data", |b| {
@@ -106,17 +120,41 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     });
     let names =
         program.operation("names", |b| b.on(interface).run_async(Interface::serve).named("serve"));
+    let state = shared.clone();
+    let on_disks = program.operation("on disks", |b| {
+        b.on(directory.thread(me))
+            .map(move |work: Work| Tasks::of(&work, &state.disks))
+            .split_indexed(Tasks::numbers, Tasks::task)
+            .on(clerk.at(|task: &Task| task.disk))
+            .run(Clerk::work)
+            .named("work")
+            .merge(directory.thread(me), Tasks::nothing_done, Gathered::add)
+            .map(Gathered::answer)
+    });
     let here = program.operation("here", |b| {
-        b.on(directory.thread(me)).run(Directory::work_here).named("work here")
+        b.on(directory.thread(me)).if_else(
+            Work::is_for_disks,
+            |b| b.call(on_disks),
+            |b| b.run(Directory::work_here).named("work here"),
+        )
+    });
+    let everywhere = program.operation("everywhere", |b| {
+        b.on(directory.at(|work: &SubfilesWork| work.node)).if_else(
+            move |work: &SubfilesWork| work.node == me,
+            |b| {
+                b.map(|work| work.work)
+                    .call(here)
+                    .map(move |answer| SubfilesDone { node: me, result: answer.result.map(|_| ()) })
+            },
+            |b| b.run_async(Directory::ask).named("ask"),
+        )
     });
     let set_rights = program.operation("set rights", |b| {
         b.on(interface)
             .run_async(Interface::set_rights)
             .named("set rights")
             .split_indexed(RightsChange::nodes_to_tell, RightsChange::part)
-            .on(directory.at(|work: &SubfilesWork| work.node))
-            .run_async(Directory::work)
-            .named("revoke")
+            .call(everywhere)
             .merge(interface, Clone::clone, RightsChange::note)
             .map(RightsChange::answer)
     });
@@ -129,9 +167,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
                     Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
                 },
             )
-            .on(directory.at(|work: &SubfilesWork| work.node))
-            .run_async(Directory::work)
-            .named("remove subfiles")
+            .call(everywhere)
             .merge(
                 interface,
                 |files| Purged {

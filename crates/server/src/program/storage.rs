@@ -29,8 +29,9 @@ impl Storage {
     pub fn serve(&mut self, call: DataCall) -> Answer<Bulk> {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
+        let bytes = call.bytes();
         let answered = self.answer(disk, call.request, call.data);
-        disk.load.leave();
+        disk.load.leave(bytes);
         answered.unwrap_or_else(|failure| answer(Err(failure)))
     }
 

@@ -1,9 +1,9 @@
-//! What the interface thread has done by the directory threads of the nodes.
+//! What is done by the nodes of a cluster for each other.
 
 use pario_proto::{Failure, FileId, FileRecord, Grant, Part};
 use serde::{Deserialize, Serialize};
 
-/// Something to be done by the directory thread of one node.
+/// Something to be done by one node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SubfilesWork {
     /// The node.
@@ -12,7 +12,7 @@ pub struct SubfilesWork {
     pub work: Work,
 }
 
-/// What a directory thread does.
+/// What a node does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Work {
     /// Removes the subfiles of files.
@@ -27,11 +27,25 @@ pub enum Work {
         /// The first version that is valid.
         rights_version: u32,
     },
+    /// Makes sure that flat subfiles are there and open.
+    Make {
+        /// The right to.
+        grant: Grant,
+        /// Which, with the numbers of their disks.
+        parts: Vec<(usize, Part)>,
+    },
     /// Lengths and times.
     Measure {
         /// For each file: the right to, and which subfiles, with the numbers of their disks.
         files: Vec<(Grant, Vec<(usize, Part)>)>,
     },
+}
+
+impl Work {
+    /// Whether disks have to be touched, which may take long.
+    pub fn is_for_disks(&self) -> bool {
+        !matches!(self, Work::Revoke { .. })
+    }
 }
 
 /// What came of it.

@@ -1,0 +1,220 @@
+//! Clerks, one per disk: each makes, measures and removes subfiles of its disk for others. So a disk that does not
+//! answer holds up only what is wanted of it.
+
+use std::sync::Arc;
+
+use pario_net::Bulk;
+use pario_proto::{Answer, Failure, FileId, Grant, Part, Reply, SubfileMeasure};
+use pario_store::StoreError;
+use serde::{Deserialize, Serialize};
+
+use super::{Work, answer};
+use crate::disks::{NodeDisk, NodeDisks};
+use crate::shared::Shared;
+
+/// A clerk.
+pub struct Clerk {
+    shared: Arc<Shared>,
+}
+
+/// What the clerks of a node have to do for one request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tasks {
+    tasks: Vec<Task>,
+    /// How many files are measured; nothing if something else is done.
+    measured: Option<usize>,
+}
+
+/// What one clerk has to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The number of its disk.
+    pub disk: usize,
+    what: What,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum What {
+    /// Removes subfiles.
+    Remove(Vec<(FileId, u32)>),
+    /// Makes and opens flat subfiles.
+    Make(Vec<(Grant, Part)>),
+    /// Measures subfiles; with the number of the file among those asked for.
+    Measure { subfiles: Vec<(usize, Grant, Part)>, is_strict: bool },
+}
+
+/// What a clerk has done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done(Result<Vec<(usize, SubfileMeasure)>, Failure>);
+
+/// What all clerks have done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Gathered {
+    /// For each file; nothing if something else was done.
+    measures: Option<Vec<Vec<SubfileMeasure>>>,
+    failure: Option<Failure>,
+}
+
+impl Tasks {
+    /// Which clerk has to do what.
+    pub fn of(work: &Work, disks: &NodeDisks) -> Self {
+        let mut tasks: Vec<Task> = Vec::new();
+        let measured = match work {
+            Work::Remove { files } => {
+                for record in files {
+                    for (disk, index) in disks.parts_of(record) {
+                        match find(&mut tasks, disk, || What::Remove(Vec::new())) {
+                            What::Remove(subfiles) => subfiles.push((record.id, index)),
+                            What::Make(_) | What::Measure { .. } => {}
+                        }
+                    }
+                }
+                None
+            }
+            Work::Make { grant, parts } => {
+                for &(disk, part) in parts {
+                    match find(&mut tasks, disk, || What::Make(Vec::new())) {
+                        What::Make(subfiles) => subfiles.push((grant.clone(), part)),
+                        What::Remove(_) | What::Measure { .. } => {}
+                    }
+                }
+                None
+            }
+            Work::Measure { files } => {
+                // One lost subfile must not hide the sizes of all other files of a directory.
+                let is_strict = files.len() == 1;
+                for (number, (grant, parts)) in files.iter().enumerate() {
+                    for &(disk, part) in parts {
+                        let none = || What::Measure { subfiles: Vec::new(), is_strict };
+                        match find(&mut tasks, disk, none) {
+                            What::Measure { subfiles, .. } => {
+                                subfiles.push((number, grant.clone(), part));
+                            }
+                            What::Remove(_) | What::Make(_) => {}
+                        }
+                    }
+                }
+                Some(files.len())
+            }
+            Work::Revoke { .. } => None,
+        };
+        Self { tasks, measured }
+    }
+
+    /// The numbers of the tasks.
+    pub fn numbers(&self) -> std::ops::Range<u64> {
+        0..self.tasks.len() as u64
+    }
+
+    /// A task by its number.
+    pub fn task(&self, number: u64) -> Option<Task> {
+        self.tasks.get(usize::try_from(number).ok()?).cloned()
+    }
+
+    /// Before any clerk has done anything.
+    pub fn nothing_done(&self) -> Gathered {
+        let measures = self.measured.map(|files| vec![Vec::new(); files]);
+        Gathered { measures, failure: None }
+    }
+}
+
+/// What a disk's clerk has to do so far.
+fn find(tasks: &mut Vec<Task>, disk: usize, none: impl FnOnce() -> What) -> &mut What {
+    let at = tasks.iter().position(|task| task.disk == disk).unwrap_or_else(|| {
+        tasks.push(Task { disk, what: none() });
+        tasks.len() - 1
+    });
+    &mut tasks[at].what
+}
+
+impl Gathered {
+    /// A clerk is done.
+    pub fn add(&mut self, Done(done): Done) {
+        match done {
+            Ok(measured) => {
+                for (file, measure) in measured {
+                    if let Some(measures) = &mut self.measures {
+                        measures[file].push(measure);
+                    }
+                }
+            }
+            Err(failure) => self.failure = Some(failure),
+        }
+    }
+
+    /// What is answered.
+    pub fn answer(self) -> Answer<Bulk> {
+        answer(match (self.failure, self.measures) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(measures)) => Ok(Reply::Measured(measures)),
+            (None, None) => Ok(Reply::Done),
+        })
+    }
+}
+
+impl Clerk {
+    /// A clerk of a node.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Does what is to be done on its disk.
+    pub fn work(&mut self, task: Task) -> Done {
+        let disk = self.shared.disks.disk(task.disk);
+        Done(match task.what {
+            What::Remove(subfiles) => subfiles
+                .into_iter()
+                .try_for_each(|(file, index)| disk.remove(file, index))
+                .map(|()| Vec::new()),
+            What::Make(subfiles) => subfiles
+                .into_iter()
+                .try_for_each(|(grant, part)| self.shared.flat_made(disk, &grant, part).map(|_| ()))
+                .map(|()| Vec::new()),
+            What::Measure { subfiles, is_strict } => subfiles
+                .into_iter()
+                .map(|(file, grant, part)| match self.measure(disk, &grant, part) {
+                    Err(Failure::SubfileMissing { .. }) if !is_strict => {
+                        Ok((file, nothing_of(part)))
+                    }
+                    measured => Ok((file, measured?)),
+                })
+                .collect(),
+        })
+    }
+
+    fn measure(
+        &self,
+        disk: &NodeDisk,
+        grant: &Grant,
+        part: Part,
+    ) -> Result<SubfileMeasure, Failure> {
+        let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
+        let opened = disk.flat(grant.file, part.subfile.0);
+        if let Err(StoreError::WrongKind { .. }) = opened {
+            let Some(extents) = self.shared.extents(disk, grant, part)?.made() else {
+                return Ok(nothing_of(part));
+            };
+            let stat = extents.stat().map_err(failed)?;
+            return Ok(SubfileMeasure {
+                len: stat.live_bytes,
+                disk_bytes: stat.disk_bytes,
+                extents: stat.extents,
+                ..nothing_of(part)
+            });
+        }
+        let Some(flat) = self.shared.found(disk, grant, part, opened)?.made() else {
+            return Ok(nothing_of(part));
+        };
+        Ok(SubfileMeasure {
+            len: flat.len().map_err(failed)?,
+            disk_bytes: flat.disk_bytes().map_err(failed)?,
+            modified_ns: flat.modified_ns().map_err(failed)?,
+            ..nothing_of(part)
+        })
+    }
+}
+
+/// The size of a subfile that is not there.
+fn nothing_of(part: Part) -> SubfileMeasure {
+    SubfileMeasure { subfile: part.subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 }
+}
