@@ -27,6 +27,7 @@ use super::question::{Answer, Body, Question, Reply};
 use super::slots::{Attendant, Slot, Slots, Woken};
 use crate::channel::Channel;
 use crate::error::{AskError, InputError, OpenError, RecvError, SendError};
+use crate::gathered;
 use crate::landing::{Expected, Landing};
 use crate::port::{InputPort, Nothing, OutputPort};
 use crate::space::Space;
@@ -469,6 +470,8 @@ impl<A: Token> Pending<A> {
     /// Whether the answer is there. What has arrived at this process but was not looked at yet is
     /// not there yet; the space looks at it within a few milliseconds at most.
     pub fn is_done(&self) -> bool {
+        // What this thread has sent has left: what it sends next need not wait for more.
+        gathered::flush();
         self.answers.flush();
         let mut woken = Woken::default();
         let mut slots = self.answers.slots.lock();

@@ -116,9 +116,10 @@ impl Engine {
     /// The engine's thread.
     pub fn run(&self) {
         self.queue.lock().engine = Some(thread::current().id());
-        let (mut expected, mut gathering) = (1, *GATHERING.start());
-        while let Some(jobs) = self.take(expected, gathering) {
-            expected = jobs.len();
+        let (mut answered, mut gathering) = (0, *GATHERING.start());
+        let mut was_in_vain = false;
+        while let Some(jobs) = self.take(&mut was_in_vain, answered, gathering) {
+            answered = jobs.len();
             let begun = Instant::now();
             let (mut works, dones): (Vec<_>, Vec<_>) =
                 jobs.into_iter().map(|job| (job.work, job.done)).unzip();
@@ -146,10 +147,17 @@ impl Engine {
 
     /// Everything that is queued; nothing when the store is closed and all is done.
     ///
-    /// Those who were answered together tend to come again together. The engine gives them a
-    /// moment, so that the first of them does not have a sync to itself while the others wait.
-    fn take(&self, expected: usize, gathering: Duration) -> Option<VecDeque<Job>> {
+    /// Those who were just answered tend to come again at once. The engine gives them a moment, so
+    /// that those who have come meanwhile do not have a sync to themselves while the others wait
+    /// for the next. If they did not come the last time, it does not wait this time.
+    fn take(
+        &self,
+        was_in_vain: &mut bool,
+        answered: usize,
+        gathering: Duration,
+    ) -> Option<VecDeque<Job>> {
         let mut queue = self.queue.lock();
+        let expected = if *was_in_vain { 0 } else { queue.jobs.len() + answered };
         while queue.jobs.is_empty() {
             if queue.is_closed {
                 return None;
@@ -157,8 +165,10 @@ impl Engine {
             self.filled.wait(&mut queue);
         }
         let deadline = Instant::now() + gathering;
+        *was_in_vain = false;
         while queue.jobs.len() < expected.min(QUEUE_LIMIT) && !queue.is_closed {
             if self.filled.wait_until(&mut queue, deadline).timed_out() {
+                *was_in_vain = true;
                 break;
             }
         }
