@@ -15,7 +15,7 @@ use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
     SubfileId,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
@@ -80,6 +80,10 @@ pub struct Load {
     moved_ms: AtomicU64,
     /// Subfiles that clients have been waiting for in vain.
     late: AtomicU64,
+    /// How many wait until fewer requests do.
+    before_crowd: AtomicU64,
+    crowd: Mutex<()>,
+    thinned: Condvar,
 }
 
 #[derive(Clone, Debug)]
@@ -238,6 +242,9 @@ impl Default for Load {
             since: Instant::now(),
             moved_ms: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            before_crowd: AtomicU64::new(0),
+            crowd: Mutex::default(),
+            thinned: Condvar::new(),
         }
     }
 }
@@ -254,14 +261,30 @@ impl Load {
     /// It is over.
     pub fn leave(&self, bytes: u64) {
         self.note_move();
-        self.queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.queue.fetch_sub(1, Ordering::Relaxed);
+        self.queue_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.queue.fetch_sub(1, Ordering::SeqCst);
+        if self.before_crowd.load(Ordering::SeqCst) > 0 {
+            let _crowd = self.crowd.lock();
+            self.thinned.notify_all();
+        }
+    }
+
+    /// Waits until there is no crowd any more, or the disk may have stalled.
+    pub fn wait_for_room(&self) {
+        self.before_crowd.fetch_add(1, Ordering::SeqCst);
+        let mut crowd = self.crowd.lock();
+        // Who leaves after this look takes the lock first, and so finds somebody waiting.
+        if self.is_crowded() {
+            self.thinned.wait_for(&mut crowd, STALL);
+        }
+        drop(crowd);
+        self.before_crowd.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Whether so much waits for the disk that no more should.
     pub fn is_crowded(&self) -> bool {
-        self.queue.load(Ordering::Relaxed) >= CROWD as u64
-            || self.queue_bytes.load(Ordering::Relaxed) >= CROWD_BYTES
+        self.queue.load(Ordering::SeqCst) >= CROWD as u64
+            || self.queue_bytes.load(Ordering::SeqCst) >= CROWD_BYTES
     }
 
     /// For how long the disk has done nothing of what waits for it, if that is too long.
@@ -624,6 +647,29 @@ mod tests {
         let mut idle = Load::default();
         idle.since -= STALL;
         assert_eq!(idle.stalled_for(), None, "it has nothing to do");
+    }
+
+    /// Whoever leaves ends the wait; without that each round would last as long as a stall.
+    #[test]
+    fn whoever_waits_before_a_crowd_goes_on_when_somebody_leaves() {
+        let load = Load::default();
+        let (entered, begun) = (std::sync::Barrier::new(2), Instant::now());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..30 {
+                    entered.wait();
+                    load.leave(CROWD_BYTES);
+                }
+            });
+            for _ in 0..30 {
+                load.arrive(CROWD_BYTES);
+                entered.wait();
+                while load.is_crowded() {
+                    load.wait_for_room();
+                }
+            }
+        });
+        assert!(begun.elapsed() < 10 * STALL, "{:?}", begun.elapsed());
     }
 
     #[test]

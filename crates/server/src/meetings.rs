@@ -247,7 +247,7 @@ impl<J, T> State<J, T> {
                 Action::Measure => {
                     done.push(FileAction::Measure(id, Box::new(file.opened.clone())));
                 }
-                Action::End(_) => is_over = true,
+                Action::End => is_over = true,
             }
         }
         if is_over {

@@ -24,19 +24,13 @@ pub struct Plan {
     pub mode: Mode,
     /// One program for each rank.
     pub programs: Vec<Vec<Step>>,
-    /// The mode that a rank knows the file to be in, before each of its meetings; for the model.
-    pub rounds: Vec<Mode>,
 }
 
 impl Plan {
     /// Random programs for so many ranks.
     pub fn random(rng: &mut Rng, size: u32, can_disagree: bool) -> Self {
         let first = any_mode(rng);
-        let mut plan = Self {
-            mode: first,
-            programs: (0..size).map(|_| Vec::new()).collect(),
-            rounds: Vec::new(),
-        };
+        let mut plan = Self { mode: first, programs: (0..size).map(|_| Vec::new()).collect() };
         let mut mode = first;
         for _ in 0..rng.usize(1..5) {
             for _ in 0..rng.usize(0..12) {
@@ -128,7 +122,6 @@ impl Plan {
                 kind(&other).is_some() && kind(&other) == kind(&calls[odd]) && mode == Mode::Sync;
             calls[odd] = other;
         }
-        self.rounds.push(mode);
         for (program, call) in self.programs.iter_mut().zip(calls) {
             program.push(Step::Meet(call));
         }

@@ -284,7 +284,7 @@ impl World {
                 self.is_measuring = true;
                 self.network.push(Event::Measured);
             }
-            Action::End(_) => {
+            Action::End => {
                 ensure!(!self.is_ended, "the file is closed twice");
                 self.is_ended = true;
             }

@@ -21,6 +21,8 @@ use crate::file::File;
 /// Its [`Mode`] says where each access goes and who waits for whom. Any number of threads may use it;
 /// what they do counts as this process', in the order in which they do it.
 ///
+/// [`Mode::Unix`] does not lock so far: accesses that overlap can mix, as in [`Mode::Async`].
+///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
 /// # let dir = tempfile::tempdir().unwrap();
@@ -115,6 +117,9 @@ impl SharedFile {
 
     /// Reads where the mode says; fewer bytes than asked for only at the end of the file.
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        if let Some(read) = self.inner.read_alone(buffer) {
+            return read;
+        }
         let wanted = Transfer::read(buffer.len() as u64);
         let (place, number) = self.inner.place(wanted)?;
         self.inner.read_placed(place, number, buffer)
@@ -209,6 +214,21 @@ impl Inner {
         let path = self.file.path();
         let placement = placement.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
         Ok((Place::At(placement), 0))
+    }
+
+    /// Reads where this process is, in modes with pointers of their own and the whole file in view:
+    /// what was read says where the file ends, and nobody is asked.
+    fn read_alone(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
+        let mut state = self.state.lock();
+        let axes = state.mode.axes();
+        if axes.pointer != Pointer::Private || axes.view != View::Whole {
+            return None;
+        }
+        let read = self.file.read_at(buffer, state.pointer);
+        if let Ok(count) = read {
+            state.pointer += count as u64;
+        }
+        Some(read)
     }
 
     /// Reads at a place, when it is known; what another rank has read for all is copied.

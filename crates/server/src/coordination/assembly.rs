@@ -55,17 +55,8 @@ pub enum Action<T> {
     Answer(T, Result<Outcome, Trouble>),
     /// The size of the file is to be found out, and told by [`Assembly::measured`].
     Measure,
-    /// The file is closed.
-    End(Ending),
-}
-
-/// Why a file is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// All have closed it.
-    Closed,
-    /// Nobody is left.
-    Deserted,
+    /// Nobody has the file open any more.
+    End,
 }
 
 /// What came of an access that one rank did for all: how many bytes, or why not.
@@ -84,21 +75,6 @@ impl<T> Assembly<T> {
             performing: HashMap::new(),
             is_over: false,
         }
-    }
-
-    /// The mode.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// The shared position.
-    pub fn position(&self) -> Position {
-        self.position
-    }
-
-    /// Whether a rank has it open.
-    pub fn is_here(&self, rank: u32) -> bool {
-        self.gathering.is_here(rank)
     }
 
     /// Who waits for whom.
@@ -176,7 +152,7 @@ impl<T> Assembly<T> {
         act(Action::Answer(ticket, Ok(Outcome::Done)));
         self.advance(act);
         if self.gathering.is_over() {
-            self.end(Ending::Closed, act);
+            self.end(act);
         }
     }
 
@@ -195,7 +171,7 @@ impl<T> Assembly<T> {
         }
         self.advance(act);
         if self.gathering.is_over() {
-            self.end(Ending::Deserted, act);
+            self.end(act);
         }
     }
 
@@ -269,7 +245,7 @@ impl<T> Assembly<T> {
         if is_close && is_alone {
             self.gathering.leave(rank, Fate::Closed);
             if self.gathering.is_over() {
-                self.end(Ending::Closed, act);
+                self.end(act);
             }
         }
     }
@@ -366,7 +342,7 @@ impl<T> Assembly<T> {
             }
             Some(Call::Close) => {
                 answer_all(calls, &Outcome::Done, act);
-                self.end(Ending::Closed, act);
+                self.end(act);
             }
             Some(Call::Barrier | Call::Open(_)) | None => answer_all(calls, &Outcome::Done, act),
         }
@@ -455,9 +431,9 @@ impl<T> Assembly<T> {
         }
     }
 
-    fn end(&mut self, ending: Ending, act: &mut impl FnMut(Action<T>)) {
+    fn end(&mut self, act: &mut impl FnMut(Action<T>)) {
         if !std::mem::replace(&mut self.is_over, true) {
-            act(Action::End(ending));
+            act(Action::End);
         }
     }
 }

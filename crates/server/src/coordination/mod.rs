@@ -9,5 +9,5 @@
 mod assembly;
 mod gathering;
 
-pub use assembly::{Action, Assembly, Ending, Performed};
+pub use assembly::{Action, Assembly, Performed};
 pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};

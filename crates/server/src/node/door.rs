@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::wire::BULK_BYTES;
@@ -29,9 +28,6 @@ const BACKLOG_BYTES: usize = 256 << 20;
 
 /// Threads at the door: one receives, others wait for a disk or to receive in its place.
 pub const THREADS: usize = 4;
-
-/// How long the door waits before it looks again whether a crowd has gone.
-const CROWD_PAUSE: Duration = Duration::from_millis(1);
 
 /// The door of a node.
 pub struct Door {
@@ -147,9 +143,8 @@ impl Door {
         }
         // What is to be written is in the cache of this thread's processor, and the page cache
         // takes it at once, unless there is too much that the disk has not written yet.
-        let is_stalled = self.shared.disks.disk(call.disk).load.stalled_for().is_some();
         if matches!(call.request, Request::Write { .. })
-            && !is_stalled
+            && self.shared.disks.disk(call.disk).load.stalled_for().is_none()
             && let Some(working) = self.turns.begin()
         {
             let mut storage = Storage::new(self.shared.clone());
@@ -210,7 +205,7 @@ impl Door {
             if let Some(stalled) = disk.load.stalled_for() {
                 return Err(disk.overrun(stalled));
             }
-            std::thread::sleep(CROWD_PAUSE);
+            disk.load.wait_for_room();
         }
         disk.load.arrive(call.bytes());
         Ok(())
