@@ -217,10 +217,11 @@ impl Keeper {
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    // Most often no descriptors are left; polling would say at once that somebody
-                    // still waits.
-                    self.displace();
+                Err(error) => {
+                    // Polling would say at once that somebody still waits.
+                    if error.raw_os_error().is_some_and(is_shortage) {
+                        self.displace();
+                    }
                     self.accepts_from = Instant::now() + Duration::from_millis(10);
                     return;
                 }
@@ -235,6 +236,14 @@ impl Keeper {
             self.callers.swap_remove(place);
         }
     }
+}
+
+/// Whether somebody who leaves makes room for the next: no descriptors are left, or no memory.
+fn is_shortage(error: i32) -> bool {
+    matches!(
+        Errno::from_raw_os_error(error),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS
+    )
 }
 
 impl Caller {

@@ -26,19 +26,32 @@ pub(crate) struct Spin {
 impl Spin {
     /// Looks until something was there or the moment is over; whether something was there. `look`
     /// is told how often it was called. Called by one thread at a time.
-    pub fn look(&self, mut look: impl FnMut(u32) -> bool) -> bool {
+    pub fn look(&self, look: impl FnMut(u32) -> bool) -> bool {
+        let mut end = None;
+        self.look_while(look, || {
+            let now = Instant::now();
+            now >= *end.get_or_insert(now + MOMENT)
+        })
+    }
+
+    /// Looks until something was there or it is late. `is_late` is asked once before the first look.
+    fn look_while(
+        &self,
+        mut look: impl FnMut(u32) -> bool,
+        mut is_late: impl FnMut() -> bool,
+    ) -> bool {
         let skip = self.skip.load(Ordering::Relaxed);
         if skip > 0 {
             self.skip.store(skip - 1, Ordering::Relaxed);
             return false;
         }
-        let end = Instant::now() + MOMENT;
+        is_late();
         for round in 1.. {
             // The peer may need this very core to answer.
             std::thread::yield_now();
             let is_there = look(round);
             // What took longer has come in spite of looking: others need the core.
-            let is_late = Instant::now() >= end;
+            let is_late = is_late();
             if is_there && !is_late {
                 self.cost.store(0, Ordering::Relaxed);
                 return true;
@@ -60,6 +73,8 @@ impl Spin {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -67,15 +82,18 @@ mod tests {
         let spin = Spin::default();
         let mut looks = 0;
         for _ in 0..1_000 {
-            let mut looked = false;
-            spin.look(|_| {
-                looked = true;
+            let looked = Cell::new(0);
+            let in_vain = |round| {
+                looked.set(round);
                 false
-            });
-            looks += u32::from(looked);
+            };
+            spin.look_while(in_vain, || looked.get() == 3);
+            looks += u32::from(looked.get() > 0);
         }
         assert!((5..15).contains(&looks), "{looks} of 1000 waits looked");
-        while !spin.look(|_| true) {}
-        assert!((0..100).all(|_| spin.look(|_| true)));
+        while !spin.look_while(|_| true, || false) {}
+        assert!((0..100).all(|_| spin.look_while(|_| true, || false)));
+        assert!(spin.look_while(|_| true, || true), "late, but there");
+        assert!(!spin.look_while(|_| true, || false), "what comes late makes looks rarer as well");
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pario_net::{DescriptorClient, DescriptorDoor, User};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -31,7 +32,8 @@ impl Place {
                 return Err([b"not a number: ", request].concat());
             };
             let files = (0..count).map(|number| -> OwnedFd {
-                let mut file = tempfile::tempfile().unwrap();
+                let name = format!("number {number}");
+                let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).unwrap());
                 write!(file, "{number}").unwrap();
                 file.seek(SeekFrom::Start(0)).unwrap();
                 file.into()
