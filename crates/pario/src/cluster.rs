@@ -288,7 +288,22 @@ impl Shared {
 
     /// The connection to the node that keeps the names.
     pub fn interface(&self) -> Arc<Connection> {
-        self.node(self.map.read().interface as usize)
+        self.node(self.interface_number())
+    }
+
+    /// Which node keeps the names.
+    pub fn interface_number(&self) -> usize {
+        self.map.read().interface as usize
+    }
+
+    /// Whether this process can have descriptors of the node that keeps the names.
+    pub fn is_near_interface(&self) -> bool {
+        #[cfg(feature = "embedded")]
+        if self.embedded.is_some() {
+            return self.uses_short_cut();
+        }
+        let welcome = self.uses_short_cut().then(|| self.interface().welcome());
+        welcome.is_some_and(|welcome| welcome.is_ok_and(|welcome| welcome.descriptors.is_some()))
     }
 
     /// The node that has a disk; a map that does not know it is asked for again.

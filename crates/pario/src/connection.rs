@@ -189,6 +189,11 @@ impl Connection {
         }
     }
 
+    /// Tells whether the connection that is open now is still open.
+    pub fn watch(&self) -> Result<Watch, Error> {
+        Ok(Watch(self.live()?.link))
+    }
+
     /// A client for descriptors, if the node gives any to this process.
     pub fn descriptors(&self) -> Option<DescriptorClient> {
         let path = self.live().ok()?.welcome.descriptors.clone()?;
@@ -250,6 +255,16 @@ impl Connection {
                 None
             }
         }
+    }
+}
+
+/// Tells whether a connection is still open.
+pub struct Watch(Link);
+
+impl Watch {
+    /// Whether it is.
+    pub fn is_open(&self) -> bool {
+        self.0.is_alive()
     }
 }
 

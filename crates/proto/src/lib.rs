@@ -50,8 +50,8 @@ pub use cluster::check::{
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
-    lease_slot,
+    Access, Deed, DescriptorAnswer, DescriptorRequest, DescriptorsOf, Grant, LEASE_TABLE_BYTES,
+    SealedDeed, lease_slot,
 };
 pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, OpenTogether, Seat,
@@ -78,8 +78,10 @@ pub use layout::striped::{
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
 pub use modes::call::{Call, Disagreement, Outcome};
+pub use modes::course::{Course, Decision};
 pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
 pub use modes::position::{
     Interleaved, OFFSET_LIMIT, OutOfRange, Placement, Position, Seek, Transfer,
 };
+pub use modes::table::{Arrival, Chunk, Standing, Table};
 pub use modes::trouble::Trouble;

@@ -37,6 +37,7 @@ mod peers;
 mod program;
 mod sessions;
 mod shared;
+mod tables;
 mod unmade;
 
 pub use error::NodeError;

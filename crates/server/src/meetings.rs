@@ -13,6 +13,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use crate::coordination::{Action, Assembly, Decided, Fate, Gathering};
+use crate::tables::SharedTable;
 
 /// Jobs and files. `J` is who asks something of a job, `T` who asks something of a file.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ struct SharedFile<T> {
     ranks: HashMap<SpaceId, u32>,
     /// To find out its size.
     opened: Opened,
+    /// If all meet in common memory, where the assembly only knows who is there.
+    table: Option<SharedTable>,
 }
 
 /// What is to be done for the processes of a job.
@@ -129,7 +132,7 @@ impl<J, T> Meetings<J, T> {
         path: &FilePath,
         mode: Mode,
         opened: &Opened,
-        spaces: &[SpaceId],
+        (spaces, table): (&[SpaceId], Option<SharedTable>),
         now_ns: u64,
     ) -> AssemblyId {
         let mut state = self.state.lock();
@@ -145,7 +148,7 @@ impl<J, T> Meetings<J, T> {
             let _ = assembly.enter(*rank);
         }
         let (job, path, opened) = (job.to_owned(), path.clone(), opened.clone());
-        state.files.insert(id, SharedFile { assembly, job, path, ranks, opened });
+        state.files.insert(id, SharedFile { assembly, job, path, ranks, opened, table });
         id
     }
 
@@ -174,6 +177,10 @@ impl<J, T> Meetings<J, T> {
         let mut actions = Vec::new();
         let act = &mut |action| actions.push(action);
         match call {
+            SharedCall::Close if file.table.is_some() => {
+                file.assembly.leave(rank, Fate::Closed, act);
+                act(Action::Answer(caller, Ok(Outcome::Done)));
+            }
             SharedCall::Meet { number, call } => {
                 file.assembly.meet(rank, number, call, caller, now_ms, act);
             }
@@ -181,6 +188,13 @@ impl<J, T> Meetings<J, T> {
             SharedCall::Seek(seek) => file.assembly.seek(rank, seek, caller, act),
             SharedCall::Leave => {
                 file.assembly.leave(rank, Fate::Closed, act);
+                act(Action::Answer(caller, Ok(Outcome::Done)));
+            }
+            SharedCall::Lock { number, from, len, is_write } => {
+                file.assembly.lock((rank, number), (from, len), is_write, caller, act);
+            }
+            SharedCall::Unlock { number } => {
+                file.assembly.unlock(rank, number, act);
                 act(Action::Answer(caller, Ok(Outcome::Done)));
             }
             SharedCall::Tell => file.assembly.tell(rank, caller, act),
@@ -221,6 +235,9 @@ impl<J, T> Meetings<J, T> {
                 && let Some(rank) = file.ranks.remove(&space)
             {
                 file.assembly.leave(rank, Fate::Gone, &mut |action| of_file.push(action));
+                if let Some(table) = &file.table {
+                    table.lose(rank);
+                }
             }
             actions.extend(state.finish(id, of_file));
         }

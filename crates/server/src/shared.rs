@@ -17,6 +17,7 @@ use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
 use crate::peers::Peers;
 use crate::sessions::Sessions;
+use crate::tables::Tables;
 
 /// What all threads of a node share.
 pub struct Shared {
@@ -30,6 +31,7 @@ pub struct Shared {
     pub grants: GrantKey,
     pub leases: Leases,
     pub sessions: Sessions,
+    pub tables: Tables,
     pub peers: Peers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,

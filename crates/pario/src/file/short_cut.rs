@@ -5,7 +5,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use pario_proto::{ByteRange, DescriptorAnswer, DescriptorRequest, FileKind, Part, Run, Striped};
+use pario_proto::{
+    ByteRange, DescriptorAnswer, DescriptorRequest, DescriptorsOf, FileKind, Part, Run, Striped,
+};
 use rustix::io::Errno;
 
 use super::File;
@@ -72,14 +74,15 @@ impl File {
         let mut files: Vec<Option<OwnedFd>> = self.parts.iter().map(|_| None).collect();
         let (mut leases, mut data_start) = (Vec::new(), 0);
         for (node, parts) in by_node {
-            let request = DescriptorRequest { grant: self.grant.read().clone(), parts };
+            let of = DescriptorsOf::Subfiles(parts.clone());
+            let request = DescriptorRequest { grant: self.grant.read().clone(), of };
             let bytes = postcard::to_allocvec(&request).ok()?;
             let (answer, descriptors) = shared.descriptors(node, &bytes)?;
             let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;
             let mut descriptors = descriptors.into_iter();
             leases.push(Lease::take(&descriptors.next()?, self.record.id, answer.lease)?);
             data_start = answer.data_start_bytes;
-            for part in request.parts {
+            for part in parts {
                 files[part.subfile.0 as usize] = Some(descriptors.next()?);
             }
         }

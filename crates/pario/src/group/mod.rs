@@ -1,9 +1,12 @@
 //! The processes of a job, and what they do together.
 
+mod at_table;
 mod environment;
+mod meeting;
 mod options;
 mod shared_file;
 mod started;
+mod turns;
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use pario_proto::{CreationWish, FilePath, JobCall, Layout, Mode, OpenTogether, Reply};
 
+use super::meeting::Meeting;
 use super::{Group, SharedFile, strange_answer};
 use crate::error::Error;
 use crate::file::File;
@@ -111,9 +112,10 @@ impl<'g> GroupOptions<'g> {
         let access = self.options.checked_access(&path)?;
         let creation = self.options.creation(&path)?;
         let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
-        let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode };
-        let Reply::OpenedTogether { opened, assembly } = self.group.call(JobCall::Open(open))?
-        else {
+        let is_near = self.group.cluster.shared.is_near_interface();
+        let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode, is_near };
+        let reply = self.group.call(JobCall::Open(open))?;
+        let Reply::OpenedTogether { opened, assembly, has_table } = reply else {
             return Err(strange_answer());
         };
         let is_created = opened.is_created;
@@ -124,7 +126,7 @@ impl<'g> GroupOptions<'g> {
             self.group.barrier()?;
             emptied?;
         }
-        let shared = SharedFile::new(self.group, file, assembly, self.mode, self.is_append)?;
-        Ok(shared)
+        let meeting = Meeting::new(self.group, file, assembly, has_table);
+        SharedFile::new(meeting, self.mode, self.is_append)
     }
 }

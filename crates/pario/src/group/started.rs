@@ -15,8 +15,8 @@ use crate::error::Error;
 
 /// An access on its way to the thread that does it.
 pub(super) enum Started {
-    Read { place: Place, number: u64, len: usize, done: mpsc::Sender<Result<Bytes, Error>> },
-    Write { place: Place, number: u64, bytes: Bytes, done: mpsc::Sender<Result<(), Error>> },
+    Read { place: Place, len: usize, done: mpsc::Sender<Result<Bytes, Error>> },
+    Write { place: Place, bytes: Bytes, done: mpsc::Sender<Result<(), Error>> },
 }
 
 /// The thread that does what was started. Dropping it waits until all is done.
@@ -64,18 +64,18 @@ impl SharedFile {
     /// # }
     /// ```
     pub fn start_read(&self, len: usize) -> Result<SharedRead, Error> {
-        let (place, number) = self.inner.place(pario_proto::Transfer::read(len as u64))?;
+        let place = self.inner.place(pario_proto::Transfer::read(len as u64))?;
         let (done, receive) = mpsc::channel();
-        self.hand_over(Started::Read { place, number, len, done })?;
+        self.hand_over(Started::Read { place, len, done })?;
         Ok(SharedRead(Pending { done: receive, result: None }))
     }
 
     /// Starts to write bytes where the mode says; the place is taken now.
     pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<SharedWrite, Error> {
         let bytes = bytes.into();
-        let (place, number) = self.inner.place(self.inner.write_of(bytes.len()))?;
+        let place = self.inner.place(self.inner.write_of(bytes.len()))?;
         let (done, receive) = mpsc::channel();
-        self.hand_over(Started::Write { place, number, bytes, done })?;
+        self.hand_over(Started::Write { place, bytes, done })?;
         Ok(SharedWrite(Pending { done: receive, result: None }))
     }
 
@@ -101,16 +101,16 @@ fn work(file: &Weak<Inner>, started: &Receiver<Started>) {
         let Some(inner) = file.upgrade() else { return };
         // Nobody has to wait for what was started.
         match one {
-            Started::Read { place, number, len, done } => {
+            Started::Read { place, len, done } => {
                 let mut bytes = vec![0; len];
-                let read = inner.read_placed(place, number, &mut bytes);
+                let read = inner.read_placed(place, &mut bytes);
                 let _ = done.send(read.map(|count| {
                     bytes.truncate(count);
                     Bytes::from(bytes)
                 }));
             }
-            Started::Write { place, number, bytes, done } => {
-                let _ = done.send(inner.write_placed(place, number, &bytes));
+            Started::Write { place, bytes, done } => {
+                let _ = done.send(inner.write_placed(place, &bytes));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::group::AssemblyId;
 use super::path::FilePath;
 use super::record::FileRecord;
 use super::request::Part;
@@ -89,16 +90,25 @@ impl Grant {
     }
 }
 
-/// Asks for descriptors of flat subfiles, over the socket that a node has for that.
+/// Asks for descriptors, over the socket that a node has for that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorRequest {
     /// The right to.
     pub grant: Grant,
-    /// Which subfiles.
-    pub parts: Vec<Part>,
+    /// Of what.
+    pub of: DescriptorsOf,
 }
 
-/// What comes with descriptors: first that of the table of leases, then one for each subfile.
+/// What descriptors are wanted of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DescriptorsOf {
+    /// Flat subfiles.
+    Subfiles(Vec<Part>),
+    /// The memory in which those meet who have the file open together; it comes alone.
+    Table(AssemblyId),
+}
+
+/// What comes with descriptors of subfiles: first that of the table of leases, then one for each subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorAnswer {
     /// Byte 0 of a subfile is this byte of its file.

@@ -52,6 +52,9 @@ pub struct OpenTogether {
     pub creation: Option<CreationWish>,
     /// In which mode.
     pub mode: Mode,
+    /// Whether this process is on the machine of the node and can have memory in common with it.
+    /// This may differ between processes.
+    pub is_near: bool,
 }
 
 /// How a file is created.
@@ -81,6 +84,23 @@ pub enum SharedCall {
     Seek(Seek),
     /// Where the shared pointer is.
     Tell,
+    /// Waits until nobody writes some bytes, or until nobody uses them. A rank has one such range
+    /// at a time: what it had before it needs no more.
+    Lock {
+        /// How often it has wanted some before.
+        number: u64,
+        /// The first byte.
+        from: u64,
+        /// Bytes.
+        len: u64,
+        /// Whether they are wanted alone.
+        is_write: bool,
+    },
+    /// Needs them no more.
+    Unlock {
+        /// What it wanted them by.
+        number: u64,
+    },
     /// Closes the file, without the others.
     Close,
     /// Puts the file away without closing it: whoever waits for this rank is told.

@@ -66,6 +66,8 @@ pub enum Reply {
         opened: Opened,
         /// The opening.
         assembly: AssemblyId,
+        /// Whether all meet in memory that they can have from the node, and not by messages.
+        has_table: bool,
     },
     /// What came of a call of a file that was opened together; what was read for all is in the
     /// data.

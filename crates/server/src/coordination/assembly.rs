@@ -6,19 +6,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pario_proto::{
-    Call, Disagreement, Mode, Order, Outcome, Placement, Position, Seek, Step, Transfer, Trouble,
-};
+use pario_proto::{Call, Course, Decision, Mode, Outcome, Placement, Seek, Transfer, Trouble};
 
 use super::gathering::{Decided, Fate, Gathering, Met, Wait};
+use super::ranges::Ranges;
 
 /// A file that the ranks of a job have open together. `T` is by whom an answer goes back.
 #[derive(Debug)]
 pub struct Assembly<T> {
-    mode: Mode,
-    position: Position,
-    /// Whether anybody has ever looked how long the file is.
-    is_measured: bool,
+    course: Course,
     gathering: Gathering<T>,
     /// What has been decided and waits for its place, or for what is before it.
     line: VecDeque<Work<T>>,
@@ -26,6 +22,7 @@ pub struct Assembly<T> {
     is_measuring: bool,
     /// Rounds that one rank does for all, by their numbers.
     performing: HashMap<u64, Performance<T>>,
+    ranges: Ranges<T>,
     is_over: bool,
 }
 
@@ -66,13 +63,12 @@ impl<T> Assembly<T> {
     /// A file that was opened by a group of a given size, and has so many bytes, if that is known.
     pub fn new(size: u32, mode: Mode, len: Option<u64>) -> Self {
         Self {
-            mode,
-            position: Position { offset: 0, end: len.unwrap_or(0) },
-            is_measured: len.is_some(),
+            course: Course::new(mode, len),
             gathering: Gathering::new(size),
             line: VecDeque::new(),
             is_measuring: false,
             performing: HashMap::new(),
+            ranges: Ranges::default(),
             is_over: false,
         }
     }
@@ -115,8 +111,7 @@ impl<T> Assembly<T> {
         ticket: T,
         act: &mut impl FnMut(Action<T>),
     ) {
-        let is_allowed = self.mode.axes().order == Order::FirstCome || transfer.is_append;
-        if let Err(trouble) = self.check(rank, is_allowed, || Call::Transfer(transfer)) {
+        if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
         self.line.push_back(Work::One(transfer, ticket));
@@ -125,8 +120,7 @@ impl<T> Assembly<T> {
 
     /// A rank moves the shared pointer, and waits for nobody.
     pub fn seek(&mut self, rank: u32, seek: Seek, ticket: T, act: &mut impl FnMut(Action<T>)) {
-        let is_allowed = !self.mode.meets_in(Step::Seek);
-        if let Err(trouble) = self.check(rank, is_allowed, || Call::Seek(seek)) {
+        if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
         self.line.push_back(Work::Seek(seek, ticket));
@@ -135,21 +129,50 @@ impl<T> Assembly<T> {
 
     /// A rank asks where the shared pointer is, after all that was decided before.
     pub fn tell(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(Action<T>)) {
-        if let Err(trouble) = self.check(rank, true, || Call::Barrier) {
+        if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
         self.line.push_back(Work::Tell(ticket));
         self.advance(act);
     }
 
+    /// A rank wants bytes for itself, or wants to read them while nobody writes them.
+    pub fn lock(
+        &mut self,
+        (rank, number): (u32, u64),
+        range: (u64, u64),
+        is_write: bool,
+        ticket: T,
+        act: &mut impl FnMut(Action<T>),
+    ) {
+        if let Err(trouble) = self.check(rank) {
+            return act(Action::Answer(ticket, Err(trouble)));
+        }
+        self.ranges.want((rank, number), range, is_write, ticket);
+        self.give_ranges(act);
+    }
+
+    /// A rank needs its bytes no more.
+    pub fn unlock(&mut self, rank: u32, number: u64, act: &mut impl FnMut(Action<T>)) {
+        self.ranges.give_back(rank, number);
+        self.give_ranges(act);
+    }
+
+    fn give_ranges(&mut self, act: &mut impl FnMut(Action<T>)) {
+        while let Some(ticket) = self.ranges.next() {
+            act(Action::Answer(ticket, Ok(Outcome::Done)));
+        }
+    }
+
     /// A rank closes it, and waits for nobody.
     pub fn close(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(Action<T>)) {
-        let is_allowed = !self.mode.meets_in(Step::Close);
-        if let Err(trouble) = self.check(rank, is_allowed, || Call::Close) {
+        if let Err(trouble) = self.check(rank).and_then(|()| self.course.close()) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
         self.gathering.leave(rank, Fate::Closed);
+        self.ranges.leave(rank);
         act(Action::Answer(ticket, Ok(Outcome::Done)));
+        self.give_ranges(act);
         self.advance(act);
         if self.gathering.is_over() {
             self.end(act);
@@ -159,6 +182,8 @@ impl<T> Assembly<T> {
     /// A rank leaves without a word to the others: its process is gone, or has put the file away.
     pub fn leave(&mut self, rank: u32, fate: Fate, act: &mut impl FnMut(Action<T>)) {
         self.gathering.leave(rank, fate);
+        self.ranges.leave(rank);
+        self.give_ranges(act);
         let lost: Vec<u64> = self
             .performing
             .iter()
@@ -209,25 +234,20 @@ impl<T> Assembly<T> {
         let Some(first) = self.line.pop_front() else { return };
         match len {
             Ok(len) => {
-                self.is_measured = true;
-                self.position.measured(len);
+                self.course.measured(len);
                 self.decide(first, act);
             }
-            Err(why) => fail(first, &Trouble::NotMeasured { why }, act),
+            Err(why) => fail(first, Trouble::NotMeasured { why }, act),
         }
         self.advance(act);
     }
 
-    fn check(
-        &self,
-        rank: u32,
-        is_allowed: bool,
-        call: impl FnOnce() -> Call,
-    ) -> Result<(), Trouble> {
-        if !self.gathering.is_here(rank) {
-            return Err(Trouble::NoSuchRank { rank, size: self.gathering.size() });
+    fn check(&self, rank: u32) -> Result<(), Trouble> {
+        if self.gathering.is_here(rank) {
+            Ok(())
+        } else {
+            Err(Trouble::NoSuchRank { rank, size: self.gathering.size() })
         }
-        if is_allowed { Ok(()) } else { Err(Trouble::WrongMode { call: call() }) }
     }
 
     /// A rank is told that another one has left. If it was closing the file, it has closed it all
@@ -276,25 +296,12 @@ impl<T> Assembly<T> {
 
     /// Whether the size of the file must be looked at first.
     fn is_unsure_of(&self, work: &Work<T>) -> bool {
-        let is_blind = |transfer: &Transfer| transfer.is_append && !self.is_measured;
         match work {
-            Work::One(transfer, _) => is_blind(transfer) || self.position.is_unsure_of(*transfer),
-            Work::Seek(seek, _) => matches!(seek, Seek::End(_)),
+            Work::One(transfer, _) => self.course.is_unsure_of(*transfer),
+            Work::Seek(seek, _) => Course::is_unsure_of_seek(*seek),
             Work::Tell(_) => false,
             Work::Round(met) => {
-                let mut position = self.position;
-                let is_once = self.mode.axes().order == Order::AllTheSame;
-                let calls = if is_once { &met.calls[..1] } else { &met.calls[..] };
-                calls.iter().any(|(call, _)| match call {
-                    Call::Transfer(transfer) => {
-                        let is_unsure = is_blind(transfer) || position.is_unsure_of(*transfer);
-                        // Those before it in the order of ranks move the pointer.
-                        let _ = position.place(*transfer);
-                        is_unsure
-                    }
-                    Call::Seek(seek) => matches!(seek, Seek::End(_)),
-                    _ => false,
-                })
+                self.course.is_unsure_of_round(met.calls.iter().map(|(call, _)| call))
             }
         }
     }
@@ -302,96 +309,36 @@ impl<T> Assembly<T> {
     fn decide(&mut self, work: Work<T>, act: &mut impl FnMut(Action<T>)) {
         match work {
             Work::One(transfer, ticket) => {
-                let placed = self.position.place(transfer);
-                act(Action::Answer(ticket, placed.map(Outcome::Placed).map_err(Trouble::from)));
+                let placed = self.course.transfer(transfer).map(Outcome::Placed);
+                act(Action::Answer(ticket, placed));
             }
             Work::Seek(seek, ticket) => {
-                let target = self.position.target(seek);
-                if let Ok(offset) = target {
-                    self.position.offset = offset;
-                }
-                act(Action::Answer(ticket, target.map(Outcome::At).map_err(Trouble::from)));
+                act(Action::Answer(ticket, self.course.seek(seek).map(Outcome::At)));
             }
             Work::Tell(ticket) => {
-                act(Action::Answer(ticket, Ok(Outcome::At(self.position.offset))));
+                act(Action::Answer(ticket, Ok(Outcome::At(self.course.position.offset))));
             }
             Work::Round(met) => self.decide_round(met, act),
         }
     }
 
     fn decide_round(&mut self, met: Met<T>, act: &mut impl FnMut(Action<T>)) {
-        if let Err(trouble) = self.agree(&met) {
-            return fail(Work::Round(met), &trouble, act);
-        }
         let Met { number, calls, last } = met;
-        match calls.first().map(|(call, _)| call.clone()) {
-            Some(Call::Transfer(transfer)) if self.mode.axes().order == Order::AllTheSame => {
-                self.perform(number, transfer, calls, last, act);
-            }
-            Some(Call::Transfer(_)) => self.place_by_rank(calls, act),
-            Some(Call::Seek(seek)) => {
-                // All lead to the same place, and inside of the file: they agree.
-                if let Ok(offset) = self.position.target(seek) {
-                    self.position.offset = offset;
+        let (calls, tickets): (Vec<Call>, Vec<T>) = calls.into_iter().unzip();
+        match self.course.round(&calls) {
+            Ok(Decision::Once(placement)) => self.perform(number, placement, tickets, last, act),
+            Ok(Decision::Places(places)) => {
+                for (ticket, placement) in tickets.into_iter().zip(places) {
+                    act(Action::Answer(ticket, Ok(Outcome::Placed(placement))));
                 }
-                answer_all(calls, &Outcome::At(self.position.offset), act);
             }
-            Some(Call::SetMode(mode)) => {
-                self.mode = mode;
-                answer_all(calls, &Outcome::At(self.position.offset), act);
-            }
-            Some(Call::Close) => {
-                answer_all(calls, &Outcome::Done, act);
+            Ok(Decision::At(offset)) => answer_all(tickets, &Ok(Outcome::At(offset)), act),
+            Ok(Decision::Done) => answer_all(tickets, &Ok(Outcome::Done), act),
+            Ok(Decision::Closed) => {
+                answer_all(tickets, &Ok(Outcome::Done), act);
                 self.end(act);
             }
-            Some(Call::Barrier | Call::Open(_)) | None => answer_all(calls, &Outcome::Done, act),
-        }
-    }
-
-    /// Whether all ranks have called what fits together, and what they may call now.
-    fn agree(&self, met: &Met<T>) -> Result<(), Trouble> {
-        let Some((first, _)) = met.calls.first() else { return Ok(()) };
-        let is_same = |call: &Call| match (first, call) {
-            (Call::Seek(one), Call::Seek(other)) => {
-                self.position.target(*one) == self.position.target(*other)
-            }
-            (one, other) => one.fits(other, self.mode),
-        };
-        if !met.calls.iter().all(|(call, _)| is_same(call)) {
-            let calls = met.calls.iter().map(|(call, _)| call.clone()).collect();
-            return Err(Trouble::Disagreement(Disagreement { calls }));
-        }
-        let is_allowed = match first {
-            Call::Transfer(_) => self.mode.meets_in(Step::Transfer),
-            Call::Seek(_) => self.mode.meets_in(Step::Seek),
-            Call::Close => self.mode.meets_in(Step::Close),
-            Call::SetMode(_) | Call::Barrier => true,
-            Call::Open(_) => false,
-        };
-        if !is_allowed {
-            return Err(Trouble::WrongMode { call: first.clone() });
-        }
-        match first {
-            Call::Seek(seek) => Ok(self.position.target(*seek).map(|_| ())?),
-            _ => Ok(()),
-        }
-    }
-
-    fn place_by_rank(&mut self, calls: Vec<(Call, T)>, act: &mut impl FnMut(Action<T>)) {
-        let mut position = self.position;
-        let mut placed = Vec::with_capacity(calls.len());
-        for (call, _) in &calls {
-            if let Call::Transfer(transfer) = call {
-                placed.push(position.place(*transfer));
-            }
-        }
-        let failed = placed.iter().find_map(|placed| placed.as_ref().err().copied());
-        if failed.is_none() {
-            self.position = position;
-        }
-        for ((_, ticket), placed) in calls.into_iter().zip(placed) {
-            let outcome = failed.map_or(placed, Err).map(Outcome::Placed).map_err(Trouble::from);
-            act(Action::Answer(ticket, outcome));
+            Err(trouble) => answer_all(tickets, &Err(trouble), act),
         }
     }
 
@@ -399,22 +346,13 @@ impl<T> Assembly<T> {
     fn perform(
         &mut self,
         number: u64,
-        transfer: Transfer,
-        calls: Vec<(Call, T)>,
+        placement: Placement,
+        tickets: Vec<T>,
         rank: u32,
         act: &mut impl FnMut(Action<T>),
     ) {
-        let placement = match self.position.place(transfer) {
-            Ok(placement) => placement,
-            Err(error) => {
-                for (_, ticket) in calls {
-                    act(Action::Answer(ticket, Err(error.into())));
-                }
-                return;
-            }
-        };
-        let mut others = Vec::with_capacity(calls.len() - 1);
-        for (caller, (_, ticket)) in (0..).zip(calls) {
+        let mut others = Vec::with_capacity(tickets.len());
+        for (caller, ticket) in (0..).zip(tickets) {
             if caller == rank {
                 act(Action::Answer(ticket, Ok(Outcome::Perform { number, placement })));
             } else {
@@ -425,9 +363,7 @@ impl<T> Assembly<T> {
         if self.gathering.is_here(rank) {
             self.performing.insert(number, Performance { rank, placement, others });
         } else {
-            for ticket in others {
-                act(Action::Answer(ticket, Err(Trouble::Gone { rank })));
-            }
+            answer_all(others, &Err(Trouble::Gone { rank }), act);
         }
     }
 
@@ -438,21 +374,20 @@ impl<T> Assembly<T> {
     }
 }
 
-fn answer_all<T>(calls: Vec<(Call, T)>, outcome: &Outcome, act: &mut impl FnMut(Action<T>)) {
-    for (_, ticket) in calls {
-        act(Action::Answer(ticket, Ok(outcome.clone())));
+fn answer_all<T>(
+    tickets: Vec<T>,
+    outcome: &Result<Outcome, Trouble>,
+    act: &mut impl FnMut(Action<T>),
+) {
+    for ticket in tickets {
+        act(Action::Answer(ticket, outcome.clone()));
     }
 }
 
-fn fail<T>(work: Work<T>, trouble: &Trouble, act: &mut impl FnMut(Action<T>)) {
-    match work {
-        Work::One(_, ticket) | Work::Seek(_, ticket) | Work::Tell(ticket) => {
-            act(Action::Answer(ticket, Err(trouble.clone())));
-        }
-        Work::Round(met) => {
-            for (_, ticket) in met.calls {
-                act(Action::Answer(ticket, Err(trouble.clone())));
-            }
-        }
-    }
+fn fail<T>(work: Work<T>, trouble: Trouble, act: &mut impl FnMut(Action<T>)) {
+    let tickets = match work {
+        Work::One(_, ticket) | Work::Seek(_, ticket) | Work::Tell(ticket) => vec![ticket],
+        Work::Round(met) => met.calls.into_iter().map(|(_, ticket)| ticket).collect(),
+    };
+    answer_all(tickets, &Err(trouble), act);
 }

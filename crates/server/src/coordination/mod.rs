@@ -8,6 +8,8 @@
 
 mod assembly;
 mod gathering;
+mod ranges;
 
 pub use assembly::{Action, Assembly, Performed};
 pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};
+pub use ranges::Ranges;

@@ -32,6 +32,7 @@ use crate::peers::{Peers, REQUESTS};
 use crate::program::{self, Operations};
 use crate::sessions::Sessions;
 use crate::shared::{Names, Shared, Stopping};
+use crate::tables::Tables;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -99,6 +100,7 @@ impl Node {
             grants,
             leases,
             sessions: Sessions::default(),
+            tables: Tables::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),

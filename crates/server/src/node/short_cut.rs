@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario_flow::Run;
 use pario_net::{DescriptorDoor, User};
-use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
+use pario_proto::{DescriptorAnswer, DescriptorRequest, DescriptorsOf, Failure, Grant, Part};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
@@ -115,10 +115,18 @@ fn give(
     make: impl FnOnce(&Grant, Vec<(usize, Part)>) -> Result<(), Failure>,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let _ticket = shared.begin()?;
-    let DescriptorRequest { grant, parts } = asked;
+    let DescriptorRequest { grant, of } = asked;
     let write = grant.access.write;
     let refused =
         |why: &str| Failure::Refused { node: shared.name().to_owned(), why: why.to_owned() };
+    let parts = match of {
+        DescriptorsOf::Subfiles(parts) => parts,
+        DescriptorsOf::Table(assembly) => {
+            shared.check_grant(grant, !write, write)?;
+            let table = shared.tables.share(*assembly, grant.file);
+            return Ok((Vec::new(), vec![table.map_err(|error| refused(&error.to_string()))?]));
+        }
+    };
     let lease = shared.leases.number(grant.file).map_err(|error| refused(&error.to_string()))?;
     shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {

@@ -18,6 +18,7 @@ use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
 use crate::sessions::Session;
 use crate::shared::Shared;
+use crate::tables::SharedTable;
 
 type Reporter = Responder<Answer<Bulk>>;
 
@@ -160,7 +161,20 @@ impl Together {
         let (Ok(names), Some(first)) = (self.shared.names(), callers.first()) else { return };
         let spaces: Vec<SpaceId> = callers.iter().map(|caller| caller.space).collect();
         let now_ns = crate::namespace::Clock::system().now_ns();
-        let assembly = self.meetings.open(&first.seat.job, path, mode, opened, &spaces, now_ns);
+        let is_near = |caller: &JobCaller| match &caller.call {
+            JobCall::Open(open) => open.is_near,
+            JobCall::Barrier => false,
+        };
+        let len = opened.is_created.then_some(0);
+        let table =
+            callers.iter().all(is_near).then(|| SharedTable::new(first.seat.size, mode, len));
+        let table = table.flatten();
+        let has_table = table.is_some();
+        let of = (&spaces[..], table.clone());
+        let assembly = self.meetings.open(&first.seat.job, path, mode, opened, of, now_ns);
+        if let Some(table) = table {
+            self.shared.tables.add(assembly, opened.record.id, &table);
+        }
         let access = opened.grant.access;
         for (number, caller) in callers.into_iter().enumerate() {
             let handle = if number == 0 {
@@ -183,7 +197,7 @@ impl Together {
                 continue;
             }
             let opened = Opened { handle, ..opened.clone() };
-            let reply = Reply::OpenedTogether { opened, assembly };
+            let reply = Reply::OpenedTogether { opened, assembly, has_table };
             caller.reporter.send_now(answer(Ok(reply)));
         }
     }

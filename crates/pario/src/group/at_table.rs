@@ -1,0 +1,351 @@
+//! This process at a table: memory that all ranks of a group have in common, because all of them are
+//! on one machine. What is decided there is in `pario_proto::Table`; here is who takes its lock,
+//! sleeps and wakes.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pario_net::CommonMemory;
+use pario_proto::{Arrival, Call, Outcome, Placement, Seek, Table, Transfer, Trouble};
+
+use crate::connection::Watch;
+
+/// How long to look again and again before sleeping: whoever is waited for is mostly about to come.
+const PATIENCE: Duration = Duration::from_micros(100);
+/// How long to sleep at most before looking whether the node is still there, at first and later.
+const FIRST_SLEEP: Duration = Duration::from_millis(10);
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+
+/// This process at a table.
+pub(super) struct AtTable {
+    memory: CommonMemory,
+    rank: u32,
+    /// The node says in the table who is gone; if it is gone itself, nobody does.
+    node: Watch,
+}
+
+/// Bytes that this rank has, or wants.
+struct Range<'t>(&'t AtTable);
+
+/// The lock of the table, held.
+struct Locked<'t> {
+    of: &'t AtTable,
+    table: Table<'t>,
+}
+
+impl AtTable {
+    /// At a table that the node has given.
+    pub fn new(memory: CommonMemory, rank: u32, node: Watch) -> Option<Self> {
+        let is_member = rank < Table::of(memory.words())?.size();
+        is_member.then_some(Self { memory, rank, node })
+    }
+
+    fn table(&self) -> Result<Table<'_>, Trouble> {
+        Table::of(self.memory.words()).ok_or(Trouble::Unknown)
+    }
+
+    /// Makes a call in which all meet. The last one decides for all.
+    pub fn meet(
+        &self,
+        number: u64,
+        call: &Call,
+        measure: impl Fn() -> Result<u64, String>,
+    ) -> Result<(), Trouble> {
+        loop {
+            {
+                let held = self.lock()?;
+                held.table.notice();
+                let arrived = held.table.arrive(self.rank, number, call, now_ms())?;
+                if arrived == Arrival::Counted {
+                    let mut is_news = false;
+                    while held.table.is_complete() {
+                        held.table.decide(&measure);
+                        is_news = true;
+                    }
+                    drop(held);
+                    if is_news {
+                        self.tell_all();
+                    }
+                    return Ok(());
+                }
+            }
+            // The round that has its place must be over first.
+            self.wait(|table| match table.broken() {
+                Some(trouble) => Some(Err(trouble)),
+                None => table.has_room_for(number).then_some(Ok(())),
+            })??;
+        }
+    }
+
+    /// Waits for what came of a call.
+    pub fn outcome(&self, number: u64) -> Result<Outcome, Trouble> {
+        let outcome = self.wait(|table| table.outcome(self.rank, number))?;
+        match outcome {
+            // It is taken when it is done.
+            Ok(Outcome::Perform { .. } | Outcome::Performed { .. }) => {}
+            // It was not decided, and never will be.
+            Err(Trouble::Gone { .. } | Trouble::Closed { .. }) => {}
+            _ => self.take(number)?,
+        }
+        outcome
+    }
+
+    fn take(&self, number: u64) -> Result<(), Trouble> {
+        if self.table()?.take(number) {
+            self.tell_all();
+        }
+        Ok(())
+    }
+
+    /// A place for an access, first come, first served.
+    pub fn transfer(
+        &self,
+        transfer: Transfer,
+        measure: impl FnOnce() -> Result<u64, String>,
+    ) -> Result<Placement, Trouble> {
+        self.lock()?.table.transfer(transfer, measure)
+    }
+
+    /// Moves the shared pointer.
+    pub fn seek(
+        &self,
+        seek: Seek,
+        measure: impl FnOnce() -> Result<u64, String>,
+    ) -> Result<u64, Trouble> {
+        self.lock()?.table.seek(seek, measure)
+    }
+
+    /// Where the shared pointer is.
+    pub fn offset(&self) -> Result<u64, Trouble> {
+        Ok(self.lock()?.table.offset())
+    }
+
+    /// Leaves, if nobody has to agree.
+    pub fn close(&self) -> Result<(), Trouble> {
+        self.lock()?.table.may_close()?;
+        self.leave();
+        Ok(())
+    }
+
+    /// Leaves; whoever waits for this rank is told.
+    pub fn leave(&self) {
+        if let Ok(held) = self.lock() {
+            held.table.leave(self.rank);
+            drop(held);
+            self.tell_all();
+        }
+    }
+
+    /// Gives what this rank reads for all to the others, piece by piece. `read` reads a piece, that
+    /// begins at this byte of what is read, and says how much there was.
+    pub fn give(
+        &self,
+        number: u64,
+        buffer: &mut [u8],
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, String>,
+    ) -> Result<Result<usize, String>, Trouble> {
+        let table = self.table()?;
+        let len = buffer.len() as u64;
+        let mut done = Ok(0);
+        for chunk in table.chunks(number, len) {
+            self.wait(|table| table.can_produce(chunk).then_some(()))?;
+            let from = usize::try_from(chunk.from).unwrap_or(usize::MAX);
+            let piece = &mut buffer[from..from + chunk.len];
+            match read(chunk.from, piece) {
+                Ok(count) => {
+                    self.memory.put(chunk.place, &piece[..count]);
+                    done = Ok(from + count);
+                    if count < chunk.len {
+                        break;
+                    }
+                }
+                Err(why) => {
+                    done = Err(why);
+                    break;
+                }
+            }
+            table.produced(number);
+            table.consumed(self.rank, chunk.number.wrapping_add(1));
+            self.tell_all();
+        }
+        table.consumed(self.rank, table.chunks_end(number, len));
+        self.report(number, &done.clone().map(|count| count as u64))?;
+        Ok(done)
+    }
+
+    /// Takes what another rank reads for all; how much there was.
+    pub fn get(&self, number: u64, buffer: &mut [u8]) -> Result<usize, Trouble> {
+        let table = self.table()?;
+        let len = buffer.len() as u64;
+        let mut got = Ok(0);
+        for (index, chunk) in (0..).zip(table.chunks(number, len)) {
+            let is_there = self.wait(|table| match table.performed(number) {
+                _ if table.produced_of(number) > index => Some(Ok(true)),
+                Some(Ok(_)) => Some(Ok(false)),
+                Some(Err(trouble)) => Some(Err(trouble)),
+                None => None,
+            })?;
+            match is_there {
+                Ok(true) => {
+                    let from = usize::try_from(chunk.from).unwrap_or(usize::MAX);
+                    self.memory.get(chunk.place, &mut buffer[from..from + chunk.len]);
+                    table.consumed(self.rank, chunk.number.wrapping_add(1));
+                    self.tell_all();
+                }
+                Ok(false) => break,
+                Err(trouble) => {
+                    got = Err(trouble);
+                    break;
+                }
+            }
+        }
+        if got.is_ok() {
+            got = self.wait(|table| table.performed(number))?;
+        }
+        table.consumed(self.rank, table.chunks_end(number, len));
+        self.take(number)?;
+        got.map(|count| usize::try_from(count).unwrap_or(usize::MAX).min(buffer.len()))
+    }
+
+    /// Tells what came of what this rank did for all.
+    pub fn report(&self, number: u64, done: &Result<u64, String>) -> Result<(), Trouble> {
+        self.table()?.perform(number, done);
+        self.tell_all();
+        self.take(number)
+    }
+
+    /// Waits for what another rank does for all.
+    pub fn performed(&self, number: u64) -> Result<u64, Trouble> {
+        let performed = self.wait(|table| table.performed(number))?;
+        self.take(number)?;
+        performed
+    }
+
+    /// Does something while nobody writes some bytes, or while nobody uses them at all. One at a
+    /// time of this rank.
+    pub fn with_range<R>(
+        &self,
+        (from, len): (u64, u64),
+        is_write: bool,
+        what: impl FnOnce() -> R,
+    ) -> Result<R, Trouble> {
+        let has_it = {
+            let held = self.lock()?;
+            held.table.want_range(self.rank, from, len, is_write);
+            held.table.has_range(self.rank)
+        };
+        let _until_then = Range(self);
+        if !has_it {
+            let mut seen = None;
+            self.wait(|table| {
+                // Only a change can have freed it.
+                let now = table.events();
+                if seen.replace(now) == Some(now) {
+                    return None;
+                }
+                match self.lock() {
+                    Ok(held) => held.table.has_range(self.rank).then_some(Ok(())),
+                    Err(trouble) => Some(Err(trouble)),
+                }
+            })??;
+        }
+        Ok(what())
+    }
+
+    /// Waits until something is there, or the node is gone.
+    fn wait<R>(&self, mut ready: impl FnMut(&Table<'_>) -> Option<R>) -> Result<R, Trouble> {
+        let table = self.table()?;
+        let began = Instant::now();
+        let mut longest = FIRST_SLEEP;
+        loop {
+            if let Some(ready) = ready(&table) {
+                return Ok(ready);
+            }
+            if began.elapsed() < PATIENCE {
+                // Whoever is waited for may need this very core.
+                std::thread::yield_now();
+                continue;
+            }
+            let words = self.memory.words();
+            words[Table::SLEEPERS].fetch_add(1, Ordering::SeqCst);
+            let seen = words[Table::EVENT].load(Ordering::SeqCst);
+            let is_ready = ready(&table);
+            if is_ready.is_none() && !table.has_news() {
+                self.memory.sleep(Table::EVENT, seen, longest);
+            }
+            words[Table::SLEEPERS].fetch_sub(1, Ordering::SeqCst);
+            if let Some(ready) = is_ready {
+                return Ok(ready);
+            }
+            longest = (longest * 2).min(LONGEST_SLEEP);
+            if table.has_news() {
+                self.lock()?.table.notice();
+                // Those who sleep because of bytes that somebody had.
+                self.tell_all();
+            } else if !self.node.is_open() {
+                return Err(Trouble::Unknown);
+            }
+        }
+    }
+
+    fn lock(&self) -> Result<Locked<'_>, Trouble> {
+        let table = self.table()?;
+        let held = || Locked { of: self, table };
+        if table.try_lock(self.rank, false) {
+            return Ok(held());
+        }
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            std::thread::yield_now();
+            if table.try_lock(self.rank, false) {
+                return Ok(held());
+            }
+        }
+        loop {
+            if let Some(seen) = table.want_lock() {
+                table.bury()?;
+                self.memory.sleep(Table::LOCK, seen, LONGEST_SLEEP);
+            }
+            if table.try_lock(self.rank, true) {
+                return Ok(held());
+            }
+            if !self.node.is_open() {
+                return Err(Trouble::Unknown);
+            }
+        }
+    }
+
+    /// Says that something has happened.
+    fn tell_all(&self) {
+        if let Ok(table) = self.table()
+            && table.happened()
+        {
+            self.memory.wake(Table::EVENT, i32::MAX.unsigned_abs());
+        }
+    }
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        // Without the lock nobody else gets anything either.
+        if let Ok(held) = self.0.lock() {
+            held.table.leave_range(self.0.rank);
+        }
+        self.0.tell_all();
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if self.table.unlock() {
+            self.of.memory.wake(Table::LOCK, 1);
+        }
+    }
+}
+
+/// Milliseconds by the clock of the machine: all its processes read the same.
+fn now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}

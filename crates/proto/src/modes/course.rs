@@ -1,0 +1,193 @@
+//! Where a shared file stands, and how a round of calls moves it on: the same for those who meet at
+//! a node and for those who meet in shared memory.
+
+use super::call::{Call, Disagreement};
+use super::mode::{Mode, Order, Step};
+use super::position::{OutOfRange, Placement, Position, Seek, Transfer};
+use super::trouble::Trouble;
+
+/// Where a file stands that the ranks of a job have open together.
+///
+/// Invariant: a call that fails leaves it as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// The mode.
+    pub mode: Mode,
+    /// The shared pointer, and the end of the file.
+    pub position: Position,
+    /// Whether anybody has ever looked how long the file is.
+    pub is_measured: bool,
+}
+
+/// What came of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is done.
+    Done,
+    /// The pointer is here.
+    At(u64),
+    /// Each rank has its place.
+    Places(Vec<Placement>),
+    /// One does it for all, there.
+    Once(Placement),
+    /// The file is closed.
+    Closed,
+}
+
+impl Course {
+    /// A file that was opened in a mode, and has so many bytes, if that is known.
+    pub fn new(mode: Mode, len: Option<u64>) -> Self {
+        let position = Position { offset: 0, end: len.unwrap_or(0) };
+        Self { mode, position, is_measured: len.is_some() }
+    }
+
+    /// Learns how long the file is.
+    pub fn measured(&mut self, len: u64) {
+        self.is_measured = true;
+        self.position.measured(len);
+    }
+
+    /// Whether the size of the file must be looked at before an access gets its place.
+    pub fn is_unsure_of(&self, transfer: Transfer) -> bool {
+        transfer.is_append && !self.is_measured || self.position.is_unsure_of(transfer)
+    }
+
+    /// Whether the size of the file must be looked at before a seek.
+    pub fn is_unsure_of_seek(seek: Seek) -> bool {
+        matches!(seek, Seek::End(_))
+    }
+
+    /// Whether the size of the file must be looked at before a round, whose calls come in the order
+    /// of ranks.
+    pub fn is_unsure_of_round<'a>(&self, calls: impl IntoIterator<Item = &'a Call>) -> bool {
+        let mut ahead = *self;
+        let is_once = self.mode.axes().order == Order::AllTheSame;
+        let calls = calls.into_iter().take(if is_once { 1 } else { usize::MAX });
+        for call in calls {
+            match call {
+                Call::Transfer(transfer) if ahead.is_unsure_of(*transfer) => return true,
+                // Those before it in the order of ranks move the pointer.
+                Call::Transfer(transfer) => drop(ahead.position.place(*transfer)),
+                Call::Seek(seek) if Self::is_unsure_of_seek(*seek) => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// One rank reads or writes, and waits for nobody.
+    pub fn transfer(&mut self, transfer: Transfer) -> Result<Placement, Trouble> {
+        if self.mode.axes().order != Order::FirstCome && !transfer.is_append {
+            return Err(Trouble::WrongMode { call: Call::Transfer(transfer) });
+        }
+        Ok(self.position.place(transfer)?)
+    }
+
+    /// One rank moves the pointer, and waits for nobody.
+    pub fn seek(&mut self, seek: Seek) -> Result<u64, Trouble> {
+        if self.mode.meets_in(Step::Seek) {
+            return Err(Trouble::WrongMode { call: Call::Seek(seek) });
+        }
+        self.position.offset = self.position.target(seek)?;
+        Ok(self.position.offset)
+    }
+
+    /// Whether one rank may close the file, and wait for nobody.
+    pub fn close(&self) -> Result<(), Trouble> {
+        if self.mode.meets_in(Step::Close) {
+            return Err(Trouble::WrongMode { call: Call::Close });
+        }
+        Ok(())
+    }
+
+    /// All ranks have called: what comes of it. The calls are in the order of ranks.
+    pub fn round(&mut self, calls: &[Call]) -> Result<Decision, Trouble> {
+        self.agree(calls)?;
+        match calls.first() {
+            Some(Call::Transfer(transfer)) if self.mode.axes().order == Order::AllTheSame => {
+                Ok(Decision::Once(self.position.place(*transfer)?))
+            }
+            Some(Call::Transfer(_)) => Ok(Decision::Places(self.place_by_rank(calls)?)),
+            Some(Call::Seek(seek)) => {
+                self.position.offset = self.position.target(*seek)?;
+                Ok(Decision::At(self.position.offset))
+            }
+            Some(Call::SetMode(mode)) => {
+                self.mode = *mode;
+                Ok(Decision::At(self.position.offset))
+            }
+            Some(Call::Close) => Ok(Decision::Closed),
+            Some(Call::Barrier | Call::Open(_)) | None => Ok(Decision::Done),
+        }
+    }
+
+    /// Whether all ranks have called what fits together, and what they may call now.
+    fn agree(&self, calls: &[Call]) -> Result<(), Trouble> {
+        let Some(first) = calls.first() else { return Ok(()) };
+        let is_same = |call: &Call| match (first, call) {
+            (Call::Seek(one), Call::Seek(other)) => {
+                self.position.target(*one) == self.position.target(*other)
+            }
+            (one, other) => one.fits(other, self.mode),
+        };
+        if !calls.iter().all(is_same) {
+            return Err(Trouble::Disagreement(Disagreement { calls: calls.to_vec() }));
+        }
+        let is_allowed = match first {
+            Call::Transfer(_) => self.mode.meets_in(Step::Transfer),
+            Call::Seek(_) => self.mode.meets_in(Step::Seek),
+            Call::Close => self.mode.meets_in(Step::Close),
+            Call::SetMode(_) | Call::Barrier => true,
+            Call::Open(_) => false,
+        };
+        if is_allowed { Ok(()) } else { Err(Trouble::WrongMode { call: first.clone() }) }
+    }
+
+    fn place_by_rank(&mut self, calls: &[Call]) -> Result<Vec<Placement>, OutOfRange> {
+        let mut position = self.position;
+        let mut placed = Vec::with_capacity(calls.len());
+        for call in calls {
+            if let Call::Transfer(transfer) = call {
+                placed.push(position.place(*transfer)?);
+            }
+        }
+        self.position = position;
+        Ok(placed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writes(lens: &[u64]) -> Vec<Call> {
+        lens.iter().map(|len| Call::Transfer(Transfer::write(*len))).collect()
+    }
+
+    #[test]
+    fn ranks_get_their_places_in_their_order_or_none_does() {
+        let mut course = Course::new(Mode::Sync, Some(0));
+        let place = |offset, len| Placement { offset, len };
+        let decided = course.round(&writes(&[3, 0, 5])).unwrap();
+        assert_eq!(decided, Decision::Places(vec![place(0, 3), place(3, 0), place(3, 5)]));
+        let before = course;
+        let refused = course.round(&writes(&[1, u64::MAX, 1]));
+        assert_eq!(refused, Err(Trouble::OutOfRange(OutOfRange)));
+        let mixed = [Call::Transfer(Transfer::read(1)), Call::Transfer(Transfer::write(1))];
+        assert!(matches!(course.round(&mixed), Err(Trouble::Disagreement(_))));
+        assert!(matches!(course.seek(Seek::Start(0)), Err(Trouble::WrongMode { .. })));
+        assert_eq!(course, before, "what fails moves nothing");
+    }
+
+    #[test]
+    fn one_does_it_where_all_are_the_same() {
+        let mut course = Course::new(Mode::Global, Some(4));
+        let reads = vec![Call::Transfer(Transfer::read(6)); 3];
+        assert!(course.is_unsure_of_round(&reads));
+        assert_eq!(course.round(&reads), Ok(Decision::Once(Placement { offset: 0, len: 4 })));
+        course.measured(10);
+        let reads = vec![Call::Transfer(Transfer::read(6)); 3];
+        assert!(!course.is_unsure_of_round(&reads), "it is read once");
+        assert_eq!(course.round(&reads), Ok(Decision::Once(Placement { offset: 4, len: 6 })));
+    }
+}

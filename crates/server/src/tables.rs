@@ -1,0 +1,67 @@
+//! Memory in which processes of this machine meet who have a file open together. They do the rest
+//! by themselves; the node only makes it, hands it out and says in it who is gone.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+use pario_net::CommonMemory;
+use pario_proto::{AssemblyId, FileId, Mode, Table};
+use parking_lot::Mutex;
+
+/// The table of one opening.
+#[derive(Clone, Debug)]
+pub struct SharedTable(Arc<CommonMemory>);
+
+/// All tables of a node.
+#[derive(Debug, Default)]
+pub struct Tables {
+    known: Mutex<HashMap<AssemblyId, (FileId, Weak<CommonMemory>)>>,
+}
+
+impl SharedTable {
+    /// A table for so many ranks. None if there are too many of them, or there is no memory.
+    pub fn new(size: u32, mode: Mode, len: Option<u64>) -> Option<Self> {
+        if size > Table::RANKS_LIMIT {
+            return None;
+        }
+        let memory = match CommonMemory::new(Table::words_of(size), Table::ROOM_BYTES) {
+            Ok(memory) => memory,
+            Err(error) => {
+                tracing::warn!(%error, "no memory for processes to meet in; they meet by messages");
+                return None;
+            }
+        };
+        Table::new(memory.words(), size, mode, len)?;
+        Some(Self(Arc::new(memory)))
+    }
+
+    /// The process of a rank is gone: the others are told at once.
+    pub fn lose(&self, rank: u32) {
+        if let Some(table) = Table::of(self.0.words()) {
+            table.lose(rank);
+            self.0.raise(Table::EVENT);
+            self.0.wake(Table::LOCK, i32::MAX.unsigned_abs());
+        }
+    }
+}
+
+impl Tables {
+    /// A table can be had from now on, as long as it is used.
+    pub fn add(&self, id: AssemblyId, file: FileId, table: &SharedTable) {
+        let mut known = self.known.lock();
+        known.retain(|_, (_, memory)| memory.strong_count() > 0);
+        known.insert(id, (file, Arc::downgrade(&table.0)));
+    }
+
+    /// The descriptor of a table, for somebody who has the file open.
+    pub fn share(&self, id: AssemblyId, file: FileId) -> io::Result<OwnedFd> {
+        let known = self.known.lock().get(&id).cloned();
+        let memory = known.filter(|(of, _)| *of == file).and_then(|(_, memory)| memory.upgrade());
+        match memory {
+            Some(memory) => memory.descriptor().try_clone_to_owned(),
+            None => Err(io::Error::other("nobody has this file open together")),
+        }
+    }
+}
