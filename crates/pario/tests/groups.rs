@@ -14,6 +14,9 @@ use ways::{Site, Way};
 /// The ways in which a process can be one of several.
 const SHARED: [Way; 4] = [Way::Socket, Way::ShortCut, Way::Tcp, Way::TwoNodes];
 
+/// By messages, and in common memory.
+const MEETINGS: [Way; 2] = [Way::Socket, Way::ShortCut];
+
 fn in_every_way(test: impl Fn(&Site)) {
     for way in SHARED {
         eprintln!("{way:?}");
@@ -84,24 +87,26 @@ fn everybody_appends_to_one_log() {
 /// Each record is read by one rank, and all are.
 #[test]
 fn records_of_a_log_are_handed_out_once() {
-    let site = Site::new(Way::Socket);
-    let records: Vec<u8> = (0..200u8).flat_map(|record| [record; 100]).collect();
-    site.cluster.create("/jobs").unwrap().write_at(&records, 0).unwrap();
-    let seen = Mutex::new(Vec::new());
-    together(&site, 3, |group| {
-        let jobs = group.open("/jobs", Mode::Log).unwrap();
-        let mut record = [0; 100];
-        while jobs.read(&mut record).unwrap() == 100 {
-            assert_eq!(record, [record[0]; 100]);
-            seen.lock().unwrap().push(record[0]);
-        }
-        assert!(jobs.is_at_end().unwrap());
-        assert_eq!(jobs.position().unwrap(), 20_000);
-        jobs.close().unwrap();
-    });
-    let mut seen = seen.into_inner().unwrap();
-    seen.sort_unstable();
-    assert_eq!(seen, (0..200).collect::<Vec<u8>>());
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let records: Vec<u8> = (0..200u8).flat_map(|record| [record; 100]).collect();
+        site.cluster.create("/jobs").unwrap().write_at(&records, 0).unwrap();
+        let seen = Mutex::new(Vec::new());
+        together(&site, 3, |group| {
+            let jobs = group.open("/jobs", Mode::Log).unwrap();
+            let mut record = [0; 100];
+            while jobs.read(&mut record).unwrap() == 100 {
+                assert_eq!(record, [record[0]; 100]);
+                seen.lock().unwrap().push(record[0]);
+            }
+            assert!(jobs.is_at_end().unwrap());
+            assert_eq!(jobs.position().unwrap(), 20_000);
+            jobs.close().unwrap();
+        });
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..200).collect::<Vec<u8>>());
+    }
 }
 
 #[test]
@@ -135,16 +140,18 @@ fn ranks_write_in_order_whatever_their_sizes() {
 /// Reads are cut at the end in the order of ranks.
 #[test]
 fn the_end_of_the_file_cuts_in_the_order_of_ranks() {
-    let site = Site::new(Way::Socket);
-    site.cluster.create("/short").unwrap().write_at(&[1; 25], 0).unwrap();
-    let counts = together(&site, 4, |group| {
-        let file = group.open("/short", Mode::Sync).unwrap();
-        let count = file.read(&mut [0; 10]).unwrap();
-        assert_eq!(file.position().unwrap(), 25);
-        file.close().unwrap();
-        count
-    });
-    assert_eq!(counts, [10, 10, 5, 0]);
+    for way in MEETINGS {
+        let site = Site::new(way);
+        site.cluster.create("/short").unwrap().write_at(&[1; 25], 0).unwrap();
+        let counts = together(&site, 4, |group| {
+            let file = group.open("/short", Mode::Sync).unwrap();
+            let count = file.read(&mut [0; 10]).unwrap();
+            assert_eq!(file.position().unwrap(), 25);
+            file.close().unwrap();
+            count
+        });
+        assert_eq!(counts, [10, 10, 5, 0]);
+    }
 }
 
 #[test]
@@ -211,25 +218,106 @@ fn what_all_do_is_done_once() {
     });
 }
 
+/// What one reads for all goes through a room that is smaller.
+#[test]
+fn more_than_there_is_room_for_is_read_once() {
+    const LEN: usize = 5 << 20;
+    in_every_way(|site| {
+        let mut bytes = vec![0; 2 * LEN];
+        Rng::with_seed(3).fill(&mut bytes);
+        site.cluster.create("/large").unwrap().write_at(&bytes, 0).unwrap();
+        together(site, 3, |group| {
+            let file = group.open("/large", Mode::Global).unwrap();
+            let mut first = vec![0; LEN];
+            assert_eq!(file.read(&mut first).unwrap(), LEN);
+            assert!(first == bytes[..LEN]);
+            let begun: Vec<_> = (0..4).map(|_| file.start_read(LEN / 3).unwrap()).collect();
+            let mut from = LEN;
+            for read in begun {
+                let read = read.wait().unwrap();
+                assert!(read[..] == bytes[from..from + read.len()]);
+                from += read.len();
+            }
+            assert_eq!(from, 2 * LEN, "the last one was cut");
+            file.close().unwrap();
+        });
+    });
+}
+
+/// More rounds are begun than a table has room for.
+#[test]
+fn many_rounds_are_under_way() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Sync).unwrap();
+            let begun: Vec<_> = (0..100u8)
+                .map(|round| file.start_write(vec![round; group.rank() as usize + 1]).unwrap())
+                .collect();
+            begun.into_iter().for_each(|write| write.wait().unwrap());
+            file.close().unwrap();
+        });
+        let expected: Vec<u8> = (0..100).flat_map(|round| [round; 6]).collect();
+        assert_eq!(content(&site.cluster, "/f"), expected);
+    }
+}
+
+/// Two write the same bytes, on several disks, and two read some of them: nobody ever sees bytes of
+/// two writes.
+#[test]
+fn overlapping_accesses_never_mix() {
+    const LEN: usize = 300_000;
+    in_every_way(|site| {
+        together(site, 4, |group| {
+            let file = group.create("/atomic", Mode::Unix).unwrap();
+            let mut bytes = vec![0; LEN];
+            if group.rank() == 0 {
+                file.write(&bytes).unwrap();
+            }
+            group.barrier().unwrap();
+            let mut random = Rng::with_seed(group.rank().into());
+            for round in 0..60 {
+                if group.rank() < 2 {
+                    bytes.fill(2 * round + byte_of(group.rank()));
+                    file.seek(Seek::Start(0)).unwrap();
+                    file.write(&bytes).unwrap();
+                } else {
+                    let from = random.usize(0..LEN / 2);
+                    file.seek(Seek::Start(from as u64)).unwrap();
+                    let count = file.read(&mut bytes).unwrap();
+                    assert_eq!(count, LEN - from);
+                    let is_one = bytes[..count].iter().all(|byte| *byte == bytes[0]);
+                    assert!(is_one, "in round {round} from {from}");
+                }
+            }
+            file.close().unwrap();
+        });
+        let left = content(&site.cluster, "/atomic");
+        assert!(left.len() == LEN && left.iter().all(|byte| *byte == left[0]));
+    });
+}
+
 #[test]
 fn modes_change_and_the_pointer_stays() {
-    let site = Site::new(Way::Socket);
-    together(&site, 3, |group| {
-        let file = group.create("/f", Mode::Global).unwrap();
-        file.write(b"head").unwrap();
-        file.set_mode(Mode::Sync).unwrap();
-        assert_eq!(file.mode(), Mode::Sync);
-        file.write(&vec![byte_of(group.rank()); group.rank() as usize + 1]).unwrap();
-        file.set_mode(Mode::Record).unwrap();
-        file.write(&[byte_of(group.rank()); 2]).unwrap();
-        file.set_mode(Mode::Async).unwrap();
-        file.seek(Seek::Start(0)).unwrap();
-        let mut bytes = [0; 16];
-        assert_eq!(file.read(&mut bytes).unwrap(), 16);
-        assert_eq!(&bytes, b"headabbcccaabbcc");
-        assert_eq!(file.seek(Seek::End(-2)).unwrap(), 14);
-        file.close().unwrap();
-    });
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Global).unwrap();
+            file.write(b"head").unwrap();
+            file.set_mode(Mode::Sync).unwrap();
+            assert_eq!(file.mode(), Mode::Sync);
+            file.write(&vec![byte_of(group.rank()); group.rank() as usize + 1]).unwrap();
+            file.set_mode(Mode::Record).unwrap();
+            file.write(&[byte_of(group.rank()); 2]).unwrap();
+            file.set_mode(Mode::Async).unwrap();
+            file.seek(Seek::Start(0)).unwrap();
+            let mut bytes = [0; 16];
+            assert_eq!(file.read(&mut bytes).unwrap(), 16);
+            assert_eq!(&bytes, b"headabbcccaabbcc");
+            assert_eq!(file.seek(Seek::End(-2)).unwrap(), 14);
+            file.close().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -299,48 +387,55 @@ fn disagreement_is_told_to_all() {
 
 #[test]
 fn all_must_open_the_same() {
-    let site = Site::new(Way::Socket);
-    together(&site, 2, |group| {
-        let path = if group.rank() == 0 { "/a" } else { "/b" };
-        let error = group.create(path, Mode::Log).unwrap_err().to_string();
-        assert!(error.contains("rank 0 called open (/a for reading and writing"), "{error}");
-        let mode = if group.rank() == 0 { Mode::Log } else { Mode::Sync };
-        let error = group.create("/a", mode).unwrap_err().to_string();
-        assert!(error.contains("in mode M_SYNC"), "{error}");
-        let error = group.open("/none", Mode::Log).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
-        group.create("/a", Mode::Log).unwrap().close().unwrap();
-    });
-    assert!(site.cluster.metadata("/b").is_err());
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            let path = if group.rank() == 0 { "/a" } else { "/b" };
+            let error = group.create(path, Mode::Log).unwrap_err().to_string();
+            assert!(error.contains("rank 0 called open (/a for reading and writing"), "{error}");
+            let mode = if group.rank() == 0 { Mode::Log } else { Mode::Sync };
+            let error = group.create("/a", mode).unwrap_err().to_string();
+            assert!(error.contains("in mode M_SYNC"), "{error}");
+            let error = group.open("/none", Mode::Log).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+            group.create("/a", Mode::Log).unwrap().close().unwrap();
+        });
+        assert!(site.cluster.metadata("/b").is_err());
+    }
 }
 
 #[test]
 fn ranks_that_make_no_sense_are_refused() {
-    let site = Site::new(Way::Socket);
-    let group = |cluster: &Cluster, size, rank| Group::new(cluster, "job", size, rank);
-    let refused = |result: Result<(), Error>, text: &str| {
-        let error = result.unwrap_err().to_string();
-        assert!(error.contains(text), "{error:?} instead of {text:?}");
-    };
-    refused(group(&site.cluster, 4, 4).map(|_| ()), "no rank 4");
-    refused(group(&site.cluster, 0, 0).map(|_| ()), "no rank 0");
-    let (first, second, third) = (site.another(), site.another(), site.another());
-    std::thread::scope(|scope| {
-        let meeting = scope.spawn(|| group(&first, 2, 0).unwrap().barrier());
-        group(&second, 2, 1).unwrap().barrier().unwrap();
-        meeting.join().unwrap().unwrap();
-    });
-    let wrong = group(&third, 3, 1).unwrap().barrier();
-    refused(wrong, "barrier: job job: it has 2 ranks, and rank 1 says 3");
-    refused(group(&third, 2, 0).unwrap().barrier(), "another process is rank 0 already");
-    refused(group(&second, 2, 0).unwrap().barrier(), "another process is rank 0 already");
-    drop(second);
-    refused(group(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
-    let long = "x".repeat(1000);
-    refused(Group::new(&site.cluster, &long, 1, 0).unwrap().barrier(), "is not the name of a job");
-    refused(Group::new(&site.cluster, "", 1, 0).unwrap().barrier(), "is not the name of a job");
-    let huge = Group::new(&site.cluster, "huge", u32::MAX, 7).unwrap();
-    refused(huge.barrier(), "1 to 65536 processes");
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let group = |cluster: &Cluster, size, rank| Group::new(cluster, "job", size, rank);
+        let refused = |result: Result<(), Error>, text: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(text), "{error:?} instead of {text:?}");
+        };
+        refused(group(&site.cluster, 4, 4).map(|_| ()), "no rank 4");
+        refused(group(&site.cluster, 0, 0).map(|_| ()), "no rank 0");
+        let (first, second, third) = (site.another(), site.another(), site.another());
+        std::thread::scope(|scope| {
+            let meeting = scope.spawn(|| group(&first, 2, 0).unwrap().barrier());
+            group(&second, 2, 1).unwrap().barrier().unwrap();
+            meeting.join().unwrap().unwrap();
+        });
+        let wrong = group(&third, 3, 1).unwrap().barrier();
+        refused(wrong, "barrier: job job: it has 2 ranks, and rank 1 says 3");
+        refused(group(&third, 2, 0).unwrap().barrier(), "another process is rank 0 already");
+        refused(group(&second, 2, 0).unwrap().barrier(), "another process is rank 0 already");
+        drop(second);
+        refused(group(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
+        let long = "x".repeat(1000);
+        refused(
+            Group::new(&site.cluster, &long, 1, 0).unwrap().barrier(),
+            "is not the name of a job",
+        );
+        refused(Group::new(&site.cluster, "", 1, 0).unwrap().barrier(), "is not the name of a job");
+        let huge = Group::new(&site.cluster, "huge", u32::MAX, 7).unwrap();
+        refused(huge.barrier(), "1 to 65536 processes");
+    }
 }
 
 /// A rank that is gone fails what waits for it, at once, and says which.
@@ -384,14 +479,16 @@ fn a_rank_that_is_gone_is_named() {
 /// A process may ask for its group as often as it likes.
 #[test]
 fn a_group_is_the_same_wherever_it_was_made() {
-    let site = Site::new(Way::Socket);
-    together(&site, 2, |group| {
-        group.barrier().unwrap();
-        let again = Group::new(group.cluster(), group.job(), 2, group.rank()).unwrap();
-        again.barrier().unwrap();
-        group.barrier().unwrap();
-        again.create("/f", Mode::Log).unwrap().close().unwrap();
-    });
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            group.barrier().unwrap();
+            let again = Group::new(group.cluster(), group.job(), 2, group.rank()).unwrap();
+            again.barrier().unwrap();
+            group.barrier().unwrap();
+            again.create("/f", Mode::Log).unwrap().close().unwrap();
+        });
+    }
 }
 
 /// When the node at which ranks meet is started again, all are told, and can begin anew.

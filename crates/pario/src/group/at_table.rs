@@ -41,7 +41,8 @@ impl AtTable {
     }
 
     fn table(&self) -> Result<Table<'_>, Trouble> {
-        Table::of(self.memory.words()).ok_or(Trouble::Unknown)
+        let table = Table::of(self.memory.words());
+        table.filter(|_| self.node.is_open()).ok_or(Trouble::Unknown)
     }
 
     /// Makes a call in which all meet. The last one decides for all.
@@ -327,7 +328,7 @@ impl AtTable {
 
 impl Drop for Range<'_> {
     fn drop(&mut self) {
-        // Without the lock nobody else gets anything either.
+        // Without the lock, or without the node, nobody else gets anything either.
         if let Ok(held) = self.0.lock() {
             held.table.leave_range(self.0.rank);
         }

@@ -337,6 +337,11 @@ impl Meeting {
     }
 
     fn error(&self, trouble: Trouble) -> Error {
+        if trouble == Trouble::Unknown
+            && let Err(error) = self.group.cluster.shared.interface().welcome()
+        {
+            return error;
+        }
         let (what, job) = (self.file.path().to_string(), self.group.job().to_owned());
         Error::Failure(Failure::Group { what, job, trouble })
     }
