@@ -6,9 +6,10 @@
 //! what must have come out. The same seed gives the same run.
 #![forbid(unsafe_code)]
 
+mod at_table;
 mod model;
 mod program;
 mod world;
 
 pub use program::{Plan, Step};
-pub use world::{Run, run};
+pub use world::{Run, Where, run};

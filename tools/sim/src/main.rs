@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use clap::Parser;
-use pario_sim::{Run, run};
+use pario_sim::{Run, Where, run};
 
 /// Runs the coordination of shared files under a seeded scheduler, and compares each step with a
 /// model.
@@ -23,11 +23,13 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let mut all = Run::default();
     for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
-        let one = run(seed)?;
-        all.steps += one.steps;
-        all.answers += one.answers;
-        all.failures += one.failures;
-        all.lost += one.lost;
+        for place in [Where::Node, Where::Table] {
+            let one = run(seed, place)?;
+            all.steps += one.steps;
+            all.answers += one.answers;
+            all.failures += one.failures;
+            all.lost += one.lost;
+        }
     }
     println!(
         "{} runs, {} steps: {} calls answered, {} of them with a failure that had to be; {} ranks \

@@ -1,5 +1,6 @@
 //! Ranks, network and file around the state machine, moved by one source of chance.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -7,6 +8,7 @@ use fastrand::Rng;
 use pario_proto::{Call, Outcome, Step as Kind, Transfer, Trouble};
 use pario_server::coordination::{Action, Assembly, Fate};
 
+use crate::at_table::AtTable;
 use crate::model::{Expected, Model};
 use crate::program::{Plan, Step};
 
@@ -27,7 +29,21 @@ pub struct Run {
 }
 
 /// By whom an answer goes back: the rank, and which of its steps it was.
-type Ticket = (u32, usize);
+pub type Ticket = (u32, usize);
+
+/// Where the ranks meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// At a node, by messages.
+    Node,
+    /// In common memory.
+    Table,
+}
+
+enum Place {
+    Node(Assembly<Ticket>),
+    Table(AtTable),
+}
 
 struct Rank {
     program: Vec<Step>,
@@ -50,7 +66,7 @@ enum Event {
 struct World {
     rng: Rng,
     ranks: Vec<Rank>,
-    assembly: Assembly<Ticket>,
+    place: Place,
     model: Model,
     /// What is under way; what comes from one rank stays in order.
     network: Vec<Event>,
@@ -75,22 +91,31 @@ enum Waiting {
 
 /// Runs a seed to its end; fails when something comes out that must not, or nothing comes where
 /// something must.
-pub fn run(seed: u64) -> Result<Run> {
+pub fn run(seed: u64, place: Where) -> Result<Run> {
     let mut rng = Rng::with_seed(seed);
     let size = rng.u32(1..6);
     let can_disagree = rng.u8(0..3) == 0;
     let plan = Plan::random(&mut rng, size, can_disagree);
     let file_len = rng.u64(0..300);
-    let mut world = World::new(rng, plan, file_len);
-    world.go().with_context(|| format!("seed {seed}, {size} ranks, {:?}", world.run))?;
+    let mut world = World::new(rng, plan, file_len, place);
+    world.go().with_context(|| format!("seed {seed}, {place:?}, {size} ranks, {:?}", world.run))?;
     Ok(world.run)
 }
 
 impl World {
-    fn new(rng: Rng, plan: Plan, file_len: u64) -> Self {
+    fn new(rng: Rng, plan: Plan, file_len: u64, place: Where) -> Self {
         let known_len = plan.programs.len().is_multiple_of(2).then_some(file_len);
-        let mut assembly =
-            Assembly::new(plan.programs.len().try_into().unwrap_or(0), plan.mode, known_len);
+        let size = plan.programs.len().try_into().unwrap_or(0);
+        let place = match place {
+            Where::Table => Place::Table(AtTable::new(size, plan.mode, known_len)),
+            Where::Node => {
+                let mut assembly = Assembly::new(size, plan.mode, known_len);
+                for rank in 0..size {
+                    assembly.enter(rank).expect("every seat is free");
+                }
+                Place::Node(assembly)
+            }
+        };
         let rank = |program| Rank {
             program,
             next: 0,
@@ -101,13 +126,10 @@ impl World {
             is_closed: false,
         };
         let ranks: Vec<Rank> = plan.programs.into_iter().map(rank).collect();
-        for (number, _) in (0..).zip(&ranks) {
-            assembly.enter(number).expect("every seat is free");
-        }
         Self {
             rng,
             ranks,
-            assembly,
+            place,
             model: Model::new(plan.mode, known_len.unwrap_or(0)),
             network: Vec::new(),
             expected: HashMap::new(),
@@ -130,6 +152,9 @@ impl World {
                 .map(|(n, _)| n)
                 .collect();
             if ready.is_empty() && self.network.is_empty() {
+                if self.look(true)? {
+                    continue;
+                }
                 break;
             }
             self.run.steps += 1;
@@ -151,8 +176,24 @@ impl World {
             ensure!(rank.next == rank.program.len() || rank.is_closed, "rank {number} has stopped");
         }
         ensure!(self.is_ended, "the file was never closed");
-        ensure!(self.assembly.waits().is_empty(), "somebody is said to wait");
-        Ok(())
+        match &self.place {
+            Place::Node(assembly) => {
+                ensure!(assembly.waits().is_empty(), "somebody is said to wait");
+                Ok(())
+            }
+            Place::Table(table) => table.check_end(),
+        }
+    }
+
+    /// Ranks at a table look for their answers, some of them or all; whether there was any.
+    fn look(&mut self, all: bool) -> Result<bool> {
+        let Place::Table(table) = &mut self.place else { return Ok(false) };
+        let mut actions = Vec::new();
+        let is_any = table.look(&mut self.rng, all, &mut |action| actions.push(action))?;
+        for action in actions {
+            self.check(action)?;
+        }
+        Ok(is_any)
     }
 
     /// A rank takes its next step.
@@ -203,43 +244,91 @@ impl World {
     fn arrive(&mut self, event: Event) -> Result<()> {
         let mut actions = Vec::new();
         let act = &mut |action| actions.push(action);
-        match event {
-            Event::Call { rank, step, number } => {
-                let ticket = (rank, step);
-                match self.ranks[rank as usize].program[step].clone() {
-                    Step::Meet(call) => {
-                        self.rounds.entry(number).or_default().insert(rank, (call.clone(), step));
-                        self.assembly.meet(rank, number, call, ticket, self.run.steps, act);
-                    }
-                    Step::Transfer(transfer) => {
-                        self.line.push_back(Waiting::One(ticket, Step::Transfer(transfer)));
-                        self.assembly.transfer(rank, transfer, ticket, act);
-                    }
-                    Step::Seek(seek) => {
-                        self.line.push_back(Waiting::One(ticket, Step::Seek(seek)));
-                        self.assembly.seek(rank, seek, ticket, act);
-                    }
-                    Step::Close => {
-                        self.expected.insert(ticket, Expected::Done);
-                        self.ranks[rank as usize].is_closed = true;
-                        self.assembly.close(rank, ticket, act);
+        match &mut self.place {
+            Place::Node(assembly) => match event {
+                Event::Call { rank, step, number } => {
+                    let ticket = (rank, step);
+                    match self.ranks[rank as usize].program[step].clone() {
+                        Step::Meet(call) => {
+                            let called = (call.clone(), step);
+                            self.rounds.entry(number).or_default().insert(rank, called);
+                            assembly.meet(rank, number, call, ticket, self.run.steps, act);
+                        }
+                        Step::Transfer(transfer) => {
+                            self.line.push_back(Waiting::One(ticket, Step::Transfer(transfer)));
+                            assembly.transfer(rank, transfer, ticket, act);
+                        }
+                        Step::Seek(seek) => {
+                            self.line.push_back(Waiting::One(ticket, Step::Seek(seek)));
+                            assembly.seek(rank, seek, ticket, act);
+                        }
+                        Step::Close => {
+                            self.expected.insert(ticket, Expected::Done);
+                            self.ranks[rank as usize].is_closed = true;
+                            assembly.close(rank, ticket, act);
+                        }
                     }
                 }
-            }
-            Event::Loss(rank) => self.assembly.leave(rank, Fate::Gone, act),
-            Event::Measured => {
-                self.is_measuring = false;
-                self.model.measured(self.file_len);
-                self.assembly.measured(Ok(self.file_len), act);
-            }
-            Event::Performed { rank, number, len } => {
-                self.assembly.performed(rank, number, &Ok(len), act);
+                Event::Loss(rank) => assembly.leave(rank, Fate::Gone, act),
+                Event::Measured => {
+                    self.is_measuring = false;
+                    self.model.measured(self.file_len);
+                    assembly.measured(Ok(self.file_len), act);
+                }
+                Event::Performed { rank, number, len } => {
+                    assembly.performed(rank, number, &Ok(len), act);
+                }
+            },
+            Place::Table(table) => {
+                let is_measured = Cell::new(false);
+                let measure = || {
+                    is_measured.set(true);
+                    self.file_len
+                };
+                match event {
+                    Event::Call { rank, step, number } => {
+                        let ticket = (rank, step);
+                        match self.ranks[rank as usize].program[step].clone() {
+                            Step::Meet(call) => {
+                                let called = (call.clone(), step);
+                                self.rounds.entry(number).or_default().insert(rank, called);
+                                table.meet(rank, number, &call, ticket, measure, act)?;
+                            }
+                            Step::Transfer(transfer) => {
+                                self.line.push_back(Waiting::One(ticket, Step::Transfer(transfer)));
+                                table.transfer(transfer, ticket, measure, act);
+                            }
+                            Step::Seek(seek) => {
+                                self.line.push_back(Waiting::One(ticket, Step::Seek(seek)));
+                                table.seek(seek, ticket, measure, act);
+                            }
+                            Step::Close => {
+                                self.expected.insert(ticket, Expected::Done);
+                                self.ranks[rank as usize].is_closed = true;
+                                table.close(rank, ticket, act);
+                            }
+                        }
+                    }
+                    Event::Loss(rank) => table.lose(rank, act),
+                    Event::Measured => {}
+                    Event::Performed { number, len, .. } => table.performed(number, len),
+                }
+                if is_measured.get() {
+                    self.model.measured(self.file_len);
+                }
             }
         }
         self.model_decides();
+        if matches!(self.place, Place::Table(_)) {
+            // Nothing waits in line at a table.
+            while !self.line.is_empty() {
+                self.model_answers();
+            }
+        }
         for action in actions {
             self.check(action)?;
         }
+        self.look(false)?;
         Ok(())
     }
 
