@@ -31,6 +31,7 @@ impl AtTable {
         Table::of(&self.words).expect("it was made before")
     }
 
+    /// A call in which all meet; whether it counts.
     pub fn meet(
         &mut self,
         rank: u32,
@@ -39,7 +40,7 @@ impl AtTable {
         ticket: Ticket,
         measure: impl Fn() -> u64,
         act: &mut impl FnMut(Action<Ticket>),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let table = self.table();
         table.notice();
         match table.arrive(rank, number, call, 0) {
@@ -49,10 +50,13 @@ impl AtTable {
                     table.decide(|| Ok(measure()));
                 }
                 self.pending.push((rank, number, *call == Call::Close, ticket));
+                Ok(true)
             }
-            Err(trouble) => self.fail(rank, *call == Call::Close, ticket, trouble, act),
+            Err(trouble) => {
+                self.fail(rank, *call == Call::Close, ticket, trouble, act);
+                Ok(false)
+            }
         }
-        Ok(())
     }
 
     pub fn transfer(

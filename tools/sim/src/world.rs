@@ -290,9 +290,12 @@ impl World {
                         let ticket = (rank, step);
                         match self.ranks[rank as usize].program[step].clone() {
                             Step::Meet(call) => {
-                                let called = (call.clone(), step);
-                                self.rounds.entry(number).or_default().insert(rank, called);
-                                table.meet(rank, number, &call, ticket, measure, act)?;
+                                if table.meet(rank, number, &call, ticket, measure, act)? {
+                                    self.rounds
+                                        .entry(number)
+                                        .or_default()
+                                        .insert(rank, (call, step));
+                                }
                             }
                             Step::Transfer(transfer) => {
                                 self.line.push_back(Waiting::One(ticket, Step::Transfer(transfer)));
