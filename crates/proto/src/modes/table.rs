@@ -97,6 +97,7 @@ mod kind {
     pub const NOT_MEASURED: u32 = 7;
 }
 
+const ROUNDS: usize = 32;
 const GONE: u32 = 1;
 const CLOSED: u32 = 2;
 /// In the word of the lock: somebody sleeps.
@@ -148,7 +149,7 @@ impl<'w> Table<'w> {
     /// The largest group.
     pub const RANKS_LIMIT: u32 = 1024;
     /// So many rounds can be under way.
-    pub const DEPTH: u64 = 32;
+    pub const DEPTH: u64 = ROUNDS as u64;
     /// What one rank reads for all goes through the room for bytes in chunks of so many.
     pub const CHUNK_BYTES: usize = 256 << 10;
     /// So many chunks have room.
@@ -165,9 +166,7 @@ impl<'w> Table<'w> {
     /// How many words a group needs.
     pub fn words_of(size: u32) -> usize {
         let size = size as usize;
-        head::WORDS
-            + size * seat::WORDS
-            + Self::DEPTH as usize * (round::WORDS + size * called::WORDS)
+        head::WORDS + size * seat::WORDS + ROUNDS * (round::WORDS + size * called::WORDS)
     }
 
     /// Makes a table of words that are zero, for a file that was opened in a mode and has so many
@@ -713,7 +712,6 @@ impl<'w> Table<'w> {
         head::WORDS + rank as usize * seat::WORDS
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "below a small limit")]
     fn round(&self, number: u64) -> usize {
         let index = (number % Self::DEPTH) as usize;
         let size = self.size as usize;
@@ -776,5 +774,77 @@ fn decode(kind: u32, flags: u32, value: u64) -> Call {
         }
         6 => Call::Close,
         _ => Call::Barrier,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(size: u32) -> Vec<AtomicU32> {
+        (0..Table::words_of(size)).map(|_| AtomicU32::new(0)).collect()
+    }
+
+    #[test]
+    fn who_dies_with_the_lock_is_named_and_nobody_gets_it() {
+        let words = words(2);
+        let table = Table::new(&words, 2, Mode::Log, None).unwrap();
+        assert!(table.try_lock(1, false) && !table.try_lock(0, false));
+        assert_eq!(table.bury(), Ok(()), "it is at work");
+        let seen = table.want_lock().unwrap();
+        assert_eq!(table.want_lock(), Some(seen));
+        assert!(table.unlock(), "somebody sleeps");
+        assert!(table.want_lock().is_none() && table.try_lock(1, true) && table.unlock());
+        assert!(table.try_lock(1, false));
+        table.lose(1);
+        assert_eq!(table.bury(), Err(Trouble::Gone { rank: 1 }));
+        assert!(!table.try_lock(0, false));
+    }
+
+    #[test]
+    fn bytes_are_had_in_the_order_in_which_they_were_wanted() {
+        let words = words(4);
+        let table = Table::new(&words, 4, Mode::Unix, None).unwrap();
+        let has = || [0, 1, 2, 3].map(|rank| table.has_range(rank));
+        table.want_range(2, 0, 100, false);
+        table.want_range(0, 50, 100, false);
+        table.want_range(3, 99, 1, true);
+        table.want_range(1, 90, 20, false);
+        assert_eq!(has(), [true, false, true, false], "a reader does not overtake a writer");
+        table.leave_range(2);
+        assert_eq!(has()[3], false);
+        table.leave_range(0);
+        assert_eq!(has()[3], true);
+        table.lose(3);
+        table.notice();
+        assert_eq!(has()[1], true, "who is gone has nothing");
+        assert_eq!(table.broken(), Some(Trouble::Gone { rank: 3 }));
+    }
+
+    #[test]
+    fn words_that_are_no_table_are_refused() {
+        let words = words(3);
+        assert!(Table::of(&words).is_none(), "nobody has made one of them");
+        assert!(Table::new(&words, 4, Mode::Log, None).is_none());
+        assert!(Table::new(&words, 0, Mode::Log, None).is_none());
+        Table::new(&words, 3, Mode::Log, None).unwrap();
+        assert!(Table::of(&words).is_some() && Table::of(&words[..100]).is_none());
+        words[head::SIZE].store(u32::MAX, Ordering::Relaxed);
+        assert!(Table::of(&words).is_none());
+    }
+
+    /// Whatever is in the words, looking at them for people does not fail.
+    #[test]
+    fn nonsense_in_the_words_harms_nobody() {
+        let words = words(3);
+        let table = Table::new(&words, 3, Mode::Log, None).unwrap();
+        for word in &words[head::MODE..] {
+            word.store(u32::MAX, Ordering::Relaxed);
+        }
+        let _ = (table.standings(), table.mode(), table.offset(), table.outcome(1, 7));
+        table.put(head::FIRST, 3);
+        table.put(table.round(3), 3);
+        assert_eq!(table.standings().len(), 1);
+        table.lose(7);
     }
 }

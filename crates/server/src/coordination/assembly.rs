@@ -159,7 +159,7 @@ impl<T> Assembly<T> {
     }
 
     fn give_ranges(&mut self, act: &mut impl FnMut(Action<T>)) {
-        while let Some(ticket) = self.ranges.next() {
+        while let Some(ticket) = self.ranges.grant() {
             act(Action::Answer(ticket, Ok(Outcome::Done)));
         }
     }
