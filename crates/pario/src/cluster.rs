@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::address;
 use crate::connection::{Client, Connection, strange};
 use crate::error::Error;
+use crate::group::JobCalls;
 
 /// How long an answer may take, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -44,7 +45,7 @@ pub(crate) struct Shared {
     map: RwLock<ClusterMap>,
     short_cut: bool,
     /// How many calls this process has made together with the others of a job.
-    job_calls: Mutex<HashMap<String, Arc<Mutex<u64>>>>,
+    jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<pario_server::Node>,
@@ -180,7 +181,7 @@ impl Cluster {
             nodes: RwLock::new(nodes),
             map: RwLock::new(map),
             short_cut,
-            job_calls: Mutex::default(),
+            jobs: Mutex::default(),
             #[cfg(feature = "embedded")]
             embedded,
         };
@@ -325,9 +326,9 @@ impl Shared {
         }
     }
 
-    /// The number of calls of a job, of which this process is one rank.
-    pub fn calls_of_job(&self, job: &str) -> Arc<Mutex<u64>> {
-        self.job_calls.lock().entry(job.to_owned()).or_default().clone()
+    /// The calls of a job, of which this process is one rank.
+    pub fn calls_of_job(&self, job: &str) -> Arc<Mutex<JobCalls>> {
+        self.jobs.lock().entry(job.to_owned()).or_default().clone()
     }
 
     /// A disk, as people call it.

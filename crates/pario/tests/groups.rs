@@ -477,6 +477,36 @@ fn a_rank_that_is_gone_is_named() {
 }
 
 /// A process may ask for its group as often as it likes.
+/// Also when they have met in common memory before, all are told who called what.
+#[test]
+fn barriers_and_opens_do_not_fit_together() {
+    in_every_way(|site| {
+        together(site, 3, |group| {
+            for _ in 0..50 {
+                group.barrier().unwrap();
+            }
+            let told = if group.rank() == 1 {
+                group.barrier().unwrap_err()
+            } else {
+                group.create("/f", Mode::Log).unwrap_err()
+            };
+            let told = told.to_string();
+            assert!(
+                told.contains("rank 1 called barrier; ranks 0, 2 called open (/f for"),
+                "{told}"
+            );
+            group.barrier().unwrap();
+            let file = group.create("/f", Mode::Log).unwrap();
+            group.barrier().unwrap();
+            file.close().unwrap();
+            if group.rank() < 2 {
+                let error = group.barrier().unwrap_err().to_string();
+                assert!(error.contains("rank 2 is gone"), "{error}");
+            }
+        });
+    });
+}
+
 #[test]
 fn a_group_is_the_same_wherever_it_was_made() {
     for way in MEETINGS {

@@ -50,8 +50,8 @@ pub use cluster::check::{
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, Deed, DescriptorAnswer, DescriptorRequest, DescriptorsOf, Grant, LEASE_TABLE_BYTES,
-    SealedDeed, lease_slot,
+    Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
+    lease_slot,
 };
 pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, OpenTogether, Seat,

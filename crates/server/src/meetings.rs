@@ -35,6 +35,8 @@ struct State<J, T> {
 struct Job<J> {
     gathering: Gathering<J>,
     ranks: HashMap<SpaceId, u32>,
+    /// Where they meet without this node, if they do.
+    table: Option<(AssemblyId, SharedTable)>,
 }
 
 #[derive(Debug)]
@@ -101,10 +103,11 @@ impl<J, T> Meetings<J, T> {
         if number > 0 && !is_known {
             return fail(caller, Trouble::Unknown);
         }
-        let job = state
-            .jobs
-            .entry(key.clone())
-            .or_insert_with(|| Job { gathering: Gathering::new(seat.size), ranks: HashMap::new() });
+        let job = state.jobs.entry(key.clone()).or_insert_with(|| Job {
+            gathering: Gathering::new(seat.size),
+            ranks: HashMap::new(),
+            table: None,
+        });
         let size = job.gathering.size();
         if size != seat.size {
             let trouble = Trouble::WrongSize { rank: seat.rank, size, said: seat.size };
@@ -125,6 +128,29 @@ impl<J, T> Meetings<J, T> {
         }
     }
 
+    /// A table for the processes of a job, the same one each time; None if there can be none.
+    pub fn table_of(
+        &self,
+        uid: u32,
+        seat: &Seat,
+        now_ns: u64,
+    ) -> Option<(AssemblyId, SharedTable)> {
+        let mut state = self.state.lock();
+        let id = state.new_id(now_ns);
+        let job = state.jobs.get_mut(&(uid, seat.job.clone()))?;
+        if job.table.is_none() {
+            let table = SharedTable::new(seat.size, Mode::Unix, None)?;
+            // Who has called and gone is gone there too.
+            for rank in 0..seat.size {
+                if !job.gathering.is_here(rank) {
+                    table.lose(rank);
+                }
+            }
+            job.table = Some((id, table));
+        }
+        job.table.clone()
+    }
+
     /// The processes of a job have opened a file.
     pub fn open(
         &self,
@@ -136,9 +162,7 @@ impl<J, T> Meetings<J, T> {
         now_ns: u64,
     ) -> AssemblyId {
         let mut state = self.state.lock();
-        // Unlike any other, also after this node was started again.
-        state.last = (state.last + 1).max(u128::from(now_ns) << 32);
-        let id = AssemblyId(state.last);
+        let id = state.new_id(now_ns);
         let len = opened.is_created.then_some(0);
         let size = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
         let mut assembly = Assembly::new(size, mode, len);
@@ -223,6 +247,9 @@ impl<J, T> Meetings<J, T> {
         state.jobs.retain(|(_, name), job| {
             if let Some(rank) = job.ranks.remove(&space) {
                 job.gathering.leave(rank, Fate::Gone);
+                if let Some((_, table)) = &job.table {
+                    table.lose(rank);
+                }
                 told.extend(decide(name, job));
             }
             !job.ranks.is_empty()
@@ -246,6 +273,12 @@ impl<J, T> Meetings<J, T> {
 }
 
 impl<J, T> State<J, T> {
+    /// Unlike any other, also after this node was started again.
+    fn new_id(&mut self, now_ns: u64) -> AssemblyId {
+        self.last = (self.last + 1).max(u128::from(now_ns) << 32);
+        AssemblyId(self.last)
+    }
+
     /// What came out of a file's state machine, for those who asked; a file that is over goes.
     fn finish(&mut self, id: AssemblyId, actions: Vec<Action<T>>) -> FileActions<T> {
         let Some(file) = self.files.get(&id) else { return Vec::new() };

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use pario_net::CommonMemory;
-use pario_proto::{AssemblyId, FileId, Mode, Table};
+use pario_proto::{AssemblyId, Mode, Table};
 use parking_lot::Mutex;
 
 /// The table of one opening.
@@ -17,7 +17,7 @@ pub struct SharedTable(Arc<CommonMemory>);
 /// All tables of a node.
 #[derive(Debug, Default)]
 pub struct Tables {
-    known: Mutex<HashMap<AssemblyId, (FileId, Weak<CommonMemory>)>>,
+    known: Mutex<HashMap<AssemblyId, (u32, Weak<CommonMemory>)>>,
 }
 
 impl SharedTable {
@@ -48,20 +48,20 @@ impl SharedTable {
 }
 
 impl Tables {
-    /// A table can be had from now on, as long as it is used.
-    pub fn add(&self, id: AssemblyId, file: FileId, table: &SharedTable) {
+    /// A table can be had by its user from now on, as long as it is used.
+    pub fn add(&self, id: AssemblyId, uid: u32, table: &SharedTable) {
         let mut known = self.known.lock();
         known.retain(|_, (_, memory)| memory.strong_count() > 0);
-        known.insert(id, (file, Arc::downgrade(&table.0)));
+        known.insert(id, (uid, Arc::downgrade(&table.0)));
     }
 
-    /// The descriptor of a table, for somebody who has the file open.
-    pub fn share(&self, id: AssemblyId, file: FileId) -> io::Result<OwnedFd> {
+    /// The descriptor of a table, for its user or the administrator.
+    pub fn share(&self, id: AssemblyId, uid: u32) -> io::Result<OwnedFd> {
         let known = self.known.lock().get(&id).cloned();
-        let memory = known.filter(|(of, _)| *of == file).and_then(|(_, memory)| memory.upgrade());
-        match memory {
+        let of_user = known.filter(|(of, _)| *of == uid || uid == 0);
+        match of_user.and_then(|(_, memory)| memory.upgrade()) {
             Some(memory) => memory.descriptor().try_clone_to_owned(),
-            None => Err(io::Error::other("nobody has this file open together")),
+            None => Err(io::Error::other("no processes of this user meet there")),
         }
     }
 }

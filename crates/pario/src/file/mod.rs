@@ -90,11 +90,6 @@ impl File {
         }
     }
 
-    /// The right to use it.
-    pub(crate) fn grant(&self) -> Grant {
-        self.grant.read().clone()
-    }
-
     /// The path with which it was opened.
     pub fn path(&self) -> &FilePath {
         &self.path

@@ -5,9 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use pario_proto::{
-    ByteRange, DescriptorAnswer, DescriptorRequest, DescriptorsOf, FileKind, Part, Run, Striped,
-};
+use pario_proto::{ByteRange, DescriptorAnswer, DescriptorRequest, FileKind, Part, Run, Striped};
 use rustix::io::Errno;
 
 use super::File;
@@ -74,8 +72,8 @@ impl File {
         let mut files: Vec<Option<OwnedFd>> = self.parts.iter().map(|_| None).collect();
         let (mut leases, mut data_start) = (Vec::new(), 0);
         for (node, parts) in by_node {
-            let of = DescriptorsOf::Subfiles(parts.clone());
-            let request = DescriptorRequest { grant: self.grant.read().clone(), of };
+            let (grant, wanted) = (self.grant.read().clone(), parts.clone());
+            let request = DescriptorRequest::Subfiles { grant, parts: wanted };
             let bytes = postcard::to_allocvec(&request).ok()?;
             let (answer, descriptors) = shared.descriptors(node, &bytes)?;
             let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;

@@ -6,8 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pario_net::CommonMemory;
-use pario_proto::{Arrival, Call, Outcome, Placement, Seek, Table, Transfer, Trouble};
+use pario_proto::{
+    Arrival, AssemblyId, Call, DescriptorRequest, Outcome, Placement, Seek, Table, Transfer,
+    Trouble,
+};
 
+use super::Group;
 use crate::connection::Watch;
 
 /// How long to look again and again before sleeping: whoever is waited for is mostly about to come.
@@ -34,10 +38,28 @@ struct Locked<'t> {
 }
 
 impl AtTable {
-    /// At a table that the node has given.
-    pub fn new(memory: CommonMemory, rank: u32, node: Watch) -> Option<Self> {
-        let is_member = rank < Table::of(memory.words())?.size();
-        is_member.then_some(Self { memory, rank, node })
+    /// Has the node give the memory of a table to this process.
+    pub fn sit_down(group: &Group, id: AssemblyId) -> Result<Self, String> {
+        let cluster = &group.cluster.shared;
+        let request = DescriptorRequest::Table(id);
+        let request = postcard::to_allocvec(&request).unwrap_or_default();
+        let given = cluster.descriptors(cluster.interface_number(), &request);
+        let memory = given.and_then(|(_, descriptors)| descriptors.into_iter().next());
+        let failed = |why: &str| format!("the node gives no memory to meet the others in: {why}");
+        let memory = memory.ok_or_else(|| failed("nobody meets there any more, or it stops"))?;
+        let memory = CommonMemory::of(memory, Table::words_of(group.size()))
+            .map_err(|error| failed(&error.to_string()))?;
+        let node = cluster.interface().watch().map_err(|error| error.to_string())?;
+        let rank = group.rank();
+        match Table::of(memory.words()) {
+            Some(table) if rank < table.size() => Ok(Self { memory, rank, node }),
+            _ => Err(failed("it is made for others")),
+        }
+    }
+
+    /// Whether this is the place of a rank among so many.
+    pub fn is_of(&self, rank: u32, size: u32) -> bool {
+        self.rank == rank && Table::of(self.memory.words()).is_none_or(|table| table.size() == size)
     }
 
     fn table(&self) -> Result<Table<'_>, Trouble> {

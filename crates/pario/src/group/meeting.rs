@@ -3,10 +3,10 @@
 
 use std::sync::OnceLock;
 
-use pario_net::{Bulk, CommonMemory};
+use pario_net::Bulk;
 use pario_proto::{
-    AssemblyId, Call, DescriptorRequest, DescriptorsOf, Failure, Outcome, Placement, Reply,
-    Request, Seek, SharedCall, SharedRequest, Table, Transfer, Trouble,
+    AssemblyId, Call, Outcome, Placement, Reply, Request, Seek, SharedCall, SharedRequest,
+    Transfer, Trouble,
 };
 use parking_lot::Mutex;
 
@@ -309,27 +309,10 @@ impl Meeting {
         if let Some(table) = once.get() {
             return Ok(Some(table));
         }
-        let table = self.sit_down()?;
+        let path = self.file.path();
+        let table = AtTable::sit_down(&self.group, self.assembly)
+            .map_err(|why| Error::other(format!("{path}: {why}")))?;
         Ok(Some(once.get_or_init(|| table)))
-    }
-
-    fn sit_down(&self) -> Result<AtTable, Error> {
-        let cluster = &self.group.cluster.shared;
-        let of = DescriptorsOf::Table(self.assembly);
-        let request = DescriptorRequest { grant: self.file.grant(), of };
-        let request = postcard::to_allocvec(&request).unwrap_or_default();
-        let given = cluster.descriptors(cluster.interface_number(), &request);
-        let memory = given.and_then(|(_, descriptors)| descriptors.into_iter().next());
-        let failed = |why: String| {
-            let path = self.file.path();
-            Error::other(format!("{path}: the node gives no memory to meet the others in: {why}"))
-        };
-        let memory = memory.ok_or_else(|| failed("it has closed the file, or stops".to_owned()))?;
-        let words = Table::words_of(self.group.size());
-        let memory = CommonMemory::of(memory, words).map_err(|error| failed(error.to_string()))?;
-        let watch = cluster.interface().watch()?;
-        AtTable::new(memory, self.group.rank(), watch)
-            .ok_or_else(|| failed("it is made for others".to_owned()))
     }
 
     fn measure(&self) -> Result<u64, String> {
@@ -337,13 +320,7 @@ impl Meeting {
     }
 
     fn error(&self, trouble: Trouble) -> Error {
-        if trouble == Trouble::Unknown
-            && let Err(error) = self.group.cluster.shared.interface().welcome()
-        {
-            return error;
-        }
-        let (what, job) = (self.file.path().to_string(), self.group.job().to_owned());
-        Error::Failure(Failure::Group { what, job, trouble })
+        self.group.error_of(self.file.path().to_string(), trouble)
     }
 
     /// Tells the node what came of an access that this rank has done for all.

@@ -10,9 +10,12 @@ mod turns;
 
 use std::sync::Arc;
 
-use pario_proto::{Failure, JobCall, Mode, Reply, Request, Seat, Trouble};
+use pario_proto::{
+    AssemblyId, Call, Failure, JobCall, Mode, Outcome, Reply, Request, Seat, Trouble,
+};
 use parking_lot::Mutex;
 
+use at_table::AtTable;
 pub use options::GroupOptions;
 pub use shared_file::SharedFile;
 pub use started::{SharedRead, SharedWrite};
@@ -43,8 +46,17 @@ use crate::error::Error;
 pub struct Group {
     cluster: Cluster,
     seat: Arc<Seat>,
-    /// How many calls this process has made together with the others.
-    calls: Arc<Mutex<u64>>,
+    calls: Arc<Mutex<JobCalls>>,
+}
+
+/// What this process has called together with the others of a job.
+#[derive(Default)]
+pub(crate) struct JobCalls {
+    /// How often it has asked the node.
+    asked: u64,
+    /// Where all meet before, once they have memory in common, and how often they have.
+    table: Option<Arc<AtTable>>,
+    rounds: u64,
 }
 
 impl Group {
@@ -111,7 +123,15 @@ impl Group {
     /// # }
     /// ```
     pub fn barrier(&self) -> Result<(), Error> {
-        self.call(JobCall::Barrier).map(|_| ())
+        if self.meet_at_table(&Call::Barrier)? == Some(Outcome::Done) {
+            return Ok(());
+        }
+        let is_near = self.cluster.shared.is_near_interface();
+        match self.ask(JobCall::Barrier { is_near })? {
+            Reply::Met { table: Some(table) } => self.sit_down(table),
+            Reply::Met { table: None } => Ok(()),
+            _ => Err(strange_answer()),
+        }
     }
 
     /// Opens a file for reading and writing, together with all others of the job.
@@ -130,14 +150,77 @@ impl Group {
         GroupOptions::new(self, mode)
     }
 
-    /// Asks something together with the others.
+    /// Calls something together with the others.
     fn call(&self, call: JobCall) -> Result<Reply, Error> {
+        self.meet_at_table(&call.as_call())?;
+        self.ask(call)
+    }
+
+    /// Meets the others in common memory, if that is where they meet. None if the node has to be
+    /// asked: all meet there, or it can tell who called what.
+    fn meet_at_table(&self, call: &Call) -> Result<Option<Outcome>, Error> {
+        let (table, number) = {
+            let mut calls = self.calls.lock();
+            let table = calls.table.clone();
+            // Who says that it is another one is told so by the node.
+            let table = table.filter(|table| table.is_of(self.rank(), self.size()));
+            let Some(table) = table else { return Ok(None) };
+            let number = calls.rounds;
+            if let Err(trouble) = table.meet(number, call, || Ok(0)) {
+                return self.told_at_table(&mut calls, call, trouble);
+            }
+            calls.rounds += 1;
+            (table, number)
+        };
+        match table.outcome(number) {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(trouble) => self.told_at_table(&mut self.calls.lock(), call, trouble),
+        }
+    }
+
+    fn told_at_table(
+        &self,
+        calls: &mut JobCalls,
+        call: &Call,
+        trouble: Trouble,
+    ) -> Result<Option<Outcome>, Error> {
+        match trouble {
+            Trouble::Disagreement(_) => return Ok(None),
+            // The node was started again: so are the calls, by all.
+            Trouble::Unknown => *calls = JobCalls::default(),
+            _ => {}
+        }
+        Err(self.error_of(call.to_string(), trouble))
+    }
+
+    /// What is told of trouble at a table.
+    fn error_of(&self, what: String, trouble: Trouble) -> Error {
+        if trouble == Trouble::Unknown
+            && let Err(error) = self.cluster.shared.interface().welcome()
+        {
+            return error;
+        }
+        Failure::Group { what, job: self.job().to_owned(), trouble }.into()
+    }
+
+    fn sit_down(&self, table: AssemblyId) -> Result<(), Error> {
+        let mut calls = self.calls.lock();
+        if calls.table.is_none() {
+            let table = AtTable::sit_down(self, table);
+            let wrong = |why| Error::other(format!("barrier of job {}: {why}", self.job()));
+            calls.table = Some(Arc::new(table.map_err(wrong)?));
+        }
+        Ok(())
+    }
+
+    /// Asks the node something together with the others.
+    fn ask(&self, call: JobCall) -> Result<Reply, Error> {
         let (waiting, number) = {
             // Calls get their numbers in the order in which they are sent.
             let mut calls = self.calls.lock();
-            let (seat, number) = (Seat::clone(&self.seat), *calls);
+            let (seat, number) = (Seat::clone(&self.seat), calls.asked);
             let waiting = self.start(Request::Job { seat, number, call }, Vec::new())?;
-            *calls += 1;
+            calls.asked += 1;
             (waiting, number)
         };
         let answered = waiting.wait().map(|(reply, _)| reply);
@@ -145,10 +228,12 @@ impl Group {
             let mut calls = self.calls.lock();
             match trouble {
                 // The node was started again: so are the calls, by all.
-                Trouble::Unknown => *calls = 0,
+                Trouble::Unknown => *calls = JobCalls::default(),
                 // It was not let in, and the call does not count.
-                Trouble::WrongSize { .. } | Trouble::RankTaken { .. } if *calls == number + 1 => {
-                    *calls = number;
+                Trouble::WrongSize { .. } | Trouble::RankTaken { .. }
+                    if calls.asked == number + 1 =>
+                {
+                    calls.asked = number;
                 }
                 _ => {}
             }

@@ -92,19 +92,15 @@ impl Grant {
 
 /// Asks for descriptors, over the socket that a node has for that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DescriptorRequest {
-    /// The right to.
-    pub grant: Grant,
-    /// Of what.
-    pub of: DescriptorsOf,
-}
-
-/// What descriptors are wanted of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DescriptorsOf {
-    /// Flat subfiles.
-    Subfiles(Vec<Part>),
-    /// The memory in which those meet who have the file open together; it comes alone.
+pub enum DescriptorRequest {
+    /// Of flat subfiles.
+    Subfiles {
+        /// The right to.
+        grant: Grant,
+        /// Which.
+        parts: Vec<Part>,
+    },
+    /// Of the memory in which processes of the user meet; it comes alone.
     Table(AssemblyId),
 }
 

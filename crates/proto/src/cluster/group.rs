@@ -38,7 +38,11 @@ pub enum JobCall {
     /// Opens a file; all must want the same.
     Open(OpenTogether),
     /// Nothing but meeting.
-    Barrier,
+    Barrier {
+        /// Whether this process is on the machine of the node and can have memory in common with
+        /// it.
+        is_near: bool,
+    },
 }
 
 /// How a file is opened together.
@@ -128,7 +132,7 @@ impl JobCall {
     pub fn as_call(&self) -> Call {
         match self {
             JobCall::Open(open) => Call::Open(open.to_string()),
-            JobCall::Barrier => Call::Barrier,
+            JobCall::Barrier { .. } => Call::Barrier,
         }
     }
 }

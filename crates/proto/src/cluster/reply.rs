@@ -60,6 +60,11 @@ pub enum Reply {
     Extents(Vec<ExtentMeasure>),
     /// A file is open.
     Opened(Opened),
+    /// All processes of a job have met.
+    Met {
+        /// Where they can meet from now on, in memory that they can have from the node.
+        table: Option<AssemblyId>,
+    },
     /// A file is open for all processes of a job.
     OpenedTogether {
         /// For this process.

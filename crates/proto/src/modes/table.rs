@@ -1,5 +1,5 @@
-//! A shared file whose ranks are all on one machine: what a node would do for them, they do by
-//! themselves, in memory that they have in common.
+//! A shared file, or a job, whose ranks are all on one machine: what a node would do for them, they
+//! do by themselves, in memory that they have in common.
 //!
 //! The memory is a row of 32-bit words, all zero in the beginning. Whoever holds the *lock* changes
 //! it; the lock's holder is told by its rank, so that one who dies with it can be known. What is
@@ -754,7 +754,8 @@ fn encode(call: &Call) -> (u32, u32, u64) {
         Call::Seek(Seek::End(distance)) => (4, 0, distance.cast_unsigned()),
         Call::SetMode(mode) => (5, mode.number().into(), 0),
         Call::Close => (6, 0, 0),
-        Call::Barrier | Call::Open(_) => (7, 0, 0),
+        Call::Barrier => (7, 0, 0),
+        Call::Open(what) => (8, 0, digest(what)),
     }
 }
 
@@ -773,8 +774,17 @@ fn decode(kind: u32, flags: u32, value: u64) -> Call {
             Call::SetMode(mode.unwrap_or_default())
         }
         6 => Call::Close,
+        // What it was is not here, only whether it was the same.
+        8 => Call::Open(format!("{value:016x}")),
         _ => Call::Barrier,
     }
+}
+
+/// A number that is another one for another text, as good as always.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

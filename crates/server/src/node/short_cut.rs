@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario_flow::Run;
 use pario_net::{DescriptorDoor, User};
-use pario_proto::{DescriptorAnswer, DescriptorRequest, DescriptorsOf, Failure, Grant, Part};
+use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
@@ -35,12 +35,8 @@ pub fn open(
     let shared = shared.clone();
     DescriptorDoor::open(&path, all_users, move |user: &User, request: &[u8]| {
         let asked = decode(request)?;
-        if asked.grant.uid != user.uid && user.uid != 0 {
-            let why = "it was given to another user".to_owned();
-            return Err(encode(&Failure::BadGrant { file: asked.grant.file, why }));
-        }
         let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
-        give(&shared, &asked, make).map_err(|failure| encode(&failure))
+        give(&shared, user.uid, &asked, make).map_err(|failure| encode(&failure))
     })
 }
 
@@ -106,27 +102,31 @@ pub fn socket_path(shared: &Shared) -> std::path::PathBuf {
 /// Hands out descriptors within this process.
 pub fn hand_out(shared: &Arc<Shared>, request: &[u8]) -> Handed {
     // Who asks waits in its own thread, and holds up nobody.
-    give(shared, &decode(request)?, |_, _| Ok(())).map_err(|failure| encode(&failure))
+    let uid = User::own().uid;
+    give(shared, uid, &decode(request)?, |_, _| Ok(())).map_err(|failure| encode(&failure))
 }
 
 fn give(
     shared: &Arc<Shared>,
+    uid: u32,
     asked: &DescriptorRequest,
     make: impl FnOnce(&Grant, Vec<(usize, Part)>) -> Result<(), Failure>,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let _ticket = shared.begin()?;
-    let DescriptorRequest { grant, of } = asked;
-    let write = grant.access.write;
     let refused =
         |why: &str| Failure::Refused { node: shared.name().to_owned(), why: why.to_owned() };
-    let parts = match of {
-        DescriptorsOf::Subfiles(parts) => parts,
-        DescriptorsOf::Table(assembly) => {
-            shared.check_grant(grant, !write, write)?;
-            let table = shared.tables.share(*assembly, grant.file);
+    let (grant, parts) = match asked {
+        DescriptorRequest::Subfiles { grant, parts } => (grant, parts),
+        DescriptorRequest::Table(assembly) => {
+            let table = shared.tables.share(*assembly, uid);
             return Ok((Vec::new(), vec![table.map_err(|error| refused(&error.to_string()))?]));
         }
     };
+    if grant.uid != uid && uid != 0 {
+        let why = "it was given to another user".to_owned();
+        return Err(Failure::BadGrant { file: grant.file, why });
+    }
+    let write = grant.access.write;
     let lease = shared.leases.number(grant.file).map_err(|error| refused(&error.to_string()))?;
     shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {

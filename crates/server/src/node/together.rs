@@ -92,11 +92,8 @@ impl Together {
                 JobAction::Fail(caller, failure) => caller.reporter.send_now(answer(Err(failure))),
                 JobAction::Together(callers) => match callers.first().map(|one| one.call.clone()) {
                     Some(JobCall::Open(open)) => self.open(callers, &open),
-                    Some(JobCall::Barrier) | None => {
-                        for caller in callers {
-                            caller.reporter.send_now(answer(Ok(Reply::Done)));
-                        }
-                    }
+                    Some(JobCall::Barrier { .. }) => self.met(callers),
+                    None => {}
                 },
             }
         }
@@ -115,6 +112,22 @@ impl Together {
                 }
                 FileAction::Measure(assembly, opened) => self.measure(assembly, &opened),
             }
+        }
+    }
+
+    /// All have met. If they can have memory in common, they meet there the next time.
+    fn met(&self, callers: Vec<JobCaller>) {
+        let is_near =
+            |caller: &JobCaller| matches!(caller.call, JobCall::Barrier { is_near: true });
+        let first = callers.first().filter(|_| callers.iter().all(is_near));
+        let now_ns = crate::namespace::Clock::system().now_ns();
+        let table = first.and_then(|first| {
+            let (id, table) = self.meetings.table_of(first.who.uid, &first.seat, now_ns)?;
+            self.shared.tables.add(id, first.who.uid, &table);
+            Some(id)
+        });
+        for caller in callers {
+            caller.reporter.send_now(answer(Ok(Reply::Met { table })));
         }
     }
 
@@ -163,7 +176,7 @@ impl Together {
         let now_ns = crate::namespace::Clock::system().now_ns();
         let is_near = |caller: &JobCaller| match &caller.call {
             JobCall::Open(open) => open.is_near,
-            JobCall::Barrier => false,
+            JobCall::Barrier { .. } => false,
         };
         let len = opened.is_created.then_some(0);
         let table =
@@ -173,7 +186,7 @@ impl Together {
         let of = (&spaces[..], table.clone());
         let assembly = self.meetings.open(&first.seat.job, path, mode, opened, of, now_ns);
         if let Some(table) = table {
-            self.shared.tables.add(assembly, opened.record.id, &table);
+            self.shared.tables.add(assembly, first.who.uid, &table);
         }
         let access = opened.grant.access;
         for (number, caller) in callers.into_iter().enumerate() {
