@@ -25,7 +25,7 @@ pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  
                             PARIO_LOG=debug pario serve";
 
 /// Where a node without a configuration keeps everything.
-const DEFAULT_DATA: &str = "./pario-data";
+pub const DEFAULT_DATA: &str = "./pario-data";
 
 /// How long a node has to hear that it should stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -140,7 +140,7 @@ fn ask_to_stop(address: &str, key_file: Option<PathBuf>, name: &str) {
 }
 
 /// What the node says of its work goes to stderr if somebody wants to know.
-fn log() -> anyhow::Result<()> {
+pub fn log() -> anyhow::Result<()> {
     let Some(level) = std::env::var_os("PARIO_LOG") else { return Ok(()) };
     let level: LevelFilter =
         level.to_str().and_then(|level| level.parse().ok()).ok_or_else(|| {

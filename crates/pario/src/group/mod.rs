@@ -141,8 +141,8 @@ impl Group {
         if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered {
             let mut calls = self.calls.lock();
             match trouble {
-                // The node was started again: so are the calls, by all.
-                Trouble::Unknown => *calls = 0,
+                // The node was started again, or reset: so are the calls, by all.
+                Trouble::Unknown | Trouble::Reset => *calls = 0,
                 // It was not let in, and the call does not count.
                 Trouble::WrongSize { .. } | Trouble::RankTaken { .. } if *calls == number + 1 => {
                     *calls = number;

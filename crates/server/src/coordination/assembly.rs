@@ -7,7 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use pario_proto::{
-    Call, Disagreement, Mode, Order, Outcome, Placement, Position, Seek, Step, Transfer, Trouble,
+    Call, Disagreement, Mode, Order, Outcome, Placement, Pointer, Position, Seek, Step, Transfer,
+    Trouble,
 };
 
 use super::gathering::{Decided, Fate, Gathering, Met, Wait};
@@ -27,6 +28,8 @@ pub struct Assembly<T> {
     /// Rounds that one rank does for all, by their numbers.
     performing: HashMap<u64, Performance<T>>,
     is_over: bool,
+    /// When somebody last made a call in which all meet.
+    met_ms: u64,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,8 @@ struct Performance<T> {
     rank: u32,
     placement: Placement,
     others: Vec<T>,
+    transfer: Transfer,
+    since_ms: u64,
 }
 
 /// What is to be done.
@@ -74,12 +79,34 @@ impl<T> Assembly<T> {
             is_measuring: false,
             performing: HashMap::new(),
             is_over: false,
+            met_ms: 0,
         }
     }
 
     /// Who waits for whom.
     pub fn waits(&self) -> Vec<Wait> {
-        self.gathering.waits()
+        let performed = self.performing.iter().map(|(number, performance)| {
+            let Performance { rank, transfer, since_ms, .. } = performance;
+            let others = (0..self.gathering.size()).filter(|other| other != rank);
+            Wait {
+                number: *number,
+                arrived: others.map(|other| (other, Call::Transfer(*transfer))).collect(),
+                missing: vec![*rank],
+                since_ms: *since_ms,
+                is_performed: true,
+            }
+        });
+        performed.chain(self.gathering.waits()).collect()
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Where the shared pointer is, in modes that have one.
+    pub fn position(&self) -> Option<u64> {
+        (self.mode.axes().pointer == Pointer::Shared).then_some(self.position.offset)
     }
 
     /// A rank has it open.
@@ -97,6 +124,7 @@ impl<T> Assembly<T> {
         now_ms: u64,
         act: &mut impl FnMut(Action<T>),
     ) {
+        self.met_ms = now_ms;
         let is_close = call == Call::Close;
         match self.gathering.call(rank, number, call, ticket, now_ms) {
             Ok(()) => self.advance(act),
@@ -173,6 +201,23 @@ impl<T> Assembly<T> {
         if self.gathering.is_over() {
             self.end(act);
         }
+    }
+
+    /// Ends everything: whoever waits is told, and nobody has the file open any more.
+    pub fn reset(&mut self, act: &mut impl FnMut(Action<T>)) {
+        for work in std::mem::take(&mut self.line) {
+            fail(work, &Trouble::Reset, act);
+        }
+        for (_, performance) in std::mem::take(&mut self.performing) {
+            for ticket in performance.others {
+                act(Action::Answer(ticket, Err(Trouble::Reset)));
+            }
+        }
+        for rank in 0..self.gathering.size() {
+            self.gathering.leave(rank, Fate::Reset);
+        }
+        self.advance(act);
+        self.end(act);
     }
 
     /// A rank has done for all what it was asked to.
@@ -423,7 +468,10 @@ impl<T> Assembly<T> {
         }
         // It may have called and gone.
         if self.gathering.is_here(rank) {
-            self.performing.insert(number, Performance { rank, placement, others });
+            self.performing.insert(
+                number,
+                Performance { rank, placement, others, transfer, since_ms: self.met_ms },
+            );
         } else {
             for ticket in others {
                 act(Action::Answer(ticket, Err(Trouble::Gone { rank })));

@@ -1,0 +1,63 @@
+//! Ending meetings from outside: whoever waits is told.
+
+use pario_proto::{AssemblyId, FilePath};
+
+use super::{FileActions, JobAction, JobKey, Meetings, decide};
+use crate::coordination::Fate;
+
+/// What was reset, and what is to be done for those who waited.
+#[derive(Debug)]
+pub struct Reset<J, T> {
+    /// The jobs that were forgotten.
+    pub jobs: Vec<String>,
+    /// The files whose openings were ended.
+    pub files: Vec<FilePath>,
+    /// For the processes of jobs.
+    pub told: Vec<JobAction<J>>,
+    /// For those who had files open together.
+    pub actions: FileActions<T>,
+}
+
+impl<J, T> Meetings<J, T> {
+    /// Ends the openings of these files; if there are none, of all files, and the jobs too. Only of
+    /// one user, if one is given.
+    pub fn reset(&self, uid: Option<u32>, wanted: &[FilePath]) -> Reset<J, T> {
+        let mut reset =
+            Reset { jobs: Vec::new(), files: Vec::new(), told: Vec::new(), actions: Vec::new() };
+        let mut state = self.state.lock();
+        let is_of = |key: &JobKey| uid.is_none_or(|uid| uid == key.0);
+        let mut ids: Vec<AssemblyId> = Vec::new();
+        for (key, job) in state.jobs.iter().filter(|(key, _)| is_of(key)) {
+            let files = state.files.iter().filter(|(_, file)| {
+                let is_of_job = file.ranks.keys().any(|space| job.ranks.contains_key(space));
+                let is_wanted = wanted.is_empty() || wanted.contains(&file.path);
+                file.job == key.1 && is_of_job && is_wanted
+            });
+            ids.extend(files.map(|(id, _)| *id));
+        }
+        for id in ids {
+            let Some(file) = state.files.get_mut(&id) else { continue };
+            reset.files.push(file.path.clone());
+            let mut actions = Vec::new();
+            file.assembly.reset(&mut |action| actions.push(action));
+            reset.actions.extend(state.finish(id, actions));
+        }
+        if wanted.is_empty() {
+            state.jobs.retain(|key, job| {
+                if !is_of(key) {
+                    return true;
+                }
+                for rank in 0..job.gathering.size() {
+                    job.gathering.leave(rank, Fate::Reset);
+                }
+                reset.told.extend(decide(&key.1, job));
+                reset.jobs.push(key.1.clone());
+                false
+            });
+        }
+        reset.jobs.sort();
+        reset.files.sort();
+        reset.files.dedup();
+        reset
+    }
+}
