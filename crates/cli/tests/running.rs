@@ -70,8 +70,9 @@ impl Job {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    fn end(self) -> (Option<i32>, String) {
-        drop(self.said);
+    fn end(mut self) -> (Option<i32>, String) {
+        // Who prints to a pipe that nobody reads dies of that.
+        std::io::copy(&mut self.said, &mut std::io::sink()).unwrap();
         let output = self.child.wait_with_output().unwrap();
         (output.status.code(), stderr(&output).to_owned())
     }
@@ -345,7 +346,7 @@ fn what_cannot_be_run_is_told_before_anything_starts() {
         (2, &["-n", "65537", "true"], "1 to 65536"),
         (2, &["-n", "-1", "true"], "1 to 65536"),
         (2, &["-n", "2"], "PROGRAM"),
-        (2, &["true"], "-n"),
+        (2, &["true"], "--processes"),
         (2, &["-n", "2", "--grace", "soon", "true"], "seconds"),
     ] {
         let output =
