@@ -190,14 +190,14 @@ fn arguments_of_the_program_are_its_own() {
 #[test]
 fn the_first_bad_exit_code_counts() {
     let site = Site::empty();
-    let script = "if test $PARIO_RANK = 1; then exit 7; fi; exec sleep 1000";
+    let script = "if test $PARIO_RANK = 1; then exit 7; fi; exec sleep 100";
     let output = shells(&site, &["-n", "3"], script);
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     let told = stderr(&output);
     assert!(told.starts_with("pario: rank 1 of job "), "{told}");
     assert!(told.ends_with(" failed with exit code 7; the others are ended\n"), "{told}");
 
-    let script = "if test $PARIO_RANK = 2; then kill -SEGV $$; fi; exec sleep 1000";
+    let script = "if test $PARIO_RANK = 2; then kill -SEGV $$; fi; exec sleep 100";
     let output = shells(&site, &["-n", "3"], script);
     assert_eq!(output.status.code(), Some(128 + 11), "{}", stderr(&output));
     let told = stderr(&output);
@@ -211,7 +211,7 @@ fn who_does_not_go_is_killed() {
     let made = Command::new("mkfifo").arg(site.file("ready")).status().unwrap();
     assert!(made.success());
     let script = "if test $PARIO_RANK = 1; then cat ready; exit 9; fi\n\
-                  trap '' TERM; echo > ready; sleep 1000";
+                  trap '' TERM; echo > ready; sleep 100";
     let began = Instant::now();
     let output = shells(&site, &["--json", "-n", "2", "--grace", "0.3"], script);
     assert!(began.elapsed() >= Duration::from_millis(300), "it had its time");
@@ -259,7 +259,7 @@ fn signals_are_passed_on() {
         (Signal::USR2, "USR2"),
     ] {
         let script = format!(
-            "trap 'echo $PARIO_RANK has {name}; exit 0' {name}; sleep 1000 & echo ready; wait"
+            "trap 'echo $PARIO_RANK has {name}; exit 0' {name}; sleep 100 & echo ready; wait"
         );
         let arguments = ["--data", "data", "run", "-n", "2", "sh", "-c", &script];
         let mut job = Job::start(site.pario(&arguments));
@@ -274,7 +274,7 @@ fn signals_are_passed_on() {
 #[test]
 fn who_dies_of_a_signal_gives_its_code_and_who_asks_twice_wants_the_end() {
     let site = Site::empty();
-    let arguments = ["--data", "data", "run", "-n", "2", "sh", "-c", "echo ready; exec sleep 1000"];
+    let arguments = ["--data", "data", "run", "-n", "2", "sh", "-c", "echo ready; exec sleep 100"];
     let mut job = Job::start(site.pario(&arguments));
     job.lines(2);
     job.signal(Signal::INT);
@@ -312,7 +312,7 @@ fn who_does_not_hear_of_the_end_of_the_terminal_keeps_it_from_the_others() {
 #[test]
 fn nothing_is_left_of_a_job_that_has_ended() {
     let site = Site::empty();
-    for script in ["sleep 1000 & echo $!", "sleep 1000 & echo $!; exit 3"] {
+    for script in ["sleep 100 & echo $!", "sleep 100 & echo $!; exit 3"] {
         let output = shells(&site, &["-n", "1"], script);
         let pid = stdout(&output).trim().parse().unwrap();
         until("what a rank has started has ended", || !is_there(pid));
@@ -322,7 +322,7 @@ fn nothing_is_left_of_a_job_that_has_ended() {
 #[test]
 fn nothing_is_left_of_a_job_that_was_killed() {
     let site = Site::empty();
-    let arguments = ["--data", "data", "run", "-n", "4", "sh", "-c", "echo $$; exec sleep 1000"];
+    let arguments = ["--data", "data", "run", "-n", "4", "sh", "-c", "echo $$; exec sleep 100"];
     let mut job = Job::start(site.pario(&arguments));
     let pids: Vec<i32> = job.lines(4).iter().map(|line| line.parse().unwrap()).collect();
     assert!(pids.iter().all(|pid| is_there(*pid)));
@@ -363,7 +363,7 @@ fn what_cannot_be_run_is_told_before_anything_starts() {
 fn too_many_processes_are_told() {
     let site = Site::empty();
     let pario = env!("CARGO_BIN_EXE_pario");
-    let script = format!("ulimit -n 64; exec {pario} --data data run --prefix -n 500 sleep 1000");
+    let script = format!("ulimit -n 64; exec {pario} --data data run --prefix -n 500 sleep 100");
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(site.path()).stdin(Stdio::null());
     let output = command.env("XDG_RUNTIME_DIR", site.path()).output().unwrap();
