@@ -116,7 +116,7 @@ fn group() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(
         text,
-        "1 processes, six modes: every byte is where it belongs\n",
+        "ranks 0 to 0, six modes: every byte is where it belongs\n",
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );

@@ -19,7 +19,7 @@ fn main() -> anyhow::Result<()> {
     let group = Group::from_env()?;
     work(&group)?;
     if group.rank() == 0 {
-        println!("{} processes, six modes: every byte is where it belongs", group.size());
+        println!("ranks 0 to {}, six modes: every byte is where it belongs", group.size() - 1);
     }
     Ok(())
 }

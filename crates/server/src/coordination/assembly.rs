@@ -504,3 +504,58 @@ fn fail<T>(work: Work<T>, trouble: &Trouble, act: &mut impl FnMut(Action<T>)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that ranks 0 to 2 have open, of unknown length.
+    fn open(mode: Mode) -> Assembly<u32> {
+        let mut file = Assembly::new(3, mode, None);
+        for rank in 0..3 {
+            file.enter(rank).unwrap();
+        }
+        file
+    }
+
+    fn reset(file: &mut Assembly<u32>) -> Vec<Action<u32>> {
+        let mut actions = Vec::new();
+        file.reset(&mut |action| actions.push(action));
+        actions
+    }
+
+    #[test]
+    fn who_waits_for_one_that_does_it_for_all_is_seen_and_told_of_a_reset() {
+        let mut file = open(Mode::Global);
+        let call = Call::Transfer(Transfer::write(10));
+        let mut actions = Vec::new();
+        for (rank, now_ms) in [(0, 100), (2, 200), (1, 300)] {
+            file.meet(rank, 0, call.clone(), rank, now_ms, &mut |action| actions.push(action));
+        }
+        assert!(matches!(actions[..], [Action::Answer(1, Ok(Outcome::Perform { .. }))]));
+        let wait = Wait {
+            number: 0,
+            arrived: vec![(0, call.clone()), (2, call)],
+            missing: vec![1],
+            since_ms: 300,
+            is_performed: true,
+        };
+        assert_eq!(file.waits(), [wait]);
+        let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
+        assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
+        assert!(file.waits().is_empty());
+    }
+
+    #[test]
+    fn who_waits_in_line_or_for_others_is_told_of_a_reset() {
+        let mut file = open(Mode::Log);
+        let mut actions = Vec::new();
+        file.transfer(0, Transfer::read(10), 0, &mut |action| actions.push(action));
+        assert_eq!(actions, [Action::Measure], "its end is not known");
+        file.meet(2, 0, Call::Close, 2, 0, &mut |action| actions.push(action));
+        let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
+        assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
+        // What comes back later concerns nobody.
+        file.measured(Ok(7), &mut |action| panic!("{action:?}"));
+    }
+}

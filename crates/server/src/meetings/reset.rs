@@ -61,3 +61,51 @@ impl<J, T> Meetings<J, T> {
         reset
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pario_net::SpaceId;
+    use pario_proto::{Call, Failure, Seat, Trouble};
+
+    use super::*;
+
+    /// Jobs of two users with the same name, each with a rank that waits for the other one of its own.
+    fn two_users() -> Meetings<u32, u32> {
+        let meetings = Meetings::new();
+        for uid in [1_u8, 2] {
+            let seat = Seat { job: "job".to_owned(), size: 2, rank: 0 };
+            let space = SpaceId::from_bytes([uid; 16]);
+            let uid = u32::from(uid);
+            let actions = meetings.ask(uid, space, &seat, (0, Call::Barrier), uid, 100);
+            assert!(actions.is_empty(), "{actions:?}");
+        }
+        meetings
+    }
+
+    #[test]
+    fn jobs_of_others_are_left_alone() {
+        let meetings = two_users();
+        let jobs = meetings.jobs(350);
+        assert_eq!(jobs.iter().map(|job| job.uid).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(jobs[0].waits[0].waited_ms, 250);
+        assert_eq!((jobs[0].here.as_slice(), jobs[0].waits[0].awaited()), (&[0][..], vec![1]));
+        let reset = meetings.reset(Some(1), &[]);
+        assert_eq!(reset.jobs, ["job"]);
+        let [JobAction::Fail(1, Failure::Group { trouble: Trouble::Reset, .. })] = &reset.told[..]
+        else {
+            panic!("{:?}", reset.told)
+        };
+        assert_eq!(meetings.jobs(350).len(), 1);
+        assert_eq!(meetings.jobs(350)[0].uid, 2);
+    }
+
+    #[test]
+    fn everybody_is_reset_if_no_user_is_meant_and_files_alone_if_they_are_named() {
+        let meetings = two_users();
+        let none = meetings.reset(None, &[FilePath::new("/f").unwrap()]);
+        assert!(none.jobs.is_empty() && none.files.is_empty() && none.told.is_empty());
+        let all = meetings.reset(None, &[]);
+        assert_eq!((all.jobs.len(), all.told.len()), (2, 2));
+        assert!(meetings.jobs(0).is_empty());
+    }
+}
