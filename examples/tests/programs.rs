@@ -102,6 +102,26 @@ prints!(
 "
 );
 
+/// One process alone; several under launchers are in the tests of the command.
+#[test]
+fn group() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = pario_server::config::Config::alone(folder.path());
+    config.nodes[0].socket = folder.path().join("socket");
+    let node = pario_server::Node::start(&config, "local").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_group"))
+        .env("PARIO_CLUSTER", node.address())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        text,
+        "ranks 0 to 0, six modes: every byte is where it belongs\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 #[test]
 fn a_longer_sieve() {
     let sieve = env!("CARGO_BIN_EXE_sieve");

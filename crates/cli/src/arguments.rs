@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, rm, rmdir, serve, stat, stop, top,
+    cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, reset, rm, rmdir, run, serve,
+    stat, status, stop, top, why,
 };
 use crate::demo;
 
@@ -79,6 +80,17 @@ pub enum Command {
     /// recovers when it is started again.
     #[command(after_help = after_help(serve::EXAMPLES))]
     Serve(serve::Options),
+    /// Start the processes of a job, and wait for them
+    ///
+    /// Every process finds its rank, their number, the job and the cluster in PARIO_RANK,
+    /// PARIO_SIZE, PARIO_JOB and PARIO_CLUSTER. With --data, a node runs on that directory inside
+    /// of this command as long as the job does; so it does on ./pario-data if no cluster is named
+    /// and none of yours is running. When a process fails, the others get SIGTERM, and SIGKILL
+    /// after a grace. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on. The exit code is
+    /// the first bad one of the processes, 128 and the number if it was a signal. Rank 0 has the
+    /// command's input, unless that is a terminal.
+    #[command(after_help = after_help(run::EXAMPLES))]
+    Run(run::Options),
     /// Stop nodes: what is acknowledged is finished, new work is refused
     #[command(after_help = after_help(stop::EXAMPLES))]
     Stop(stop::Options),
@@ -86,8 +98,20 @@ pub enum Command {
     ///
     /// Every node has two seconds to answer; one that hangs does not keep the others from being
     /// shown. If a node is down or a disk cannot be used the exit code is 1.
-    #[command(after_help = after_help("pario status\n  pario status --json | jq '.nodes[].disks'"))]
-    Status,
+    #[command(after_help = after_help(status::EXAMPLES))]
+    Status(status::Options),
+    /// Show who waits for whom in a job
+    ///
+    /// For every meeting that has begun: in which call who waits, for whom, since when, and what
+    /// the missing ranks called last. Your own jobs; whoever runs the node sees those of all.
+    #[command(after_help = after_help(why::EXAMPLES))]
+    Why(why::Options),
+    /// End what jobs do together: whoever waits is told
+    ///
+    /// Files that were opened together must be opened again; what was written stays. Concerns your
+    /// own jobs; if you run the node, those of all. Without a file all jobs are forgotten.
+    #[command(after_help = after_help(reset::EXAMPLES))]
+    Reset(reset::Options),
     /// Watch nodes, disks, rates, queues, open files and clients
     #[command(after_help = after_help(top::EXAMPLES))]
     Top(top::Options),
@@ -158,7 +182,7 @@ fn after_help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     const LONGEST: f64 = 86_400.0;
     let seconds: Option<f64> = text.parse().ok();
     seconds

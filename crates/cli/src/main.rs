@@ -24,6 +24,7 @@ mod exit;
 mod interrupt;
 mod owners;
 mod paths;
+mod rank;
 mod reach;
 mod table;
 mod terminal;
@@ -36,6 +37,10 @@ use pario_server::config::ConfigError;
 use arguments::{Arguments, Command, Global};
 
 fn main() -> ExitCode {
+    let mut typed = std::env::args_os();
+    if typed.next().is_some_and(|name| rank::is_one(&name)) {
+        return rank::become_program(typed);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(asked_or_wrong) => {
@@ -62,8 +67,11 @@ fn main() -> ExitCode {
 fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(options) => commands::serve::run(global, options),
+        Command::Run(options) => commands::run::run(global, options),
         Command::Stop(options) => commands::stop::run(global, options),
-        Command::Status => commands::status::run(global),
+        Command::Status(options) => commands::status::run(global, options),
+        Command::Why(options) => commands::why::run(global, options),
+        Command::Reset(options) => commands::reset::run(global, options),
         Command::Top(options) => commands::top::run(global, options),
         Command::Ls(options) => commands::ls::run(global, options),
         Command::Mkdir(options) => commands::mkdir::run(global, options),

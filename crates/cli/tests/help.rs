@@ -4,10 +4,13 @@ mod command;
 
 use command::{Site, stderr, stdout};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 22] = [
     "serve",
+    "run",
     "stop",
     "status",
+    "why",
+    "reset",
     "top",
     "ls",
     "mkdir",

@@ -86,7 +86,7 @@ fn changes_say_what_they_did() {
 fn the_state_of_the_cluster_has_the_promised_fields() {
     for site in Site::both() {
         let status = site.json(&["status"]);
-        assert_eq!(fields(&status), ["cluster", "nodes"]);
+        assert_eq!(fields(&status), ["cluster", "jobs", "nodes"]);
         let node = &status["nodes"][0];
         for name in [
             "node",

@@ -2,7 +2,7 @@
 //!
 //! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
 //! small buffer and little time; who comes when all are taken displaces the one that has waited
-//! longest. Without a descriptor for the next caller the door is shut for a while, so that callers
+//! longest. Users of this machine who have said hello are not among them. Without a descriptor for the next caller the door is shut for a while, so that callers
 //! wait in the system's queue and wake nobody.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,9 @@ use crate::sender::{Sender, User};
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;
+/// Handshakes that may be under way besides, with users of this machine who have said hello: a job
+/// of many processes begins with all of them at once, and each may have to wait for a processor.
+const GREETED_LIMIT: usize = 1024;
 /// Time for a handshake.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// Connections accepted before other things get their turn.
@@ -57,6 +60,13 @@ struct Pending {
     buffer: Vec<u8>,
     /// The hellos of the caller and of this space, once they were said.
     hellos: Option<(Hello, Hello)>,
+}
+
+impl Pending {
+    /// Whether it is a user of this machine who has said hello.
+    fn is_greeted(&self) -> bool {
+        self.user.is_some() && self.hellos.is_some()
+    }
 }
 
 impl Door {
@@ -164,17 +174,33 @@ impl Core {
         door: &mut Door,
         (stream, peer, user): (Stream, String, Option<User>),
     ) {
-        if door.pending.len() >= PENDING_LIMIT
-            && let Some((id, oldest)) = door.pending.pop_first()
-        {
-            self.turn_away(id, &oldest, "too many callers that say nothing");
-        }
+        self.make_room(door);
         let Some(hub) = &self.hub else { return };
         let id = self.next_id();
         if hub.add(stream.as_fd(), id).is_ok() {
             let (since, buffer) = (Instant::now(), Vec::new());
             let pending = Pending { stream, peer, user, since, buffer, hellos: None };
             door.pending.insert(id, pending);
+        }
+    }
+
+    /// Makes room for one more caller: the oldest leaves, unless it has said hello meanwhile.
+    fn make_room(self: &Arc<Self>, door: &mut Door) {
+        for (is_greeted, limit) in [(false, PENDING_LIMIT), (true, GREETED_LIMIT)] {
+            let of_kind = |(_, pending): &(&u64, &Pending)| pending.is_greeted() == is_greeted;
+            while door.pending.iter().filter(of_kind).count() >= limit {
+                let oldest = door.pending.iter().find(of_kind).map(|(id, _)| *id);
+                let Some(id) = oldest else { break };
+                let Some(mut oldest) = door.pending.remove(&id) else { break };
+                if oldest.hellos.is_none()
+                    && matches!(self.continue_handshake(&mut oldest), Ok(Step::More))
+                    && oldest.is_greeted()
+                {
+                    door.pending.insert(id, oldest);
+                } else {
+                    self.turn_away(id, &oldest, "too many callers that say nothing");
+                }
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
+use rustix::time::ClockId;
 
 /// Memory in common with other processes.
 ///
@@ -142,6 +143,13 @@ impl Drop for CommonMemory {
         // SAFETY: mapped in `of`, and nobody refers to it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), 4 * self.words + self.bytes) };
     }
+}
+
+/// Milliseconds by the clock of the machine: all its processes read the same.
+pub fn machine_ms() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 mod stranger;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
 
 use pario_net::{Key, Space, SpaceError};
 use stranger::{HELLO, SOON, Talk, answer, builder, come_in, host, knock, refused};
@@ -119,6 +122,35 @@ fn ten_thousand_silent_connections_are_bounded() {
     assert!(host.refusals().len() <= 1024);
     let late = builder("late").join(&host.address()).build().unwrap();
     late.output::<u64>("talk", SOON).unwrap();
+}
+
+/// The processes of a large job come all at once, and none displaces another one.
+#[test]
+fn a_crowd_of_this_machine_is_let_in() {
+    let host = Space::builder("host").host().build().unwrap();
+    let path = host.address().unix.unwrap();
+    let mut crowd: Vec<_> = (0..300).map(|_| knock_at(&path)).collect();
+    for stream in &mut crowd {
+        let mut answer = [9];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [0], "it is greeted: {:?}", host.refusals());
+    }
+    assert!(host.refusals().is_empty(), "{:?}", host.refusals());
+}
+
+/// Says hello at a Unix socket.
+fn knock_at(path: &Path) -> UnixStream {
+    let name = path.to_str().and_then(|path| path.strip_prefix('@'));
+    let mut stream = match name {
+        Some(name) => {
+            let address = SocketAddr::from_abstract_name(name).unwrap();
+            UnixStream::connect_addr(&address).unwrap()
+        }
+        None => UnixStream::connect(path).unwrap(),
+    };
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.write_all(&HELLO).unwrap();
+    stream
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pario_net::{Address, DescriptorClient, Key, User};
 use pario_proto::{
-    CheckReport, CheckRequest, ClusterMap, DiskId, Identity, NamespaceRequest, NodeStatus, Reply,
-    Request,
+    CheckReport, CheckRequest, ClusterMap, DiskId, FilePath, Identity, JobStatus, NamespaceRequest,
+    NodeStatus, Reply, Request,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -216,6 +216,39 @@ impl Cluster {
             };
             asked.into_iter().map(result).collect()
         })
+    }
+
+    /// The jobs whose processes have something to do with each other here, and who waits for whom:
+    /// those of this user, and of all users for who runs the node.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let group = pario::Group::new(&cluster, "job 7", 1, 0)?;
+    /// group.barrier()?;
+    /// let jobs = cluster.jobs()?;
+    /// assert_eq!((jobs[0].job.as_str(), jobs[0].size), ("job 7", 1));
+    /// assert!(jobs[0].waits.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn jobs(&self) -> Result<Vec<JobStatus>, Error> {
+        match self.shared.interface().call(Request::Jobs)? {
+            Reply::Jobs(jobs) => Ok(jobs),
+            _ => Err(strange("")),
+        }
+    }
+
+    /// Ends what jobs do together: whoever waits for others is told, and files that were opened
+    /// together must be opened again. Of the given files, or of all and the jobs too if none is
+    /// given; of jobs of this user, and of all users for who runs the node. What was written stays.
+    /// Says which jobs were forgotten, and which files were concerned.
+    pub fn reset(&self, files: &[FilePath]) -> Result<(Vec<String>, Vec<FilePath>), Error> {
+        match self.shared.interface().call(Request::Reset { files: files.to_vec() })? {
+            Reply::Reset { jobs, files } => Ok((jobs, files)),
+            _ => Err(strange("")),
+        }
     }
 
     /// Compares the namespace with what is on the disks.

@@ -56,8 +56,9 @@ pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
 pub use pario_proto::{
-    Access, ByteRange, CheckDepth, CheckReport, CheckRequest, ClientStatus, ClusterMap, DiskId,
-    DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath,
-    FileRecord, Finding, FindingKind, Identity, Layout, Mode, NodeInfo, NodeStatus, PathError,
-    PeerStatus, Seek, SubfileIndex, SubfileMeasure, Trouble,
+    Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
+    ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
+    FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, Identity, JobStatus,
+    LastCall, Layout, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seek,
+    SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
 };

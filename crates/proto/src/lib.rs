@@ -57,6 +57,7 @@ pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, OpenTogether, Seat,
     SharedCall, SharedRequest,
 };
+pub use cluster::jobs::{JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
@@ -77,7 +78,7 @@ pub use layout::striped::{
     BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
-pub use modes::call::{Call, Disagreement, Outcome};
+pub use modes::call::{Call, Disagreement, Outcome, Ranks};
 pub use modes::course::{Course, Decision};
 pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
 pub use modes::position::{

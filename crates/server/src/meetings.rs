@@ -3,6 +3,9 @@
 //! Invariants: one lock, held for moments; what comes out is done after it is released. A process is
 //! known by its address space, and is one rank of one job.
 
+mod overview;
+mod reset;
+
 use std::collections::HashMap;
 
 use pario_net::SpaceId;
@@ -11,6 +14,8 @@ use pario_proto::{
     Opened, Outcome, Seat, SharedCall, Trouble,
 };
 use parking_lot::Mutex;
+
+use overview::LastCalls;
 
 use crate::coordination::{Action, Assembly, Decided, Fate, Gathering};
 use crate::tables::SharedTable;
@@ -37,6 +42,7 @@ struct Job<J> {
     ranks: HashMap<SpaceId, u32>,
     /// Where they meet without this node, if they do.
     table: Option<(AssemblyId, SharedTable)>,
+    last: LastCalls,
 }
 
 #[derive(Debug)]
@@ -45,6 +51,7 @@ struct SharedFile<T> {
     job: String,
     path: FilePath,
     ranks: HashMap<SpaceId, u32>,
+    last: LastCalls,
     /// To find out its size.
     opened: Opened,
     /// If all meet in common memory, where the assembly only knows who is there.
@@ -103,11 +110,7 @@ impl<J, T> Meetings<J, T> {
         if number > 0 && !is_known {
             return fail(caller, Trouble::Unknown);
         }
-        let job = state.jobs.entry(key.clone()).or_insert_with(|| Job {
-            gathering: Gathering::new(seat.size),
-            ranks: HashMap::new(),
-            table: None,
-        });
+        let job = state.jobs.entry(key.clone()).or_insert_with(|| Job::new(seat.size));
         let size = job.gathering.size();
         if size != seat.size {
             let trouble = Trouble::WrongSize { rank: seat.rank, size, said: seat.size };
@@ -122,6 +125,7 @@ impl<J, T> Meetings<J, T> {
             return fail(caller, trouble);
         }
         job.ranks.insert(space, seat.rank);
+        job.last.insert(seat.rank, (call.clone(), now_ms));
         match job.gathering.call(seat.rank, number, call.clone(), caller, now_ms) {
             Ok(()) => decide(&seat.job, job),
             Err((caller, trouble)) => fail(caller, trouble),
@@ -172,7 +176,8 @@ impl<J, T> Meetings<J, T> {
             let _ = assembly.enter(*rank);
         }
         let (job, path, opened) = (job.to_owned(), path.clone(), opened.clone());
-        state.files.insert(id, SharedFile { assembly, job, path, ranks, opened, table });
+        let last = LastCalls::new();
+        state.files.insert(id, SharedFile { assembly, job, path, ranks, last, opened, table });
         id
     }
 
@@ -198,6 +203,9 @@ impl<J, T> Meetings<J, T> {
             let (job, path) = (file.job.clone(), file.path.to_string());
             return unknown(&job, path, caller);
         };
+        if let Some(known) = overview::call_of(&call) {
+            file.last.insert(rank, (known, now_ms));
+        }
         let mut actions = Vec::new();
         let act = &mut |action| actions.push(action);
         match call {
@@ -269,6 +277,13 @@ impl<J, T> Meetings<J, T> {
             actions.extend(state.finish(id, of_file));
         }
         (told, actions)
+    }
+}
+
+impl<J> Job<J> {
+    fn new(size: u32) -> Self {
+        let (ranks, last) = (HashMap::new(), LastCalls::new());
+        Self { gathering: Gathering::new(size), ranks, table: None, last }
     }
 }
 

@@ -6,9 +6,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-use pario_net::CommonMemory;
-use pario_proto::{AssemblyId, Mode, Table};
+use pario_net::{CommonMemory, machine_ms};
+use pario_proto::{AssemblyId, Mode, Standing, Table};
 use parking_lot::Mutex;
+
+use crate::coordination::Wait;
 
 /// The table of one opening.
 #[derive(Clone, Debug)]
@@ -39,11 +41,40 @@ impl SharedTable {
 
     /// The process of a rank is gone: the others are told at once.
     pub fn lose(&self, rank: u32) {
+        self.tell_all(|table| table.lose(rank));
+    }
+
+    /// All meetings are over: everybody is told at once.
+    pub fn reset(&self) {
+        self.tell_all(|table| table.reset());
+    }
+
+    fn tell_all(&self, what: impl FnOnce(&Table<'_>)) {
         if let Some(table) = Table::of(self.0.words()) {
-            table.lose(rank);
+            what(&table);
             self.0.raise(Table::EVENT);
             self.0.wake(Table::LOCK, i32::MAX.unsigned_abs());
         }
+    }
+
+    /// Who waits for whom, by the clock of the node.
+    pub fn waits(&self, now_ms: u64) -> Vec<Wait> {
+        let standings = Table::of(self.0.words()).map(|table| table.standings());
+        let machine_ms = machine_ms();
+        let wait = |standing: Standing| Wait {
+            number: standing.number,
+            arrived: standing.arrived,
+            missing: standing.missing,
+            since_ms: now_ms.saturating_sub(machine_ms.saturating_sub(standing.since_ms)),
+            is_performed: standing.is_performed,
+        };
+        standings.unwrap_or_default().into_iter().map(wait).collect()
+    }
+
+    /// The mode, and where the shared pointer is, if there is one.
+    pub fn position(&self) -> (Mode, Option<u64>) {
+        let table = Table::of(self.0.words());
+        table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
     }
 }
 

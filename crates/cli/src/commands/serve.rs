@@ -1,6 +1,7 @@
 //! `pario serve`
 
 use std::io::{Write, stderr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  
                             PARIO_LOG=debug pario serve";
 
 /// Where a node without a configuration keeps everything.
-const DEFAULT_DATA: &str = "./pario-data";
+pub const DEFAULT_DATA: &str = "./pario-data";
 
 /// How long a node has to hear that it should stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -40,6 +41,10 @@ pub struct Options {
     /// Which node of the configuration this is
     #[arg(long, value_name = "NAME", requires = "config")]
     node: Option<String>,
+
+    /// Threads that serve the disks, at most one for each; disks that share one wait for each other
+    #[arg(long, value_name = "NUMBER", conflicts_with = "config")]
+    storage_threads: Option<NonZeroUsize>,
 }
 
 /// Runs a node until somebody wants it to end.
@@ -63,7 +68,11 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         }
         _ => {
             let data = global.data.as_deref().unwrap_or(Path::new(DEFAULT_DATA));
-            let config = Config::alone(data);
+            let mut config = Config::alone(data);
+            let node = &mut config.nodes[0];
+            if let Some(threads) = options.storage_threads {
+                node.storage_threads = threads.get().min(node.disks.len());
+            }
             let name = config.nodes[0].name.clone();
             (config, name)
         }
@@ -140,7 +149,7 @@ fn ask_to_stop(address: &str, key_file: Option<PathBuf>, name: &str) {
 }
 
 /// What the node says of its work goes to stderr if somebody wants to know.
-fn log() -> anyhow::Result<()> {
+pub fn log() -> anyhow::Result<()> {
     let Some(level) = std::env::var_os("PARIO_LOG") else { return Ok(()) };
     let level: LevelFilter =
         level.to_str().and_then(|level| level.parse().ok()).ok_or_else(|| {

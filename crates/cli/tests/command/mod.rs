@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -45,6 +45,11 @@ impl Site {
     /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// From now on this node is used, which serves the directory `data`.
+    pub fn serve_by(&mut self, node: Served) {
+        self.node = Some(node);
     }
 
     /// The node.
@@ -162,6 +167,11 @@ impl Served {
             line.trim_end().to_owned()
         });
         Self { child, said, lines }
+    }
+
+    /// What it says to stderr, if that was made a pipe.
+    pub fn stderr(&mut self) -> BufReader<ChildStderr> {
+        BufReader::new(self.child.stderr.take().expect("a pipe"))
     }
 
     /// Sends a signal.

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_net::CommonMemory;
+use pario_net::{CommonMemory, machine_ms};
 use pario_proto::{
     Arrival, AssemblyId, Call, DescriptorRequest, Outcome, Placement, Seek, Table, Transfer,
     Trouble,
@@ -63,8 +63,9 @@ impl AtTable {
     }
 
     fn table(&self) -> Result<Table<'_>, Trouble> {
-        let table = Table::of(self.memory.words());
-        table.filter(|_| self.node.is_open()).ok_or(Trouble::Unknown)
+        let table = Table::of(self.memory.words()).filter(|_| self.node.is_open());
+        let table = table.ok_or(Trouble::Unknown)?;
+        if table.is_reset() { Err(Trouble::Reset) } else { Ok(table) }
     }
 
     /// Makes a call in which all meet. The last one decides for all.
@@ -78,7 +79,7 @@ impl AtTable {
             {
                 let held = self.lock()?;
                 held.table.notice();
-                let arrived = held.table.arrive(self.rank, number, call, now_ms())?;
+                let arrived = held.table.arrive(self.rank, number, call, machine_ms())?;
                 if arrived == Arrival::Counted {
                     let mut is_news = false;
                     while held.table.is_complete() {
@@ -364,11 +365,4 @@ impl Drop for Locked<'_> {
             self.of.memory.wake(Table::LOCK, 1);
         }
     }
-}
-
-/// Milliseconds by the clock of the machine: all its processes read the same.
-fn now_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }

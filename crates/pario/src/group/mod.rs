@@ -186,8 +186,8 @@ impl Group {
     ) -> Result<Option<Outcome>, Error> {
         match trouble {
             Trouble::Disagreement(_) => return Ok(None),
-            // The node was started again: so are the calls, by all.
-            Trouble::Unknown => *calls = JobCalls::default(),
+            // The node was started again, or reset: so are the calls, by all.
+            Trouble::Unknown | Trouble::Reset => *calls = JobCalls::default(),
             _ => {}
         }
         Err(self.error_of(call.to_string(), trouble))
@@ -227,8 +227,8 @@ impl Group {
         if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered {
             let mut calls = self.calls.lock();
             match trouble {
-                // The node was started again: so are the calls, by all.
-                Trouble::Unknown => *calls = JobCalls::default(),
+                // The node was started again, or reset: so are the calls, by all.
+                Trouble::Unknown | Trouble::Reset => *calls = JobCalls::default(),
                 // It was not let in, and the call does not count.
                 Trouble::WrongSize { .. } | Trouble::RankTaken { .. }
                     if calls.asked == number + 1 =>

@@ -424,6 +424,7 @@ fn config(dir: &Path, shape: Shape) -> Config {
         compute_threads: 1,
         cache_bytes: 16 << 20,
         short_cut: true,
+        wait_warning: None,
     };
     Config {
         name: "lab".to_owned(),

@@ -213,6 +213,7 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         compute_threads: 1,
         cache_bytes: 16 << 20,
         short_cut: false,
+        wait_warning: None,
     };
     Config {
         name: "pair".to_owned(),

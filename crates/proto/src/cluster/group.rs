@@ -29,7 +29,7 @@ pub struct Seat {
 }
 
 /// A file that was opened together, as long as it is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AssemblyId(pub u128);
 
 /// What the processes of a job do together outside of a file.

@@ -8,6 +8,7 @@ pub mod check;
 pub mod failure;
 pub mod grant;
 pub mod group;
+pub mod jobs;
 pub mod map;
 pub mod path;
 pub mod record;

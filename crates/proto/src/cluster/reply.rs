@@ -6,7 +6,9 @@ use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, SealedDeed};
 use super::group::AssemblyId;
+use super::jobs::JobStatus;
 use super::map::{ClusterMap, NodeInfo};
+use super::path::FilePath;
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
@@ -120,6 +122,15 @@ pub enum Reply {
         found: Vec<FoundSubfile>,
         /// Whether there are more.
         is_more: bool,
+    },
+    /// The jobs whose processes meet here.
+    Jobs(Vec<JobStatus>),
+    /// What was reset.
+    Reset {
+        /// The jobs that were forgotten.
+        jobs: Vec<String>,
+        /// The files whose openings were ended.
+        files: Vec<FilePath>,
     },
 }
 

@@ -143,6 +143,15 @@ pub enum Request {
     Check(CheckRequest),
     /// From node to node.
     Peer(PeerRequest),
+    /// The jobs whose processes meet here, and who waits for whom: those of the user who asks, all
+    /// of them for administrators.
+    Jobs,
+    /// Ends meetings and shared openings of files: whoever waits is told. Jobs of the user who
+    /// asks, all of them for administrators.
+    Reset {
+        /// Openings of these files; if there are none, of all files, and the jobs too.
+        files: Vec<FilePath>,
+    },
 }
 
 /// A subfile and where it lies.

@@ -91,8 +91,8 @@ impl fmt::Display for Call {
 impl fmt::Display for Disagreement {
     /// Ranks that have called the same are named together; those in the minority come first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut groups: Vec<(&Call, Vec<usize>)> = Vec::new();
-        for (rank, call) in self.calls.iter().enumerate() {
+        let mut groups: Vec<(&Call, Vec<u32>)> = Vec::new();
+        for (rank, call) in (0..).zip(&self.calls) {
             match groups.iter_mut().find(|(known, _)| *known == call) {
                 Some((_, ranks)) => ranks.push(rank),
                 None => groups.push((call, vec![rank])),
@@ -108,7 +108,8 @@ impl fmt::Display for Disagreement {
 }
 
 /// Ranks for people: runs are told by their ends.
-struct Ranks<'a>(&'a [usize]);
+#[derive(Clone, Copy, Debug)]
+pub struct Ranks<'a>(pub &'a [u32]);
 
 impl fmt::Display for Ranks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

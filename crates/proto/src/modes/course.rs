@@ -2,7 +2,7 @@
 //! a node and for those who meet in shared memory.
 
 use super::call::{Call, Disagreement};
-use super::mode::{Mode, Order, Step};
+use super::mode::{Mode, Order, Pointer, Step};
 use super::position::{OutOfRange, Placement, Position, Seek, Transfer};
 use super::trouble::Trouble;
 
@@ -39,6 +39,11 @@ impl Course {
     pub fn new(mode: Mode, len: Option<u64>) -> Self {
         let position = Position { offset: 0, end: len.unwrap_or(0) };
         Self { mode, position, is_measured: len.is_some() }
+    }
+
+    /// Where the shared pointer is, in modes that have one.
+    pub fn shared_offset(&self) -> Option<u64> {
+        (self.mode.axes().pointer == Pointer::Shared).then_some(self.position.offset)
     }
 
     /// Learns how long the file is.

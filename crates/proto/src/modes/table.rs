@@ -6,7 +6,7 @@
 //! written last of a decision says that it is there, and is read without the lock. A word says
 //! when something has happened; those who wait sleep on it.
 //!
-//! The node that made it writes into it only who is gone. Whatever else it finds there it shows to
+//! The node that made it writes into it only who is gone, and that all is over. Whatever else it finds there it shows to
 //! people and believes nothing of.
 //!
 //! Here is arithmetic on words alone: who takes the lock, sleeps and wakes is in the library.
@@ -38,6 +38,8 @@ mod head {
     pub const FIRST: usize = 14;
     pub const TICKETS: usize = 16;
     pub const CHUNKS: usize = 18;
+    /// Written by the node alone.
+    pub const IS_RESET: usize = 19;
     pub const WORDS: usize = 32;
 }
 
@@ -143,6 +145,8 @@ pub struct Standing {
     pub missing: Vec<u32>,
     /// Since when the first of them waits, by the clock of the machine.
     pub since_ms: u64,
+    /// Whether all have called, and the one that is missing does it for all.
+    pub is_performed: bool,
 }
 
 impl<'w> Table<'w> {
@@ -248,6 +252,11 @@ impl<'w> Table<'w> {
     }
 
     // What the node writes.
+
+    /// Somebody has ended all meetings: nothing goes on here.
+    pub fn reset(&self) {
+        self.word(head::IS_RESET).store(1, Ordering::Release);
+    }
 
     /// The process of a rank is gone.
     pub fn lose(&self, rank: u32) {
@@ -476,12 +485,20 @@ impl<'w> Table<'w> {
 
     /// Why nobody can meet any more.
     pub fn broken(&self) -> Option<Trouble> {
+        if self.is_reset() {
+            return Some(Trouble::Reset);
+        }
         let broken = self.word(head::BROKEN).load(Ordering::Acquire);
         match (broken & 3, broken >> 2) {
             (0, _) => None,
             (CLOSED, rank) => Some(Trouble::Closed { rank }),
             (_, rank) => Some(Trouble::Gone { rank }),
         }
+    }
+
+    /// Whether somebody has ended all meetings.
+    pub fn is_reset(&self) -> bool {
+        self.word(head::IS_RESET).load(Ordering::Acquire) != 0
     }
 
     /// Whether the node has lost somebody whom nobody has noticed.
@@ -637,17 +654,32 @@ impl<'w> Table<'w> {
     /// Who waits for whom, oldest first, as far as can be seen while it changes.
     pub fn standings(&self) -> Vec<Standing> {
         let first = self.number(head::FIRST);
-        let numbers = first..first.saturating_add(Self::DEPTH);
-        let begun = numbers.filter(|number| self.number(self.round(*number)) == *number);
-        let standing = |number: u64| {
-            let kind = |rank| self.word(self.called(number, rank)).load(Ordering::Relaxed);
-            let (arrived, missing): (Vec<u32>, Vec<u32>) =
-                (0..self.size).partition(|rank| kind(*rank) != 0);
-            let since_ms = self.number(self.round(number) + round::SINCE_MS);
-            let call = |rank| (rank, self.call_of(number, rank));
-            Standing { number, arrived: arrived.into_iter().map(call).collect(), missing, since_ms }
-        };
-        begun.map(standing).filter(|standing| !standing.arrived.is_empty()).collect()
+        let numbers = first.saturating_sub(Self::DEPTH)..first.saturating_add(Self::DEPTH);
+        let begun = numbers.filter(|number| self.has_room_for(*number));
+        begun.filter_map(|number| self.standing(number)).collect()
+    }
+
+    fn standing(&self, number: u64) -> Option<Standing> {
+        let at = self.round(number);
+        let load = |word: usize| self.word(at + word).load(Ordering::Acquire);
+        let is_performed = load(round::IS_DECIDED) != 0;
+        if is_performed && (load(round::KIND) != kind::ONCE || load(round::PERFORMED) != 0) {
+            return None;
+        }
+        let last = load(round::LAST);
+        let kind = |rank| self.word(self.called(number, rank)).load(Ordering::Relaxed);
+        let waits = |rank: &u32| if is_performed { *rank != last } else { kind(*rank) != 0 };
+        let (arrived, missing): (Vec<u32>, Vec<u32>) = (0..self.size).partition(waits);
+        let arrived: Vec<(u32, Call)> =
+            arrived.into_iter().map(|rank| (rank, self.call_of(number, rank))).collect();
+        let since_ms = self.number(at + round::SINCE_MS);
+        let is_begun = !arrived.is_empty() && !missing.is_empty();
+        is_begun.then_some(Standing { number, arrived, missing, since_ms, is_performed })
+    }
+
+    /// Where the shared pointer is, in modes that have one, as far as can be seen while it changes.
+    pub fn shared_offset(&self) -> Option<u64> {
+        self.course().shared_offset()
     }
 
     /// The mode, as far as can be seen while it changes.

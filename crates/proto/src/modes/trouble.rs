@@ -43,7 +43,10 @@ pub enum Trouble {
         said: u32,
     },
     /// The node at which the ranks meet was started again, or has never known them.
-    #[error("the node at which its ranks meet was started again: open the file again")]
+    #[error(
+        "the node at which its ranks meet does not know them, because it was started again or \
+         reset: open the file again"
+    )]
     Unknown,
     /// Somebody else is that rank.
     #[error("another process is rank {rank} already")]
@@ -76,6 +79,9 @@ pub enum Trouble {
         /// Why.
         why: String,
     },
+    /// Somebody has ended it with `pario reset`.
+    #[error("it was reset with `pario reset`: open the file again")]
+    Reset,
     /// The size of the file could not be found out.
     #[error("the size of the file is not known: {why}")]
     NotMeasured {

@@ -12,12 +12,17 @@ mod tests;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use error::{ConfigError, Mistake, Problem, UnknownNode};
 use reader::{ClusterText, NodeText, Reader};
 
 /// Memory for extents if nobody says how much.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
+
+/// How long processes of a job may wait for each other before the node warns of it, if nobody says
+/// how long.
+const DEFAULT_WAIT_WARNING: Duration = Duration::from_secs(10);
 
 /// A cluster as its file describes it, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,9 @@ pub struct NodeConfig {
     pub cache_bytes: u64,
     /// Whether clients on the same machine may read and write flat subfiles themselves.
     pub short_cut: bool,
+    /// How long processes of a job may wait for each other before the node warns of it; for ever if
+    /// nothing.
+    pub wait_warning: Option<Duration>,
 }
 
 /// A disk.
@@ -86,6 +94,7 @@ impl Config {
             compute_threads: processors(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             short_cut: true,
+            wait_warning: Some(DEFAULT_WAIT_WARNING),
         };
         Self { name: "local".to_owned(), key_file: None, nodes: vec![node], interface: 0 }
     }
@@ -186,6 +195,7 @@ impl NodeConfig {
             compute_threads: node.compute_threads.unwrap_or_else(processors),
             cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
             short_cut: node.short_cut.unwrap_or(true),
+            wait_warning: node.wait_warning.unwrap_or(Some(DEFAULT_WAIT_WARNING)),
         })
     }
 }

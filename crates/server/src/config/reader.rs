@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use toml::Spanned;
@@ -40,6 +41,8 @@ pub(super) struct NodeText {
     pub cache_bytes: Option<u64>,
     pub all_users: Option<bool>,
     pub short_cut: Option<bool>,
+    /// Nothing inside if there is to be no warning.
+    pub wait_warning: Option<Option<Duration>>,
     /// Settings that are there, though wrong: nobody needs to be told that they are missing.
     pub wrong: Vec<String>,
 }
@@ -56,7 +59,7 @@ type Key<'t> = Spanned<Cow<'t, str>>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
 const CLUSTER_KEYS: [&str; 4] = ["name", "key_file", "interface", "nodes"];
-const NODE_KEYS: [&str; 9] = [
+const NODE_KEYS: [&str; 10] = [
     "listen",
     "socket",
     "data",
@@ -66,10 +69,12 @@ const NODE_KEYS: [&str; 9] = [
     "cache",
     "all_users",
     "short_cut",
+    "wait_warning_seconds",
 ];
 const DISK_KEYS: [&str; 2] = ["path", "read_only"];
 const THREADS_LIMIT: usize = 1024;
 const NAME_LIMIT: usize = 64;
+const SECONDS_LIMIT: f64 = 86_400.0;
 
 /// Reads one text, and notes every mistake on the way.
 pub(super) struct Reader<'t> {
@@ -155,6 +160,9 @@ impl<'t> Reader<'t> {
                 "cache" => node.cache_bytes = self.size(what("cache"), value),
                 "all_users" => node.all_users = self.flag(what(setting), value),
                 "short_cut" => node.short_cut = self.flag(what(setting), value),
+                "wait_warning_seconds" => {
+                    node.wait_warning = self.seconds_or_never(what(setting), value);
+                }
                 _ => self.unknown_key(&format!("node \"{name}\""), key, &NODE_KEYS),
             }
             if self.mistakes.len() > before {
@@ -253,6 +261,18 @@ impl<'t> Reader<'t> {
         match size {
             None => self.wrong_type(what, "a size, such as \"256MiB\"", value),
             size => size,
+        }
+    }
+
+    /// A time; zero is never.
+    fn seconds_or_never(&mut self, what: String, value: &Value<'t>) -> Option<Option<Duration>> {
+        let seconds = match value.get_ref() {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => whole(value).map(|number| number as f64),
+        };
+        match seconds.filter(|seconds| (0.0..=SECONDS_LIMIT).contains(seconds)) {
+            None => self.wrong_type(what, "a number of seconds, such as 10 or 0.5", value),
+            Some(seconds) => Some(Some(Duration::from_secs_f64(seconds)).filter(|d| !d.is_zero())),
         }
     }
 

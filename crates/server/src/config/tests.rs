@@ -17,6 +17,7 @@ compute_threads = 4
 cache = "1GiB"
 all_users = true
 short_cut = false
+wait_warning_seconds = 2.5
 
 [nodes.b]
 listen = "10.0.0.2:7411"
@@ -62,6 +63,7 @@ fn a_whole_configuration_is_read() {
         compute_threads: 4,
         cache_bytes: 1 << 30,
         short_cut: false,
+        wait_warning: Some(Duration::from_millis(2_500)),
     };
     assert_eq!(*a, expected);
 }
@@ -73,6 +75,7 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(b.socket, Path::new("/var/lib/pario/b/pario.sock"));
     assert_eq!((b.storage_threads, b.compute_threads), (1, processors()));
     assert_eq!((b.cache_bytes, b.all_users, b.short_cut), (256 << 20, false, true));
+    assert_eq!(b.wait_warning, Some(Duration::from_secs(10)));
 
     let config = Config::parse(&after_a(""), "cluster.toml").unwrap();
     assert_eq!((config.name.as_str(), config.interface, &config.key_file), ("pario", 0, &None));
@@ -167,6 +170,24 @@ fn sizes_are_texts_or_numbers_and_not_negative() {
         cache("-1").unwrap_err(),
         "cluster.toml:4: node \"a\": cache must be a size, such as \"256MiB\", but is -1"
     );
+}
+
+#[test]
+fn a_warning_comes_after_seconds_or_never() {
+    let warning = |value: &str| {
+        let text = after_a(&format!("wait_warning_seconds = {value}\n"));
+        let config = Config::parse(&text, "cluster.toml").map_err(|error| error.to_string());
+        config.map(|config| config.nodes[0].wait_warning)
+    };
+    assert_eq!(warning("3"), Ok(Some(Duration::from_secs(3))));
+    assert_eq!(warning("0.25"), Ok(Some(Duration::from_millis(250))));
+    assert_eq!(warning("0"), Ok(None));
+    for wrong in ["-1", "nan", "inf", "1e9", "\"soon\""] {
+        let told = warning(wrong).unwrap_err();
+        let expected = "cluster.toml:4: node \"a\": wait_warning_seconds must be a number of \
+                        seconds, such as 10 or 0.5, but is ";
+        assert_eq!(told, format!("{expected}{wrong}"));
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Assembly<T> {
     performing: HashMap<u64, Performance<T>>,
     ranges: Ranges<T>,
     is_over: bool,
+    /// When somebody last made a call in which all meet.
+    met_ms: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,8 @@ struct Performance<T> {
     rank: u32,
     placement: Placement,
     others: Vec<T>,
+    call: Option<Call>,
+    since_ms: u64,
 }
 
 /// What is to be done.
@@ -70,12 +74,34 @@ impl<T> Assembly<T> {
             performing: HashMap::new(),
             ranges: Ranges::default(),
             is_over: false,
+            met_ms: 0,
         }
     }
 
     /// Who waits for whom.
     pub fn waits(&self) -> Vec<Wait> {
-        self.gathering.waits()
+        let performed = self.performing.iter().map(|(number, performance)| {
+            let Performance { rank, call, since_ms, .. } = performance;
+            let others = (0..self.gathering.size()).filter(|other| other != rank);
+            Wait {
+                number: *number,
+                arrived: others.filter_map(|other| Some((other, call.clone()?))).collect(),
+                missing: vec![*rank],
+                since_ms: *since_ms,
+                is_performed: true,
+            }
+        });
+        performed.chain(self.gathering.waits()).collect()
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> Mode {
+        self.course.mode
+    }
+
+    /// Where the shared pointer is, in modes that have one.
+    pub fn position(&self) -> Option<u64> {
+        self.course.shared_offset()
     }
 
     /// A rank has it open.
@@ -93,6 +119,7 @@ impl<T> Assembly<T> {
         now_ms: u64,
         act: &mut impl FnMut(Action<T>),
     ) {
+        self.met_ms = now_ms;
         let is_close = call == Call::Close;
         match self.gathering.call(rank, number, call, ticket, now_ms) {
             Ok(()) => self.advance(act),
@@ -198,6 +225,21 @@ impl<T> Assembly<T> {
         if self.gathering.is_over() {
             self.end(act);
         }
+    }
+
+    /// Ends everything: whoever waits is told, and nobody has the file open any more.
+    pub fn reset(&mut self, act: &mut impl FnMut(Action<T>)) {
+        for work in std::mem::take(&mut self.line) {
+            fail(work, Trouble::Reset, act);
+        }
+        for (_, performance) in std::mem::take(&mut self.performing) {
+            answer_all(performance.others, &Err(Trouble::Reset), act);
+        }
+        for rank in 0..self.gathering.size() {
+            self.gathering.leave(rank, Fate::Reset);
+        }
+        self.advance(act);
+        self.end(act);
     }
 
     /// A rank has done for all what it was asked to.
@@ -326,7 +368,9 @@ impl<T> Assembly<T> {
         let Met { number, calls, last } = met;
         let (calls, tickets): (Vec<Call>, Vec<T>) = calls.into_iter().unzip();
         match self.course.round(&calls) {
-            Ok(Decision::Once(placement)) => self.perform(number, placement, tickets, last, act),
+            Ok(Decision::Once(placement)) => {
+                self.perform((number, &calls), placement, tickets, last, act);
+            }
             Ok(Decision::Places(places)) => {
                 for (ticket, placement) in tickets.into_iter().zip(places) {
                     act(Action::Answer(ticket, Ok(Outcome::Placed(placement))));
@@ -345,7 +389,7 @@ impl<T> Assembly<T> {
     /// The rank that came last does it: the others are asleep.
     fn perform(
         &mut self,
-        number: u64,
+        (number, calls): (u64, &[Call]),
         placement: Placement,
         tickets: Vec<T>,
         rank: u32,
@@ -361,7 +405,9 @@ impl<T> Assembly<T> {
         }
         // It may have called and gone.
         if self.gathering.is_here(rank) {
-            self.performing.insert(number, Performance { rank, placement, others });
+            let (call, since_ms) = (calls.first().cloned(), self.met_ms);
+            let performance = Performance { rank, placement, others, call, since_ms };
+            self.performing.insert(number, performance);
         } else {
             answer_all(others, &Err(Trouble::Gone { rank }), act);
         }
@@ -390,4 +436,59 @@ fn fail<T>(work: Work<T>, trouble: Trouble, act: &mut impl FnMut(Action<T>)) {
         Work::Round(met) => met.calls.into_iter().map(|(_, ticket)| ticket).collect(),
     };
     answer_all(tickets, &Err(trouble), act);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that ranks 0 to 2 have open, of unknown length.
+    fn open(mode: Mode) -> Assembly<u32> {
+        let mut file = Assembly::new(3, mode, None);
+        for rank in 0..3 {
+            file.enter(rank).unwrap();
+        }
+        file
+    }
+
+    fn reset(file: &mut Assembly<u32>) -> Vec<Action<u32>> {
+        let mut actions = Vec::new();
+        file.reset(&mut |action| actions.push(action));
+        actions
+    }
+
+    #[test]
+    fn who_waits_for_one_that_does_it_for_all_is_seen_and_told_of_a_reset() {
+        let mut file = open(Mode::Global);
+        let call = Call::Transfer(Transfer::write(10));
+        let mut actions = Vec::new();
+        for (rank, now_ms) in [(0, 100), (2, 200), (1, 300)] {
+            file.meet(rank, 0, call.clone(), rank, now_ms, &mut |action| actions.push(action));
+        }
+        assert!(matches!(actions[..], [Action::Answer(1, Ok(Outcome::Perform { .. }))]));
+        let wait = Wait {
+            number: 0,
+            arrived: vec![(0, call.clone()), (2, call)],
+            missing: vec![1],
+            since_ms: 300,
+            is_performed: true,
+        };
+        assert_eq!(file.waits(), [wait]);
+        let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
+        assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
+        assert!(file.waits().is_empty());
+    }
+
+    #[test]
+    fn who_waits_in_line_or_for_others_is_told_of_a_reset() {
+        let mut file = open(Mode::Log);
+        let mut actions = Vec::new();
+        file.transfer(0, Transfer::read(10), 0, &mut |action| actions.push(action));
+        assert_eq!(actions, [Action::Measure], "its end is not known");
+        file.meet(2, 0, Call::Close, 2, 0, &mut |action| actions.push(action));
+        let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
+        assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
+        // What comes back later concerns nobody.
+        file.measured(Ok(7), &mut |action| panic!("{action:?}"));
+    }
 }

@@ -39,6 +39,8 @@ pub enum Fate {
     Gone,
     /// It has closed the file.
     Closed,
+    /// Somebody has ended the meetings of all.
+    Reset,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,8 @@ pub struct Wait {
     pub missing: Vec<u32>,
     /// Since when the first of them waits.
     pub since_ms: u64,
+    /// Whether all have called, and the one that is missing does it for all.
+    pub is_performed: bool,
 }
 
 impl<T> Gathering<T> {
@@ -208,6 +212,7 @@ impl<T> Gathering<T> {
                 arrived: arrived.collect(),
                 missing: missing.collect(),
                 since_ms: round.since_ms,
+                is_performed: false,
             }
         };
         let begun = (self.first..).zip(&self.rounds);
@@ -228,6 +233,7 @@ impl Fate {
         match self {
             Fate::Gone => Trouble::Gone { rank },
             Fate::Closed => Trouble::Closed { rank },
+            Fate::Reset => Trouble::Reset,
         }
     }
 }

@@ -46,6 +46,11 @@ impl Door {
         Self { shared, run, operations, together, port, turns: Turns::default() }
     }
 
+    /// Warns of processes that wait for each other too long, until the node is asked to stop.
+    pub fn watch(&self) {
+        self.together.watch();
+    }
+
     /// Lets questions in until the node's space is closed, when it is this thread's turn.
     pub fn serve(&self, is_first: bool) {
         let mut has_turn = is_first || self.turns.wait();
@@ -101,6 +106,10 @@ impl Door {
             // Whoever waits for others does not hold up a node that stops.
             Request::Job { seat, number, call } => {
                 self.together.job(&session, seat, number, call, reporter);
+            }
+            Request::Jobs => reporter.send(answer(self.together.jobs(&session))),
+            Request::Reset { files } => {
+                reporter.send(answer(self.together.reset(&session, &files)));
             }
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             request => match self.shared.begin() {

@@ -52,18 +52,36 @@ pub struct Node {
     notes: Vec<PathBuf>,
 }
 
+/// How clients come to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// They are in the same process.
+    InProcess,
+    /// They are told its address, or its data directory.
+    ByAddress,
+    /// Programs of the same user find it.
+    ByUser,
+}
+
 impl Node {
     /// Starts a node of a cluster.
     pub fn start(config: &Config, node: &str) -> Result<Self, NodeError> {
-        Self::launch(config, node, true)
+        Self::launch(config, node, Found::ByUser)
+    }
+
+    /// Starts a node beside the one that programs of this user find by themselves: its address is
+    /// noted in its data directory only.
+    pub fn start_beside(config: &Config, node: &str) -> Result<Self, NodeError> {
+        Self::launch(config, node, Found::ByAddress)
     }
 
     /// Starts a node for this process alone: no socket file is made.
     pub fn embed(config: &Config, node: &str) -> Result<Self, NodeError> {
-        Self::launch(config, node, false)
+        Self::launch(config, node, Found::InProcess)
     }
 
-    fn launch(config: &Config, node: &str, listens: bool) -> Result<Self, NodeError> {
+    fn launch(config: &Config, node: &str, found: Found) -> Result<Self, NodeError> {
+        let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
             let known: Vec<&str> = config.nodes.iter().map(|node| node.name.as_str()).collect();
             return Err(NodeError::UnknownNode {
@@ -128,7 +146,7 @@ impl Node {
         };
         node.begin_work(run.clone(), operations, janitor_jobs)?;
         if listens {
-            node.notes = notes(config, own);
+            node.notes = notes(config, own, found);
             for path in &node.notes {
                 fs::write(path, node.address()).map_err(|error| NodeError::io(path, error))?;
             }
@@ -154,6 +172,7 @@ impl Node {
             .map_err(|error| NodeError::Other(error.to_string()))?;
         let door = door::Door::new(self.shared.clone(), run.clone(), operations, port);
         let door = Arc::new(door);
+        let watched = door.clone();
         let mut start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             thread
@@ -175,6 +194,9 @@ impl Node {
             }
         }
         let shared = self.shared.clone();
+        if shared.names.is_some() && shared.node().wait_warning.is_some() {
+            start("watch", Box::new(move || watched.watch()))?;
+        }
         if shared.names.is_none() {
             // If the interface node is there, this one is part of the cluster from the beginning.
             joining::stay_joined(&shared);
@@ -259,9 +281,9 @@ impl std::fmt::Debug for Node {
 
 /// Where the address of a node is noted: in its data directory, and for a node alone also where
 /// its user's programs look for it.
-fn notes(config: &Config, own: &NodeConfig) -> Vec<PathBuf> {
+fn notes(config: &Config, own: &NodeConfig, found: Found) -> Vec<PathBuf> {
     let mut notes = vec![own.data.join("address")];
-    if config.nodes.len() == 1 {
+    if config.nodes.len() == 1 && found == Found::ByUser {
         let dir = pario_net::runtime_directory();
         if own.socket.starts_with(&dir) {
             notes.push(dir.join("address"));

@@ -1,6 +1,8 @@
 //! What the processes of a job do together, done: opening files once for all, answering those who
 //! have waited, finding out sizes.
 
+mod watching;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

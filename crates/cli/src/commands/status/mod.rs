@@ -1,11 +1,16 @@
 //! `pario status`
 
+mod one_file;
+
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pario::{ClientStatus, Cluster, DiskStatus, NodeStatus};
+use clap::Args;
+use pario::{ClientStatus, Cluster, DiskStatus, JobStatus, NodeStatus};
 use serde_json::{Value, json};
 
+use super::why;
 use crate::amounts::{count, elapsed, share, size};
 use crate::arguments::Global;
 use crate::exit::{FAILED, Told};
@@ -15,6 +20,18 @@ use crate::{reach, terminal};
 
 /// How long a node has to answer.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario status\n  pario status --file /runs/7/result\n  \
+                            pario status --json | jq '.nodes[].disks'";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Show who has a file open together, and who waits for whom
+    #[arg(long, value_name = "PATH")]
+    file: Option<OsString>,
+}
 
 /// A node, or why there is nothing to be said of it.
 #[derive(Debug)]
@@ -65,23 +82,35 @@ impl NodeView {
 }
 
 /// Does it. The exit code says whether all nodes answer.
-pub fn run(global: &Global) -> anyhow::Result<()> {
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    if let Some(file) = &options.file {
+        return one_file::run(global, file);
+    }
     // The node that is asked for the others may hang itself.
     let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
     let cluster = reach::cluster(&Global { timeout: Some(limit), ..global.clone() })?;
     let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
+    // If the node that knows them does not answer, it is told among the nodes.
+    let jobs = cluster.jobs().unwrap_or_default();
     let cluster = cluster.map().name;
     if global.json {
-        terminal::print_json(&as_json(&cluster, &nodes))?;
+        let mut json = as_json(&cluster, &nodes);
+        json["jobs"] = jobs.iter().map(why::job_json).collect();
+        terminal::print_json(&json)?;
     } else {
         let mut out = terminal::output();
-        print(&mut out, &cluster, &nodes)?;
+        print(&mut out, &cluster, &nodes, &jobs)?;
         out.flush()?;
     }
     if nodes.iter().any(NodeView::is_down) { Err(Told(FAILED).into()) } else { Ok(()) }
 }
 
-fn print(out: &mut impl Write, cluster: &str, nodes: &[NodeView]) -> io::Result<()> {
+fn print(
+    out: &mut impl Write,
+    cluster: &str,
+    nodes: &[NodeView],
+    jobs: &[JobStatus],
+) -> io::Result<()> {
     writeln!(out, "cluster {cluster}, {}", count(nodes.len() as u64, "node"))?;
     writeln!(out)?;
     node_table(nodes).print(out)?;
@@ -91,6 +120,10 @@ fn print(out: &mut impl Write, cluster: &str, nodes: &[NodeView]) -> io::Result<
     if !clients.is_empty() {
         writeln!(out)?;
         clients.print(out)?;
+    }
+    if !jobs.is_empty() {
+        writeln!(out)?;
+        why::job_table(jobs).print(out)?;
     }
     let troubles = troubles(nodes);
     if !troubles.is_empty() {
@@ -354,9 +387,9 @@ pub mod tests {
     }
 
     #[test]
-    fn tables_show_nodes_disks_clients_and_troubles() {
+    fn tables_show_nodes_disks_clients_jobs_and_troubles() {
         let mut out = Vec::new();
-        print(&mut out, "lab", &[node("a"), silent("b")]).unwrap();
+        print(&mut out, "lab", &[node("a"), silent("b")], &[why::tests::job()]).unwrap();
         let expected = "\
 cluster lab, 2 nodes
 
@@ -369,6 +402,9 @@ a/disk0  200 GiB  75 %      3  10 MiB    4 MiB
 
 client     user  of node  requests  open files
 pario[17]  root  a              14           1
+
+job   user  ranks  here  open files  waiting
+4711  root      5     4           2  12 s for rank 3
 
 node a does not reach node z: connection refused
 node b is down: node b does not answer since 2.0 s

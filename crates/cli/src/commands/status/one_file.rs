@@ -1,0 +1,111 @@
+//! `pario status --file`: who has a file open together, and who waits for whom.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+
+use pario::{FilePath, JobStatus, Ranks};
+use serde_json::json;
+
+use crate::amounts::count;
+use crate::arguments::Global;
+use crate::commands::why;
+use crate::owners::Owners;
+use crate::table::{Side, Table};
+use crate::{paths, reach, terminal};
+
+/// Does it.
+pub fn run(global: &Global, file: &OsStr) -> anyhow::Result<()> {
+    let path = paths::in_cluster(file)?;
+    let cluster = reach::cluster(global)?;
+    // What is not there cannot be open, or was deleted since.
+    cluster.metadata(&path.to_string())?;
+    let jobs: Vec<JobStatus> =
+        cluster.jobs()?.into_iter().filter_map(|job| about(job, &path)).collect();
+    if global.json {
+        let jobs: Vec<_> = jobs.iter().map(why::job_json).collect();
+        return terminal::print_json(&json!({ "path": path.to_string(), "jobs": jobs }));
+    }
+    let mut out = terminal::output();
+    print(&mut out, &path, &jobs)?;
+    Ok(out.flush()?)
+}
+
+/// What a job does with one file, if anything.
+fn about(mut job: JobStatus, path: &FilePath) -> Option<JobStatus> {
+    job.files.retain(|file| file.path == *path);
+    job.waits.retain(|wait| wait.path.as_ref() == Some(path));
+    (!job.files.is_empty()).then_some(job)
+}
+
+fn print(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::Result<()> {
+    if jobs.is_empty() {
+        return writeln!(out, "{path}: no job has it open");
+    }
+    writeln!(out, "{path}: {} it open", has(jobs.len()))?;
+    writeln!(out)?;
+    let owners = Owners::new();
+    let mut table = Table::new([
+        ("job", Side::Left),
+        ("user", Side::Left),
+        ("mode", Side::Left),
+        ("pointer", Side::Right),
+        ("ranks", Side::Right),
+        ("open", Side::Left),
+    ]);
+    for job in jobs {
+        for file in &job.files {
+            let pointer = file.position.map(|position| position.to_string());
+            table.push([
+                job.job.clone(),
+                owners.user(job.uid),
+                file.mode.to_string(),
+                pointer.unwrap_or_else(|| "-".to_owned()),
+                job.size.to_string(),
+                Ranks(&file.here).to_string(),
+            ]);
+        }
+    }
+    table.print(out)?;
+    for job in jobs.iter().filter(|job| !job.waits.is_empty()) {
+        writeln!(out)?;
+        writeln!(out, "job {}", job.job)?;
+        job.waits.iter().try_for_each(|wait| why::print_wait(out, wait))?;
+    }
+    Ok(())
+}
+
+fn has(jobs: usize) -> String {
+    let verb = if jobs == 1 { "has" } else { "have" };
+    format!("{} {verb}", count(jobs as u64, "job"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_with_its_jobs_and_waits() {
+        let path = FilePath::new("/runs/result").unwrap();
+        let job = about(why::tests::job(), &path).unwrap();
+        let mut out = Vec::new();
+        print(&mut out, &path, &[job]).unwrap();
+        let expected = "\
+/runs/result: 1 job has it open
+
+job   user  mode    pointer  ranks  open
+4711  root  M_SYNC     4096      5  ranks 0 to 3
+
+job 4711
+  /runs/result  M_SYNC, call 41, for 12 s
+    in close: ranks 0, 1
+    in setiomode (M_LOG): rank 2
+    missing: rank 3, 5 s ago it called seek (to byte 7) of /runs/mesh
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let other = FilePath::new("/runs/other").unwrap();
+        assert!(about(why::tests::job(), &other).is_none());
+        let mut out = Vec::new();
+        print(&mut out, &other, &[]).unwrap();
+        assert_eq!(out, b"/runs/other: no job has it open\n");
+    }
+}

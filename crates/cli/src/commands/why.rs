@@ -1,0 +1,301 @@
+//! `pario why`
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+use pario::{JobStatus, MissingRank, Ranks, WaitStatus};
+use serde_json::{Value, json};
+
+use crate::amounts::{count, elapsed};
+use crate::arguments::Global;
+use crate::exit::{NOT_FOUND, Told};
+use crate::owners::Owners;
+use crate::table::{Side, Table};
+use crate::{reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario why\n  pario why 4711-9f3c2a\n  \
+                            pario why --json | jq '.jobs[].waits'";
+
+/// So many different calls, and so many missing ranks, are told one by one.
+const LINES: usize = 8;
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The job; without one, all jobs are listed
+    job: Option<String>,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let mut jobs = reach::cluster(global)?.jobs()?;
+    if let Some(wanted) = &options.job {
+        jobs.retain(|job| job.job == *wanted);
+        if jobs.is_empty() {
+            eprintln!(
+                "pario: there is no job {wanted}: none of its processes has met others here, or \
+                 all have ended; `pario why` lists the jobs"
+            );
+            return Err(Told(NOT_FOUND).into());
+        }
+    }
+    if global.json {
+        let jobs: Vec<_> = jobs.iter().map(job_json).collect();
+        return terminal::print_json(&json!({ "jobs": jobs }));
+    }
+    let mut out = terminal::output();
+    if options.job.is_some() {
+        for job in &jobs {
+            print_job(&mut out, job)?;
+        }
+    } else if jobs.is_empty() {
+        writeln!(out, "no jobs")?;
+    } else {
+        job_table(&jobs).print(&mut out)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The jobs, one in a line.
+pub fn job_table(jobs: &[JobStatus]) -> Table<6> {
+    let owners = Owners::new();
+    let mut table = Table::new([
+        ("job", Side::Left),
+        ("user", Side::Left),
+        ("ranks", Side::Right),
+        ("here", Side::Right),
+        ("open files", Side::Right),
+        ("waiting", Side::Left),
+    ]);
+    for job in jobs {
+        let waiting = job.waits.first().map_or_else(
+            || "-".to_owned(),
+            |wait| format!("{} for {}", waited(wait), Ranks(&wait.awaited())),
+        );
+        table.push([
+            job.job.clone(),
+            owners.user(job.uid),
+            job.size.to_string(),
+            job.here.len().to_string(),
+            job.files.len().to_string(),
+            waiting,
+        ]);
+    }
+    table
+}
+
+fn print_job(out: &mut impl Write, job: &JobStatus) -> io::Result<()> {
+    let ranks = count(job.size.into(), "rank");
+    match job.waits.first() {
+        Some(wait) => writeln!(out, "job {}, {ranks}, waiting for {}", job.job, waited(wait))?,
+        None => writeln!(out, "job {}, {ranks}, nobody waits for others", job.job)?,
+    }
+    let away: Vec<u32> = (0..job.size).filter(|rank| !job.here.contains(rank)).collect();
+    if !away.is_empty() {
+        writeln!(out, "  not here: {}", Ranks(&away))?;
+    }
+    for wait in &job.waits {
+        print_wait(out, wait)?;
+    }
+    for file in &job.files {
+        if job.waits.iter().any(|wait| wait.opening == Some(file.opening)) {
+            continue;
+        }
+        let at = file.position.map(|position| format!(", at byte {position}")).unwrap_or_default();
+        writeln!(out, "  {}  {}{at}: nobody waits", file.path, file.mode)?;
+    }
+    Ok(())
+}
+
+/// A meeting that has begun, in several lines.
+pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
+    let WaitStatus { number, .. } = wait;
+    let since = waited(wait);
+    match (&wait.path, &wait.mode) {
+        (Some(path), Some(mode)) => writeln!(out, "  {path}  {mode}, call {number}, for {since}")?,
+        _ => writeln!(out, "  the job, call {number}, for {since}")?,
+    }
+    let mut calls: Vec<(String, Vec<u32>)> = Vec::new();
+    for (rank, call) in &wait.arrived {
+        let call = call.to_string();
+        match calls.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, ranks)) => ranks.push(*rank),
+            None => calls.push((call, vec![*rank])),
+        }
+    }
+    for (call, ranks) in calls.iter().take(LINES) {
+        writeln!(out, "    in {call}: {}", Ranks(ranks))?;
+    }
+    if calls.len() > LINES {
+        let rest: Vec<u32> = calls[LINES..].iter().flat_map(|(_, ranks)| ranks.clone()).collect();
+        writeln!(out, "    in other calls: {}", Ranks(&rest))?;
+    }
+    if wait.is_performed {
+        return writeln!(out, "    {} does it for all", Ranks(&wait.awaited()));
+    }
+    for missing in wait.missing.iter().take(LINES) {
+        writeln!(out, "    missing: {}", told(missing))?;
+    }
+    if wait.missing.len() > LINES {
+        let rest: Vec<u32> = wait.missing[LINES..].iter().map(|missing| missing.rank).collect();
+        writeln!(out, "    missing: {}", Ranks(&rest))?;
+    }
+    Ok(())
+}
+
+fn told(missing: &MissingRank) -> String {
+    let rank = missing.rank;
+    match &missing.last {
+        Some(last) => {
+            let ago = elapsed(Duration::from_millis(last.ago_ms));
+            let gone = if missing.is_here { "" } else { "it is gone; " };
+            format!("rank {rank}, {gone}{ago} ago it called {last}")
+        }
+        None if missing.is_here => format!("rank {rank}, which has called nothing yet"),
+        None => format!("rank {rank}, which has not come yet"),
+    }
+}
+
+/// How long somebody has waited.
+pub fn waited(wait: &WaitStatus) -> String {
+    elapsed(Duration::from_millis(wait.waited_ms))
+}
+
+/// A job as JSON.
+pub fn job_json(job: &JobStatus) -> Value {
+    let files = job.files.iter().map(|file| {
+        json!({
+            "path": file.path.to_string(), "mode": file.mode.to_string(),
+            "position": file.position, "ranks": file.here,
+        })
+    });
+    json!({
+        "job": job.job,
+        "uid": job.uid,
+        "size": job.size,
+        "here": job.here,
+        "files": files.collect::<Vec<_>>(),
+        "waits": job.waits.iter().map(wait_json).collect::<Vec<_>>(),
+    })
+}
+
+fn wait_json(wait: &WaitStatus) -> Value {
+    let arrived =
+        wait.arrived.iter().map(|(rank, call)| json!({ "rank": rank, "call": call.to_string() }));
+    let missing = wait.missing.iter().map(|missing| {
+        let last = missing.last.as_ref();
+        json!({
+            "rank": missing.rank,
+            "here": missing.is_here,
+            "last_call": last.map(|last| last.call.to_string()),
+            "last_path": last.and_then(|last| last.path.as_ref()).map(ToString::to_string),
+            "last_ms": last.map(|last| last.ago_ms),
+        })
+    });
+    json!({
+        "path": wait.path.as_ref().map(ToString::to_string),
+        "mode": wait.mode.map(|mode| mode.to_string()),
+        "number": wait.number,
+        "waited_ms": wait.waited_ms,
+        "arrived": arrived.collect::<Vec<_>>(),
+        "missing": missing.collect::<Vec<_>>(),
+        "performed": wait.is_performed,
+    })
+}
+
+#[cfg(test)]
+pub mod tests {
+    use pario::{Call, FilePath, LastCall, Mode, Seek, SharedFileStatus};
+
+    use super::*;
+
+    /// A job that waits for its rank 3 in a file, and in nothing else.
+    pub fn job() -> JobStatus {
+        let path = |text: &str| FilePath::new(text).unwrap();
+        let last = LastCall {
+            call: Call::Seek(Seek::Start(7)),
+            path: Some(path("/runs/mesh")),
+            ago_ms: 5_300,
+        };
+        let file = |number, name: &str, mode| SharedFileStatus {
+            opening: number,
+            path: path(name),
+            mode,
+            position: Some(4096),
+            here: vec![0, 1, 2, 3],
+        };
+        let (first, second) = (pario::AssemblyId(1), pario::AssemblyId(2));
+        let wait = WaitStatus {
+            opening: Some(first),
+            path: Some(path("/runs/result")),
+            mode: Some(Mode::Sync),
+            number: 41,
+            arrived: vec![(0, Call::Close), (1, Call::Close), (2, Call::SetMode(Mode::Log))],
+            missing: vec![MissingRank { rank: 3, is_here: true, last: Some(last) }],
+            is_performed: false,
+            waited_ms: 12_900,
+        };
+        JobStatus {
+            job: "4711".to_owned(),
+            uid: 0,
+            size: 5,
+            here: vec![0, 1, 2, 3],
+            files: vec![
+                file(first, "/runs/result", Mode::Sync),
+                file(second, "/runs/log", Mode::Log),
+            ],
+            waits: vec![wait],
+        }
+    }
+
+    #[test]
+    fn a_job_is_told_in_lines() {
+        let mut out = Vec::new();
+        print_job(&mut out, &job()).unwrap();
+        let expected = "\
+job 4711, 5 ranks, waiting for 12 s
+  not here: rank 4
+  /runs/result  M_SYNC, call 41, for 12 s
+    in close: ranks 0, 1
+    in setiomode (M_LOG): rank 2
+    missing: rank 3, 5 s ago it called seek (to byte 7) of /runs/mesh
+  /runs/log  M_LOG, at byte 4096: nobody waits
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let mut job = job();
+        let wait = &mut job.waits[0];
+        wait.arrived = (0..12).map(|rank| (rank, Call::Open(rank.to_string()))).collect();
+        wait.missing =
+            (12..30).map(|rank| MissingRank { rank, is_here: rank == 12, last: None }).collect();
+        let mut out = Vec::new();
+        print_wait(&mut out, wait).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 1 + LINES + 1 + LINES + 1, "{text}");
+        assert!(text.contains("    in other calls: ranks 8 to 11\n"), "{text}");
+        assert!(text.contains("    missing: rank 12, which has called nothing yet\n"), "{text}");
+        assert!(text.contains("    missing: rank 13, which has not come yet\n"), "{text}");
+        assert!(text.ends_with("    missing: ranks 20 to 29\n"), "{text}");
+    }
+
+    #[test]
+    fn jobs_are_listed_and_json_has_the_same_facts() {
+        let mut out = Vec::new();
+        job_table(&[job()]).print(&mut out).unwrap();
+        let expected = "\
+job   user  ranks  here  open files  waiting
+4711  root      5     4           2  12 s for rank 3
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let json = job_json(&job());
+        assert_eq!(json["waits"][0]["missing"][0]["last_path"], "/runs/mesh");
+        assert_eq!(json["waits"][0]["arrived"][2]["call"], "setiomode (M_LOG)");
+        assert_eq!(json["files"][1]["mode"], "M_LOG");
+        assert_eq!(json["waits"][0]["waited_ms"], 12_900);
+    }
+}

@@ -1,0 +1,348 @@
+//! Who waits for whom: `pario why`, `pario status --file`, the warning of a node, `pario reset`, and
+//! the old names of commands.
+
+mod command;
+
+use std::io::BufRead;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use command::{Served, Site, stderr, stdout};
+use pario::{Cluster, Group, Mode, SharedFile};
+use serde_json::Value;
+
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within a minute");
+    }
+}
+
+/// A rank of a job in a thread, which does what it is told.
+struct Rank {
+    tell: Sender<Deed>,
+    heard: Receiver<Result<(), String>>,
+    thread: JoinHandle<()>,
+}
+
+type Deed = Box<dyn FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send>;
+
+impl Rank {
+    /// Starts a rank of a job on the node of a site; all open a file together.
+    fn start(site: &Site, job: &str, size: u32, rank: u32) -> Self {
+        let ((tell, told), (say, heard)) = (channel::<Deed>(), channel());
+        let (address, job) = (site.file("data").display().to_string(), job.to_owned());
+        let thread = thread::spawn(move || {
+            let cluster = Cluster::connect(&address).unwrap();
+            let group = Group::new(&cluster, &job, size, rank).unwrap();
+            let file = group.create("/result", Mode::Sync).unwrap();
+            for deed in told {
+                let _ = say.send(deed(&group, &file).map_err(|error| error.to_string()));
+            }
+        });
+        Self { tell, heard, thread }
+    }
+
+    fn begin(
+        &self,
+        deed: impl FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send + 'static,
+    ) {
+        self.tell.send(Box::new(deed)).unwrap();
+    }
+
+    fn outcome(&self) -> Result<(), String> {
+        self.heard.recv_timeout(Duration::from_secs(60)).expect("an answer")
+    }
+
+    fn end(self) {
+        drop(self.tell);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Three ranks that have a file open; ranks 0 and 1 wait for rank 2 in a write.
+fn waiting(site: &Site) -> Vec<Rank> {
+    let ranks: Vec<_> = (0..3).map(|rank| Rank::start(site, "job 7", 3, rank)).collect();
+    for rank in &ranks[..2] {
+        rank.begin(|_, file| file.write(&[1; 100]));
+    }
+    until("two have arrived", || {
+        let json = site.json(&["why", "job 7"]);
+        let wait = &json["jobs"][0]["waits"][0];
+        (wait["arrived"].as_array().map(Vec::len) == Some(2)).then_some(())
+    });
+    ranks
+}
+
+fn go_on(ranks: Vec<Rank>) {
+    ranks[2].begin(|_, file| file.write(&[1; 100]));
+    for rank in &ranks {
+        rank.outcome().unwrap();
+    }
+    for rank in ranks {
+        rank.end();
+    }
+}
+
+#[test]
+fn why_tells_who_waits_for_whom() {
+    let site = Site::served();
+    assert_eq!(site.ok(&["why"]), "no jobs\n");
+    let ranks = waiting(&site);
+    let text = site.ok(&["why", "job 7"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("job job 7, 3 ranks, waiting for "), "{text}");
+    assert!(lines[1].starts_with("  /result  M_SYNC, call 0, for "), "{text}");
+    assert_eq!(lines[2], "    in write (100 bytes): ranks 0, 1", "{text}");
+    assert!(lines[3].starts_with("    missing: rank 2, "), "{text}");
+    assert!(lines[3].contains(" ago it called open (/result for reading and writing"), "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+
+    let listed = site.ok(&["why"]);
+    assert!(listed.starts_with("job    user"), "{listed}");
+    assert!(listed.contains("for rank 2"), "{listed}");
+    let status = site.ok(&["status"]);
+    assert!(status.contains("job 7  "), "{status}");
+
+    let json = site.json(&["why"]);
+    let job = &json["jobs"][0];
+    assert_eq!((&job["job"], &job["size"]), (&"job 7".into(), &3.into()));
+    assert_eq!(job["waits"][0]["missing"][0]["rank"], 2);
+    assert_eq!(job["waits"][0]["missing"][0]["here"], true);
+    assert_eq!(job["waits"][0]["arrived"][1]["call"], "write (100 bytes)");
+    assert_eq!(site.json(&["status"])["jobs"][0]["job"], "job 7");
+    go_on(ranks);
+    until("the job is over", || (site.ok(&["why"]) == "no jobs\n").then_some(()));
+}
+
+#[test]
+fn a_job_that_nobody_knows_is_told() {
+    let site = Site::served();
+    let told = site.refused(3, &["why", "4711"]);
+    assert!(told.starts_with("pario: there is no job 4711: "), "{told}");
+    assert!(told.contains("`pario why` lists the jobs"), "{told}");
+}
+
+#[test]
+fn a_rank_that_never_came_is_told_apart() {
+    let site = Site::served();
+    let cluster = Cluster::connect(&site.file("data").display().to_string()).unwrap();
+    let group = Group::new(&cluster, "half", 2, 0).unwrap();
+    let barrier = thread::spawn(move || group.barrier());
+    let text = until("one waits", || {
+        let output = site.run(&["why", "half"]);
+        let text = stdout(&output);
+        text.contains("waiting").then(|| text.to_owned())
+    });
+    assert!(text.contains("\n  not here: rank 1\n"), "{text}");
+    assert!(text.contains("\n    in barrier: rank 0\n"), "{text}");
+    assert!(text.contains("\n    missing: rank 1, which has not come yet\n"), "{text}");
+    site.ok(&["reset"]);
+    let error = barrier.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("was reset"), "{error}");
+}
+
+#[test]
+fn the_state_of_a_file_is_shown() {
+    let site = Site::served();
+    let ranks = waiting(&site);
+    let text = site.ok(&["status", "--file", "/result"]);
+    assert!(text.starts_with("/result: 1 job has it open\n\njob    user"), "{text}");
+    assert!(text.contains("M_SYNC"), "{text}");
+    assert!(text.contains("ranks 0 to 2"), "{text}");
+    assert!(text.contains("\n    in write (100 bytes): ranks 0, 1\n"), "{text}");
+    let json = site.json(&["status", "--file", "pario:/result"]);
+    assert_eq!(json["path"], "/result");
+    assert_eq!(json["jobs"][0]["files"][0]["position"], 0);
+    assert_eq!(json["jobs"][0]["waits"][0]["missing"][0]["rank"], 2);
+    go_on(ranks);
+    until("nobody has it open", || {
+        let text = site.ok(&["status", "--file", "/result"]);
+        (text == "/result: no job has it open\n").then_some(())
+    });
+    assert!(site.refused(3, &["status", "--file", "/none"]).contains("/none"));
+    assert!(site.refused(2, &["status", "--file", "none"]).contains("none"));
+}
+
+/// Whoever waits is told, and can begin anew.
+#[test]
+fn a_file_is_reset() {
+    let site = Site::served();
+    let ranks = waiting(&site);
+    assert!(site.refused(3, &["reset", "/none"]).contains("/none: no job has it open"));
+    let text = site.ok(&["reset", "/result"]);
+    assert_eq!(text, "/result: whoever has it open together must open it again\n");
+    for rank in &ranks[..2] {
+        let error = rank.outcome().unwrap_err();
+        assert!(error.contains("/result: job job 7: it was reset with `pario reset`"), "{error}");
+    }
+    for rank in &ranks {
+        rank.begin(|group, file| {
+            let error = file.write(b"x").unwrap_err().to_string();
+            assert!(error.contains("open the file again"), "{error}");
+            let file = group.create("/again", Mode::Sync)?;
+            file.write(b"abc")?;
+            file.close()
+        });
+    }
+    for rank in &ranks {
+        rank.outcome().unwrap();
+    }
+    assert_eq!(site.ok(&["cat", "/again"]), "abcabcabc");
+    for rank in ranks {
+        rank.end();
+    }
+}
+
+#[test]
+fn all_jobs_are_reset() {
+    let site = Site::served();
+    let ranks = waiting(&site);
+    let json = site.json(&["reset"]);
+    assert_eq!(json["jobs"], serde_json::json!(["job 7"]));
+    assert_eq!(json["files"], serde_json::json!(["/result"]));
+    for rank in &ranks[..2] {
+        assert!(rank.outcome().unwrap_err().contains("was reset"));
+    }
+    assert_eq!(site.ok(&["why"]), "no jobs\n");
+    // Everybody hears of it once, and all begin anew.
+    for rank in &ranks {
+        rank.begin(|group, _| {
+            let error = group.barrier().unwrap_err().to_string();
+            assert!(error.contains("started again or reset"), "{error}");
+            group.barrier()
+        });
+    }
+    for rank in &ranks {
+        rank.outcome().unwrap();
+    }
+    for rank in ranks {
+        rank.end();
+    }
+    assert!(site.pario(&["--data", "x", "reset"]).output().unwrap().status.code() == Some(2));
+}
+
+/// A wait that lasts too long is in the log once.
+#[test]
+fn the_node_warns_of_long_waits() {
+    let mut site = Site::empty();
+    let root = site.path().display().to_string();
+    let text = format!(
+        "[nodes.a]\ndata = \"{root}/data\"\ndisks = [\"{root}/disk\"]\n\
+         wait_warning_seconds = 0.2\n"
+    );
+    std::fs::write(site.file("cluster.toml"), text).unwrap();
+    let mut serve = site.pario(&["serve", "--config", "cluster.toml", "--node", "a"]);
+    serve.env("PARIO_LOG", "warn").stderr(Stdio::piped());
+    let mut node = Served::start(serve);
+    let mut log = node.stderr().lines();
+    site.serve_by(node);
+    let ranks: Vec<_> = (0..2).map(|rank| Rank::start(&site, "slow", 2, rank)).collect();
+    for number in 0..2 {
+        ranks[0].begin(|_, file| file.write(b"x"));
+        let warning = log.next().unwrap().unwrap();
+        let told = "rank 0 waits for rank 1 in write (1 byte) of /result; `pario why slow` tells \
+                    more";
+        assert!(warning.contains("WARN") && warning.contains(told), "{warning}");
+        // A second warning of the same wait would come before that of the next one.
+        until("it has waited much longer", || {
+            let json = site.json(&["why", "slow"]);
+            let wait = &json["jobs"][0]["waits"][0];
+            assert_eq!(wait["number"], number);
+            (wait["waited_ms"].as_u64()? > 1_500).then_some(())
+        });
+        ranks[1].begin(|_, file| file.write(b"y"));
+        for rank in &ranks {
+            rank.outcome().unwrap();
+        }
+    }
+    for rank in ranks {
+        rank.end();
+    }
+    let node = site.node();
+    node.signal(rustix::process::Signal::TERM);
+    drop(node.wait());
+    let rest: Vec<_> = log.map(Result::unwrap).filter(|line| line.contains("waits for")).collect();
+    assert_eq!(rest, [] as [&str; 0]);
+}
+
+/// One of the old names.
+fn old(site: &Site, program: &str, arguments: &[&str]) -> Output {
+    old_command(site, program, arguments).output().unwrap()
+}
+
+fn old_command(site: &Site, program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    // The same place and environment as for `pario`.
+    let like = site.pario::<&str>(&[]);
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(site.path()).stdin(Stdio::null()).args(arguments);
+    command
+}
+
+const PFSD: &str = env!("CARGO_BIN_EXE_pfsd");
+const PFSDEXIT: &str = env!("CARGO_BIN_EXE_pfsdexit");
+const PFSDRESET: &str = env!("CARGO_BIN_EXE_pfsdreset");
+const PFSDSTAT: &str = env!("CARGO_BIN_EXE_pfsdstat");
+
+/// Two servers on one machine, and what each says comes to who asked.
+#[test]
+fn the_old_names_of_commands_work() {
+    let site = Site::empty();
+    std::fs::create_dir(site.file("second")).unwrap();
+    let first = Served::start(old_command(&site, PFSD, &["2"]));
+    let mut second = old_command(&site, PFSD, &[]);
+    second.current_dir(site.file("second"));
+    let second = Served::start(second);
+    assert!(first.lines[0].contains("4 disks in ./pario-data"), "{:?}", first.lines);
+
+    let output = old(&site, PFSDSTAT, &["pario-data", "-i", "-v"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("local/disk3"), "{}", stdout(&output));
+    assert_ne!(pid_of(&site, "pario-data"), pid_of(&site, "second/pario-data"));
+
+    let output = old(&site, PFSDSTAT, &["pario-data", "-f", "/none"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let cluster = Cluster::connect(&site.file("pario-data").display().to_string()).unwrap();
+    let group = Group::new(&cluster, "old", 1, 0).unwrap();
+    let file = group.create("/f", Mode::Log).unwrap();
+    let output = old(&site, PFSDSTAT, &["pario-data", "-f", "/f"]);
+    assert!(stdout(&output).contains("M_LOG"), "{}", stdout(&output));
+    let output = old(&site, PFSDRESET, &["pario-data", "/f"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = old(&site, PFSDRESET, &["pario-data"]);
+    assert_eq!(stdout(&output), "job old is forgotten; whoever waits was told\n");
+    drop((file, group, cluster));
+
+    let output = old(&site, PFSDEXIT, &["pario-data"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "node \"local\" is stopping\n");
+    assert_eq!(first.wait().0.code(), Some(0));
+    // The other one has nothing to do with it.
+    let output = old(&site, PFSDEXIT, &["second/pario-data"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(second.wait().0.code(), Some(0));
+    assert_eq!(old(&site, PFSDEXIT, &["localhost"]).status.code(), Some(5), "nothing runs");
+    for program in [PFSD, PFSDEXIT, PFSDRESET, PFSDSTAT] {
+        let wrong = old(&site, program, &["-x"]);
+        assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+        assert!(stderr(&wrong).starts_with("Usage: pfsd"), "{}", stderr(&wrong));
+        assert_eq!(old(&site, program, &["--help"]).status.code(), Some(0));
+    }
+}
+
+fn pid_of(site: &Site, data: &str) -> Value {
+    let output = site.pario(&["--cluster", data, "status", "--json"]).output().unwrap();
+    let json: Value = serde_json::from_str(stdout(&output)).unwrap();
+    json["nodes"][0]["pid"].clone()
+}

@@ -1,0 +1,116 @@
+//! What can be told of jobs: what they have open, and who waits for whom.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Values;
+
+use pario_net::SpaceId;
+use pario_proto::{
+    AssemblyId, Call, JobStatus, LastCall, MissingRank, Mode, SharedCall, SharedFileStatus,
+    WaitStatus,
+};
+
+use super::{Job, JobKey, Meetings, SharedFile, State};
+use crate::coordination::Wait;
+
+/// What each rank has called last, and when.
+pub(super) type LastCalls = HashMap<u32, (Call, u64)>;
+
+impl<J, T> Meetings<J, T> {
+    /// All jobs, in the order of their names: everything that is known of who waits for whom.
+    pub fn jobs(&self, now_ms: u64) -> Vec<JobStatus> {
+        let state = self.state.lock();
+        let jobs = state.jobs.iter().map(|(key, job)| state.job_status(key, job, now_ms));
+        let mut jobs: Vec<_> = jobs.collect();
+        jobs.sort_by(|one, other| (&one.job, one.uid).cmp(&(&other.job, other.uid)));
+        jobs
+    }
+}
+
+impl<J, T> State<J, T> {
+    fn job_status(&self, (uid, name): &JobKey, job: &Job<J>, now_ms: u64) -> JobStatus {
+        let files = self.files.iter().filter(|(_, file)| {
+            file.job == *name && file.ranks.keys().any(|space| job.ranks.contains_key(space))
+        });
+        let mut files: Vec<_> = files.collect();
+        files.sort_by_key(|(id, _)| **id);
+        let here = sorted(job.ranks.values());
+        let missing = |rank: u32| {
+            let of_job = job.last.get(&rank).map(|last| (last, None));
+            let of_files = files.iter().filter_map(|(_, file)| {
+                file.last.get(&rank).map(|last| (last, Some(file.path.clone())))
+            });
+            let last = of_job.into_iter().chain(of_files).max_by_key(|((_, at_ms), _)| *at_ms);
+            let last = last.map(|((call, at_ms), path)| LastCall {
+                call: call.clone(),
+                path,
+                ago_ms: now_ms.saturating_sub(*at_ms),
+            });
+            MissingRank { rank, is_here: here.binary_search(&rank).is_ok(), last }
+        };
+        let describe = |wait: Wait, file: Option<(&AssemblyId, &SharedFile<T>)>| WaitStatus {
+            opening: file.map(|(id, _)| *id),
+            path: file.map(|(_, file)| file.path.clone()),
+            mode: file.map(|(_, file)| file.position().0),
+            number: wait.number,
+            arrived: wait.arrived,
+            missing: wait.missing.into_iter().map(missing).collect(),
+            is_performed: wait.is_performed,
+            waited_ms: now_ms.saturating_sub(wait.since_ms),
+        };
+        let at_table = job.table.iter().flat_map(|(_, table)| table.waits(now_ms));
+        let of_job = job.gathering.waits().into_iter().chain(at_table);
+        let of_job = of_job.map(|wait| describe(wait, None));
+        let of_files = files.iter().flat_map(|(id, file)| {
+            file.waits(now_ms).into_iter().map(|wait| describe(wait, Some((*id, *file))))
+        });
+        let mut waits: Vec<_> = of_job.chain(of_files).collect();
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ms));
+        let files = files.iter().map(|(id, file)| SharedFileStatus {
+            opening: **id,
+            path: file.path.clone(),
+            mode: file.position().0,
+            position: file.position().1,
+            here: sorted(file.ranks.values()),
+        });
+        let files = files.collect();
+        let (job, uid, size) = (name.clone(), *uid, job.gathering.size());
+        JobStatus { job, uid, size, here, files, waits }
+    }
+}
+
+impl<T> SharedFile<T> {
+    fn waits(&self, now_ms: u64) -> Vec<Wait> {
+        match &self.table {
+            Some(table) => table.waits(now_ms),
+            None => self.assembly.waits(),
+        }
+    }
+
+    /// The mode, and where the shared pointer is, if there is one.
+    fn position(&self) -> (Mode, Option<u64>) {
+        match &self.table {
+            Some(table) => table.position(),
+            None => (self.assembly.mode(), self.assembly.position()),
+        }
+    }
+}
+
+/// What others are told that a rank has called, if it is worth telling.
+pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
+    match call {
+        SharedCall::Meet { call, .. } => Some(call.clone()),
+        SharedCall::Transfer(transfer) => Some(Call::Transfer(*transfer)),
+        SharedCall::Seek(seek) => Some(Call::Seek(*seek)),
+        SharedCall::Close | SharedCall::Leave => Some(Call::Close),
+        SharedCall::Tell
+        | SharedCall::Lock { .. }
+        | SharedCall::Unlock { .. }
+        | SharedCall::Performed { .. } => None,
+    }
+}
+
+fn sorted(ranks: Values<'_, SpaceId, u32>) -> Vec<u32> {
+    let mut ranks: Vec<u32> = ranks.copied().collect();
+    ranks.sort_unstable();
+    ranks
+}

@@ -1,0 +1,117 @@
+//! Ending meetings from outside: whoever waits is told.
+
+use pario_proto::{AssemblyId, FilePath};
+
+use super::{FileActions, JobAction, JobKey, Meetings, decide};
+use crate::coordination::Fate;
+
+/// What was reset, and what is to be done for those who waited.
+#[derive(Debug)]
+pub struct Reset<J, T> {
+    /// The jobs that were forgotten.
+    pub jobs: Vec<String>,
+    /// The files whose openings were ended.
+    pub files: Vec<FilePath>,
+    /// For the processes of jobs.
+    pub told: Vec<JobAction<J>>,
+    /// For those who had files open together.
+    pub actions: FileActions<T>,
+}
+
+impl<J, T> Meetings<J, T> {
+    /// Ends the openings of these files; if there are none, of all files, and the jobs too. Only of
+    /// one user, if one is given.
+    pub fn reset(&self, uid: Option<u32>, wanted: &[FilePath]) -> Reset<J, T> {
+        let mut reset =
+            Reset { jobs: Vec::new(), files: Vec::new(), told: Vec::new(), actions: Vec::new() };
+        let mut state = self.state.lock();
+        let is_of = |key: &JobKey| uid.is_none_or(|uid| uid == key.0);
+        let mut ids: Vec<AssemblyId> = Vec::new();
+        for (key, job) in state.jobs.iter().filter(|(key, _)| is_of(key)) {
+            let files = state.files.iter().filter(|(_, file)| {
+                let is_of_job = file.ranks.keys().any(|space| job.ranks.contains_key(space));
+                let is_wanted = wanted.is_empty() || wanted.contains(&file.path);
+                file.job == key.1 && is_of_job && is_wanted
+            });
+            ids.extend(files.map(|(id, _)| *id));
+        }
+        for id in ids {
+            let Some(file) = state.files.get_mut(&id) else { continue };
+            reset.files.push(file.path.clone());
+            let mut actions = Vec::new();
+            file.assembly.reset(&mut |action| actions.push(action));
+            if let Some(table) = &file.table {
+                table.reset();
+            }
+            reset.actions.extend(state.finish(id, actions));
+        }
+        if wanted.is_empty() {
+            state.jobs.retain(|key, job| {
+                if !is_of(key) {
+                    return true;
+                }
+                for rank in 0..job.gathering.size() {
+                    job.gathering.leave(rank, Fate::Reset);
+                }
+                if let Some((_, table)) = &job.table {
+                    table.reset();
+                }
+                reset.told.extend(decide(&key.1, job));
+                reset.jobs.push(key.1.clone());
+                false
+            });
+        }
+        reset.jobs.sort();
+        reset.files.sort();
+        reset.files.dedup();
+        reset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pario_net::SpaceId;
+    use pario_proto::{Call, Failure, Seat, Trouble};
+
+    use super::*;
+
+    /// Jobs of two users with the same name, each with a rank that waits for the other one of its own.
+    fn two_users() -> Meetings<u32, u32> {
+        let meetings = Meetings::new();
+        for uid in [1_u8, 2] {
+            let seat = Seat { job: "job".to_owned(), size: 2, rank: 0 };
+            let space = SpaceId::from_bytes([uid; 16]);
+            let uid = u32::from(uid);
+            let actions = meetings.ask(uid, space, &seat, (0, Call::Barrier), uid, 100);
+            assert!(actions.is_empty(), "{actions:?}");
+        }
+        meetings
+    }
+
+    #[test]
+    fn jobs_of_others_are_left_alone() {
+        let meetings = two_users();
+        let jobs = meetings.jobs(350);
+        assert_eq!(jobs.iter().map(|job| job.uid).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(jobs[0].waits[0].waited_ms, 250);
+        assert_eq!((jobs[0].here.as_slice(), jobs[0].waits[0].awaited()), (&[0][..], vec![1]));
+        let reset = meetings.reset(Some(1), &[]);
+        assert_eq!(reset.jobs, ["job"]);
+        let [JobAction::Fail(1, Failure::Group { trouble: Trouble::Reset, .. })] = &reset.told[..]
+        else {
+            panic!("{:?}", reset.told)
+        };
+        assert_eq!(meetings.jobs(350).len(), 1);
+        assert_eq!(meetings.jobs(350)[0].uid, 2);
+    }
+
+    #[test]
+    fn everybody_is_reset_if_no_user_is_meant_and_files_alone_if_they_are_named() {
+        let meetings = two_users();
+        let none = meetings.reset(None, &[FilePath::new("/f").unwrap()]);
+        assert!(none.jobs.is_empty() && none.files.is_empty() && none.told.is_empty());
+        let all = meetings.reset(None, &[]);
+        assert_eq!((all.jobs.len(), all.told.len()), (2, 2));
+        assert!(meetings.jobs(0).is_empty());
+    }
+}

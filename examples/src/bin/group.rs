@@ -1,0 +1,144 @@
+//! Processes that share files, in every mode.
+//!
+//! Each writes where the mode of the file puts it, then all look whether every byte is where it
+//! belongs. Start it as a job of four:
+//!
+//! ```text
+//! cargo build -p pario-examples
+//! pario run -n 4 target/debug/group
+//! mpirun -n 4 target/debug/group          # uses your running node: pario serve
+//! ```
+
+use anyhow::{Context, ensure};
+use pario::{Group, Mode, Seek};
+
+/// Bytes of a record.
+const RECORD: usize = 100;
+
+fn main() -> anyhow::Result<()> {
+    let group = Group::from_env()?;
+    work(&group)?;
+    if group.rank() == 0 {
+        println!("ranks 0 to {}, six modes: every byte is where it belongs", group.size() - 1);
+    }
+    Ok(())
+}
+
+/// Everything, as one process of a job.
+pub fn work(group: &Group) -> anyhow::Result<()> {
+    log(group).context("M_LOG")?;
+    sync(group).context("M_SYNC")?;
+    record(group).context("M_RECORD")?;
+    global(group).context("M_GLOBAL")?;
+    private(group, Mode::Unix).context("M_UNIX")?;
+    private(group, Mode::Async).context("M_ASYNC")
+}
+
+/// One pointer for all, first come, first served: everybody appends, and nothing gets lost.
+fn log(group: &Group) -> anyhow::Result<()> {
+    let line = |rank: u32, number: u32| format!("rank {rank} was here, {number}\n");
+    let path = path_of(group, "log");
+    let file = group.create(&path, Mode::Log)?;
+    for number in 0..3 {
+        file.write(line(group.rank(), number).as_bytes())?;
+    }
+    file.close()?;
+    let text = String::from_utf8(content(group, &path)?)?;
+    let mut found: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let expected = (0..group.size()).flat_map(|rank| (0..3).map(move |number| line(rank, number)));
+    let mut expected: Vec<String> = expected.collect();
+    found.sort();
+    expected.sort();
+    ensure!(found == expected, "the lines are not those that were written:\n{text}");
+    remove(group, &path)
+}
+
+/// One pointer for all, in the order of ranks, whatever the sizes.
+fn sync(group: &Group) -> anyhow::Result<()> {
+    let part = |rank: u32| vec![byte_of(rank); rank as usize % 7 + 1];
+    let path = path_of(group, "result");
+    let file = group.create(&path, Mode::Sync)?;
+    for _ in 0..2 {
+        file.write(&part(group.rank()))?;
+    }
+    file.seek(Seek::Start(0))?;
+    let mut own = part(group.rank());
+    own.fill(0);
+    file.read(&mut own)?;
+    ensure!(own == part(group.rank()), "rank {} has read {own:?}", group.rank());
+    file.close()?;
+    let round = || (0..group.size()).flat_map(part);
+    let expected: Vec<u8> = round().chain(round()).collect();
+    ensure!(content(group, &path)? == expected, "the parts are not in the order of ranks");
+    remove(group, &path)
+}
+
+/// Records that lie side by side, one of each rank, and nobody waits for anybody.
+fn record(group: &Group) -> anyhow::Result<()> {
+    let path = path_of(group, "state");
+    let file = group.create(&path, Mode::Record)?;
+    for round in 0..2 {
+        file.write(&[byte_of(group.rank()).wrapping_add(round); RECORD])?;
+    }
+    file.close()?;
+    let of = |round| (0..group.size()).map(move |rank| byte_of(rank).wrapping_add(round));
+    let records = of(0).chain(of(1)).flat_map(|byte| [byte; RECORD]);
+    let expected: Vec<u8> = records.collect();
+    ensure!(content(group, &path)? == expected, "the records are not where they belong");
+    remove(group, &path)
+}
+
+/// All do the same, and it is done once.
+fn global(group: &Group) -> anyhow::Result<()> {
+    let path = path_of(group, "head");
+    let file = group.create(&path, Mode::Global)?;
+    file.write(b"everybody writes this, and it is there once")?;
+    ensure!(file.len()? == 43, "{} bytes were written", file.len()?);
+    file.seek(Seek::Start(10))?;
+    let mut word = [0; 6];
+    file.read(&mut word)?;
+    ensure!(&word == b"writes", "rank {} has read {word:?}", group.rank());
+    file.close()?;
+    remove(group, &path)
+}
+
+/// Each has a pointer of its own.
+fn private(group: &Group, mode: Mode) -> anyhow::Result<()> {
+    let path = path_of(group, "private");
+    let file = group.create(&path, mode)?;
+    file.seek(Seek::Start(u64::from(group.rank()) * RECORD as u64))?;
+    file.write(&[byte_of(group.rank()); RECORD])?;
+    group.barrier()?;
+    let next = (group.rank() + 1) % group.size();
+    file.seek(Seek::Start(u64::from(next) * RECORD as u64))?;
+    let mut record = [0; RECORD];
+    file.read(&mut record)?;
+    ensure!(record == [byte_of(next); RECORD], "rank {next} has written {record:?}");
+    file.close()?;
+    remove(group, &path)
+}
+
+/// A path that no other job has.
+fn path_of(group: &Group, name: &str) -> String {
+    format!("/{name} of {}", group.job().replace('/', "-"))
+}
+
+fn byte_of(rank: u32) -> u8 {
+    b"abcdefghijklmnopqrstuvwxyz"[rank as usize % 26]
+}
+
+fn content(group: &Group, path: &str) -> anyhow::Result<Vec<u8>> {
+    let file = group.cluster().open(path)?;
+    let mut bytes = vec![0; usize::try_from(file.len()?)?];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Removes a file that nobody needs any more.
+fn remove(group: &Group, path: &str) -> anyhow::Result<()> {
+    group.barrier()?;
+    if group.rank() == 0 {
+        group.cluster().remove(path)?;
+    }
+    Ok(())
+}
