@@ -39,8 +39,20 @@ case "${1:-}" in
     need ip iproute2
     need unshare util-linux
     ;;
+  openmpi)
+    need cc build-essential
+    need mpirun.openmpi openmpi-bin
+    need "/usr/lib/$(cc -print-multiarch)/openmpi/include/mpi.h" libopenmpi-dev
+    mpicc.openmpi -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/modes-openmpi" "$here/peers/modes.c"
+    ;;
+  mpich)
+    need cc build-essential
+    need mpirun.mpich mpich
+    need "/usr/include/$(cc -print-multiarch)/mpich/mpi.h" libmpich-dev
+    mpicc.mpich -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/modes-mpich" "$here/peers/modes.c"
+    ;;
   *)
-    echo "usage: peers.sh zmq DIRECTORY, or peers.sh gluster" >&2
+    echo "usage: peers.sh zmq|openmpi|mpich DIRECTORY, or peers.sh gluster" >&2
     exit 2
     ;;
 esac

@@ -4,11 +4,13 @@
 //! stands in a module or function of its own. The figures go to standard output, one line each;
 //! everything else goes to standard error.
 
+mod apart;
 mod area;
 mod bystanders;
 mod cluster;
 mod figure;
 mod flow;
+mod modes;
 mod net;
 mod partner;
 mod patience;
@@ -32,10 +34,10 @@ use report::Report;
 use scratch::Scratch;
 
 /// All areas.
-const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA, cluster::AREA];
+const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES];
+const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES];
 
 /// What was typed.
 #[derive(Parser, Debug)]

@@ -54,6 +54,11 @@ impl Partner {
         Ok(Self { child, orders, answers })
     }
 
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Tells it something.
     pub fn tell(&mut self, line: impl AsRef<str>) -> Result<()> {
         let orders = self.orders.as_mut().context("the second process was told to end")?;
@@ -81,7 +86,7 @@ impl Drop for Partner {
     fn drop(&mut self) {
         drop(self.orders.take());
         let end = Instant::now() + FAREWELL;
-        while matches!(self.child.try_wait(), Ok(None)) {
+        while self.is_running() {
             if Instant::now() > end {
                 // It may have ended meanwhile.
                 let _ = self.child.kill();

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::workers::{Job, Workers};
+use crate::apart::{self, run, text};
 use crate::partner::{Partner, Role, Starter};
 
 /// The first process within the namespaces.
@@ -35,27 +36,8 @@ pub struct Gluster {
 impl Gluster {
     /// Installs, starts and mounts it, or says why it cannot be had here.
     pub fn start(dir: &Path, processes: usize) -> Result<Result<Self, String>> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(Err("no GlusterFS: needs to be root".to_owned()));
-        }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
-        let installed = Command::new("bash").arg(&script).arg("gluster").output();
-        let installed = installed.context("calling peers.sh")?;
-        if !installed.status.success() {
-            let said = String::from_utf8_lossy(&installed.stderr);
-            let last = said.lines().last().unwrap_or("peers.sh failed");
-            return Ok(Err(format!("no GlusterFS: {last}")));
-        }
-        let program = std::env::current_exe().context("finding this program")?;
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-        command.arg(program).args(["--partner", ROLE.name]).arg(dir).arg(processes.to_string());
-        let mut partner = Partner::spawn(&mut command)?;
-        match partner.hear() {
-            Ok(said) if said == "mounted" => Ok(Ok(Self { partner })),
-            Ok(why) => Ok(Err(format!("no GlusterFS: {why}"))),
-            Err(_) => Ok(Err("no GlusterFS: namespaces are not possible here".to_owned())),
-        }
+        let started = start(ROLE.name, &[text(dir)?, &processes.to_string()])?;
+        Ok(started.map(|partner| Self { partner }))
     }
 
     /// Has processes do something on the mounted volume, all at once.
@@ -65,6 +47,28 @@ impl Gluster {
             self.partner.tell(job.to_string())?;
         }
         Ok(Duration::from_nanos(self.partner.hear_value().context("GlusterFS")?))
+    }
+}
+
+/// Installs GlusterFS and starts a role in new namespaces, which says when the volume is mounted; or
+/// says why it cannot be had here.
+pub fn start(role: &str, words: &[&str]) -> Result<Result<Partner, String>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Err("no GlusterFS: needs to be root".to_owned()));
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
+    let installed = Command::new("bash").arg(&script).arg("gluster").output();
+    let installed = installed.context("calling peers.sh")?;
+    if !installed.status.success() {
+        let said = String::from_utf8_lossy(&installed.stderr);
+        let last = said.lines().last().unwrap_or("peers.sh failed");
+        return Ok(Err(format!("no GlusterFS: {last}")));
+    }
+    let mut partner = apart::start(role, words)?;
+    match partner.hear() {
+        Ok(said) if said == "mounted" => Ok(Ok(partner)),
+        Ok(why) => Ok(Err(format!("no GlusterFS: {why}"))),
+        Err(_) => Ok(Err("no GlusterFS: namespaces are not possible here".to_owned())),
     }
 }
 
@@ -88,7 +92,8 @@ fn serve(words: &[String]) -> Result<()> {
     }
 }
 
-fn start_and_mount(dir: &Path) -> Result<PathBuf> {
+/// Within new namespaces: starts the daemon, makes a volume, and mounts it.
+pub fn start_and_mount(dir: &Path) -> Result<PathBuf> {
     let make = |name: &str| -> Result<PathBuf> {
         let path = dir.join(name);
         fs::create_dir_all(&path)?;
@@ -123,21 +128,4 @@ fn start_and_mount(dir: &Path) -> Result<PathBuf> {
     let mount = make("mount")?;
     run("mount", &["-t", "glusterfs", &format!("{HOST}:/{VOLUME}"), text(&mount)?])?;
     Ok(mount)
-}
-
-/// Runs a program; what it says matters only if it fails.
-fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("calling {program}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-    bail!("{program} {}: {said}", arguments.join(" "))
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("the directory has a readable name")
 }

@@ -2,14 +2,14 @@
 //! files, bare sockets and GlusterFS.
 
 mod against_gluster;
-mod content;
+pub mod content;
 mod creates;
-mod gluster;
+pub mod gluster;
 mod ior_hard;
 mod local;
-mod node;
+pub mod node;
 mod over_network;
-mod target;
+pub mod target;
 mod workers;
 
 use crate::area::{Area, Family};

@@ -1,0 +1,212 @@
+/* MPI-IO as a peer: the processes of an MPI job that do what the modes of shared files do.
+ *
+ *   mpirun -n N modes SOCKET
+ *
+ * Each process connects to the Unix socket, reads orders from it, one per line, and answers:
+ *
+ *   WHAT PIECE_BYTES CALLS BLOCKS IS_MOUNTED PATH     ready
+ *   NANOSECONDS                                         NANOSECONDS
+ *
+ * The first line says what to do: calls of so many bytes each, in a file of so many blocks as large.
+ * The second line is when to begin, and its answer when that process was done, on the clock that all
+ * processes share. Whatever goes wrong is answered with `failed: ` and the reason. Between turns a
+ * process waits in `read`, not in MPI, where it would use a processor. It ends with the connection,
+ * and with the process that has started it.
+ *
+ * A file stays open from turn to turn; it is there, and is written over. Everything is as the library
+ * sets it.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static FILE *answers;
+static int rank, size;
+
+static void say(const char *text)
+{
+    fprintf(answers, "%s\n", text);
+    fflush(answers);
+}
+
+/* Says why it does not work, and takes the job along. */
+static void check(int error, const char *what)
+{
+    char why[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (error == MPI_SUCCESS)
+        return;
+    MPI_Error_string(error, why, &length);
+    for (char *at = why; *at; at++)
+        if (*at == '\n')
+            *at = ' ';
+    fprintf(answers, "failed: %s: %s\n", what, why);
+    fflush(answers);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+/* What is to be done. */
+struct order {
+    char what[16];
+    int piece_bytes;
+    long long calls, blocks;
+    int is_mounted;
+    char path[1024];
+};
+
+static int is(const struct order *order, const char *what)
+{
+    return strcmp(order->what, what) == 0;
+}
+
+static void open_file(const struct order *order, MPI_File *file)
+{
+    check(MPI_File_open(MPI_COMM_WORLD, order->path, MPI_MODE_RDWR, MPI_INFO_NULL, file), "open");
+    if (is(order, "unix") || is(order, "same"))
+        check(MPI_File_set_atomicity(*file, 1), "set_atomicity");
+}
+
+/* Before a turn, not measured: all pointers are at the beginning. */
+static void go_to_start(const struct order *order, MPI_File file)
+{
+    if (is(order, "log") || is(order, "sync"))
+        check(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), "seek_shared");
+    else
+        check(MPI_File_seek(file, 0, MPI_SEEK_SET), "seek");
+    if (order->is_mounted && rank == 0) {
+        int plain = open(order->path, O_RDONLY);
+        if (plain >= 0) {
+            posix_fadvise(plain, 0, 0, POSIX_FADV_DONTNEED);
+            close(plain);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void do_turn(const struct order *order, MPI_File file, char *memory)
+{
+    int bytes = order->piece_bytes;
+    MPI_Status status;
+    for (long long call = 0; call < order->calls; call++) {
+        MPI_Offset place = (call * size + rank) * (MPI_Offset)bytes;
+        if (is(order, "log")) {
+            check(MPI_File_write_shared(file, memory, bytes, MPI_BYTE, &status), "write_shared");
+        } else if (is(order, "sync")) {
+            check(MPI_File_write_ordered(file, memory, bytes, MPI_BYTE, &status), "write_ordered");
+        } else if (is(order, "record") || is(order, "unix") || is(order, "same")) {
+            if (is(order, "same"))
+                place = call % order->blocks * (MPI_Offset)bytes;
+            check(MPI_File_write_at(file, place, memory, bytes, MPI_BYTE, &status), "write_at");
+        } else if (is(order, "global")) {
+            int count = 0;
+            if (call > 0 && call % order->blocks == 0)
+                check(MPI_File_seek(file, 0, MPI_SEEK_SET), "seek");
+            check(MPI_File_read_all(file, memory, bytes, MPI_BYTE, &status), "read_all");
+            MPI_Get_count(&status, MPI_BYTE, &count);
+            check(count == bytes ? MPI_SUCCESS : MPI_ERR_IO, "read_all reads too little");
+        } else {
+            open_file(order, &file);
+            check(MPI_File_close(&file), "close");
+        }
+    }
+}
+
+/* After a turn, not measured: a mount that writes behind answers this when it has sent everything. */
+static void wait_for_mount(const struct order *order)
+{
+    struct stat status;
+    if (stat(order->path, &status) != 0)
+        check(MPI_ERR_FILE, "stat");
+}
+
+static void wait_until(long long begin_ns)
+{
+    struct timespec begin = { begin_ns / 1000000000, begin_ns % 1000000000 };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL) != 0)
+        ;
+}
+
+static long long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static FILE *connect_to(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "modes peer: the path of the socket is too long\n");
+        exit(1);
+    }
+    strcpy(address.sun_path, path);
+    if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof address) != 0) {
+        perror("modes peer: connect");
+        exit(1);
+    }
+    answers = fdopen(dup(made), "w");
+    return fdopen(made, "r");
+}
+
+int main(int count, char **words)
+{
+    char line[2048];
+    char open_what[16] = "", open_path[1024] = "";
+    MPI_File file = MPI_FILE_NULL;
+    char *memory = NULL;
+    struct order order;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    MPI_Init(&count, &words);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (count != 2) {
+        fprintf(stderr, "usage: mpirun -n N modes SOCKET\n");
+        return 2;
+    }
+    FILE *orders = connect_to(words[1]);
+    while (fgets(line, sizeof line, orders) != NULL) {
+        if (sscanf(line, "%15s %d %lld %lld %d %1023s", order.what, &order.piece_bytes, &order.calls,
+                   &order.blocks, &order.is_mounted, order.path) != 6)
+            check(MPI_ERR_ARG, "order");
+        if (strcmp(open_what, order.what) != 0 || strcmp(open_path, order.path) != 0) {
+            if (file != MPI_FILE_NULL)
+                check(MPI_File_close(&file), "close");
+            if (!is(&order, "open"))
+                open_file(&order, &file);
+            strcpy(open_what, order.what);
+            strcpy(open_path, order.path);
+        }
+        memory = realloc(memory, order.piece_bytes);
+        memset(memory, 'a' + rank % 26, order.piece_bytes);
+        if (file != MPI_FILE_NULL)
+            go_to_start(&order, file);
+        say("ready");
+        if (fgets(line, sizeof line, orders) == NULL)
+            break;
+        wait_until(atoll(line));
+        do_turn(&order, file, memory);
+        snprintf(line, sizeof line, "%lld", now_ns());
+        /* Whoever is done helps the others, if MPI needs that. */
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (order.is_mounted && rank == 0)
+            wait_for_mount(&order);
+        say(line);
+    }
+    if (file != MPI_FILE_NULL)
+        MPI_File_close(&file);
+    MPI_Finalize();
+    return 0;
+}

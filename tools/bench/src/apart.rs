@@ -1,0 +1,36 @@
+//! Processes in namespaces of their own: they see no network but their own, no processes but their
+//! own, and what they mount is seen by them only. All of it is gone when the first of them is.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::partner::Partner;
+
+/// Starts this program in new namespaces, in a role.
+pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<Partner> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.arg(program).args(["--partner", role]).args(words.iter().map(AsRef::as_ref));
+    Partner::spawn(&mut command)
+}
+
+/// Runs a program; what it says matters only if it fails.
+pub fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("calling {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    bail!("{program} {}: {said}", arguments.join(" "))
+}
+
+/// A path as a word.
+pub fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("the directory has a readable name")
+}

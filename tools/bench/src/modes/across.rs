@@ -1,0 +1,106 @@
+//! A group that spans machines: a node and a rank on each of four, against MPI with its file on a
+//! GlusterFS mount.
+//!
+//! The mount forgets before each turn what it has cached, as with fio; what bricks and our nodes have
+//! in the page cache stays there. Nothing is made durable. A write of ours is at its node when it
+//! returns; of theirs up to 1 MiB may still be on its way from the mount, which is waited for after
+//! the turn and does not count.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::contest::{Contest, Ground, PROCESSES, Paths};
+use super::lab::Lab;
+use super::mounted::Mounted;
+use super::order::What;
+use super::rivals::Kind;
+use crate::area::Setting;
+use crate::report::Report;
+
+/// Measures `across-log-64k-mpi`, `across-sync-64k-mpi`, `across-record-64k-mpi` and
+/// `across-global-1m-mpi`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let pieces = |label, what| Contest {
+        label,
+        what,
+        piece_bytes: 64 << 10,
+        calls: setting.choose(1024, 64),
+        is_mounted: true,
+        goals: &[(Kind::Mpi, Some(10.0))],
+    };
+    let contests = [
+        pieces("across-log-64k", What::Log),
+        pieces("across-sync-64k", What::Sync),
+        pieces("across-record-64k", What::Record),
+        Contest {
+            label: "across-global-1m",
+            what: What::Global,
+            piece_bytes: 1 << 20,
+            calls: setting.choose(128, 32),
+            is_mounted: true,
+            goals: &[(Kind::Mpi, Some(5.0))],
+        },
+    ];
+    let skip = |report: &mut Report, reason: &str| {
+        contests.iter().for_each(|contest| contest.skip_mpi(report, reason));
+    };
+    let dir = setting.subdir("across")?;
+    let mut mounted = match Mounted::start(&dir.join("theirs"))? {
+        Ok(mounted) => mounted,
+        Err(reason) => {
+            skip(report, &reason);
+            return Ok(());
+        }
+    };
+    let mut rivals = match mounted.start_mpi(PROCESSES)? {
+        Ok(rivals) => rivals,
+        Err(reason) => {
+            skip(report, &reason);
+            return Ok(());
+        }
+    };
+    let (lab, mut ours) = match Lab::start(&dir.join("ours"))? {
+        Ok(started) => started,
+        Err(reason) => {
+            skip(report, &reason);
+            return Ok(());
+        }
+    };
+    let mut machines = Machines { lab, mounted, copy: dir.join("copy") };
+    for contest in &contests {
+        if rivals.is_empty() {
+            contest.skip_mpi(report, "every MPI has failed before");
+            continue;
+        }
+        contest.run(setting, report, &mut machines, &mut ours, &mut rivals)?;
+    }
+    Ok(())
+}
+
+/// Both sides' files.
+struct Machines {
+    lab: Lab,
+    mounted: Mounted,
+    copy: PathBuf,
+}
+
+impl Ground for Machines {
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths> {
+        self.lab.fill(name, piece_bytes, blocks)?;
+        self.mounted.fill(name, piece_bytes, blocks)?;
+        let (ours, plain) = (format!("/{name}"), name.to_owned());
+        Ok(Paths { ours, plain, mpi: self.mounted.path(name)? })
+    }
+
+    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>> {
+        self.lab.copy(&paths.plain, &self.copy)?;
+        Ok(fs::read(&self.copy)?)
+    }
+
+    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>> {
+        self.mounted.copy(&paths.plain, &self.copy)?;
+        Ok(fs::read(&self.copy)?)
+    }
+}

@@ -1,0 +1,321 @@
+//! A figure or two: ours and others do the same in turns.
+//!
+//! A file of ours and a plain one have as many bytes, are filled in the same way and are written over
+//! or read again in each turn; nothing is made durable. All sides move the same number of bytes in a
+//! turn: where MPICH has two processes, each of them makes twice as many calls. Files are made anew
+//! several times, because where the kernel puts their pages makes a difference of a few per cent.
+//!
+//! Each MPI takes a few turns on trial first. One that fails, or that takes more than twice as long
+//! as the best, takes no further turns; of the others the one with the best median counts.
+
+use anyhow::{Context, Result, ensure};
+
+use super::member::byte_of;
+use super::order::{Order, What};
+use super::rivals::{Kind, Rival, fastest};
+use super::team::Team;
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::report::Report;
+use crate::statistics::median;
+use crate::turns::{Comparison, Side, rotate};
+
+/// How many processes ours and most others have.
+pub const PROCESSES: usize = 4;
+/// One that takes so many times as long as the best is not measured further.
+const FAR_BEHIND: f64 = 2.0;
+/// Turns on trial, after one that does not count.
+const TRIALS: usize = 3;
+
+/// How one file is called on all sides.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// In the cluster.
+    pub ours: String,
+    /// From the directory of plain files.
+    pub plain: String,
+    /// As a whole.
+    pub mpi: String,
+}
+
+/// Where the files are.
+pub trait Ground {
+    /// Makes a file of so many blocks on all sides.
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths>;
+    /// What the file of ours has now.
+    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>>;
+    /// What the file of the others has now.
+    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>>;
+}
+
+/// What is measured.
+#[derive(Debug)]
+pub struct Contest {
+    /// How the names of its figures begin.
+    pub label: &'static str,
+    /// What is done.
+    pub what: What,
+    /// Bytes of a call.
+    pub piece_bytes: usize,
+    /// Calls of all processes of ours in a turn; opens together count once.
+    pub calls: u64,
+    /// Whether the other side's file is on a mount, which forgets before each turn what it has
+    /// cached.
+    pub is_mounted: bool,
+    /// The figures: against whom, and what ratio is to be reached, if there is one.
+    pub goals: &'static [(Kind, Option<f64>)],
+}
+
+impl Contest {
+    /// How many blocks the file has: each process visits all of them where all do the same.
+    fn blocks(&self) -> u64 {
+        match self.what {
+            What::Global | What::Same => self.calls / PROCESSES as u64,
+            What::Open => 1,
+            _ => self.calls,
+        }
+    }
+
+    fn order(&self, kind: Option<Kind>, size: usize, paths: &Paths) -> Order {
+        let path = match kind {
+            None | Some(Kind::Async) => &paths.ours,
+            Some(Kind::Plain) => &paths.plain,
+            Some(Kind::Mpi) => &paths.mpi,
+        };
+        Order {
+            what: if kind == Some(Kind::Async) { What::Async } else { self.what },
+            piece_bytes: self.piece_bytes,
+            calls: if self.what == What::Open { self.calls } else { self.calls / size as u64 },
+            blocks: self.blocks(),
+            is_mounted: self.is_mounted,
+            path: path.clone(),
+        }
+    }
+
+    fn quantity(&self) -> Quantity {
+        let calls = self.calls as f64;
+        if self.what == What::Open || self.piece_bytes < 1024 {
+            Quantity::Operations(calls)
+        } else {
+            Quantity::Megabytes(calls * self.piece_bytes as f64)
+        }
+    }
+
+    fn figure(&self, kind: Kind) -> String {
+        format!("{}-{}", self.label, kind.suffix(self.what))
+    }
+
+    /// Says why the figures against MPI cannot be measured.
+    pub fn skip_mpi(&self, report: &mut Report, reason: &str) {
+        if self.goals.iter().any(|(kind, _)| *kind == Kind::Mpi) {
+            report.skipped(&self.figure(Kind::Mpi), reason);
+        }
+    }
+
+    /// Measures and reports. Rivals that fail are gone afterwards.
+    pub fn run(
+        &self,
+        setting: &Setting,
+        report: &mut Report,
+        ground: &mut impl Ground,
+        ours: &mut Team,
+        rivals: &mut Vec<Rival>,
+    ) -> Result<()> {
+        let (rounds, turns) = setting.choose((4, 19), (1, 15));
+        let mut ours_s = Vec::new();
+        let mut theirs_s: Vec<Vec<f64>> = Vec::new();
+        let mut chosen = Vec::new();
+        for round in 0..rounds {
+            let name = format!("{}-{round}", self.label);
+            let paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+            if round == 0 {
+                let reason;
+                (chosen, reason) = self.choose(rivals, &paths);
+                if let Some(reason) = reason {
+                    self.skip_mpi(report, &reason);
+                }
+                if chosen.is_empty() {
+                    return Ok(());
+                }
+                theirs_s = vec![Vec::new(); chosen.len()];
+            }
+            let order = self.order(None, ours.size(), &paths);
+            let mut our_turn = || ours.turn(&order);
+            let mut turns_of = Vec::new();
+            for (_, rival) in rivals.iter_mut().enumerate().filter(|(n, _)| chosen.contains(n)) {
+                let order = self.order(Some(rival.kind), rival.team.size(), &paths);
+                turns_of.push(move || rival.team.turn(&order));
+            }
+            let mut sides: Vec<Side<'_>> = vec![&mut our_turn];
+            sides.extend(turns_of.iter_mut().map(|turn| turn as Side<'_>));
+            let mut seconds = rotate(turns, &mut sides)?.into_iter();
+            ours_s.extend(seconds.next().into_iter().flatten());
+            for (all, more) in theirs_s.iter_mut().zip(seconds) {
+                all.extend(more);
+            }
+            if round == 0 {
+                self.check_all(ground, ours, rivals, &chosen, &paths)?;
+            }
+        }
+        for (kind, goal) in self.goals {
+            let of_kind = chosen.iter().enumerate().filter(|(_, n)| rivals[**n].kind == *kind);
+            let sides: Vec<_> =
+                of_kind.map(|(side, _)| (side, theirs_s[side].as_slice())).collect();
+            if let Some(best) = fastest(sides.iter().copied()) {
+                if *kind == Kind::Mpi {
+                    let ms = |seconds: &[f64]| format!("{:.2} ms", median(seconds) * 1e3);
+                    let named = |(side, seconds): &(usize, &[f64])| {
+                        format!("{} {}", rivals[chosen[*side]].name, ms(seconds))
+                    };
+                    let all: Vec<_> = sides.iter().map(named).collect();
+                    let best = rivals[chosen[best]].name;
+                    let (name, all) = (self.figure(*kind), all.join(", "));
+                    eprintln!("  {name}: a turn took {all}: compared with {best}");
+                }
+                let comparison = Comparison::new(&ours_s, &theirs_s[best]);
+                report.measured(&self.figure(*kind), comparison, self.quantity(), *goal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who takes turns: all that are compared to and work, of MPI the better ones; and why there is
+    /// no MPI if none works.
+    fn choose(&self, rivals: &mut Vec<Rival>, paths: &Paths) -> (Vec<usize>, Option<String>) {
+        let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
+        let mut failed = Vec::new();
+        let mut tried: Vec<(&str, f64)> = Vec::new();
+        rivals.retain_mut(|rival| {
+            if rival.kind != Kind::Mpi || !wants(Kind::Mpi) {
+                return true;
+            }
+            match self.try_out(rival, paths) {
+                Ok(seconds) => {
+                    tried.push((rival.name, seconds));
+                    true
+                }
+                Err(error) => {
+                    failed.push(format!("{}: {error:#}", rival.name));
+                    false
+                }
+            }
+        });
+        failed.iter().for_each(|reason| eprintln!("  {}: {reason}", self.label));
+        let best = tried.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
+        let (near, far): (Vec<_>, Vec<_>) =
+            tried.iter().partition(|(_, seconds)| *seconds <= best * FAR_BEHIND);
+        for (name, seconds) in far {
+            let (label, ms, best_ms) = (self.label, seconds * 1e3, best * 1e3);
+            eprintln!("  {label}: {name} took {ms:.1} ms on trial, the best {best_ms:.1} ms");
+        }
+        let is_chosen = |rival: &Rival| match rival.kind {
+            Kind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
+            kind => wants(kind),
+        };
+        let chosen = rivals.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
+        let chosen = chosen.map(|(number, _)| number).collect();
+        let is_without = near.is_empty() && !failed.is_empty();
+        (chosen, is_without.then(|| failed.join(", ")))
+    }
+
+    /// The seconds of the best turn on trial.
+    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<f64> {
+        let order = self.order(Some(rival.kind), rival.team.size(), paths);
+        rival.team.turn(&order)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..TRIALS {
+            best = best.min(rival.team.turn(&order)?.as_secs_f64());
+        }
+        Ok(best)
+    }
+
+    /// That each side has written what it should have: after one more turn of it.
+    fn check_all(
+        &self,
+        ground: &mut impl Ground,
+        ours: &mut Team,
+        rivals: &mut [Rival],
+        chosen: &[usize],
+        paths: &Paths,
+    ) -> Result<()> {
+        if matches!(self.what, What::Global | What::Open) {
+            return Ok(());
+        }
+        ours.turn(&self.order(None, ours.size(), paths))?;
+        self.check(ours.size(), &ground.read_ours(paths)?).context("ours")?;
+        for number in chosen {
+            let Rival { kind, name, team } = &mut rivals[*number];
+            team.turn(&self.order(Some(*kind), team.size(), paths))?;
+            let bytes = match kind {
+                Kind::Async => ground.read_ours(paths)?,
+                Kind::Mpi | Kind::Plain => ground.read_theirs(paths)?,
+            };
+            self.check(team.size(), &bytes).with_context(|| (*name).to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// Every block is of one rank: of the one whose place it is; in a log, as many of each; where
+    /// all write the same blocks, of anybody.
+    fn check(&self, size: usize, bytes: &[u8]) -> Result<()> {
+        let blocks = self.blocks();
+        let expected = blocks * self.piece_bytes as u64;
+        ensure!(bytes.len() as u64 == expected, "{} bytes instead of {expected}", bytes.len());
+        let mut blocks_of = vec![0; size];
+        let size = u32::try_from(size)?;
+        for (block, piece) in (0u64..).zip(bytes.chunks(self.piece_bytes)) {
+            let byte = piece[0];
+            ensure!(piece.iter().all(|other| *other == byte), "block {block} is mixed");
+            let rank = (0..size).find(|rank| byte_of(*rank) == byte);
+            let rank = rank.with_context(|| format!("block {block} is nobody's"))?;
+            let is_anybody = matches!(self.what, What::Log | What::Same);
+            let is_right = is_anybody || u64::from(rank) == block % u64::from(size);
+            ensure!(is_right, "block {block} is of rank {rank}");
+            blocks_of[rank as usize] += 1;
+        }
+        let each = blocks / u64::from(size);
+        let is_even = self.what == What::Same || blocks_of.iter().all(|blocks| *blocks == each);
+        ensure!(is_even, "blocks of ranks: {blocks_of:?}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contest(what: What) -> Contest {
+        Contest { label: "x", what, piece_bytes: 2, calls: 8, is_mounted: false, goals: &[] }
+    }
+
+    #[test]
+    fn blocks_must_be_where_they_belong() {
+        let records = contest(What::Record);
+        records.check(4, b"aabbccddaabbccdd").unwrap();
+        records.check(2, b"aabbaabbaabbaabb").unwrap();
+        assert!(records.check(4, b"aabbccddaabbddcc").is_err());
+        assert!(records.check(4, b"aabbccdd").is_err());
+        assert!(records.check(4, b"aabbccddaabbccdz").is_err());
+        assert!(records.check(4, b"aabbccddaabbcczz").is_err());
+    }
+
+    #[test]
+    fn a_log_has_as_many_blocks_of_each_in_any_order() {
+        let log = contest(What::Log);
+        log.check(4, b"ddaabbccddccbbaa").unwrap();
+        assert!(log.check(4, b"ddaabbccddccbbbb").is_err());
+    }
+
+    #[test]
+    fn all_sides_move_the_same_bytes() {
+        let paths = Paths { ours: "/o".into(), plain: "p".into(), mpi: "/dir/p".into() };
+        let record = contest(What::Record);
+        let (four, two) = (record.order(None, 4, &paths), record.order(Some(Kind::Mpi), 2, &paths));
+        assert_eq!((four.calls * 4, four.blocks), (two.calls * 2, two.blocks));
+        let global = contest(What::Global);
+        let (four, two) = (global.order(None, 4, &paths), global.order(Some(Kind::Mpi), 2, &paths));
+        assert_eq!((four.calls, four.blocks), (2, 2));
+        assert_eq!((two.calls, two.blocks), (4, 2));
+        assert_eq!(contest(What::Open).order(None, 64, &paths).calls, 8);
+    }
+}

@@ -1,0 +1,41 @@
+//! A file is opened together and closed together, against `MPI_File_open` and `MPI_File_close` with
+//! as many processes.
+//!
+//! The file is there. Ours is opened in M_RECORD, in which all meet to close it, as in MPI. MPICH
+//! takes no part: as many of its processes are more than there are processors for.
+
+use anyhow::Result;
+
+use super::contest::{Contest, PROCESSES};
+use super::mpi::Mpi;
+use super::order::What;
+use super::rivals::Kind;
+use super::site::Site;
+use crate::area::Setting;
+use crate::report::Report;
+
+/// Measures `gopen-4-mpi` and `gopen-64-mpi`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let few = Contest {
+        label: "gopen-4",
+        what: What::Open,
+        piece_bytes: 64 << 10,
+        calls: setting.choose(100, 20),
+        is_mounted: false,
+        goals: &[(Kind::Mpi, Some(2.0))],
+    };
+    let many = Contest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
+    for (contest, processes) in [(few, PROCESSES), (many, 64)] {
+        let mut site = Site::start(setting, contest.label)?;
+        let mut rivals = match site.start_mpi(&Mpi::OPEN_MPI, processes)? {
+            Ok(rivals) => rivals,
+            Err(reason) => {
+                contest.skip_mpi(report, &reason);
+                continue;
+            }
+        };
+        let mut ours = site.start_ours("ours", processes)?;
+        contest.run(setting, report, &mut site, &mut ours, &mut rivals)?;
+    }
+    Ok(())
+}

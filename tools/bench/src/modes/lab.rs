@@ -1,0 +1,196 @@
+//! Four machines: network namespaces, joined by a switch, with a node and a rank of ours in each.
+//!
+//! A node has one disk, on the file system that is measured. A rank reaches the node of its own
+//! namespace over its Unix socket and the others over TCP with a key; nobody is near all disks, so
+//! there is no short cut, and the group meets by messages. The first process of the lab lays the
+//! cables, starts everything, and makes and reads files for whoever measures.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use pario::Cluster;
+use pario_net::Key;
+use pario_server::Node;
+use pario_server::config::{Config, DiskConfig, NodeConfig};
+
+use super::contest::PROCESSES;
+use super::member::{self, Seat};
+use super::team::{Door, Team};
+use crate::apart::{self, run, text};
+use crate::cluster::content::Content;
+use crate::cluster::target::Target;
+use crate::partner::{Partner, Role, Starter, next_word};
+
+/// The first process of the lab.
+pub const ROLE: Role = Role { name: "modes-lab", run: serve };
+/// A node in it.
+pub const NODE_ROLE: Role = Role { name: "modes-node", run: serve_node };
+
+const PORT: u16 = 4000;
+
+/// A lab that runs.
+#[derive(Debug)]
+pub struct Lab {
+    partner: Partner,
+}
+
+impl Lab {
+    /// Starts everything in a directory, or says why that is not possible here.
+    pub fn start(dir: &Path) -> Result<Result<(Self, Team), String>> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("key"), Key::random().to_hex())?;
+        let door = Door::open(dir, "door")?;
+        let mut partner = apart::start(ROLE.name, &[text(dir)?, door.path()?])?;
+        match partner.hear() {
+            Ok(said) if said == "ready" => {}
+            Ok(why) => return Ok(Err(format!("no namespaces: {why}"))),
+            Err(_) => return Ok(Err("namespaces are not possible here".to_owned())),
+        }
+        let team = door.gather(PROCESSES, Vec::new())?;
+        Ok(Ok((Self { partner }, team)))
+    }
+
+    /// Makes a file that has so many pieces.
+    pub fn fill(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<()> {
+        self.order(&format!("fill {name} {piece_bytes} {blocks}"))
+    }
+
+    /// Copies a file to a plain one.
+    pub fn copy(&mut self, name: &str, to: &Path) -> Result<()> {
+        self.order(&format!("copy {name} {}", text(to)?))
+    }
+
+    fn order(&mut self, line: &str) -> Result<()> {
+        self.partner.tell(line)?;
+        let said = self.partner.hear()?;
+        ensure!(said == "done", "the lab said {said:?}");
+        Ok(())
+    }
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [dir, door] = words else { bail!("needs a directory and a socket") };
+    let dir = Path::new(dir);
+    // They live as long as this process.
+    let (cluster, _nodes, _members) = match start_all(dir, door) {
+        Ok(started) => started,
+        Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
+    };
+    starter.say("ready")?;
+    loop {
+        let line = starter.hear()?;
+        let mut words = line.split_whitespace();
+        let words = &mut words;
+        let what: String = next_word(words)?;
+        let path = format!("/{}", next_word::<String>(words)?);
+        match what.as_str() {
+            "fill" => {
+                let (piece_bytes, blocks): (usize, u64) = (next_word(words)?, next_word(words)?);
+                let file = Target::create_ours(&cluster, &path)?;
+                file.ensure_short_cut(false)?;
+                file.fill(&Content::new(piece_bytes), blocks * piece_bytes as u64)?;
+            }
+            "copy" => {
+                let file = cluster.open(&path)?;
+                let mut bytes = vec![0; usize::try_from(file.len()?)?];
+                file.read_exact_at(&mut bytes, 0)?;
+                fs::write(next_word::<String>(words)?, bytes)?;
+            }
+            _ => bail!("cannot {what}"),
+        }
+        starter.say("done")?;
+    }
+}
+
+/// Lays the cables, and starts nodes and ranks.
+fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partner>)> {
+    lay_cables()?;
+    let start_node = |number: usize| {
+        let mut node =
+            start_in(number, NODE_ROLE.name, &[text(dir)?.to_owned(), number.to_string()])?;
+        let said = node.hear().context("starting a node")?;
+        ensure!(said == "ready", "a node said {said:?}");
+        Ok(node)
+    };
+    let nodes = (0..PROCESSES).map(start_node).collect::<Result<_>>()?;
+    let key = dir.join("key");
+    let cluster = member::connect(&format!("tcp:{}", address(0)), &key)?;
+    let start_member = |rank: usize| {
+        let socket = format!("unix:{}", socket_name(dir, rank)?);
+        let (address, key) = (&*socket, text(&key)?);
+        let seat = Seat { door, address, key, job: "across", size: PROCESSES, rank };
+        start_in(rank, member::ROLE.name, &seat.words())
+    };
+    let members = (0..PROCESSES).map(start_member).collect::<Result<_>>()?;
+    Ok((cluster, nodes, members))
+}
+
+/// A namespace for each machine, and a switch, at which this process is as well.
+fn lay_cables() -> Result<()> {
+    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
+    let ip = |words: String| run("ip", &words.split(' ').collect::<Vec<_>>());
+    ip("link set lo up".to_owned())?;
+    ip("link add hub type bridge".to_owned())?;
+    ip("address add 10.79.0.100/24 dev hub".to_owned())?;
+    ip("link set hub up".to_owned())?;
+    for number in 0..PROCESSES {
+        ip(format!("netns add m{number}"))?;
+        ip(format!("link add port{number} type veth peer name cable netns m{number}"))?;
+        ip(format!("link set port{number} master hub"))?;
+        ip(format!("link set port{number} up"))?;
+        ip(format!("-n m{number} address add {}/24 dev cable", address(number).ip()))?;
+        ip(format!("-n m{number} link set cable up"))?;
+        ip(format!("-n m{number} link set lo up"))?;
+    }
+    Ok(())
+}
+
+/// Starts this program in a namespace, in a role.
+fn start_in(number: usize, role: &str, words: &[String]) -> Result<Partner> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/m{number}"));
+    command.arg(program).args(["--partner", role]).args(words);
+    Partner::spawn(&mut command)
+}
+
+fn serve_node(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [dir, number] = words else { bail!("needs a directory and a number") };
+    let node = Node::start(&config(Path::new(dir)), &format!("m{number}"))?;
+    starter.say("ready")?;
+    node.wait();
+    Ok(())
+}
+
+/// As `pario serve` has it from a file that says no more than where everything is.
+fn config(dir: &Path) -> Config {
+    let alone = Config::alone(dir);
+    let node = |number: usize| {
+        let name = format!("m{number}");
+        let data = dir.join(&name);
+        NodeConfig {
+            listen: Some(address(number)),
+            socket: dir.join(format!("{name}.sock")),
+            disks: vec![DiskConfig { path: data.join("disk"), is_read_only: false }],
+            data,
+            name,
+            ..alone.nodes[0].clone()
+        }
+    };
+    let nodes = (0..PROCESSES).map(node).collect();
+    Config { name: "lab".to_owned(), key_file: Some(dir.join("key")), nodes, interface: 0 }
+}
+
+fn socket_name(dir: &Path, number: usize) -> Result<String> {
+    Ok(text(&dir.join(format!("m{number}.sock")))?.to_owned())
+}
+
+fn address(number: usize) -> SocketAddr {
+    let host = u8::try_from(number + 1).unwrap_or(u8::MAX);
+    SocketAddr::new(Ipv4Addr::new(10, 79, 0, host).into(), PORT)
+}

@@ -1,0 +1,67 @@
+//! Moments on the clock that all processes of the machine share, in nanoseconds.
+
+use std::time::Duration;
+
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{Timespec, clock_gettime};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    ns: u64,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        let part = |value: i64| u64::try_from(value).unwrap_or(0);
+        Self { ns: part(now.tv_sec) * SECOND_NS + part(now.tv_nsec) }
+    }
+
+    /// A moment that a process has told.
+    pub fn of_ns(ns: u64) -> Self {
+        Self { ns }
+    }
+
+    /// As it is told.
+    pub fn ns(self) -> u64 {
+        self.ns
+    }
+
+    /// A later one.
+    pub fn after(self, wait: Duration) -> Self {
+        Self { ns: self.ns + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
+    /// How long it was from an earlier one.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+    }
+
+    /// Sleeps until then.
+    pub fn wait(self) {
+        let part = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let until =
+            Timespec { tv_sec: part(self.ns / SECOND_NS), tv_nsec: part(self.ns % SECOND_NS) };
+        // A signal does not end it.
+        while clock_nanosleep_absolute(ClockId::Monotonic, &until).is_err() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_at_its_moment() {
+        let start = Moment::now();
+        let end = start.after(Duration::from_millis(3));
+        end.wait();
+        assert!(Moment::now() >= end);
+        assert_eq!(end.since(start), Duration::from_millis(3));
+        end.wait();
+    }
+}

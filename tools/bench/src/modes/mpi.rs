@@ -1,0 +1,105 @@
+//! MPI as a peer: Debian's Open MPI with both its implementations of MPI-IO, and MPICH.
+//!
+//! The processes are a small C program, `peers/modes.c`, which `peers.sh` builds with each of them.
+//! MPICH looks for messages without ever sleeping, so that more processes than processors collapse:
+//! it gets two processes where Open MPI has four. All else is as the packages have it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::team::{Door, Team};
+use crate::partner::Partner;
+
+/// An implementation of MPI-IO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mpi {
+    /// Open MPI with OMPIO.
+    Ompio,
+    /// Open MPI with ROMIO.
+    Romio,
+    /// MPICH.
+    Mpich,
+}
+
+impl Mpi {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Ompio, Self::Romio, Self::Mpich];
+    /// Those that can have more processes than there are processors.
+    pub const OPEN_MPI: [Self; 2] = [Self::Ompio, Self::Romio];
+    /// Those whose atomic mode locks: OMPIO's takes no lock for a write.
+    pub const ATOMIC: [Self; 2] = [Self::Romio, Self::Mpich];
+
+    /// How it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ompio => "ompio",
+            Self::Romio => "romio321",
+            Self::Mpich => "mpich",
+        }
+    }
+
+    /// The one of this name.
+    pub fn of_name(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == name);
+        found.with_context(|| format!("there is no MPI {name}"))
+    }
+
+    /// With how many processes it takes part where the others have so many.
+    pub fn processes(self, wanted: usize) -> usize {
+        match self {
+            Self::Ompio | Self::Romio => wanted,
+            Self::Mpich => wanted.min(2),
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Ompio | Self::Romio => "openmpi",
+            Self::Mpich => "mpich",
+        }
+    }
+
+    /// Installs it and builds its program in a directory, or says why that cannot be had.
+    pub fn build(self, dir: &Path) -> Result<Result<PathBuf, String>> {
+        let package = self.package();
+        let program = dir.join(format!("modes-{package}"));
+        if program.exists() {
+            return Ok(Ok(program));
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
+        let built = Command::new("bash").arg(&script).arg(package).arg(dir).output();
+        let built = built.context("calling peers.sh")?;
+        if built.status.success() {
+            return Ok(Ok(program));
+        }
+        let said = String::from_utf8_lossy(&built.stderr);
+        let last = said.lines().last().unwrap_or("peers.sh failed");
+        Ok(Err(format!("no {package}: {last}")))
+    }
+
+    /// Starts a job whose processes come to a door.
+    pub fn start(self, program: &Path, processes: usize, door: &str) -> Result<Partner> {
+        let mut command;
+        match self {
+            Self::Ompio | Self::Romio => {
+                command = Command::new("mpirun.openmpi");
+                command.args(["--allow-run-as-root", "--oversubscribe"]);
+                command.args(["--mca", "io", self.name()]);
+                // There may be no other network, and nobody is on another machine.
+                command.args(["--mca", "oob_tcp_if_include", "lo"]);
+            }
+            Self::Mpich => command = Command::new("mpirun.mpich"),
+        }
+        command.args(["-n", &processes.to_string()]).arg(program).arg(door);
+        Partner::spawn(&mut command)
+    }
+
+    /// The same, and waits until they are there.
+    pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<Team> {
+        let door = Door::open(dir, self.name())?;
+        let keeper = self.start(program, processes, door.path()?)?;
+        door.gather(processes, vec![keeper])
+    }
+}

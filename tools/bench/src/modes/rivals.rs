@@ -1,0 +1,83 @@
+//! Those that take turns with ours in a figure.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::mpi::Mpi;
+use super::order::What;
+use super::team::Team;
+use crate::statistics::median;
+
+/// What ours is compared to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The best MPI.
+    Mpi,
+    /// Plain calls of the system at the same places.
+    Plain,
+    /// Ours in M_ASYNC.
+    Async,
+}
+
+impl Kind {
+    /// How names of figures end.
+    pub fn suffix(self, what: What) -> &'static str {
+        match self {
+            Self::Mpi => "mpi",
+            Self::Plain if what == What::Global => "pread",
+            Self::Plain => "pwrite",
+            Self::Async => "async",
+        }
+    }
+}
+
+/// Another side.
+#[derive(Debug)]
+pub struct Rival {
+    /// What it is.
+    pub kind: Kind,
+    /// How it is called.
+    pub name: &'static str,
+    /// Its processes.
+    pub team: Team,
+}
+
+/// Starts what can be had of some MPIs, and says why if there is nothing.
+pub fn start_mpi(some: &[Mpi], dir: &Path, processes: usize) -> Result<Result<Vec<Rival>, String>> {
+    let mut rivals = Vec::new();
+    let mut missing = Vec::new();
+    for mpi in some {
+        let started = match mpi.build(dir)? {
+            Ok(program) => mpi
+                .gather(&program, mpi.processes(processes), dir)
+                .map_err(|error| format!("{}: {error:#}", mpi.name())),
+            Err(reason) => Err(reason),
+        };
+        match started {
+            Ok(team) => rivals.push(Rival { kind: Kind::Mpi, name: mpi.name(), team }),
+            Err(reason) => missing.push(reason),
+        }
+    }
+    missing.dedup();
+    missing.iter().for_each(|reason| eprintln!("  {reason}"));
+    Ok(if rivals.is_empty() { Err(missing.join(", ")) } else { Ok(rivals) })
+}
+
+/// The fastest of some sides, by their medians.
+pub fn fastest<'a>(sides: impl IntoIterator<Item = (usize, &'a [f64])>) -> Option<usize> {
+    let medians = sides.into_iter().map(|(side, seconds)| (side, median(seconds)));
+    medians.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(side, _)| side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_has_the_least_median() {
+        let sides = [(3, &[1.0, 9.0, 5.0][..]), (1, &[4.0, 4.0, 99.0][..]), (0, &[6.0][..])];
+        assert_eq!(fastest(sides), Some(1));
+        assert_eq!(fastest([]), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! One machine: a node, processes of ours that meet in memory they have in common, and the others on
+//! plain files of the same file system.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use pario::Cluster;
+
+use super::contest::{Contest, Ground, PROCESSES, Paths};
+use super::member::{self, Seat};
+use super::mpi::Mpi;
+use super::rivals::{Kind, Rival, start_mpi};
+use super::team::{Door, Team};
+use crate::apart::text;
+use crate::area::Setting;
+use crate::cluster::content::Content;
+use crate::cluster::node::NodeProcess;
+use crate::cluster::target::Target;
+use crate::partner::Partner;
+use crate::report::Report;
+
+/// The node, and everybody's files.
+pub struct Site {
+    dir: PathBuf,
+    cluster: Cluster,
+    node: NodeProcess,
+}
+
+impl Site {
+    /// Starts the node.
+    pub fn start(setting: &Setting, name: &str) -> Result<Self> {
+        let dir = setting.subdir(name)?;
+        let node = NodeProcess::start(&dir.join("node"))?;
+        Ok(Self { cluster: node.connect()?, node, dir })
+    }
+
+    /// Processes of a job of ours.
+    pub fn start_ours(&self, job: &str, size: usize) -> Result<Team> {
+        let door = Door::open(&self.dir, job)?;
+        let address = self.node.unix_address()?;
+        let member = |rank| {
+            let key = "none";
+            let seat = Seat { door: door.path()?, address: &address, key, job, size, rank };
+            Partner::start(member::ROLE.name, &seat.words())
+        };
+        let keepers = (0..size).map(member).collect::<Result<_>>()?;
+        door.gather(size, keepers)
+    }
+
+    /// Ours once more, for M_ASYNC.
+    pub fn start_async(&self, size: usize) -> Result<Rival> {
+        let team = self.start_ours("async", size)?;
+        Ok(Rival { kind: Kind::Async, name: "M_ASYNC", team })
+    }
+
+    /// Processes that use plain files.
+    pub fn start_plain(&self, size: usize) -> Result<Rival> {
+        let door = Door::open(&self.dir, "plain")?;
+        let dir = text(&self.dir)?;
+        let member = |rank| {
+            let words = member::plain_words(door.path()?, size, rank, dir);
+            Partner::start(member::ROLE.name, &words)
+        };
+        let keepers = (0..size).map(member).collect::<Result<_>>()?;
+        Ok(Rival { kind: Kind::Plain, name: "plain", team: door.gather(size, keepers)? })
+    }
+
+    /// What can be had of some MPIs, or why there is nothing.
+    pub fn start_mpi(&self, some: &[Mpi], size: usize) -> Result<Result<Vec<Rival>, String>> {
+        start_mpi(some, &self.dir, size)
+    }
+}
+
+impl Ground for Site {
+    fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths> {
+        let content = Content::new(piece_bytes);
+        let bytes = blocks * piece_bytes as u64;
+        let ours = format!("/{name}");
+        let file = Target::create_ours(&self.cluster, &ours)?;
+        file.ensure_short_cut(true)?;
+        file.fill(&content, bytes)?;
+        let whole = self.dir.join(name);
+        Target::create_plain(&whole)?.fill(&content, bytes)?;
+        let mpi = text(&whole)?.to_owned();
+        Ok(Paths { ours, plain: name.to_owned(), mpi })
+    }
+
+    fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>> {
+        let file = self.cluster.open(&paths.ours)?;
+        let mut bytes = vec![0; usize::try_from(file.len()?)?];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>> {
+        Ok(fs::read(&paths.mpi)?)
+    }
+}
+
+/// Measures contests of ours against MPI and plain files, all with the same processes.
+pub fn run(setting: &Setting, report: &mut Report, name: &str, contests: &[Contest]) -> Result<()> {
+    let mut site = Site::start(setting, name)?;
+    let mut ours = site.start_ours("ours", PROCESSES)?;
+    let mut rivals = vec![site.start_plain(PROCESSES)?];
+    match site.start_mpi(&Mpi::ALL, PROCESSES)? {
+        Ok(mpi) => rivals.extend(mpi),
+        Err(reason) => contests.iter().for_each(|contest| contest.skip_mpi(report, &reason)),
+    }
+    for contest in contests {
+        contest.run(setting, report, &mut site, &mut ours, &mut rivals)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The processes of one side, which do something together in turns.
+//!
+//! They may be of ours, of plain files or of MPI, on this machine or in namespaces: each connects to
+//! a socket of the team and is told the same. In a turn each gets everything ready and says so; then
+//! all are told the moment at which they begin, sleep until then, and say at which moment they were
+//! done. The time is from the moment to begin until the last one is done. Between turns they wait
+//! for a line and use no processor.
+
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::lines::Lines;
+use super::moment::Moment;
+use super::order::Order;
+use crate::apart::text;
+use crate::partner::Partner;
+
+/// How long it may take until all are there: sixty-four processes of MPI take a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So much later than it is told they begin, and a little later for each process.
+const LEAD: Duration = Duration::from_millis(1);
+const LEAD_OF_EACH: Duration = Duration::from_micros(100);
+
+/// Where the processes of a team are to connect to.
+#[derive(Debug)]
+pub struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Door {
+    /// Makes the socket.
+    pub fn open(dir: &Path, name: &str) -> Result<Self> {
+        let path = dir.join(name);
+        let listener = UnixListener::bind(&path);
+        let listener = listener.with_context(|| format!("listening at {}", path.display()))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> Result<&str> {
+        text(&self.path)
+    }
+
+    /// Waits until all processes have come; they live as long as those that keep them.
+    pub fn gather(self, size: usize, mut keepers: Vec<Partner>) -> Result<Team> {
+        let start = Instant::now();
+        let mut members = Vec::with_capacity(size);
+        while members.len() < size {
+            if let Ok((stream, _)) = self.listener.accept() {
+                members.push(Lines::accepted(stream)?);
+                continue;
+            }
+            let came = members.len();
+            ensure!(
+                keepers.iter_mut().all(Partner::is_running),
+                "a process ended at its start; {came} of {size} came"
+            );
+            ensure!(start.elapsed() < PATIENCE, "only {came} of {size} processes came");
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(Team { members, _keepers: keepers })
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // The whole directory goes at the end.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Processes that do something together. Fields are dropped in order: a process that has lost its
+/// connection ends by itself.
+#[derive(Debug)]
+pub struct Team {
+    members: Vec<Lines>,
+    _keepers: Vec<Partner>,
+}
+
+impl Team {
+    /// How many they are.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Has them take a turn.
+    pub fn turn(&mut self, order: &Order) -> Result<Duration> {
+        let line = order.to_string();
+        self.members.iter_mut().try_for_each(|member| member.tell(&line))?;
+        for member in &mut self.members {
+            let said = member.hear()?;
+            if said != "ready" {
+                bail!("a process said {said:?}");
+            }
+        }
+        let each = u32::try_from(self.size()).unwrap_or(u32::MAX);
+        let begin = Moment::now().after(LEAD + LEAD_OF_EACH * each);
+        let line = begin.ns().to_string();
+        self.members.iter_mut().try_for_each(|member| member.tell(&line))?;
+        let mut end = begin;
+        for member in &mut self.members {
+            end = end.max(Moment::of_ns(member.hear_value()?));
+        }
+        Ok(end.since(begin))
+    }
+}
