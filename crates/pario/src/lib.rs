@@ -51,7 +51,7 @@ mod open;
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;
 pub use file::{Extent, Extents, File, ReadRequest, WriteRequest};
-pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedWrite};
+pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
@@ -59,6 +59,6 @@ pub use pario_proto::{
     Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
     ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
     FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, Identity, JobStatus,
-    LastCall, Layout, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seek,
-    SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
+    LastCall, Layout, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seat,
+    Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
 };

@@ -133,6 +133,19 @@ impl FlatFile {
         set.map_err(|error| self.shared.place.io(error, "resizing"))
     }
 
+    /// Makes the subfile at least so long. Whoever writes beyond at the same time is not cut off, and
+    /// no byte changes.
+    pub fn grow(&self, len: u64) -> Result<(), StoreError> {
+        self.shared.check_writable("resize")?;
+        let position = self.shared.position(len, 0)?;
+        let grown = match self.shared.file.len() {
+            // The system extends a file to the byte that is allocated, and never cuts it.
+            Ok(now) if now < position => self.shared.file.allocate(position - 1, 1),
+            other => other.map(|_| ()),
+        };
+        grown.map_err(|error| self.shared.place.io(error, "resizing"))
+    }
+
     /// Makes everything durable that was acknowledged before the call. If it fails, the subfile
     /// takes no more changes until it is opened again.
     pub fn sync(&self) -> Result<(), StoreError> {

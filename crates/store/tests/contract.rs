@@ -343,7 +343,8 @@ fn flat_ranges_can_be_scattered_and_gathered() {
         assert_eq!(first, [0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(rest[2..6], 1u32.to_le_bytes());
         flat.set_len(10).unwrap();
-        flat.set_len(20).unwrap();
+        flat.grow(20).unwrap();
+        flat.grow(15).unwrap();
         let mut bytes = [7; 30];
         assert_eq!(flat.read_at(0, &mut bytes).unwrap(), 20);
         assert_eq!(bytes[10..20], [0; 10]);

@@ -85,6 +85,7 @@ fn offsets_beyond_the_largest_are_refused() {
         expect(flat.read_at(offset, &mut [0; 2]), &["beyond the largest offset"]);
     }
     expect(flat.set_len(MAX_FLAT_LEN + 1), &["beyond the largest offset"]);
+    expect(flat.grow(MAX_FLAT_LEN + 1), &["beyond the largest offset"]);
     assert_eq!(flat.read_at(1 << 62, &mut [0; 2]).unwrap(), 0);
     assert!(flat.is_empty().unwrap());
 }
@@ -150,6 +151,7 @@ fn a_disk_that_is_open_for_reading_only_changes_nothing() {
     let flat = second.open_flat(id(2)).unwrap();
     expect(flat.write_at(0, b"x"), &["reading only"]);
     expect(flat.set_len(0), &["reading only"]);
+    expect(flat.grow(1000), &["reading only"]);
     assert_eq!(flat.len().unwrap(), 4);
     expect(disk.create_flat(NewSubfile::new(id(3))), &["reading only"]);
     expect(disk.remove(id(2)), &["reading only"]);

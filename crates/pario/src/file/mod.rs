@@ -1,6 +1,7 @@
 //! An open file.
 
 mod extents;
+mod grow;
 mod lease;
 mod memory;
 mod pointer;

@@ -2,9 +2,11 @@
 
 mod at_table;
 mod environment;
+mod lent;
 mod meeting;
 mod options;
 mod shared_file;
+mod size;
 mod started;
 mod turns;
 
@@ -16,6 +18,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use at_table::AtTable;
+pub use lent::SharedReadInto;
 pub use options::GroupOptions;
 pub use shared_file::SharedFile;
 pub use started::{SharedRead, SharedWrite};
@@ -75,8 +78,30 @@ impl Group {
 
     /// The same, on a given cluster.
     pub fn of_environment(cluster: &Cluster) -> Result<Self, Error> {
-        let seat = environment::seat(|name| std::env::var(name).ok())?;
+        let seat = Self::seat_of_environment()?;
         Self::new(cluster, &seat.job, seat.size, seat.rank)
+    }
+
+    /// What the launcher of this process says: its job, how many processes that has, and which one
+    /// this is.
+    ///
+    /// ```no_run
+    /// let seat = pario::Group::seat_of_environment()?;
+    /// println!("rank {} of {} in job {}", seat.rank, seat.size, seat.job);
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn seat_of_environment() -> Result<Seat, Error> {
+        environment::seat(|name| std::env::var(name).ok())
+    }
+
+    /// What the job of this process is called, for those who know rank and size from elsewhere:
+    /// without a launcher, the processes of one parent are a job.
+    ///
+    /// ```
+    /// assert!(!pario::Group::job_of_environment().is_empty());
+    /// ```
+    pub fn job_of_environment() -> String {
+        environment::job(|name| std::env::var(name).ok())
     }
 
     /// A process of a job: the job's name, how many processes it has, and which one this is.

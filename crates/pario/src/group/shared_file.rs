@@ -158,8 +158,10 @@ impl SharedFile {
         let hand = self.inner.hand.lock().take();
         drop(hand);
         let durable = self.inner.file().make_durable();
-        self.is_closed = true;
-        self.inner.close().and(durable)
+        let closed = self.inner.close();
+        // If the others have called something else, they are told that this one has left.
+        self.is_closed = closed.is_ok();
+        closed.and(durable)
     }
 }
 

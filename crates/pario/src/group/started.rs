@@ -10,12 +10,14 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 
 use super::SharedFile;
+use super::lent::LentMemory;
 use super::shared_file::{Inner, Place};
 use crate::error::Error;
 
 /// An access on its way to the thread that does it.
 pub(super) enum Started {
     Read { place: Place, len: usize, done: mpsc::Sender<Result<Bytes, Error>> },
+    ReadInto { place: Place, memory: LentMemory, done: mpsc::Sender<Result<usize, Error>> },
     Write { place: Place, bytes: Bytes, done: mpsc::Sender<Result<(), Error>> },
 }
 
@@ -36,7 +38,7 @@ pub struct SharedRead(Pending<Bytes>);
 pub struct SharedWrite(Pending<()>);
 
 #[derive(Debug)]
-struct Pending<T> {
+pub(super) struct Pending<T> {
     done: Receiver<Result<T, Error>>,
     result: Option<Result<T, Error>>,
 }
@@ -65,21 +67,21 @@ impl SharedFile {
     /// ```
     pub fn start_read(&self, len: usize) -> Result<SharedRead, Error> {
         let place = self.inner.place(pario_proto::Transfer::read(len as u64))?;
-        let (done, receive) = mpsc::channel();
+        let (done, pending) = Pending::new();
         self.hand_over(Started::Read { place, len, done })?;
-        Ok(SharedRead(Pending { done: receive, result: None }))
+        Ok(SharedRead(pending))
     }
 
     /// Starts to write bytes where the mode says; the place is taken now.
     pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<SharedWrite, Error> {
         let bytes = bytes.into();
         let place = self.inner.place(self.inner.write_of(bytes.len()))?;
-        let (done, receive) = mpsc::channel();
+        let (done, pending) = Pending::new();
         self.hand_over(Started::Write { place, bytes, done })?;
-        Ok(SharedWrite(Pending { done: receive, result: None }))
+        Ok(SharedWrite(pending))
     }
 
-    fn hand_over(&self, started: Started) -> Result<(), Error> {
+    pub(super) fn hand_over(&self, started: Started) -> Result<(), Error> {
         let mut hand = self.inner.hand.lock();
         if hand.is_none() {
             let (send, receive) = mpsc::channel();
@@ -109,6 +111,9 @@ fn work(file: &Weak<Inner>, started: &Receiver<Started>) {
                     Bytes::from(bytes)
                 }));
             }
+            Started::ReadInto { place, mut memory, done } => {
+                let _ = done.send(inner.read_placed(place, memory.bytes()));
+            }
             Started::Write { place, bytes, done } => {
                 let _ = done.send(inner.write_placed(place, &bytes));
             }
@@ -130,7 +135,13 @@ impl Drop for Hand {
 }
 
 impl<T> Pending<T> {
-    fn is_done(&mut self) -> bool {
+    /// One that is not over, and by whom it will be.
+    pub(super) fn new() -> (mpsc::Sender<Result<T, Error>>, Self) {
+        let (done, receive) = mpsc::channel();
+        (done, Self { done: receive, result: None })
+    }
+
+    pub(super) fn is_done(&mut self) -> bool {
         if self.result.is_none() {
             match self.done.try_recv() {
                 Ok(result) => self.result = Some(result),
@@ -141,7 +152,7 @@ impl<T> Pending<T> {
         self.result.is_some()
     }
 
-    fn wait(self) -> Result<T, Error> {
+    pub(super) fn wait(self) -> Result<T, Error> {
         match self.result {
             Some(result) => result,
             None => self.done.recv().unwrap_or_else(|_| Err(ended())),

@@ -79,6 +79,15 @@ pub enum Request {
         /// Its length from now on.
         len: u64,
     },
+    /// Makes a flat subfile at least so long.
+    Grow {
+        /// The right to.
+        grant: Grant,
+        /// Which subfile.
+        part: Part,
+        /// How long it is at least from now on.
+        len: u64,
+    },
     /// Makes a subfile durable, if it has come into being.
     Sync {
         /// The right to.

@@ -438,6 +438,7 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         Request::Read { grant, part, .. } => (grant, part.disk, true, false),
         Request::Write { grant, part, .. }
         | Request::Resize { grant, part, .. }
+        | Request::Grow { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
         // Who may write extents may know which there are: to delete them all.

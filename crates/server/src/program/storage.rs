@@ -61,6 +61,14 @@ impl Storage {
                 }
                 Reply::Done
             }
+            Request::Grow { grant, part, len } => {
+                if len > 0 {
+                    let flat = self.shared.flat_made(disk, &grant, part)?;
+                    let grown = flat.grow(len);
+                    grown.map_err(|error| disk.failure(error, flat.id(), "extend a file"))?;
+                }
+                Reply::Done
+            }
             Request::Sync { grant, part } => {
                 Reply::Synced { is_there: self.sync(disk, &grant, part)? }
             }

@@ -1,0 +1,49 @@
+//! Making a shared file longer.
+
+use pario_proto::{OFFSET_LIMIT, Seek};
+
+use super::SharedFile;
+use crate::error::Error;
+
+impl SharedFile {
+    /// Makes the file longer, and says how long it is then. How long it shall be is counted from its
+    /// beginning, from the pointer as [`position`](SharedFile::position) tells it, or from its end.
+    /// It never becomes shorter: neither if it is longer already, nor if somebody else makes it
+    /// longer at this moment. Nobody waits for anybody, and no pointer moves.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// use pario::{Mode, Seek};
+    ///
+    /// let file = group.create("/state", Mode::Record)?;
+    /// assert_eq!(file.extend(Seek::Start(1000))?, 1000);
+    /// assert_eq!(file.extend(Seek::Start(10))?, 1000);
+    /// assert_eq!(file.extend(Seek::End(24))?, 1024);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn extend(&self, to: Seek) -> Result<u64, Error> {
+        let (from, distance) = match to {
+            Seek::Start(offset) => (offset, 0),
+            Seek::Current(distance) => (self.position()?, distance),
+            Seek::End(distance) => (self.len()?, distance),
+        };
+        let wanted = match from.checked_add_signed(distance) {
+            Some(wanted) if wanted <= OFFSET_LIMIT => wanted,
+            None if distance < 0 => 0,
+            _ => {
+                let path = self.file().path();
+                return Err(Error::invalid(format!(
+                    "{path}: it cannot become longer than 2^62 bytes"
+                )));
+            }
+        };
+        if wanted > self.len()? {
+            self.file().grow(wanted)?;
+        }
+        self.len()
+    }
+}
