@@ -174,7 +174,7 @@ fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
         | Trouble::WrongSize { .. }
         | Trouble::RankTaken { .. }
         | Trouble::OutOfRange(_) => EPFSLINVAL,
-        Trouble::Unknown => EPFSLBADFH,
+        Trouble::Unknown | Trouble::Reset => EPFSLBADFH,
         Trouble::OutOfTurn { .. } => EPFSLBADID,
         Trouble::Gone { .. } | Trouble::NotPerformed { .. } | Trouble::NotMeasured { .. } => {
             EPFSLREMOTE
