@@ -44,7 +44,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         },
     ];
     let skip = |report: &mut Report, reason: &str| {
-        contests.iter().for_each(|contest| contest.skip_mpi(report, reason));
+        contests.iter().for_each(|contest| contest.skip(report, reason));
     };
     let dir = setting.subdir("across")?;
     let mut mounted = match Mounted::start(&dir.join("theirs"))? {
@@ -54,13 +54,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
             return Ok(());
         }
     };
-    let mut rivals = match mounted.start_mpi(PROCESSES)? {
-        Ok(rivals) => rivals,
-        Err(reason) => {
-            skip(report, &reason);
-            return Ok(());
-        }
-    };
+    let mut rivals = mounted.start_mpi(PROCESSES)?;
     let (lab, mut ours) = match Lab::start(&dir.join("ours"))? {
         Ok(started) => started,
         Err(reason) => {
@@ -70,10 +64,6 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     };
     let mut machines = Machines { lab, mounted, copy: dir.join("copy") };
     for contest in &contests {
-        if rivals.is_empty() {
-            contest.skip_mpi(report, "every MPI has failed before");
-            continue;
-        }
         contest.run(setting, report, &mut machines, &mut ours, &mut rivals)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::member::byte_of;
 use super::order::{Order, What};
-use super::rivals::{Kind, Rival, fastest};
+use super::rivals::{Kind, Rival, Rivals, fastest};
 use super::team::Team;
 use crate::area::Setting;
 use crate::figure::Quantity;
@@ -105,11 +105,9 @@ impl Contest {
         format!("{}-{}", self.label, kind.suffix(self.what))
     }
 
-    /// Says why the figures against MPI cannot be measured.
-    pub fn skip_mpi(&self, report: &mut Report, reason: &str) {
-        if self.goals.iter().any(|(kind, _)| *kind == Kind::Mpi) {
-            report.skipped(&self.figure(Kind::Mpi), reason);
-        }
+    /// Says why its figures cannot be measured.
+    pub fn skip(&self, report: &mut Report, reason: &str) {
+        self.goals.iter().for_each(|(kind, _)| report.skipped(&self.figure(*kind), reason));
     }
 
     /// Measures and reports. Rivals that fail are gone afterwards.
@@ -119,9 +117,15 @@ impl Contest {
         report: &mut Report,
         ground: &mut impl Ground,
         ours: &mut Team,
-        rivals: &mut Vec<Rival>,
+        rivals: &mut Rivals,
     ) -> Result<()> {
         let (rounds, turns) = setting.choose((4, 19), (1, 15));
+        // A file on each side, and room for what they are kept in.
+        let needed_bytes = 4 * rounds * self.blocks() * self.piece_bytes as u64;
+        if let Some(reason) = setting.lacks_space(needed_bytes)? {
+            self.skip(report, &reason);
+            return Ok(());
+        }
         let mut ours_s = Vec::new();
         let mut theirs_s: Vec<Vec<f64>> = Vec::new();
         let mut chosen = Vec::new();
@@ -129,12 +133,9 @@ impl Contest {
             let name = format!("{}-{round}", self.label);
             let paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
             if round == 0 {
-                let reason;
-                (chosen, reason) = self.choose(rivals, &paths);
-                if let Some(reason) = reason {
-                    self.skip_mpi(report, &reason);
-                }
+                chosen = self.choose(rivals, &paths);
                 if chosen.is_empty() {
+                    self.skip(report, &rivals.missing.join(", "));
                     return Ok(());
                 }
                 theirs_s = vec![Vec::new(); chosen.len()];
@@ -142,7 +143,8 @@ impl Contest {
             let order = self.order(None, ours.size(), &paths);
             let mut our_turn = || ours.turn(&order);
             let mut turns_of = Vec::new();
-            for (_, rival) in rivals.iter_mut().enumerate().filter(|(n, _)| chosen.contains(n)) {
+            for (_, rival) in rivals.all.iter_mut().enumerate().filter(|(n, _)| chosen.contains(n))
+            {
                 let order = self.order(Some(rival.kind), rival.team.size(), &paths);
                 turns_of.push(move || rival.team.turn(&order));
             }
@@ -154,38 +156,39 @@ impl Contest {
                 all.extend(more);
             }
             if round == 0 {
-                self.check_all(ground, ours, rivals, &chosen, &paths)?;
+                self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
             }
         }
         for (kind, goal) in self.goals {
-            let of_kind = chosen.iter().enumerate().filter(|(_, n)| rivals[**n].kind == *kind);
+            let figure = self.figure(*kind);
+            let of_kind = chosen.iter().enumerate().filter(|(_, n)| rivals.all[**n].kind == *kind);
             let sides: Vec<_> =
                 of_kind.map(|(side, _)| (side, theirs_s[side].as_slice())).collect();
-            if let Some(best) = fastest(sides.iter().copied()) {
-                if *kind == Kind::Mpi {
-                    let ms = |seconds: &[f64]| format!("{:.2} ms", median(seconds) * 1e3);
-                    let named = |(side, seconds): &(usize, &[f64])| {
-                        format!("{} {}", rivals[chosen[*side]].name, ms(seconds))
-                    };
-                    let all: Vec<_> = sides.iter().map(named).collect();
-                    let best = rivals[chosen[best]].name;
-                    let (name, all) = (self.figure(*kind), all.join(", "));
-                    eprintln!("  {name}: a turn took {all}: compared with {best}");
-                }
-                let comparison = Comparison::new(&ours_s, &theirs_s[best]);
-                report.measured(&self.figure(*kind), comparison, self.quantity(), *goal);
+            let Some(best) = fastest(sides.iter().copied()) else {
+                report.skipped(&figure, rivals.missing.join(", "));
+                continue;
+            };
+            if *kind == Kind::Mpi {
+                let name_of = |side: usize| rivals.all[chosen[side]].name;
+                let named = |(side, seconds): &(usize, &[f64])| {
+                    format!("{} {:.2} ms", name_of(*side), median(seconds) * 1e3)
+                };
+                let all: Vec<_> = sides.iter().map(named).collect();
+                let (all, best) = (all.join(", "), name_of(best));
+                eprintln!("  {figure}: a turn took {all}: compared with {best}");
             }
+            let comparison = Comparison::new(&ours_s, &theirs_s[best]);
+            report.measured(&figure, comparison, self.quantity(), *goal);
         }
         Ok(())
     }
 
-    /// Who takes turns: all that are compared to and work, of MPI the better ones; and why there is
-    /// no MPI if none works.
-    fn choose(&self, rivals: &mut Vec<Rival>, paths: &Paths) -> (Vec<usize>, Option<String>) {
+    /// Who takes turns: all that are compared to and work, of MPI the better ones.
+    fn choose(&self, rivals: &mut Rivals, paths: &Paths) -> Vec<usize> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
         let mut failed = Vec::new();
         let mut tried: Vec<(&str, f64)> = Vec::new();
-        rivals.retain_mut(|rival| {
+        rivals.all.retain_mut(|rival| {
             if rival.kind != Kind::Mpi || !wants(Kind::Mpi) {
                 return true;
             }
@@ -201,6 +204,7 @@ impl Contest {
             }
         });
         failed.iter().for_each(|reason| eprintln!("  {}: {reason}", self.label));
+        rivals.missing.extend(failed);
         let best = tried.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
         let (near, far): (Vec<_>, Vec<_>) =
             tried.iter().partition(|(_, seconds)| *seconds <= best * FAR_BEHIND);
@@ -212,10 +216,8 @@ impl Contest {
             Kind::Mpi => near.iter().any(|(name, _)| *name == rival.name),
             kind => wants(kind),
         };
-        let chosen = rivals.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
-        let chosen = chosen.map(|(number, _)| number).collect();
-        let is_without = near.is_empty() && !failed.is_empty();
-        (chosen, is_without.then(|| failed.join(", ")))
+        let chosen = rivals.all.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
+        chosen.map(|(number, _)| number).collect()
     }
 
     /// The seconds of the best turn on trial.

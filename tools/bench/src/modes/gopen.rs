@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::contest::{Contest, PROCESSES};
 use super::mpi::Mpi;
 use super::order::What;
-use super::rivals::Kind;
+use super::rivals::{Kind, Rivals};
 use super::site::Site;
 use crate::area::Setting;
 use crate::report::Report;
@@ -27,13 +27,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let many = Contest { label: "gopen-64", calls: setting.choose(10, 1), ..few };
     for (contest, processes) in [(few, PROCESSES), (many, 64)] {
         let mut site = Site::start(setting, contest.label)?;
-        let mut rivals = match site.start_mpi(&Mpi::OPEN_MPI, processes)? {
-            Ok(rivals) => rivals,
-            Err(reason) => {
-                contest.skip_mpi(report, &reason);
-                continue;
-            }
-        };
+        let mut rivals = Rivals::default();
+        rivals.start_mpi(&Mpi::OPEN_MPI, site.dir(), processes)?;
         let mut ours = site.start_ours("ours", processes)?;
         contest.run(setting, report, &mut site, &mut ours, &mut rivals)?;
     }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 
 use super::mpi::Mpi;
-use super::rivals::{Kind, Rival};
-use super::team::Door;
+use super::rivals::Rivals;
+use super::team::{Door, Team};
 use crate::apart::text;
 use crate::cluster::content::Content;
 use crate::cluster::gluster;
@@ -37,29 +37,24 @@ impl Mounted {
         Ok(started.map(|partner| Self { partner, dir: dir.to_owned() }))
     }
 
-    /// Starts all that can be had of MPI there, or says why there is nothing.
-    pub fn start_mpi(&mut self, processes: usize) -> Result<Result<Vec<Rival>, String>> {
-        let (mut rivals, mut missing) = (Vec::new(), Vec::new());
+    /// Starts what can be had of MPI there.
+    pub fn start_mpi(&mut self, processes: usize) -> Result<Rivals> {
+        let mut rivals = Rivals::default();
         for mpi in Mpi::ALL {
-            let program = match mpi.build(&self.dir)? {
-                Ok(program) => program,
-                Err(reason) => {
-                    missing.push(reason);
-                    continue;
-                }
+            let started = match mpi.build(&self.dir)? {
+                Ok(program) => self.start_one(mpi, &program, mpi.processes(processes))?,
+                Err(reason) => Err(reason),
             };
-            let size = mpi.processes(processes);
-            let door = Door::open(&self.dir, mpi.name())?;
-            let (name, program) = (mpi.name(), text(&program)?);
-            self.order(&format!("mpi {name} {program} {size} {}", door.path()?))?;
-            match door.gather(size, Vec::new()) {
-                Ok(team) => rivals.push(Rival { kind: Kind::Mpi, name, team }),
-                Err(error) => missing.push(format!("{name}: {error:#}")),
-            }
+            rivals.add_mpi(mpi, started);
         }
-        missing.dedup();
-        missing.iter().for_each(|reason| eprintln!("  {reason}"));
-        Ok(if rivals.is_empty() { Err(missing.join(", ")) } else { Ok(rivals) })
+        Ok(rivals)
+    }
+
+    fn start_one(&mut self, mpi: Mpi, program: &Path, size: usize) -> Result<Result<Team, String>> {
+        let (name, program) = (mpi.name(), text(program)?);
+        let door = Door::open(&self.dir, name)?;
+        self.order(&format!("mpi {name} {program} {size} {}", door.path()?))?;
+        Ok(door.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
     }
 
     /// Makes a file that has so many pieces.

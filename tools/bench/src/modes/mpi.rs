@@ -76,7 +76,7 @@ impl Mpi {
         }
         let said = String::from_utf8_lossy(&built.stderr);
         let last = said.lines().last().unwrap_or("peers.sh failed");
-        Ok(Err(format!("no {package}: {last}")))
+        Ok(Err(format!("no {}: {last}", self.name())))
     }
 
     /// Starts a job whose processes come to a door.

@@ -43,25 +43,40 @@ pub struct Rival {
     pub team: Team,
 }
 
-/// Starts what can be had of some MPIs, and says why if there is nothing.
-pub fn start_mpi(some: &[Mpi], dir: &Path, processes: usize) -> Result<Result<Vec<Rival>, String>> {
-    let mut rivals = Vec::new();
-    let mut missing = Vec::new();
-    for mpi in some {
-        let started = match mpi.build(dir)? {
-            Ok(program) => mpi
-                .gather(&program, mpi.processes(processes), dir)
-                .map_err(|error| format!("{}: {error:#}", mpi.name())),
-            Err(reason) => Err(reason),
-        };
+/// All other sides that can be had.
+#[derive(Debug, Default)]
+pub struct Rivals {
+    /// Those that take part.
+    pub all: Vec<Rival>,
+    /// Why some do not.
+    pub missing: Vec<String>,
+}
+
+impl Rivals {
+    /// One more, or why there is not.
+    pub fn add_mpi(&mut self, mpi: Mpi, started: Result<Team, String>) {
         match started {
-            Ok(team) => rivals.push(Rival { kind: Kind::Mpi, name: mpi.name(), team }),
-            Err(reason) => missing.push(reason),
+            Ok(team) => self.all.push(Rival { kind: Kind::Mpi, name: mpi.name(), team }),
+            Err(reason) => {
+                eprintln!("  {reason}");
+                self.missing.push(reason);
+            }
         }
     }
-    missing.dedup();
-    missing.iter().for_each(|reason| eprintln!("  {reason}"));
-    Ok(if rivals.is_empty() { Err(missing.join(", ")) } else { Ok(rivals) })
+
+    /// Starts what can be had of some MPIs.
+    pub fn start_mpi(&mut self, some: &[Mpi], dir: &Path, processes: usize) -> Result<()> {
+        for mpi in some {
+            let started = match mpi.build(dir)? {
+                Ok(program) => mpi
+                    .gather(&program, mpi.processes(processes), dir)
+                    .map_err(|error| format!("{}: {error:#}", mpi.name())),
+                Err(reason) => Err(reason),
+            };
+            self.add_mpi(*mpi, started);
+        }
+        Ok(())
+    }
 }
 
 /// The fastest of some sides, by their medians.

@@ -2,7 +2,7 @@
 //! plain files of the same file system.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pario::Cluster;
@@ -10,7 +10,7 @@ use pario::Cluster;
 use super::contest::{Contest, Ground, PROCESSES, Paths};
 use super::member::{self, Seat};
 use super::mpi::Mpi;
-use super::rivals::{Kind, Rival, start_mpi};
+use super::rivals::{Kind, Rival, Rivals};
 use super::team::{Door, Team};
 use crate::apart::text;
 use crate::area::Setting;
@@ -66,9 +66,9 @@ impl Site {
         Ok(Rival { kind: Kind::Plain, name: "plain", team: door.gather(size, keepers)? })
     }
 
-    /// What can be had of some MPIs, or why there is nothing.
-    pub fn start_mpi(&self, some: &[Mpi], size: usize) -> Result<Result<Vec<Rival>, String>> {
-        start_mpi(some, &self.dir, size)
+    /// Where the files of the others are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 }
 
@@ -102,11 +102,8 @@ impl Ground for Site {
 pub fn run(setting: &Setting, report: &mut Report, name: &str, contests: &[Contest]) -> Result<()> {
     let mut site = Site::start(setting, name)?;
     let mut ours = site.start_ours("ours", PROCESSES)?;
-    let mut rivals = vec![site.start_plain(PROCESSES)?];
-    match site.start_mpi(&Mpi::ALL, PROCESSES)? {
-        Ok(mpi) => rivals.extend(mpi),
-        Err(reason) => contests.iter().for_each(|contest| contest.skip_mpi(report, &reason)),
-    }
+    let mut rivals = Rivals { all: vec![site.start_plain(PROCESSES)?], ..Rivals::default() };
+    rivals.start_mpi(&Mpi::ALL, site.dir(), PROCESSES)?;
     for contest in contests {
         contest.run(setting, report, &mut site, &mut ours, &mut rivals)?;
     }

@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::contest::{Contest, PROCESSES};
 use super::mpi::Mpi;
 use super::order::What;
-use super::rivals::Kind;
+use super::rivals::{Kind, Rivals};
 use super::site::Site;
 use crate::area::Setting;
 use crate::report::Report;
@@ -34,14 +34,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     };
     let mut site = Site::start(setting, "unix")?;
     let mut ours = site.start_ours("ours", PROCESSES)?;
-    let mut rivals = vec![site.start_async(PROCESSES)?];
-    match site.start_mpi(&Mpi::ATOMIC, PROCESSES)? {
-        Ok(mpi) => rivals.extend(mpi),
-        Err(reason) => {
-            contest.skip_mpi(report, &reason);
-            same.skip_mpi(report, &reason);
-        }
-    }
+    let mut rivals = Rivals { all: vec![site.start_async(PROCESSES)?], ..Rivals::default() };
+    rivals.start_mpi(&Mpi::ATOMIC, site.dir(), PROCESSES)?;
     contest.run(setting, report, &mut site, &mut ours, &mut rivals)?;
     same.run(setting, report, &mut site, &mut ours, &mut rivals)
 }
