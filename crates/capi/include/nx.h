@@ -1,0 +1,54 @@
+/*
+ * For programs written for the Paragon: pfslib.h, who is here, and the calls of the system that such
+ * programs use on shared files, which obey the mode.
+ */
+#ifndef PARIO_NX_H
+#define PARIO_NX_H
+
+#include "pfslib.h"
+
+/* Too many requests, as the Paragon calls it. */
+#define EQNOMID EPFSLMREQUEST
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A program may define these itself: its own are used then. */
+long mynode(void);
+long numnodes(void);
+void gsync(void);
+double dclock(void);
+
+int pario_is_shared(int FileDescriptor);
+ssize_t pario_read(int FileDescriptor, void *Buffer, size_t NBytes);
+ssize_t pario_write(int FileDescriptor, const void *Buffer, size_t NBytes);
+ssize_t pario_readv(int FileDescriptor, const struct iovec *iov, int iovCount);
+ssize_t pario_writev(int FileDescriptor, const struct iovec *iov, int iovCount);
+ssize_t pario_pread(int FileDescriptor, void *Buffer, size_t NBytes, off_t Offset);
+ssize_t pario_pwrite(int FileDescriptor, const void *Buffer, size_t NBytes, off_t Offset);
+int pario_fsync(int FileDescriptor);
+int pario_ftruncate(int FileDescriptor, off_t Length);
+int pario_fstat(int FileDescriptor, struct stat *Status);
+int pario_fcntl(int FileDescriptor, int Command, ...);
+int pario_unlink(const char *FileName);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef PARIO_NO_MACROS
+#define read pario_read
+#define write pario_write
+#define readv pario_readv
+#define writev pario_writev
+#define pread pario_pread
+#define pwrite pario_pwrite
+#define fsync pario_fsync
+#define ftruncate pario_ftruncate
+#define fstat pario_fstat
+#define fcntl pario_fcntl
+#define unlink pario_unlink
+#endif
+
+#endif

@@ -1,0 +1,295 @@
+/*
+ * For programs that cannot be compiled again: preloaded, this library takes the calls of the system
+ * that concern shared files, and passes all others on. With PARIO_PRELOAD_REPORT=1 it says at the end
+ * of the process what it took.
+ *
+ * Files are opened as pfslib_open opens them: what matters is the name. Calls that this library's own
+ * work makes are passed on, whatever they concern.
+ */
+#define _GNU_SOURCE
+#define PARIO_NO_MACROS
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nx.h"
+
+enum call {
+  OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, CLOSE,
+  UNLINK, CALLS
+};
+
+static const char *const names[CALLS] = {"open",  "read",      "write", "readv", "writev",
+                                         "pread", "pwrite",    "lseek", "fsync", "ftruncate",
+                                         "fstat", "fcntl",     "close", "unlink"};
+static atomic_ulong taken[CALLS];
+
+/* Whether this thread is at work in the library already. */
+static _Thread_local int inside;
+
+static void *next(const char *name) {
+  void *found = dlsym(RTLD_NEXT, name);
+  if (found == NULL) {
+    fprintf(stderr, "pario: the system has no %s\n", name);
+    abort();
+  }
+  return found;
+}
+
+/* The function of the system that this library stands before. */
+#define NEXT(type, name)                                                                           \
+  static _Atomic(type) known;                                                                      \
+  type system_call = atomic_load_explicit(&known, memory_order_relaxed);                           \
+  if (system_call == NULL) {                                                                       \
+    system_call = (type)next(name);                                                                \
+    atomic_store_explicit(&known, system_call, memory_order_relaxed);                              \
+  }
+
+/* Does it in the library, and counts it. */
+#define TAKEN(call, type, work)                                                                    \
+  do {                                                                                             \
+    atomic_fetch_add_explicit(&taken[call], 1, memory_order_relaxed);                              \
+    inside++;                                                                                      \
+    type result = (work);                                                                          \
+    inside--;                                                                                      \
+    return result;                                                                                 \
+  } while (0)
+
+static int is_ours(int fd) { return !inside && pario_is_shared(fd); }
+
+static int is_our_name(const char *name) {
+  return !inside && name != NULL && (strstr(name, "###") != NULL || strstr(name, "pfs") != NULL);
+}
+
+typedef int open_call(const char *, int, ...);
+typedef int openat_call(int, const char *, int, ...);
+typedef ssize_t read_call(int, void *, size_t);
+typedef ssize_t write_call(int, const void *, size_t);
+typedef ssize_t vector_call(int, const struct iovec *, int);
+typedef ssize_t pread_call(int, void *, size_t, off_t);
+typedef ssize_t pwrite_call(int, const void *, size_t, off_t);
+typedef off_t lseek_call(int, off_t, int);
+typedef int fd_call(int);
+typedef int ftruncate_call(int, off_t);
+typedef int fstat_call(int, struct stat *);
+typedef int fcntl_call(int, int, ...);
+typedef int unlink_call(const char *);
+typedef ssize_t read_chk_call(int, void *, size_t, size_t);
+
+#define MODE_OF(flags, mode)                                                                       \
+  mode_t mode = 0;                                                                                 \
+  if (((flags) & O_CREAT) != 0 || ((flags) & O_TMPFILE) == O_TMPFILE) {                            \
+    va_list rest;                                                                                  \
+    va_start(rest, flags);                                                                         \
+    mode = va_arg(rest, mode_t);                                                                   \
+    va_end(rest);                                                                                  \
+  }
+
+int open(const char *name, int flags, ...) {
+  NEXT(open_call *, "open")
+  MODE_OF(flags, mode)
+  if (is_our_name(name)) TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  return system_call(name, flags, mode);
+}
+
+int open64(const char *name, int flags, ...) {
+  NEXT(open_call *, "open64")
+  MODE_OF(flags, mode)
+  if (is_our_name(name)) TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  return system_call(name, flags, mode);
+}
+
+int openat(int directory, const char *name, int flags, ...) {
+  NEXT(openat_call *, "openat")
+  MODE_OF(flags, mode)
+  if (is_our_name(name) && (directory == AT_FDCWD || name[0] == '/'))
+    TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  return system_call(directory, name, flags, mode);
+}
+
+int openat64(int directory, const char *name, int flags, ...) {
+  NEXT(openat_call *, "openat64")
+  MODE_OF(flags, mode)
+  if (is_our_name(name) && (directory == AT_FDCWD || name[0] == '/'))
+    TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  return system_call(directory, name, flags, mode);
+}
+
+int creat(const char *name, mode_t mode) {
+  return open(name, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+int creat64(const char *name, mode_t mode) {
+  return open64(name, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+/* What open and read become when they are checked at run time. */
+int __open_2(const char *name, int flags) { return open(name, flags); }
+
+int __open64_2(const char *name, int flags) { return open64(name, flags); }
+
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room) {
+  NEXT(read_chk_call *, "__read_chk")
+  if (bytes <= room && is_ours(fd)) TAKEN(READ, ssize_t, pario_read(fd, buffer, bytes));
+  return system_call(fd, buffer, bytes, room);
+}
+
+ssize_t read(int fd, void *buffer, size_t bytes) {
+  NEXT(read_call *, "read")
+  if (is_ours(fd)) TAKEN(READ, ssize_t, pario_read(fd, buffer, bytes));
+  return system_call(fd, buffer, bytes);
+}
+
+ssize_t write(int fd, const void *buffer, size_t bytes) {
+  NEXT(write_call *, "write")
+  if (is_ours(fd)) TAKEN(WRITE, ssize_t, pario_write(fd, buffer, bytes));
+  return system_call(fd, buffer, bytes);
+}
+
+ssize_t readv(int fd, const struct iovec *pieces, int count) {
+  NEXT(vector_call *, "readv")
+  if (is_ours(fd)) TAKEN(READV, ssize_t, pario_readv(fd, pieces, count));
+  return system_call(fd, pieces, count);
+}
+
+ssize_t writev(int fd, const struct iovec *pieces, int count) {
+  NEXT(vector_call *, "writev")
+  if (is_ours(fd)) TAKEN(WRITEV, ssize_t, pario_writev(fd, pieces, count));
+  return system_call(fd, pieces, count);
+}
+
+ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset) {
+  NEXT(pread_call *, "pread")
+  if (is_ours(fd)) TAKEN(PREAD, ssize_t, pario_pread(fd, buffer, bytes, offset));
+  return system_call(fd, buffer, bytes, offset);
+}
+
+ssize_t pread64(int fd, void *buffer, size_t bytes, off_t offset) {
+  NEXT(pread_call *, "pread64")
+  if (is_ours(fd)) TAKEN(PREAD, ssize_t, pario_pread(fd, buffer, bytes, offset));
+  return system_call(fd, buffer, bytes, offset);
+}
+
+ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset) {
+  NEXT(pwrite_call *, "pwrite")
+  if (is_ours(fd)) TAKEN(PWRITE, ssize_t, pario_pwrite(fd, buffer, bytes, offset));
+  return system_call(fd, buffer, bytes, offset);
+}
+
+ssize_t pwrite64(int fd, const void *buffer, size_t bytes, off_t offset) {
+  NEXT(pwrite_call *, "pwrite64")
+  if (is_ours(fd)) TAKEN(PWRITE, ssize_t, pario_pwrite(fd, buffer, bytes, offset));
+  return system_call(fd, buffer, bytes, offset);
+}
+
+off_t lseek(int fd, off_t offset, int whence) {
+  NEXT(lseek_call *, "lseek")
+  if (is_ours(fd)) TAKEN(LSEEK, off_t, pfslib_lseek(fd, offset, whence));
+  return system_call(fd, offset, whence);
+}
+
+off_t lseek64(int fd, off_t offset, int whence) {
+  NEXT(lseek_call *, "lseek64")
+  if (is_ours(fd)) TAKEN(LSEEK, off_t, pfslib_lseek(fd, offset, whence));
+  return system_call(fd, offset, whence);
+}
+
+int fsync(int fd) {
+  NEXT(fd_call *, "fsync")
+  if (is_ours(fd)) TAKEN(FSYNC, int, pario_fsync(fd));
+  return system_call(fd);
+}
+
+int fdatasync(int fd) {
+  NEXT(fd_call *, "fdatasync")
+  if (is_ours(fd)) TAKEN(FSYNC, int, pario_fsync(fd));
+  return system_call(fd);
+}
+
+int ftruncate(int fd, off_t len) {
+  NEXT(ftruncate_call *, "ftruncate")
+  if (is_ours(fd)) TAKEN(FTRUNCATE, int, pario_ftruncate(fd, len));
+  return system_call(fd, len);
+}
+
+int ftruncate64(int fd, off_t len) {
+  NEXT(ftruncate_call *, "ftruncate64")
+  if (is_ours(fd)) TAKEN(FTRUNCATE, int, pario_ftruncate(fd, len));
+  return system_call(fd, len);
+}
+
+int fstat(int fd, struct stat *status) {
+  NEXT(fstat_call *, "fstat")
+  if (is_ours(fd)) TAKEN(FSTAT, int, pario_fstat(fd, status));
+  return system_call(fd, status);
+}
+
+int fstat64(int fd, struct stat64 *status) {
+  NEXT(fstat_call *, "fstat64")
+  if (is_ours(fd)) TAKEN(FSTAT, int, pario_fstat(fd, (struct stat *)status));
+  return system_call(fd, (struct stat *)status);
+}
+
+/* What programs of older systems call. */
+int __fxstat(int version, int fd, struct stat *status) {
+  (void)version;
+  return fstat(fd, status);
+}
+
+int __fxstat64(int version, int fd, struct stat64 *status) {
+  (void)version;
+  return fstat64(fd, status);
+}
+
+static long argument_of(va_list rest) { return va_arg(rest, long); }
+
+int fcntl(int fd, int command, ...) {
+  NEXT(fcntl_call *, "fcntl")
+  va_list rest;
+  va_start(rest, command);
+  long argument = argument_of(rest);
+  va_end(rest);
+  if (is_ours(fd)) TAKEN(FCNTL, int, pario_fcntl(fd, command, argument));
+  return system_call(fd, command, argument);
+}
+
+int fcntl64(int fd, int command, ...) {
+  NEXT(fcntl_call *, "fcntl64")
+  va_list rest;
+  va_start(rest, command);
+  long argument = argument_of(rest);
+  va_end(rest);
+  if (is_ours(fd)) TAKEN(FCNTL, int, pario_fcntl(fd, command, argument));
+  return system_call(fd, command, argument);
+}
+
+int close(int fd) {
+  NEXT(fd_call *, "close")
+  if (is_ours(fd)) TAKEN(CLOSE, int, pfslib_close(fd));
+  return system_call(fd);
+}
+
+int unlink(const char *name) {
+  NEXT(unlink_call *, "unlink")
+  if (is_our_name(name)) TAKEN(UNLINK, int, pario_unlink(name));
+  return system_call(name);
+}
+
+__attribute__((destructor)) static void report(void) {
+  const char *wanted = getenv("PARIO_PRELOAD_REPORT");
+  if (wanted == NULL || strcmp(wanted, "1") != 0) return;
+  char text[512];
+  size_t len = 0;
+  for (int call = 0; call < CALLS; call++) {
+    unsigned long count = atomic_load(&taken[call]);
+    if (count > 0 && len < sizeof text)
+      len += (size_t)snprintf(text + len, sizeof text - len, "%s %s %lu", len > 0 ? "," : "",
+                              names[call], count);
+  }
+  fprintf(stderr, "pario: process %d (%s) was helped with:%s\n", (int)getpid(),
+          program_invocation_short_name, len > 0 ? text : " nothing");
+}

@@ -1,0 +1,37 @@
+//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h` and `nx.h` declare.
+//!
+//! Programs that were written for the parallel file system of the Paragon, or for PFSLib, find their
+//! calls here; everything they do is done by the library `pario`. C programs link libpario, which
+//! `crates/capi/install` makes of this crate; docs/c-interface.md is for those who write them.
+//!
+//! ```c
+//! #include <nx.h>
+//!
+//! int main(void) {
+//!   int fd = gopen("/pfs/runs/7/log", O_WRONLY | O_CREAT, M_LOG, 0644); // one pointer for all
+//!   cwrite(fd, "here\n", 5);                                            // first come, first served
+//!   close(fd);
+//! }
+//! ```
+//!
+//! What it deliberately is not: it keeps no state of files but which descriptor is which file and
+//! which requests are under way; modes, pointers and sizes are the business of `pario`. It starts no
+//! processes and touches no signals.
+//!
+//! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
+//! into `errno` or into a message and the end of the process. [`process`] knows the job and the
+//! cluster, [`descriptors`] the open files, [`requests`] what was started.
+
+pub mod border;
+pub mod descriptors;
+pub mod errors;
+pub mod memory;
+pub mod names;
+pub mod nx;
+pub mod opening;
+pub mod pfslib;
+pub mod plain;
+pub mod posix;
+pub mod process;
+pub mod requests;
+pub mod sharing;

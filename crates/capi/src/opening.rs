@@ -1,0 +1,168 @@
+//! How files are opened.
+
+use std::sync::Arc;
+
+use libc::{c_char, c_int, mode_t};
+use pario::{Error, Failure, Group, Mode, SharedFile};
+
+use crate::descriptors::{self, OpenFile, Sharing};
+use crate::errors::{Doing, Done, EPFSLNDELAY, Failed, While};
+use crate::names::{self, Meaning};
+use crate::process;
+
+/// What can be wanted of a shared file beyond reading and writing; other flags mean nothing to it.
+const REFUSED: c_int = libc::O_DIRECTORY | libc::O_PATH;
+
+/// What `open` does: a shared file for this process, until a mode is set; or a plain file.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+pub unsafe fn open(name: *const c_char, flags: c_int, mode: mode_t) -> Done<c_int> {
+    // SAFETY: as the caller says.
+    let name = unsafe { names::text(name) }?;
+    match names::meaning(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
+        Meaning::Plain(name) => {
+            // SAFETY: the name ends with a zero.
+            let fd = unsafe { libc::open(name.as_ptr(), flags, mode) };
+            if fd < 0 { Err(Failed::of_system()) } else { Ok(fd) }
+        }
+        Meaning::Shared(path) => {
+            let process = process::current()?;
+            share(path, flags, mode, process.group.clone(), Mode::Unix, true)
+        }
+    }
+}
+
+/// What `gopen` does: a shared file whatever its name, opened together by all.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+pub unsafe fn open_together(
+    name: *const c_char,
+    flags: c_int,
+    io_mode: c_int,
+    mode: mode_t,
+) -> Done<c_int> {
+    // SAFETY: as the caller says.
+    let path = names::path(&unsafe { names::text(name) }?)?;
+    let io_mode = mode_of(io_mode)?;
+    share(path, flags, mode, process::current()?.group.clone(), io_mode, false)
+}
+
+/// What `_pfslib_open` does: a shared file of so many processes, of which this is one, opened
+/// together or not.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+pub unsafe fn open_with(
+    name: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    io_mode: c_int,
+    size: c_int,
+    rank: c_int,
+    is_together: bool,
+) -> Done<c_int> {
+    // SAFETY: as the caller says.
+    let path = names::path(&unsafe { names::text(name) }?)?;
+    let io_mode = if is_together { mode_of(io_mode)? } else { Mode::Unix };
+    let (Ok(size_known), Ok(rank_known)) = (u32::try_from(size), u32::try_from(rank)) else {
+        return Err(Failed::invalid(format!("process {rank} of {size}: there is no such one")));
+    };
+    let group = process::current()?.some(&path, size_known, rank_known)?;
+    share(path, flags, mode, group, io_mode, !is_together)
+}
+
+/// The mode of a number.
+pub fn mode_of(number: c_int) -> Done<Mode> {
+    let mode = u8::try_from(number).ok().and_then(Mode::from_number);
+    mode.ok_or_else(|| {
+        Failed::invalid(format!("{number} is no mode: M_UNIX to M_ASYNC are 0 to 5"))
+    })
+}
+
+/// Opens a file that is there, with the access that a descriptor has, together with those who share
+/// it.
+pub fn join(open: &OpenFile) -> Done<SharedFile> {
+    let flags = open.flags & (libc::O_ACCMODE | libc::O_APPEND);
+    opened(&open.path, flags, 0, &open.group, Mode::Unix).while_doing(Doing::Opening)
+}
+
+fn share(
+    path: String,
+    flags: c_int,
+    mode: mode_t,
+    group: Group,
+    io_mode: Mode,
+    is_alone: bool,
+) -> Done<c_int> {
+    check_flags(&path, flags)?;
+    let who = if is_alone { process::current()?.alone.clone() } else { group.clone() };
+    // Who is alone looks for the end of the file itself, since nobody tells of the others.
+    let wanted = if is_alone { flags & !libc::O_APPEND } else { flags };
+    let file = opened(&path, wanted, mode & !umask(), &who, io_mode);
+    let file = match file {
+        Err(Error::Failure(Failure::NotFound { .. })) if flags & libc::O_CREAT != 0 => {
+            make_directories(&group, &path)?;
+            opened(&path, wanted, mode & !umask(), &who, io_mode)
+        }
+        other => other,
+    };
+    let file = Arc::new(file.while_doing(Doing::Opening)?);
+    descriptors::add(OpenFile::new(path, flags, group, Sharing { file, is_alone }))
+}
+
+fn check_flags(path: &str, flags: c_int) -> Done<()> {
+    if flags & libc::O_NONBLOCK != 0 {
+        return Err(Failed::new(
+            EPFSLNDELAY,
+            format!("{path}: calls on shared files wait; use iread and iwrite"),
+        ));
+    }
+    let has_access = flags & libc::O_ACCMODE != libc::O_ACCMODE;
+    if !has_access || flags & REFUSED != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        return Err(Failed::invalid(format!("{path}: these flags mean nothing to a shared file")));
+    }
+    Ok(())
+}
+
+fn opened(
+    path: &str,
+    flags: c_int,
+    mode: mode_t,
+    group: &Group,
+    io_mode: Mode,
+) -> Result<SharedFile, Error> {
+    let access = flags & libc::O_ACCMODE;
+    let is = |flag: c_int| flags & flag != 0;
+    let is_new = is(libc::O_CREAT) && is(libc::O_EXCL);
+    group
+        .options(io_mode)
+        .read(access != libc::O_WRONLY)
+        .write(access != libc::O_RDONLY)
+        .create(is(libc::O_CREAT))
+        .create_new(is_new)
+        .truncate(is(libc::O_TRUNC))
+        .append(is(libc::O_APPEND))
+        .permissions(mode & 0o7777)
+        .open(path)
+}
+
+/// Makes the directories above a file. That others make them too is fine.
+fn make_directories(group: &Group, path: &str) -> Done<()> {
+    let starts = path.char_indices().filter(|(at, letter)| *letter == '/' && *at > 0);
+    for (end, _) in starts {
+        match group.cluster().make_directory(&path[..end]) {
+            Ok(()) | Err(Error::Failure(Failure::Exists { .. })) => {}
+            Err(error) => return Err(Failed::of(&error, Doing::Opening)),
+        }
+    }
+    Ok(())
+}
+
+/// What new files of this process are not permitted.
+fn umask() -> mode_t {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    told.and_then(|mask| mode_t::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}

@@ -1,0 +1,344 @@
+//! The calls of `pfslib.h`, each in its two forms.
+
+use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
+
+use crate::border::{ending, returning};
+use crate::descriptors;
+use crate::errors::{self, Doing, Done, EPFSLNBYTES, Failed, While};
+use crate::memory::Pieces;
+use crate::requests::{self, Started};
+use crate::{names, opening, plain, process, sharing};
+
+/// Makes the two forms of calls: one that ends the process when it fails, and one that returns -1.
+/// What the first returns is made of what the second returns.
+macro_rules! forms {
+    ($(
+        $(#[$doc:meta])*
+        $ending:ident, $returning:ident($($name:ident: $type:ty),*) -> $value:ty {
+            $work:expr
+        } then $all:ty { $then:expr }
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// If it fails, this form says so and ends the process.
+        ///
+        /// # Safety
+        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $ending($($name: $type),*) -> $all {
+            ending(stringify!($ending), || $work.and_then($then))
+        }
+
+        $(#[$doc])*
+        ///
+        /// If it fails, this form returns -1 and sets `errno`.
+        ///
+        /// # Safety
+        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $returning($($name: $type),*) -> $value {
+            returning(|| $work)
+        }
+    )*};
+}
+
+forms! {
+    /// Reads, and waits for the bytes.
+    cread, _cread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
+        // SAFETY: the caller says that so many bytes are there.
+        unsafe { move_one(fd, buffer, bytes, false) }
+    } then () { |moved| check_all(moved, i64::from(bytes)) }
+
+    /// Writes, and waits until it is done.
+    cwrite, _cwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
+        // SAFETY: the caller says that so many bytes are there; they are only read.
+        unsafe { move_one(fd, buffer.cast_mut(), bytes, true) }
+    } then () { |moved| check_all(moved, i64::from(bytes)) }
+
+    /// Reads to several pieces of memory, and waits for the bytes.
+    creadv, _creadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
+        // SAFETY: the caller says that so many pieces are there.
+        unsafe { move_several(fd, pieces, count, false) }
+    } then () { |moved| {
+        // SAFETY: as above.
+        check_all(moved, unsafe { len_of(pieces, count) }?)
+    } }
+
+    /// Writes several pieces of memory, and waits until it is done.
+    cwritev, _cwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
+        // SAFETY: the caller says that so many pieces are there.
+        unsafe { move_several(fd, pieces, count, true) }
+    } then () { |moved| {
+        // SAFETY: as above.
+        check_all(moved, unsafe { len_of(pieces, count) }?)
+    } }
+
+    /// Starts to read, and gives the id of the request.
+    iread, _iread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
+        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
+        unsafe { Pieces::one(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
+    } then c_long { Ok }
+
+    /// Starts to write, and gives the id of the request.
+    iwrite, _iwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
+        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
+        unsafe { Pieces::one(buffer.cast_mut(), bytes as usize) }
+            .and_then(|from| start(fd, from, true))
+    } then c_long { Ok }
+
+    /// Starts to read to several pieces of memory, and gives the id of the request.
+    ireadv, _ireadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
+        // SAFETY: the caller says that so many pieces are there.
+        unsafe { Pieces::several(pieces, count) }.and_then(|to| start(fd, to, false))
+    } then c_long { Ok }
+
+    /// Starts to write several pieces of memory, and gives the id of the request.
+    iwritev, _iwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
+        // SAFETY: the caller says that so many pieces are there.
+        unsafe { Pieces::several(pieces, count) }.and_then(|from| start(fd, from, true))
+    } then c_long { Ok }
+
+    /// Whether a request is over: 1 if so, and then its id is free.
+    iodone, _iodone(id: c_long) -> c_long {
+        requests::is_done(id).map(c_long::from)
+    } then c_long { Ok }
+
+    /// Waits until a request is over.
+    iowait, _iowait(id: c_long) -> c_long {
+        requests::wait(id).map(|()| 0)
+    } then () { |_| Ok(()) }
+
+    /// Whether the pointer is at the end of the file, after all requests of this process.
+    iseof, _iseof(fd: c_int) -> c_long {
+        is_at_end(fd).map(c_long::from)
+    } then c_long { Ok }
+
+    /// The mode of a shared file.
+    iomode, _iomode(fd: c_int) -> c_long {
+        iomode_of(fd)
+    } then c_long { Ok }
+
+    /// Sets the mode of a shared file, together with all others.
+    setiomode, _setiomode(fd: c_int, io_mode: c_int) -> c_long {
+        set_iomode(fd, io_mode)
+    } then () { |_| Ok(()) }
+
+    /// Makes a file longer, and gives its size.
+    lsize, _lsize(fd: c_int, offset: off_t, whence: c_int) -> c_long {
+        grow(fd, offset, whence)
+    } then c_long { Ok }
+
+    /// Opens a shared file, together with all others, and sets its mode.
+    gopen, _gopen(name: *const c_char, flags: c_int, io_mode: c_int, mode: mode_t) -> c_int {
+        // SAFETY: the caller says that the name ends with a zero.
+        unsafe { opening::open_together(name, flags, io_mode, mode) }
+    } then c_int { Ok }
+}
+
+/// Opens a file as its name says: for this process, shared, or a plain one. The third argument
+/// matters only for new files, and may be left away in C: where this library runs, arguments that
+/// may be left away are passed as the others are.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pfslib_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: as the caller says.
+    returning(|| unsafe { opening::open(name, flags, mode) })
+}
+
+/// Opens a shared file of so many processes, together with them if the last argument is not 0.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _pfslib_open(
+    name: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    io_mode: c_int,
+    size: c_int,
+    rank: c_int,
+    is_together: c_int,
+) -> c_int {
+    // SAFETY: as the caller says.
+    returning(|| unsafe {
+        opening::open_with(name, flags, mode, io_mode, size, rank, is_together != 0)
+    })
+}
+
+/// Closes a descriptor, of a shared file or any other.
+#[unsafe(no_mangle)]
+pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
+    returning(|| {
+        if descriptors::close(fd)? {
+            return Ok(0);
+        }
+        // SAFETY: it is the caller's descriptor.
+        plain::for_pfslib(plain::told_int(unsafe { libc::close(fd) }))
+    })
+}
+
+/// Moves the pointer of a descriptor, of a shared file or any other.
+#[unsafe(no_mangle)]
+pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
+    returning(|| {
+        if let Some(open) = descriptors::find(fd)? {
+            return sharing::seek(&open, offset, whence);
+        }
+        // SAFETY: no memory is passed.
+        let at = unsafe { libc::lseek(fd, offset, whence) };
+        if at < 0 { plain::for_pfslib(Err(Failed::of_system())) } else { Ok(at) }
+    })
+}
+
+/// Says which process of how many this is, and where the cluster is. If it fails, it says so and ends
+/// the process.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pfslib_init(host: *const c_char, size: c_int, rank: c_int) {
+    // SAFETY: as the caller says.
+    ending("pfslib_init", || unsafe { init(host, size, rank) });
+}
+
+/// The same with thresholds, which decide nothing here: requests that are started never wait, however
+/// small they are, and no daemon has to be chosen.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _pfslib_init(
+    host: *const c_char,
+    size: c_int,
+    rank: c_int,
+    _server_threshold: c_int,
+    _client_threshold: c_int,
+) {
+    // SAFETY: as the caller says.
+    ending("_pfslib_init", || unsafe { init(host, size, rank) });
+}
+
+/// Writes to standard error what `errno` says, after a text.
+///
+/// # Safety
+/// The text is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pfslib_perror(text: *const c_char) {
+    let message = errors::last_message();
+    if text.is_null() {
+        errors::say(&message);
+    } else {
+        // SAFETY: it is not null, and the caller says that it ends.
+        let text = unsafe { std::ffi::CStr::from_ptr(text) };
+        errors::say(&format!("{}: {message}", text.to_string_lossy()));
+    }
+}
+
+unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> Done<()> {
+    // SAFETY: as the caller says.
+    let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::text(host) } };
+    let host = host.unwrap_or_default();
+    process::init(&host, size, rank)
+}
+
+unsafe fn move_one(fd: c_int, memory: *mut c_void, len: c_uint, is_write: bool) -> Done<c_long> {
+    // SAFETY: the caller says that so many bytes are there.
+    let pieces = unsafe { Pieces::one(memory, len as usize) }?;
+    let Some(open) = descriptors::find(fd)? else {
+        // SAFETY: the caller says that so many bytes are there.
+        let moved = unsafe { plain::transfer(fd, memory, len as usize, is_write) };
+        return plain::for_pfslib(moved).and_then(long);
+    };
+    requests::check_limit()?;
+    let moved =
+        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+    moved.and_then(long)
+}
+
+unsafe fn move_several(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    is_write: bool,
+) -> Done<c_long> {
+    // SAFETY: the caller says that so many pieces are there.
+    let pieces = unsafe { Pieces::several(list, count) }?;
+    let Some(open) = descriptors::find(fd)? else {
+        // SAFETY: as above.
+        let moved = unsafe { plain::transfer_several(fd, list, count, is_write) };
+        return plain::for_pfslib(moved).and_then(long);
+    };
+    requests::check_limit()?;
+    let moved =
+        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+    moved.and_then(long)
+}
+
+unsafe fn len_of(list: *const iovec, count: c_int) -> Done<i64> {
+    // SAFETY: the caller says that so many pieces are there.
+    let pieces = unsafe { Pieces::several(list, count) }?;
+    long(pieces.len())
+}
+
+fn check_all(moved: c_long, wanted: i64) -> Done<()> {
+    if moved < wanted {
+        return Err(Failed::new(EPFSLNBYTES, format!("{moved} of {wanted} bytes")));
+    }
+    Ok(())
+}
+
+/// Starts a request; on plain descriptors it is done at once.
+fn start(fd: c_int, mut pieces: Pieces, is_write: bool) -> Done<c_long> {
+    requests::start(fd, || {
+        let Some(open) = descriptors::find(fd)? else {
+            let moved = if is_write {
+                let bytes = pieces.gathered();
+                // SAFETY: the bytes are there, and are only read.
+                unsafe { plain::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true) }
+            } else {
+                pieces.fill(|bytes| {
+                    // SAFETY: the bytes are there.
+                    unsafe { plain::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false) }
+                })
+            };
+            return plain::for_pfslib(moved).map(|_| Started::Over(Ok(())));
+        };
+        if is_write {
+            sharing::start_write(&open, pieces)
+        } else {
+            sharing::start_read(&open, pieces)
+        }
+    })
+}
+
+fn is_at_end(fd: c_int) -> Done<bool> {
+    let Some(open) = descriptors::find(fd)? else {
+        return plain::for_pfslib(plain::is_at_end(fd));
+    };
+    requests::wait_for_file(fd);
+    open.file()?.is_at_end().while_doing(Doing::Else)
+}
+
+fn iomode_of(fd: c_int) -> Done<c_long> {
+    let open = descriptors::shared(fd)?;
+    Ok(open.file()?.mode().number().into())
+}
+
+fn set_iomode(fd: c_int, io_mode: c_int) -> Done<c_long> {
+    let open = descriptors::shared(fd)?;
+    sharing::set_mode(&open, opening::mode_of(io_mode)?)?;
+    Ok(0)
+}
+
+fn grow(fd: c_int, offset: off_t, whence: c_int) -> Done<c_long> {
+    match descriptors::find(fd)? {
+        Some(open) => sharing::grow(&open, offset, whence),
+        None => plain::for_pfslib(plain::grow(fd, offset, whence)),
+    }
+}
+
+fn long(count: usize) -> Done<c_long> {
+    c_long::try_from(count).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+}

@@ -1,0 +1,266 @@
+//! The calls of the system that also work on shared files, where they obey the mode. `nx.h` puts them
+//! in the place of those of the system, and so does the preload library.
+
+use libc::{c_char, c_int, c_long, c_void, iovec, off_t, size_t, ssize_t};
+
+use crate::border::returning;
+use crate::descriptors::{self, OpenFile};
+use crate::errors::{Doing, Done, EPFSLNDELAY, Failed, While};
+use crate::memory::Pieces;
+use crate::names::{self, Meaning};
+use crate::{plain, process, sharing};
+
+/// Whether a descriptor is that of a shared file.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_is_shared(fd: c_int) -> c_int {
+    descriptors::is_marked(fd).into()
+}
+
+/// `read`.
+///
+/// # Safety
+/// The memory has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    returning(|| match descriptors::find(fd)? {
+        // SAFETY: as the caller says.
+        Some(open) => sharing::read(&open, unsafe { Pieces::one(buffer, bytes) }?).and_then(size),
+        // SAFETY: as the caller says.
+        None => unsafe { plain::transfer(fd, buffer, bytes, false) }.and_then(size),
+    })
+}
+
+/// `write`.
+///
+/// # Safety
+/// The memory has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    let buffer = buffer.cast_mut();
+    returning(|| match descriptors::find(fd)? {
+        // SAFETY: as the caller says.
+        Some(open) => sharing::write(&open, &unsafe { Pieces::one(buffer, bytes) }?).and_then(size),
+        // SAFETY: as the caller says.
+        None => unsafe { plain::transfer(fd, buffer, bytes, true) }.and_then(size),
+    })
+}
+
+/// `readv`.
+///
+/// # Safety
+/// The list is null, or that of so many pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    returning(|| match descriptors::find(fd)? {
+        Some(open) => {
+            // SAFETY: as the caller says.
+            sharing::read(&open, unsafe { Pieces::several(pieces, count) }?).and_then(size)
+        }
+        // SAFETY: as the caller says.
+        None => unsafe { plain::transfer_several(fd, pieces, count, false) }.and_then(size),
+    })
+}
+
+/// `writev`.
+///
+/// # Safety
+/// The list is null, or that of so many pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    returning(|| match descriptors::find(fd)? {
+        Some(open) => {
+            // SAFETY: as the caller says.
+            sharing::write(&open, &unsafe { Pieces::several(pieces, count) }?).and_then(size)
+        }
+        // SAFETY: as the caller says.
+        None => unsafe { plain::transfer_several(fd, pieces, count, true) }.and_then(size),
+    })
+}
+
+/// `pread`: an explicit offset concerns no pointer, in whatever mode.
+///
+/// # Safety
+/// The memory has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_pread(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    offset: off_t,
+) -> ssize_t {
+    returning(|| {
+        let Some(open) = descriptors::find(fd)? else {
+            // SAFETY: as the caller says.
+            return plain::told(unsafe { libc::pread(fd, buffer, bytes, offset) }).and_then(size);
+        };
+        sharing::check_access(&open, false)?;
+        let offset = u64::try_from(offset).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        let file = open.file()?;
+        // SAFETY: as the caller says.
+        let mut to = unsafe { Pieces::one(buffer, bytes) }?;
+        let read = to.fill(|to| file.file().read_at(to, offset));
+        read.while_doing(Doing::Moving).and_then(size)
+    })
+}
+
+/// `pwrite`: an explicit offset concerns no pointer, in whatever mode.
+///
+/// # Safety
+/// The memory has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_pwrite(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    offset: off_t,
+) -> ssize_t {
+    returning(|| {
+        let Some(open) = descriptors::find(fd)? else {
+            // SAFETY: as the caller says.
+            return plain::told(unsafe { libc::pwrite(fd, buffer, bytes, offset) }).and_then(size);
+        };
+        sharing::check_access(&open, true)?;
+        let offset = u64::try_from(offset).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        // SAFETY: as the caller says.
+        let from = unsafe { Pieces::one(buffer.cast_mut(), bytes) }?;
+        let written = open.file()?.file().write_at(&from.gathered(), offset);
+        written.while_doing(Doing::Moving).and_then(|()| size(bytes))
+    })
+}
+
+/// `fsync`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_fsync(fd: c_int) -> c_int {
+    returning(|| match descriptors::find(fd)? {
+        // Who may only read has nothing to make durable.
+        Some(open) if open.flags & libc::O_ACCMODE == libc::O_RDONLY => Ok(0),
+        Some(open) => open.file()?.sync().while_doing(Doing::Moving).map(|()| 0),
+        // SAFETY: no memory is passed.
+        None => plain::told_int(unsafe { libc::fsync(fd) }),
+    })
+}
+
+/// `ftruncate`: it cuts or extends the file for all; pointers stay where they are.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_ftruncate(fd: c_int, len: off_t) -> c_int {
+    returning(|| {
+        let Some(open) = descriptors::find(fd)? else {
+            // SAFETY: no memory is passed.
+            return plain::told_int(unsafe { libc::ftruncate(fd, len) });
+        };
+        let len = u64::try_from(len).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        sharing::check_access(&open, true).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        open.file()?.file().set_len(len).while_doing(Doing::Else).map(|()| 0)
+    })
+}
+
+/// `fstat`.
+///
+/// # Safety
+/// The memory is null, or that of a `struct stat`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
+    returning(|| {
+        let Some(open) = descriptors::find(fd)? else {
+            // SAFETY: as the caller says.
+            return plain::told_int(unsafe { libc::fstat(fd, to) });
+        };
+        if to.is_null() {
+            return Err(Failed::new(libc::EFAULT, ""));
+        }
+        let stat = stat_of(&open)?;
+        // SAFETY: it is not null, and large enough, as the caller says.
+        unsafe { to.write(stat) };
+        Ok(0)
+    })
+}
+
+/// `fcntl`. Shared files know their flags and whether they stay open in programs that are started;
+/// records of them cannot be locked: M_UNIX is atomic, and the other modes say who goes when.
+///
+/// # Safety
+/// The last argument is what the command wants.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    returning(|| {
+        let Some(open) = descriptors::find(fd)? else {
+            // SAFETY: as the caller says.
+            return plain::told_int(unsafe { libc::fcntl(fd, command, argument) });
+        };
+        match command {
+            libc::F_GETFD => Ok(libc::FD_CLOEXEC),
+            // It cannot be used by a program that is started.
+            libc::F_SETFD if argument & c_long::from(libc::FD_CLOEXEC) != 0 => Ok(0),
+            libc::F_GETFL => Ok(open.flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_SYNC)),
+            libc::F_SETFL if argument & c_long::from(libc::O_NONBLOCK) != 0 => {
+                Err(Failed::new(EPFSLNDELAY, format!("{}: calls wait", open.path)))
+            }
+            libc::F_SETFL => {
+                let settable = c_long::from(libc::O_APPEND);
+                let is_same = argument & settable == c_long::from(open.flags) & settable;
+                if is_same { Ok(0) } else { Err(Failed::new(libc::EINVAL, "")) }
+            }
+            libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW => {
+                let text = "records of shared files cannot be locked: choose a mode instead";
+                Err(Failed::new(libc::ENOLCK, format!("{}: {text}", open.path)))
+            }
+            _ => Err(Failed::new(libc::EINVAL, "")),
+        }
+    })
+}
+
+/// `unlink`: names mean what they mean to `open`.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
+    returning(|| {
+        // SAFETY: as the caller says.
+        let name = unsafe { names::text(name) }?;
+        match names::meaning(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
+            Meaning::Plain(own) => {
+                // SAFETY: the name ends with a zero.
+                match plain::told_int(unsafe { libc::unlink(own.as_ptr()) }) {
+                    // Files that were opened with `gopen` may have any name.
+                    Err(failed) if failed.number == libc::ENOENT && process::is_known() => {
+                        remove_shared(&names::path(&name)?)
+                    }
+                    other => other,
+                }
+            }
+            Meaning::Shared(path) => remove_shared(&path),
+        }
+    })
+}
+
+fn remove_shared(path: &str) -> Done<c_int> {
+    let removed = process::current()?.group.cluster().remove(path);
+    removed.while_doing(Doing::Opening).map(|()| 0)
+}
+
+fn stat_of(open: &OpenFile) -> Done<libc::stat> {
+    let file = open.file()?;
+    let known = file.file().metadata().while_doing(Doing::Else)?;
+    // SAFETY: a `struct stat` of zeros is one.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    let clipped = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    stat.st_ino = process::number_of(&known.record.id.to_string());
+    stat.st_mode = libc::S_IFREG | known.record.mode;
+    stat.st_nlink = 1;
+    stat.st_uid = known.record.uid;
+    stat.st_gid = known.record.gid;
+    stat.st_size = clipped(known.len);
+    stat.st_blksize = 1 << 16;
+    stat.st_blocks = clipped(known.disk_bytes() / 512);
+    let second = 1_000_000_000;
+    let times = |ns: u64| (clipped(ns / second), clipped(ns % second));
+    (stat.st_mtime, stat.st_mtime_nsec) = times(known.modified_ns);
+    (stat.st_atime, stat.st_atime_nsec) = (stat.st_mtime, stat.st_mtime_nsec);
+    (stat.st_ctime, stat.st_ctime_nsec) = times(known.record.changed_ns);
+    Ok(stat)
+}
+
+fn size(count: usize) -> Done<ssize_t> {
+    ssize_t::try_from(count).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+}

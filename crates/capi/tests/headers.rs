@@ -1,0 +1,253 @@
+//! The headers say what the library has: types of all calls, values of all constants, and no call is
+//! missing on either side.
+
+mod site;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use libc::{
+    c_char, c_double, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
+};
+use pario_c::{errors, memory, nx, pfslib, posix};
+use site::{Site, ended, prefix};
+
+/// A type of Rust that has a name in C.
+trait InC {
+    const NAME: &'static str;
+}
+
+macro_rules! in_c {
+    ($($type:ty => $name:literal,)*) => {$(impl InC for $type { const NAME: &'static str = $name; })*};
+}
+
+in_c! {
+    () => "void",
+    c_int => "int",
+    c_uint => "unsigned int",
+    c_long => "long",
+    c_double => "double",
+    size_t => "size_t",
+    ssize_t => "ssize_t",
+    *const c_char => "const char *",
+    *const c_void => "const void *",
+    *mut c_void => "void *",
+    *const iovec => "const struct iovec *",
+    *mut libc::stat => "struct stat *",
+}
+
+/// Sizes of types that have other names above, and what structures look like.
+fn type_checks() -> String {
+    let mut text = String::new();
+    let sizes = [("off_t", size_of::<off_t>()), ("mode_t", size_of::<mode_t>())];
+    for (name, size) in sizes {
+        writeln!(text, "_Static_assert(sizeof({name}) == {size}, \"{name}\");").unwrap();
+    }
+    for (name, size, offsets) in [
+        (
+            "struct iovec",
+            size_of::<iovec>(),
+            [
+                ("iov_base", std::mem::offset_of!(iovec, iov_base)),
+                ("iov_len", std::mem::offset_of!(iovec, iov_len)),
+            ],
+        ),
+        (
+            "struct stat",
+            size_of::<libc::stat>(),
+            [
+                ("st_size", std::mem::offset_of!(libc::stat, st_size)),
+                ("st_mode", std::mem::offset_of!(libc::stat, st_mode)),
+            ],
+        ),
+    ] {
+        writeln!(text, "_Static_assert(sizeof({name}) == {size}, \"{name}\");").unwrap();
+        for (field, offset) in offsets {
+            let field = format!("offsetof({name}, {field}) == {offset}");
+            writeln!(text, "_Static_assert({field}, \"{field}\");").unwrap();
+        }
+    }
+    text
+}
+
+/// Checks the type of each call twice: here against Rust, and in the text against C.
+macro_rules! calls {
+    ($($module:ident::$call:ident($($argument:ty),*) -> $result:ty;)*) => {{
+        let mut all: Vec<(&str, String)> = Vec::new();
+        $({
+            let _: unsafe extern "C" fn($($argument),*) -> $result = $module::$call;
+            let arguments: &[&str] = &[$(<$argument as InC>::NAME),*];
+            let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+            let result = <$result as InC>::NAME;
+            all.push((stringify!($call), format!("{result} (*)({arguments})")));
+        })*
+        all
+    }};
+}
+
+fn calls() -> Vec<(&'static str, String)> {
+    type Text = *const c_char;
+    type Memory = *mut c_void;
+    type Bytes = *const c_void;
+    type Pieces = *const iovec;
+    calls! {
+        pfslib::pfslib_init(Text, c_int, c_int) -> ();
+        pfslib::_pfslib_init(Text, c_int, c_int, c_int, c_int) -> ();
+        pfslib::pfslib_perror(Text) -> ();
+        pfslib::pfslib_open(Text, c_int, mode_t) -> c_int;
+        pfslib::_pfslib_open(Text, c_int, mode_t, c_int, c_int, c_int, c_int) -> c_int;
+        pfslib::gopen(Text, c_int, c_int, mode_t) -> c_int;
+        pfslib::_gopen(Text, c_int, c_int, mode_t) -> c_int;
+        pfslib::pfslib_close(c_int) -> c_int;
+        pfslib::pfslib_lseek(c_int, off_t, c_int) -> off_t;
+        pfslib::iomode(c_int) -> c_long;
+        pfslib::_iomode(c_int) -> c_long;
+        pfslib::setiomode(c_int, c_int) -> ();
+        pfslib::_setiomode(c_int, c_int) -> c_long;
+        pfslib::iseof(c_int) -> c_long;
+        pfslib::_iseof(c_int) -> c_long;
+        pfslib::lsize(c_int, off_t, c_int) -> c_long;
+        pfslib::_lsize(c_int, off_t, c_int) -> c_long;
+        pfslib::cread(c_int, Memory, c_uint) -> ();
+        pfslib::_cread(c_int, Memory, c_uint) -> c_long;
+        pfslib::creadv(c_int, Pieces, c_int) -> ();
+        pfslib::_creadv(c_int, Pieces, c_int) -> c_long;
+        pfslib::cwrite(c_int, Bytes, c_uint) -> ();
+        pfslib::_cwrite(c_int, Bytes, c_uint) -> c_long;
+        pfslib::cwritev(c_int, Pieces, c_int) -> ();
+        pfslib::_cwritev(c_int, Pieces, c_int) -> c_long;
+        pfslib::iread(c_int, Memory, c_uint) -> c_long;
+        pfslib::_iread(c_int, Memory, c_uint) -> c_long;
+        pfslib::ireadv(c_int, Pieces, c_int) -> c_long;
+        pfslib::_ireadv(c_int, Pieces, c_int) -> c_long;
+        pfslib::iwrite(c_int, Bytes, c_uint) -> c_long;
+        pfslib::_iwrite(c_int, Bytes, c_uint) -> c_long;
+        pfslib::iwritev(c_int, Pieces, c_int) -> c_long;
+        pfslib::_iwritev(c_int, Pieces, c_int) -> c_long;
+        pfslib::iodone(c_long) -> c_long;
+        pfslib::_iodone(c_long) -> c_long;
+        pfslib::iowait(c_long) -> ();
+        pfslib::_iowait(c_long) -> c_long;
+        nx::mynode() -> c_long;
+        nx::numnodes() -> c_long;
+        nx::gsync() -> ();
+        nx::dclock() -> c_double;
+        posix::pario_is_shared(c_int) -> c_int;
+        posix::pario_read(c_int, Memory, size_t) -> ssize_t;
+        posix::pario_write(c_int, Bytes, size_t) -> ssize_t;
+        posix::pario_readv(c_int, Pieces, c_int) -> ssize_t;
+        posix::pario_writev(c_int, Pieces, c_int) -> ssize_t;
+        posix::pario_pread(c_int, Memory, size_t, off_t) -> ssize_t;
+        posix::pario_pwrite(c_int, Bytes, size_t, off_t) -> ssize_t;
+        posix::pario_fsync(c_int) -> c_int;
+        posix::pario_ftruncate(c_int, off_t) -> c_int;
+        posix::pario_fstat(c_int, *mut libc::stat) -> c_int;
+        posix::pario_fcntl(c_int, c_int, c_long) -> c_int;
+        posix::pario_unlink(Text) -> c_int;
+    }
+}
+
+/// The constants of the headers, with their values in Rust.
+fn constants() -> Vec<(String, i64)> {
+    let mut all: Vec<(String, i64)> = Vec::new();
+    all.extend(errors::ALL.iter().map(|(name, number, _)| ((*name).to_owned(), (*number).into())));
+    let modes = pario::Mode::ALL;
+    all.extend(modes.iter().map(|mode| (mode.name().to_owned(), mode.number().into())));
+    let others = [
+        ("EPFSLFIRST", errors::FIRST),
+        ("EPFSREMOTE", errors::EPFSLREMOTE),
+        ("EPSFLINVAL", errors::EPFSLINVAL),
+        ("EQNOMID", errors::EPFSLMREQUEST),
+        ("SIZE_SET", libc::SEEK_SET),
+        ("SIZE_CUR", libc::SEEK_CUR),
+        ("SIZE_END", libc::SEEK_END),
+        ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
+    ];
+    all.extend(others.map(|(name, value)| (name.to_owned(), value.into())));
+    all
+}
+
+fn header(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn types_and_values_are_the_same_in_c_and_in_rust() {
+    let site = Site::new();
+    let mut text = String::from(
+        "#define PARIO_NO_MACROS\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
+         _Static_assert(__builtin_types_compatible_p(type, __typeof__(&call)), #call)\n",
+    );
+    text += &type_checks();
+    for (name, value) in constants() {
+        writeln!(text, "_Static_assert({name} == {value}, \"{name}\");").unwrap();
+    }
+    for (name, signature) in calls() {
+        // What C may leave away.
+        let signature = match name {
+            "pfslib_open" => "int (*)(const char *, int, ...)",
+            "pario_fcntl" => "int (*)(int, int, ...)",
+            _ => &signature,
+        };
+        writeln!(text, "SAME({signature}, {name});").unwrap();
+    }
+    text += "int main(void) { return 0; }\n";
+    let source = site.dir.path().join("same.c");
+    std::fs::write(&source, text).unwrap();
+    site.compile(&source);
+}
+
+/// Names that are followed by an opening parenthesis in lines that declare something.
+fn declared() -> BTreeSet<String> {
+    let text = header("pfslib.h") + &header("nx.h");
+    let is_declaration = |line: &&str| {
+        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t "]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    let name = |line: &str| {
+        let before = line.split('(').next().unwrap();
+        before.rsplit([' ', '*']).next().unwrap().to_owned()
+    };
+    text.lines().filter(is_declaration).map(name).collect()
+}
+
+#[test]
+fn no_call_is_missing() {
+    let known: BTreeSet<String> = calls().into_iter().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(declared(), known);
+    let library = prefix().join("lib/libpario.so");
+    let symbols = ended(Command::new("nm").args(["-D", "--defined-only"]).arg(library)).stdout;
+    let symbols = String::from_utf8(symbols).unwrap();
+    let exported: BTreeSet<String> =
+        symbols.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(exported, known);
+}
+
+#[test]
+fn no_constant_is_missing() {
+    let text = header("pfslib.h") + &header("pfslib_errno.h") + &header("nx.h");
+    let defined = |line: &str| {
+        let name = line.strip_prefix("#define ")?.split(' ').next()?;
+        let is_guard = name.ends_with("_H");
+        let is_macro = name.chars().all(|letter| letter.is_lowercase());
+        (!is_guard && !is_macro).then(|| name.to_owned())
+    };
+    let defined: BTreeSet<String> = text.lines().filter_map(defined).collect();
+    let known: BTreeSet<String> = constants().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(defined, known);
+}
+
+/// The headers are also those of C++, and of programs that want none of their macros.
+#[test]
+fn cpp_programs_can_include_them() {
+    let site = Site::new();
+    let source = site.dir.path().join("plus.cpp");
+    std::fs::write(&source, "#include <nx.h>\nint main() { return iomode(-1) == 0; }\n").unwrap();
+    let mut compiler = Command::new("g++");
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
+    ended(compiler.arg("-I").arg(prefix().join("include")));
+}

@@ -1,0 +1,42 @@
+//! No access to memory that is none, and nothing that is lost: C programs under Valgrind.
+
+mod site;
+
+use std::path::Path;
+
+use site::{Site, new_job, source, told};
+
+/// Runs a part of a program as all processes of a job, each under Valgrind.
+fn is_clean(site: &Site, program: &Path, size: u32, part: &str, short_cut: &str) {
+    let job = new_job();
+    let outputs = site.ranks_by(size, |rank| {
+        let mut command = site.rank(Path::new("valgrind"), &job, size, rank);
+        command
+            .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
+            .args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"])
+            // Whoever looks whether something has happened does not keep the others from it.
+            .arg("--fair-sched=yes")
+            .arg(program)
+            .arg(part)
+            .env("PARIO_SHORT_CUT", short_cut);
+        command
+    });
+    for (rank, output) in outputs.iter().enumerate() {
+        assert!(output.status.success(), "{part}, rank {rank}: {}", told(output));
+    }
+}
+
+#[test]
+fn calls_touch_no_memory_that_is_not_theirs() {
+    let site = Site::new();
+    let program = site.compile(&source("calls.c"));
+    is_clean(&site, &program, 2, "started", "0");
+    is_clean(&site, &program, 2, "system", "1");
+}
+
+#[test]
+fn errors_touch_no_memory_that_is_not_theirs() {
+    let site = Site::new();
+    let program = site.compile(&source("errors.c"));
+    is_clean(&site, &program, 1, "arguments", "1");
+}
