@@ -287,8 +287,10 @@ impl Meeting {
             (None, Ok(None)) => Ok(()),
             (None, Err(error)) => Err(error),
         };
-        if is_at_table || meeting.is_none() {
-            // The node keeps nothing of it any more.
+        if is_at_table {
+            // The node needs to keep nothing of it any more; nobody waits for that.
+            self.say(SharedCall::Close);
+        } else if meeting.is_none() {
             let told = self.ask(SharedCall::Close, Vec::new()).and_then(Waiting::wait);
             return closed.and(told.map(|_| ()));
         }
