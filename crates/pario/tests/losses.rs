@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, Group, Mode, Seek};
+use pario::{Cluster, ClusterOptions, Group, Mode, Seek};
 use ways::{NodeProcess, connect_when_complete, key_options, write_key};
 
 const MODES: [Mode; 6] =
@@ -84,7 +84,11 @@ fn rank_process() {
     let say = |text: String| {
         std::io::stdout().write_all(format!("\n@{text}\n").as_bytes()).unwrap();
     };
-    let cluster = Cluster::connect_with(address, key_options(Path::new(dir))).unwrap();
+    let options = match address.starts_with("unix:") {
+        true => ClusterOptions::default(),
+        false => key_options(Path::new(dir)),
+    };
+    let cluster = Cluster::connect_with(address, options).unwrap();
     let group = Group::new(&cluster, &format!("job {mode}"), SIZE, rank).unwrap();
     let options = group.options(mode).read(true).write(true).create(true).unit(4096);
     let file = options.open(&file_of(mode)).unwrap();
@@ -201,8 +205,33 @@ impl Pair {
     }
 
     fn ranks(&self, mode: Mode, then: impl Fn(u32) -> Then) -> Vec<(Rank, Receiver<Said>)> {
-        let start = |rank| Rank::start(&self.address(), self.dir.path(), rank, mode, then(rank));
-        (0..SIZE).map(start).collect()
+        ranks(&self.address(), self.dir.path(), mode, then)
+    }
+}
+
+fn ranks(
+    address: &str,
+    dir: &Path,
+    mode: Mode,
+    then: impl Fn(u32) -> Then,
+) -> Vec<(Rank, Receiver<Said>)> {
+    (0..SIZE).map(|rank| Rank::start(address, dir, rank, mode, then(rank))).collect()
+}
+
+/// One node, whose clients have the short cut and meet in common memory.
+struct Near {
+    node: NodeProcess,
+    dir: tempfile::TempDir,
+}
+
+impl Near {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { node: NodeProcess::start(dir.path(), "local", None), dir }
+    }
+
+    fn address(&self) -> String {
+        format!("unix:{}", self.dir.path().join("s").display())
     }
 }
 
@@ -269,13 +298,24 @@ fn check_content(cluster: &Cluster, mode: Mode, acknowledged: &[u64]) {
 #[test]
 fn a_rank_that_is_killed_is_named_to_those_who_wait_for_it() {
     let pair = Pair::start();
-    let cluster = pair.cluster();
+    kill_a_rank(&pair.address(), pair.dir.path(), &pair.cluster());
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_to_those_who_wait_in_common_memory() {
+    let near = Near::start();
+    let cluster = Cluster::connect(&near.address()).unwrap();
+    kill_a_rank(&near.address(), near.dir.path(), &cluster);
+}
+
+/// Kills a rank for which all others wait, in each mode.
+fn kill_a_rank(address: &str, dir: &Path, cluster: &Cluster) {
     let mut times = Vec::new();
     for mode in MODES {
         let victim = fastrand::u32(0..SIZE);
         eprintln!("{mode}: rank {victim} is killed");
-        let mut ranks =
-            pair.ranks(mode, |rank| if rank == victim { Then::Wait } else { Then::Meet });
+        let then = |rank| if rank == victim { Then::Wait } else { Then::Meet };
+        let mut ranks = ranks(address, dir, mode, then);
         for (_, said) in &ranks {
             first_accesses(said);
         }
@@ -296,7 +336,62 @@ fn a_rank_that_is_killed_is_named_to_those_who_wait_for_it() {
             assert!(text.contains(&told), "{mode}: rank {}: {text}", rank.rank);
             times.push(took);
         }
-        check_content(&cluster, mode, &[ROUNDS; SIZE as usize]);
+        check_content(cluster, mode, &[ROUNDS; SIZE as usize]);
+    }
+    check_times(times);
+}
+
+/// It may die with anything in its hands.
+#[test]
+fn a_rank_is_killed_while_all_are_at_work_in_common_memory() {
+    let near = Near::start();
+    let cluster = Cluster::connect(&near.address()).unwrap();
+    let mut times = Vec::new();
+    for mode in [Mode::Sync, Mode::Global].into_iter().cycle().take(10) {
+        let victim = fastrand::u32(0..SIZE);
+        let mut ranks = ranks(&near.address(), near.dir.path(), mode, |_| Then::Write);
+        for (_, said) in &ranks {
+            first_accesses(said);
+        }
+        let killed = ranks[victim as usize].0.kill();
+        let mut acknowledged = vec![ROUNDS; SIZE as usize];
+        for (rank, said) in ranks.iter().filter(|(rank, _)| rank.rank != victim) {
+            let (count, text, took) = failure(said, killed);
+            assert!(text.contains(&format!("rank {victim} is gone")), "{mode}: {text}");
+            acknowledged[rank.rank as usize] = count;
+            times.push(took);
+        }
+        drop(ranks);
+        check_content(&cluster, mode, &acknowledged);
+        cluster.remove(&file_of(mode)).unwrap();
+    }
+    check_times(times);
+}
+
+/// Without the node nobody would know of losses: what needs others fails. What needs nobody goes on,
+/// since the disks are on this machine.
+#[test]
+fn ranks_in_common_memory_are_told_when_the_node_is_killed() {
+    let mut near = Near::start();
+    let mut times = Vec::new();
+    for mode in [Mode::Unix, Mode::Log, Mode::Sync, Mode::Global] {
+        eprintln!("{mode}");
+        let ranks = ranks(&near.address(), near.dir.path(), mode, |_| Then::Write);
+        for (_, said) in &ranks {
+            first_accesses(said);
+        }
+        let killed = Instant::now();
+        near.node.kill();
+        let mut acknowledged = Vec::new();
+        for (_, said) in &ranks {
+            let (count, text, took) = failure(said, killed);
+            assert!(text.contains("does not answer"), "{mode}: {text}");
+            acknowledged.push(count);
+            times.push(took);
+        }
+        drop(ranks);
+        near.node = NodeProcess::start(near.dir.path(), "local", None);
+        check_content(&Cluster::connect(&near.address()).unwrap(), mode, &acknowledged);
     }
     check_times(times);
 }
