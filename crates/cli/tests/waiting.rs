@@ -72,9 +72,10 @@ fn waiting(site: &Site) -> Vec<Rank> {
         rank.begin(|_, file| file.write(&[1; 100]));
     }
     until("two have arrived", || {
-        let json = site.json(&["why", "job 7"]);
+        let json = site.json(&["why"]);
         let wait = &json["jobs"][0]["waits"][0];
-        (wait["arrived"].as_array().map(Vec::len) == Some(2)).then_some(())
+        let is_write = wait["path"] == "/result";
+        (is_write && wait["arrived"].as_array().map(Vec::len) == Some(2)).then_some(())
     });
     ranks
 }
