@@ -2,8 +2,9 @@
 //!
 //! *Strangers cannot take much.* A door has one thread, which polls. At most [`CALLERS`] are
 //! connected; who comes when all places are taken displaces the one that has been silent for
-//! longest. Who stops in the middle of a request, or does not take its answer, or has never asked,
-//! is let go after [`SILENCE`].
+//! longest, or waits until one has been silent for [`MOMENT`]: whoever comes to ask has that long.
+//! Who stops in the middle of a request, or does not take its answer, or has never asked, is let go
+//! after [`SILENCE`]. Callers are answered in turn, one request each.
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
@@ -39,6 +40,8 @@ const DESCRIPTORS: usize = 1 << 16;
 const CALLERS: usize = 64;
 /// How long a caller may be silent in the middle of something.
 const SILENCE: Duration = Duration::from_secs(2);
+/// How long a caller may be silent when others want its place.
+const MOMENT: Duration = Duration::from_millis(500);
 /// Bytes in front of an answer.
 const FRONT_BYTES: usize = 9;
 
@@ -184,8 +187,12 @@ impl Keeper {
         } else {
             until = Some(until.map_or(self.accepts_from, |until| until.min(self.accepts_from)));
         }
+        if self.callers.iter().any(Caller::has_request) {
+            until = Some(now);
+        }
         let timeout = until.map(|until| {
-            let left = until.saturating_duration_since(now) + Duration::from_millis(1);
+            let left = until.saturating_duration_since(now);
+            let left = if left.is_zero() { left } else { left + Duration::from_millis(1) };
             let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
             Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() }
         });
@@ -195,15 +202,22 @@ impl Keeper {
 
     fn accept(&mut self) {
         for _ in 0..CALLERS {
+            if self.callers.len() >= CALLERS {
+                if !self.is_wanted() {
+                    return;
+                }
+                if !self.displace(MOMENT) {
+                    // Polling would say at once that somebody still waits.
+                    self.accepts_from = Instant::now() + Duration::from_millis(1);
+                    return;
+                }
+            }
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     let Ok(user) = User::of_peer(&stream) else { continue };
                     let is_welcome = self.admits_any_user || user.is_own_or_root();
                     if !is_welcome || stream.set_nonblocking(true).is_err() {
                         continue;
-                    }
-                    if self.callers.len() >= CALLERS {
-                        self.displace();
                     }
                     self.callers.push(Caller {
                         stream,
@@ -220,7 +234,7 @@ impl Keeper {
                 Err(error) => {
                     // Polling would say at once that somebody still waits.
                     if error.raw_os_error().is_some_and(is_shortage) {
-                        self.displace();
+                        self.displace(Duration::ZERO);
                     }
                     self.accepts_from = Instant::now() + Duration::from_millis(10);
                     return;
@@ -229,12 +243,19 @@ impl Keeper {
         }
     }
 
-    /// Lets the caller go that has been silent for longest.
-    fn displace(&mut self) {
+    /// Whether somebody wants to come in.
+    fn is_wanted(&self) -> bool {
+        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// Lets the caller go that has been silent for longest, and at least for so long; whether there
+    /// was one.
+    fn displace(&mut self, at_least: Duration) -> bool {
         let longest = (0..self.callers.len()).min_by_key(|place| self.callers[*place].since);
-        if let Some(place) = longest {
-            self.callers.swap_remove(place);
-        }
+        let silent = longest.filter(|place| self.callers[*place].since.elapsed() >= at_least);
+        silent.map(|place| self.callers.swap_remove(place)).is_some()
     }
 }
 
@@ -251,17 +272,25 @@ impl Caller {
         self.written == self.answer.len() && self.descriptors.is_empty()
     }
 
+    /// Whether it can be answered without reading.
+    fn has_request(&self) -> bool {
+        let Some((front, rest)) = self.came.split_first_chunk::<4>() else { return false };
+        self.is_answered() && rest.len() >= u32::from_le_bytes(*front) as usize
+    }
+
     /// How long it may be silent; who has asked before and asks nothing now may stay.
     fn until(&self) -> Option<Instant> {
         let is_idle = self.has_asked && self.came.is_empty() && self.is_answered();
         (!is_idle).then(|| self.since + SILENCE)
     }
 
-    /// Reads, answers and writes what can be.
+    /// Reads, answers and writes what can be, one request at most: the next one's turn is when all
+    /// others had theirs.
     fn go_on(&mut self, handler: &Handler) -> Result<(), Over> {
+        let mut is_done = false;
         loop {
             self.write()?;
-            if !self.is_answered() {
+            if !self.is_answered() || is_done {
                 return Ok(());
             }
             let Some((front, rest)) = self.came.split_first_chunk::<4>() else {
@@ -278,6 +307,7 @@ impl Caller {
             let given = catch_unwind(AssertUnwindSafe(|| handler(user, request)));
             self.came.drain(..4 + len);
             self.has_asked = true;
+            is_done = true;
             self.answer(given.unwrap_or_else(|_| Err(b"the handler panicked".to_vec())))?;
         }
     }

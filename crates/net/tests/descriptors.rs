@@ -181,6 +181,33 @@ fn the_most_silent_is_displaced_when_many_come() {
     assert_eq!(&answer, b"\0\x03\0\0\0\0\0\0\x00000");
 }
 
+/// Many come at once to ask one thing: nobody is sent away by those behind it.
+#[test]
+fn a_crowd_is_answered() {
+    let place = Place::new();
+    let _door = place.door();
+    std::thread::scope(|scope| {
+        for _ in 0..150 {
+            scope.spawn(|| check(&mut DescriptorClient::connect(&place.path).unwrap(), 1));
+        }
+    });
+}
+
+/// Whoever asks on and on keeps nobody else waiting, and several requests may come together.
+#[test]
+fn callers_are_answered_in_turn() {
+    let place = Place::new();
+    let _door = place.door();
+    let mut eager = place.knock();
+    eager.write_all(&b"\x01\0\0\x000".repeat(500)).unwrap();
+    let mut honest = DescriptorClient::connect(&place.path).unwrap();
+    check(&mut honest, 1);
+    let mut answers = vec![0; 500 * 12];
+    eager.read_exact(&mut answers).unwrap();
+    assert_eq!(answers, b"\0\x03\0\0\0\0\0\0\x00000".repeat(500));
+    check(&mut honest, 1);
+}
+
 #[test]
 fn random_bytes_harm_nobody() {
     let place = Place::new();

@@ -380,8 +380,14 @@ impl Shared {
         if let Some(node) = &self.embedded {
             return node.descriptors(request).ok();
         }
-        let mut client: DescriptorClient = self.node(node).descriptors()?;
-        client.ask(request).ok()?.ok()
+        // Among many who come at once one may be sent away unheard.
+        for _ in 0..3 {
+            let mut client: DescriptorClient = self.node(node).descriptors()?;
+            if let Ok(given) = client.ask(request) {
+                return given.ok();
+            }
+        }
+        None
     }
 }
 
