@@ -302,6 +302,9 @@ impl AtTable {
                 return Ok(ready);
             }
             longest = (longest * 2).min(LONGEST_SLEEP);
+            if table.is_reset() {
+                return Err(Trouble::Reset);
+            }
             if table.has_news() {
                 self.lock()?.table.notice();
                 // Those who sleep because of bytes that somebody had.

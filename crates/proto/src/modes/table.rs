@@ -593,8 +593,9 @@ impl<'w> Table<'w> {
     /// Whether nobody needs any more what was in the place of a chunk.
     pub fn can_produce(&self, chunk: Chunk) -> bool {
         (0..self.size).all(|rank| {
-            let consumed = self.word(self.seat(rank) + seat::CONSUMED).load(Ordering::Acquire);
-            chunk.number.wrapping_sub(consumed) < Self::CHUNKS || self.is_lost(rank)
+            let load = |word: usize| self.word(self.seat(rank) + word).load(Ordering::Acquire);
+            let has_left = load(seat::IS_LOST) != 0 || load(seat::IS_CLOSED) != 0;
+            chunk.number.wrapping_sub(load(seat::CONSUMED)) < Self::CHUNKS || has_left
         })
     }
 
