@@ -46,7 +46,8 @@ impl AtTable {
         let given = cluster.descriptors(cluster.interface_number(), &request);
         let memory = given.and_then(|(_, descriptors)| descriptors.into_iter().next());
         let failed = |why: &str| format!("the node gives no memory to meet the others in: {why}");
-        let memory = memory.ok_or_else(|| failed("nobody meets there any more, or it stops"))?;
+        let memory = memory
+            .ok_or_else(|| failed("it stops, was started again or reset: open the file again"))?;
         let memory = CommonMemory::of(memory, Table::words_of(group.size()))
             .map_err(|error| failed(&error.to_string()))?;
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;

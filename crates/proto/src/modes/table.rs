@@ -887,7 +887,10 @@ mod tests {
         let _ = (table.standings(), table.mode(), table.offset(), table.outcome(1, 7));
         table.put(head::FIRST, 3);
         table.put(table.round(3), 3);
-        assert_eq!(table.standings().len(), 1);
+        table.word(table.round(3) + round::IS_DECIDED).store(0, Ordering::Relaxed);
+        table.word(table.called(3, 1)).store(0, Ordering::Relaxed);
+        let standings = table.standings();
+        assert_eq!((standings.len(), &standings[0].missing[..]), (1, &[1][..]));
         table.lose(7);
     }
 }
