@@ -118,7 +118,7 @@ pub use file_part::FilePart;
 pub use key::{Key, SpaceId};
 pub use landing::Landing;
 pub use loan::Loan;
-pub use memory::{CommonMemory, machine_ms};
+pub use memory::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use sender::{Sender, User};

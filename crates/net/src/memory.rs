@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -14,17 +15,20 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
-/// Memory in common with other processes.
+/// Memory in common with other processes, in one or more parts that are alike.
 ///
 /// ```
+/// use std::sync::Arc;
 /// use std::sync::atomic::Ordering;
 ///
-/// use pario_net::CommonMemory;
+/// use pario_net::{CommonMemory, MemoryShape};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let ours = CommonMemory::new(16, 1000)?;
+/// let shape = MemoryShape { parts: 2, words: 16, bytes: 1000 };
+/// let ours = Arc::new(CommonMemory::new(shape)?);
 /// // Another process gets the descriptor, over a `DescriptorDoor` for example.
-/// let theirs = CommonMemory::of(ours.descriptor().try_clone_to_owned()?, 16)?;
+/// let theirs = Arc::new(CommonMemory::of(ours.descriptor().try_clone_to_owned()?, shape)?);
+/// let (ours, theirs) = (ours.part(1), theirs.part(1));
 /// ours.words()[3].store(7, Ordering::Release);
 /// assert_eq!(theirs.words()[3].load(Ordering::Acquire), 7);
 /// ours.put(990, b"ten bytes!");
@@ -38,8 +42,25 @@ use rustix::time::ClockId;
 pub struct CommonMemory {
     descriptor: OwnedFd,
     start: NonNull<AtomicU32>,
-    words: usize,
-    bytes: usize,
+    shape: MemoryShape,
+}
+
+/// How memory in common is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryShape {
+    /// How many parts it has.
+    pub parts: usize,
+    /// How many numbers each of them has.
+    pub words: usize,
+    /// For how many bytes each of them has room.
+    pub bytes: usize,
+}
+
+/// A part of memory in common.
+#[derive(Clone, Debug)]
+pub struct MemoryPart {
+    memory: Arc<CommonMemory>,
+    number: usize,
 }
 
 // SAFETY: the mapping is bound to no thread; its numbers are atomic, and its bytes are copied.
@@ -47,24 +68,33 @@ unsafe impl Send for CommonMemory {}
 // SAFETY: as above; `put` and `get` only ever copy, and hand out no references.
 unsafe impl Sync for CommonMemory {}
 
+impl MemoryShape {
+    /// Bytes of all of it: first the numbers of all parts, then the room of all parts.
+    fn size_bytes(&self) -> Option<usize> {
+        let words = self.words.checked_mul(4)?;
+        words.checked_add(self.bytes)?.checked_mul(self.parts)
+    }
+}
+
 impl CommonMemory {
-    /// New memory, all of it zero: so many numbers, and room for so many bytes.
-    pub fn new(words: usize, bytes: usize) -> io::Result<Self> {
+    /// New memory, all of it zero. What is never used of it costs nothing.
+    pub fn new(shape: MemoryShape) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create("pario", flags)?;
-        rustix::fs::ftruncate(&descriptor, 4 * words as u64 + bytes as u64)?;
+        let size = shape.size_bytes().ok_or(io::ErrorKind::OutOfMemory)?;
+        rustix::fs::ftruncate(&descriptor, size as u64)?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::of(descriptor, words)
+        Self::of(descriptor, shape)
     }
 
-    /// The memory of a descriptor that another process has made, with so many numbers.
-    pub fn of(descriptor: OwnedFd, words: usize) -> io::Result<Self> {
+    /// The memory of a descriptor that another process has made in this shape.
+    pub fn of(descriptor: OwnedFd, shape: MemoryShape) -> io::Result<Self> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if !fcntl_get_seals(&descriptor)?.contains(SealFlags::SHRINK) {
             return wrong("memory that could become smaller is not shared");
         }
         let size = usize::try_from(rustix::fs::fstat(&descriptor)?.st_size).unwrap_or(0);
-        let Some(bytes) = size.checked_sub(4 * words).filter(|_| size > 0) else {
+        let Some(size) = shape.size_bytes().filter(|wanted| (1..=size).contains(wanted)) else {
             return wrong("the memory is smaller than it should be");
         };
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -73,7 +103,7 @@ impl CommonMemory {
         let start =
             unsafe { mmap(std::ptr::null_mut(), size, access, MapFlags::SHARED, &descriptor, 0)? };
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { descriptor, start, words, bytes }),
+            Some(start) => Ok(Self { descriptor, start, shape }),
             None => wrong("the memory cannot be used"),
         }
     }
@@ -83,10 +113,27 @@ impl CommonMemory {
         self.descriptor.as_fd()
     }
 
+    /// A part of it.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn part(self: &Arc<Self>, number: usize) -> MemoryPart {
+        let parts = self.shape.parts;
+        assert!(number < parts, "there are {parts} parts, and so no part {number}");
+        MemoryPart { memory: self.clone(), number }
+    }
+}
+
+impl MemoryPart {
     /// The numbers.
     pub fn words(&self) -> &[AtomicU32] {
-        // SAFETY: the mapping is aligned to pages, has so many numbers, and lives as long as this.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+        let MemoryShape { words, .. } = self.memory.shape;
+        // SAFETY: the mapping is aligned to pages, has so many numbers for each part, and lives as
+        // long as this.
+        unsafe {
+            let start = self.memory.start.add(self.number * words);
+            std::slice::from_raw_parts(start.as_ptr(), words)
+        }
     }
 
     /// Copies bytes to a place behind the numbers. Who else uses the place at this moment must be
@@ -111,10 +158,12 @@ impl CommonMemory {
     }
 
     fn place(&self, offset: usize, len: usize) -> *mut u8 {
-        let fits = offset.checked_add(len).is_some_and(|end| end <= self.bytes);
-        assert!(fits, "{len} bytes at {offset} do not fit into {}", self.bytes);
-        // SAFETY: the place was checked to be inside of the mapping.
-        unsafe { self.start.add(self.words).cast::<u8>().add(offset).as_ptr() }
+        let MemoryShape { parts, words, bytes } = self.memory.shape;
+        let fits = offset.checked_add(len).is_some_and(|end| end <= bytes);
+        assert!(fits, "{len} bytes at {offset} do not fit into {bytes}");
+        let offset = self.number * bytes + offset;
+        // SAFETY: the place was checked to be inside of the part, and so of the mapping.
+        unsafe { self.memory.start.add(parts * words).cast::<u8>().add(offset).as_ptr() }
     }
 
     /// Sleeps until the number is another one and somebody calls [`wake`](Self::wake), but not
@@ -140,8 +189,9 @@ impl CommonMemory {
 
 impl Drop for CommonMemory {
     fn drop(&mut self) {
+        let size = self.shape.size_bytes().unwrap_or(0);
         // SAFETY: mapped in `of`, and nobody refers to it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), 4 * self.words + self.bytes) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), size) };
     }
 }
 
@@ -156,10 +206,20 @@ pub fn machine_ms() -> u64 {
 mod tests {
     use super::*;
 
+    fn memory(parts: usize, words: usize, bytes: usize) -> Arc<CommonMemory> {
+        Arc::new(CommonMemory::new(MemoryShape { parts, words, bytes }).unwrap())
+    }
+
+    fn theirs(ours: &CommonMemory) -> Arc<CommonMemory> {
+        let descriptor = ours.descriptor().try_clone_to_owned().unwrap();
+        Arc::new(CommonMemory::of(descriptor, ours.shape).unwrap())
+    }
+
     #[test]
     fn who_sleeps_is_woken_by_another_mapping() {
-        let ours = CommonMemory::new(4, 0).unwrap();
-        let theirs = CommonMemory::of(ours.descriptor().try_clone_to_owned().unwrap(), 4).unwrap();
+        let ours = memory(2, 4, 0);
+        let theirs = theirs(&ours).part(1);
+        let ours = ours.part(1);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while ours.words()[2].load(Ordering::Acquire) == 0 {
@@ -172,19 +232,39 @@ mod tests {
     }
 
     #[test]
+    fn parts_do_not_touch_each_other() {
+        let ours = memory(3, 5, 7);
+        let theirs = theirs(&ours);
+        for number in 0..3_u8 {
+            let part = ours.part(number.into());
+            part.words().iter().for_each(|word| word.store(number.into(), Ordering::Relaxed));
+            part.put(0, &[number; 7]);
+        }
+        for number in 0..3_u8 {
+            let part = theirs.part(number.into());
+            let is_its = |word: &AtomicU32| word.load(Ordering::Relaxed) == u32::from(number);
+            assert!(part.words().len() == 5 && part.words().iter().all(is_its));
+            let mut bytes = [9; 7];
+            part.get(0, &mut bytes);
+            assert_eq!(bytes, [number; 7]);
+        }
+    }
+
+    #[test]
     fn what_could_become_smaller_is_refused() {
+        let shape = MemoryShape { parts: 1, words: 16, bytes: 0 };
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let loose = memfd_create("loose", flags).unwrap();
         rustix::fs::ftruncate(&loose, 4096).unwrap();
-        assert!(CommonMemory::of(loose, 16).is_err());
-        let small = CommonMemory::new(4, 0).unwrap();
-        assert!(CommonMemory::of(small.descriptor().try_clone_to_owned().unwrap(), 5).is_err());
+        assert!(CommonMemory::of(loose, shape).is_err());
+        let small = memory(1, 4, 0);
+        assert!(CommonMemory::of(small.descriptor().try_clone_to_owned().unwrap(), shape).is_err());
         assert!(rustix::fs::ftruncate(small.descriptor(), 0).is_err());
     }
 
     #[test]
     #[should_panic(expected = "do not fit")]
     fn bytes_beyond_the_room_are_refused() {
-        CommonMemory::new(4, 8).unwrap().put(1, &[0; 8]);
+        memory(2, 4, 8).part(0).put(1, &[0; 8]);
     }
 }

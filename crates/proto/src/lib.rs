@@ -54,8 +54,8 @@ pub use cluster::grant::{
     lease_slot,
 };
 pub use cluster::group::{
-    AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, OpenTogether, Seat,
-    SharedCall, SharedRequest,
+    AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,
+    Seat, SharedCall, SharedRequest, TablePlace,
 };
 pub use cluster::jobs::{JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
@@ -78,7 +78,7 @@ pub use layout::striped::{
     BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
-pub use modes::call::{Call, Disagreement, Outcome, Ranks};
+pub use modes::call::{Call, Disagreement, OPENING_LIMIT_BYTES, Outcome, Ranks};
 pub use modes::course::{Course, Decision};
 pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
 pub use modes::position::{

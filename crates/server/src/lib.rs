@@ -29,6 +29,7 @@ mod check;
 mod disks;
 mod error;
 mod grant;
+mod job_memory;
 mod lease;
 mod meetings;
 mod node;
@@ -37,7 +38,6 @@ mod peers;
 mod program;
 mod sessions;
 mod shared;
-mod tables;
 mod unmade;
 
 pub use error::NodeError;

@@ -7,18 +7,19 @@ mod overview;
 mod reset;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use pario_net::SpaceId;
+use pario_net::{CommonMemory, SpaceId};
 use pario_proto::{
-    AssemblyId, Call, Disagreement, Failure, FilePath, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, Mode,
-    Opened, Outcome, Seat, SharedCall, Trouble,
+    AssemblyId, Call, Disagreement, Failure, FilePath, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, MemoryId,
+    Mode, Opened, Outcome, Seat, SharedCall, TablePlace, Trouble,
 };
 use parking_lot::Mutex;
 
 use overview::LastCalls;
 
 use crate::coordination::{Action, Assembly, Decided, Fate, Gathering};
-use crate::tables::SharedTable;
+use crate::job_memory::{JobMemory, SharedTable};
 
 /// Jobs and files. `J` is who asks something of a job, `T` who asks something of a file.
 #[derive(Debug)]
@@ -41,21 +42,23 @@ struct Job<J> {
     gathering: Gathering<J>,
     ranks: HashMap<SpaceId, u32>,
     /// Where they meet without this node, if they do.
-    table: Option<(AssemblyId, SharedTable)>,
+    memory: Option<JobMemory>,
     last: LastCalls,
 }
 
 #[derive(Debug)]
 struct SharedFile<T> {
     assembly: Assembly<T>,
-    job: String,
+    job: JobKey,
     path: FilePath,
     ranks: HashMap<SpaceId, u32>,
     last: LastCalls,
-    /// To find out its size.
+    /// To find out its size. Its handle is that of rank 0; those of the others follow.
     opened: Opened,
     /// If all meet in common memory, where the assembly only knows who is there.
-    table: Option<SharedTable>,
+    table: Option<(TablePlace, SharedTable)>,
+    /// Nobody was lost or sent away, who might still use the table.
+    is_whole: bool,
 }
 
 /// What is to be done for the processes of a job.
@@ -77,6 +80,8 @@ pub enum FileAction<T> {
     Answer(T, Result<Outcome, Failure>),
     /// The size of this file is to be found out.
     Measure(AssemblyId, Box<Opened>),
+    /// A process needs its handle no more.
+    Close(u64, SpaceId),
 }
 
 impl<J, T> Meetings<J, T> {
@@ -132,42 +137,59 @@ impl<J, T> Meetings<J, T> {
         }
     }
 
-    /// A table for the processes of a job, the same one each time; None if there can be none.
-    pub fn table_of(
-        &self,
-        uid: u32,
-        seat: &Seat,
-        now_ns: u64,
-    ) -> Option<(AssemblyId, SharedTable)> {
+    /// Memory for the processes of a job, the same each time; None if there can be none.
+    pub fn memory_of(&self, job: &JobKey, now_ns: u64) -> Option<(MemoryId, Arc<CommonMemory>)> {
         let mut state = self.state.lock();
-        let id = state.new_id(now_ns);
-        let job = state.jobs.get_mut(&(uid, seat.job.clone()))?;
-        if job.table.is_none() {
-            let table = SharedTable::new(seat.size, Mode::Unix, None)?;
+        let AssemblyId(id) = state.new_id(now_ns);
+        let job = state.jobs.get_mut(job)?;
+        if job.memory.is_none() {
+            let size = job.gathering.size();
+            let memory = JobMemory::new(MemoryId(id), size)?;
             // Who has called and gone is gone there too.
-            for rank in 0..seat.size {
+            for rank in 0..size {
                 if !job.gathering.is_here(rank) {
-                    table.lose(rank);
+                    memory.own().lose(rank);
                 }
             }
-            job.table = Some((id, table));
+            job.memory = Some(memory);
         }
-        job.table.clone()
+        job.memory.as_ref().map(|memory| (memory.id(), memory.memory().clone()))
     }
 
-    /// The processes of a job have opened a file.
+    /// The processes of a job that all meet in common memory, in the order of ranks, if one of them
+    /// may speak for all.
+    pub fn all_of(&self, uid: u32, space: SpaceId, seat: &Seat) -> Result<Vec<SpaceId>, Trouble> {
+        let state = self.state.lock();
+        let job = state.jobs.get(&(uid, seat.job.clone())).ok_or(Trouble::Unknown)?;
+        let is_its = job.ranks.get(&space) == Some(&seat.rank) && job.memory.is_some();
+        if !is_its || job.gathering.size() != seat.size {
+            return Err(Trouble::Unknown);
+        }
+        let mut spaces = vec![None; seat.size as usize];
+        for (space, rank) in &job.ranks {
+            spaces[*rank as usize] = Some(*space);
+        }
+        let space = |(rank, space): (u32, Option<SpaceId>)| space.ok_or(Trouble::Gone { rank });
+        (0..).zip(spaces).map(space).collect()
+    }
+
+    /// The processes of a job have opened a file; where they meet, if they do so in the memory of
+    /// the job. Handles are theirs in the order of ranks, from that of `opened` on.
     pub fn open(
         &self,
-        job: &str,
+        job: &JobKey,
         path: &FilePath,
         mode: Mode,
         opened: &Opened,
-        (spaces, table): (&[SpaceId], Option<SharedTable>),
+        (spaces, are_near): (&[SpaceId], bool),
         now_ns: u64,
-    ) -> AssemblyId {
+    ) -> (AssemblyId, Option<TablePlace>) {
         let mut state = self.state.lock();
         let id = state.new_id(now_ns);
         let len = opened.is_created.then_some(0);
+        let memory = state.jobs.get_mut(job).and_then(|job| job.memory.as_mut());
+        let table = memory.filter(|_| are_near).and_then(|memory| memory.take(mode, len));
+        let place = table.as_ref().map(|(place, _)| *place);
         let size = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
         let mut assembly = Assembly::new(size, mode, len);
         let ranks: HashMap<SpaceId, u32> = spaces.iter().copied().zip(0..).collect();
@@ -175,10 +197,11 @@ impl<J, T> Meetings<J, T> {
             // Every seat of a new table is free.
             let _ = assembly.enter(*rank);
         }
-        let (job, path, opened) = (job.to_owned(), path.clone(), opened.clone());
-        let last = LastCalls::new();
-        state.files.insert(id, SharedFile { assembly, job, path, ranks, last, opened, table });
-        id
+        let (job, path, opened) = (job.clone(), path.clone(), opened.clone());
+        let (last, is_whole) = (LastCalls::new(), true);
+        let file = SharedFile { assembly, job, path, ranks, last, opened, table, is_whole };
+        state.files.insert(id, file);
+        (id, place)
     }
 
     /// A process does something with a file that it has open with others.
@@ -200,7 +223,7 @@ impl<J, T> Meetings<J, T> {
             return unknown("", "a shared file".to_owned(), caller);
         };
         let Some(&rank) = file.ranks.get(&space) else {
-            let (job, path) = (file.job.clone(), file.path.to_string());
+            let (job, path) = (file.job.1.clone(), file.path.to_string());
             return unknown(&job, path, caller);
         };
         if let Some(known) = overview::call_of(&call) {
@@ -208,9 +231,17 @@ impl<J, T> Meetings<J, T> {
         }
         let mut actions = Vec::new();
         let act = &mut |action| actions.push(action);
+        let has_left = matches!(call, SharedCall::Close | SharedCall::Leave);
+        let handle = file.handle_of(rank);
+        // What it has started may still be under way.
+        file.is_whole &= !matches!(call, SharedCall::Leave);
         match call {
             SharedCall::Close if file.table.is_some() => {
                 file.assembly.leave(rank, Fate::Closed, act);
+                act(Action::Answer(caller, Ok(Outcome::Done)));
+            }
+            SharedCall::CloseForAll => {
+                file.leave_all(act);
                 act(Action::Answer(caller, Ok(Outcome::Done)));
             }
             SharedCall::Meet { number, call } => {
@@ -236,7 +267,11 @@ impl<J, T> Meetings<J, T> {
                 act(Action::Answer(caller, Ok(Outcome::Done)));
             }
         }
-        state.finish(id, actions)
+        let mut done = state.finish(id, actions);
+        if has_left {
+            done.push(FileAction::Close(handle, space));
+        }
+        done
     }
 
     /// The size of a file has been found out, or could not be.
@@ -255,8 +290,8 @@ impl<J, T> Meetings<J, T> {
         state.jobs.retain(|(_, name), job| {
             if let Some(rank) = job.ranks.remove(&space) {
                 job.gathering.leave(rank, Fate::Gone);
-                if let Some((_, table)) = &job.table {
-                    table.lose(rank);
+                if let Some(memory) = &job.memory {
+                    memory.own().lose(rank);
                 }
                 told.extend(decide(name, job));
             }
@@ -269,9 +304,15 @@ impl<J, T> Meetings<J, T> {
             if let Some(file) = state.files.get_mut(&id)
                 && let Some(rank) = file.ranks.remove(&space)
             {
-                file.assembly.leave(rank, Fate::Gone, &mut |action| of_file.push(action));
-                if let Some(table) = &file.table {
+                let act = &mut |action| of_file.push(action);
+                file.is_whole = false;
+                file.assembly.leave(rank, Fate::Gone, act);
+                if let Some((_, table)) = &file.table {
                     table.lose(rank);
+                    // It may have been the one to say that all have closed the file.
+                    if table.is_over() {
+                        file.leave_all(act);
+                    }
                 }
             }
             actions.extend(state.finish(id, of_file));
@@ -283,7 +324,20 @@ impl<J, T> Meetings<J, T> {
 impl<J> Job<J> {
     fn new(size: u32) -> Self {
         let (ranks, last) = (HashMap::new(), LastCalls::new());
-        Self { gathering: Gathering::new(size), ranks, table: None, last }
+        Self { gathering: Gathering::new(size), ranks, memory: None, last }
+    }
+}
+
+impl<T> SharedFile<T> {
+    fn handle_of(&self, rank: u32) -> u64 {
+        self.opened.handle.wrapping_add(rank.into())
+    }
+
+    /// All have closed it.
+    fn leave_all(&mut self, act: &mut impl FnMut(Action<T>)) {
+        for rank in self.ranks.values() {
+            self.assembly.leave(*rank, Fate::Closed, act);
+        }
     }
 }
 
@@ -304,7 +358,7 @@ impl<J, T> State<J, T> {
                 Action::Answer(caller, result) => {
                     let result = result.map_err(|trouble| Failure::Group {
                         what: file.path.to_string(),
-                        job: file.job.clone(),
+                        job: file.job.1.clone(),
                         trouble,
                     });
                     done.push(FileAction::Answer(caller, result));
@@ -315,8 +369,15 @@ impl<J, T> State<J, T> {
                 Action::End => is_over = true,
             }
         }
-        if is_over {
-            self.files.remove(&id);
+        if is_over && let Some(file) = self.files.remove(&id) {
+            let close = |(space, rank): (&SpaceId, &u32)| {
+                FileAction::Close(file.handle_of(*rank), *space)
+            };
+            done.extend(file.ranks.iter().map(close));
+            let memory = self.jobs.get_mut(&file.job).and_then(|job| job.memory.as_mut());
+            if let (Some(memory), Some((place, _)), true) = (memory, &file.table, file.is_whole) {
+                memory.give_back(*place);
+            }
         }
         done
     }

@@ -50,12 +50,17 @@ impl Default for OpenFiles {
 impl OpenFiles {
     /// A file was opened; the answer is for closing it.
     pub fn open(&self, file: OpenFile) -> u64 {
+        self.state.lock().open(file)
+    }
+
+    /// A file was opened by several; the first handle, which the others follow.
+    pub fn open_all(&self, files: impl IntoIterator<Item = OpenFile>) -> u64 {
         let mut state = self.state.lock();
-        state.next += 1;
-        let handle = state.next;
-        *state.users.entry(file.record.id).or_default() += 1;
-        state.handles.insert(handle, file);
-        handle
+        let first = state.next + 1;
+        for file in files {
+            state.open(file);
+        }
+        first
     }
 
     /// The open file of a client.
@@ -108,6 +113,13 @@ impl OpenFiles {
 }
 
 impl State {
+    fn open(&mut self, file: OpenFile) -> u64 {
+        self.next += 1;
+        *self.users.entry(file.record.id).or_default() += 1;
+        self.handles.insert(self.next, file);
+        self.next
+    }
+
     fn forget(&mut self, handle: u64) -> Option<FileRecord> {
         let file = self.handles.remove(&handle)?;
         let users = self.users.get_mut(&file.record.id)?;
@@ -147,8 +159,8 @@ mod tests {
     fn a_deleted_file_stays_until_its_last_user_is_gone() {
         let (a, b) = (SpaceId::from_bytes([1; 16]), SpaceId::from_bytes([2; 16]));
         let files = OpenFiles::default();
-        let first = files.open(file(7, a));
-        let second = files.open(file(7, b));
+        let first = files.open_all([file(7, a), file(7, b)]);
+        let second = first + 1;
         assert_eq!(files.delete(file(8, a).record), Some(file(8, a).record));
         assert_eq!(files.delete(file(7, a).record), None);
         assert!(files.is_kept(FileId(7)));

@@ -11,13 +11,13 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::grant::GrantKey;
+use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::namespace::Namespace;
 use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
 use crate::peers::Peers;
 use crate::sessions::Sessions;
-use crate::tables::Tables;
 
 /// What all threads of a node share.
 pub struct Shared {
@@ -31,7 +31,7 @@ pub struct Shared {
     pub grants: GrantKey,
     pub leases: Leases,
     pub sessions: Sessions,
-    pub tables: Tables,
+    pub memories: Memories,
     pub peers: Peers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,

@@ -64,6 +64,8 @@ pub struct File {
     parts: Vec<Part>,
     grant: RwLock<Grant>,
     handle: u64,
+    /// Whether the group that has opened it closes it.
+    is_of_group: bool,
     short_cut: RwLock<Way>,
     /// Subfiles of which this process knows that they have been synced once.
     settled: Mutex<Vec<bool>>,
@@ -84,11 +86,24 @@ impl File {
             parts,
             grant: RwLock::new(grant),
             handle,
+            is_of_group: false,
             short_cut: RwLock::new(Way::Unknown),
             settled: Mutex::new(settled),
             is_dirty: AtomicBool::new(false),
             pointer: Mutex::new(0),
         }
+    }
+
+    /// A file that the processes of a job have opened together, and close together.
+    pub(crate) fn of_group(
+        cluster: &Cluster,
+        path: FilePath,
+        access: Access,
+        opened: Opened,
+    ) -> Self {
+        let mut file = Self::new(cluster, path, access, opened);
+        file.is_of_group = true;
+        file
     }
 
     /// The path with which it was opened.
@@ -524,7 +539,9 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.cluster.tell_names(NamespaceRequest::Close { handle: self.handle });
+        if !self.is_of_group {
+            self.cluster.tell_names(NamespaceRequest::Close { handle: self.handle });
+        }
     }
 }
 

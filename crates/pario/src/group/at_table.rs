@@ -2,13 +2,14 @@
 //! on one machine. What is decided there is in `pario_proto::Table`; here is who takes its lock,
 //! sleeps and wakes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, machine_ms};
+use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 use pario_proto::{
-    Arrival, AssemblyId, Call, DescriptorRequest, Outcome, Placement, Seek, Table, Transfer,
-    Trouble,
+    Arrival, Call, DescriptorRequest, MemoryId, OPENING_LIMIT_BYTES, Outcome, Placement, Seek,
+    Table, Transfer, Trouble,
 };
 
 use super::Group;
@@ -20,12 +21,19 @@ const PATIENCE: Duration = Duration::from_micros(100);
 const FIRST_SLEEP: Duration = Duration::from_millis(10);
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
-/// This process at a table.
-pub(super) struct AtTable {
-    memory: CommonMemory,
+/// Memory that this process has in common with the others of its job.
+pub(super) struct Seated {
+    id: MemoryId,
+    memory: Arc<CommonMemory>,
     rank: u32,
-    /// The node says in the table who is gone; if it is gone itself, nobody does.
+    /// The node says in the memory who is gone; if it is gone itself, nobody does.
     node: Watch,
+}
+
+/// This process at a table in that memory.
+pub(super) struct AtTable {
+    memory: MemoryPart,
+    seated: Arc<Seated>,
 }
 
 /// Bytes that this rank has, or wants.
@@ -37,34 +45,59 @@ struct Locked<'t> {
     table: Table<'t>,
 }
 
-impl AtTable {
-    /// Has the node give the memory of a table to this process.
-    pub fn sit_down(group: &Group, id: AssemblyId) -> Result<Self, String> {
+impl Seated {
+    /// Has the node give the memory of a job to this process.
+    pub fn sit_down(group: &Group, id: MemoryId) -> Result<Self, String> {
         let cluster = &group.cluster.shared;
-        let request = DescriptorRequest::Table(id);
+        let request = DescriptorRequest::Memory(id);
         let request = postcard::to_allocvec(&request).unwrap_or_default();
         let given = cluster.descriptors(cluster.interface_number(), &request);
         let memory = given.and_then(|(_, descriptors)| descriptors.into_iter().next());
         let failed = |why: &str| format!("the node gives no memory to meet the others in: {why}");
         let memory = memory
             .ok_or_else(|| failed("it stops, was started again or reset: open the file again"))?;
-        let memory = CommonMemory::of(memory, Table::words_of(group.size()))
-            .map_err(|error| failed(&error.to_string()))?;
+        let (words, bytes) = (Table::words_of(group.size()), Table::ROOM_BYTES);
+        let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
+        let memory = CommonMemory::of(memory, shape).map_err(|error| failed(&error.to_string()))?;
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
-        let rank = group.rank();
-        match Table::of(memory.words()) {
-            Some(table) if rank < table.size() => Ok(Self { memory, rank, node }),
+        let (memory, rank) = (Arc::new(memory), group.rank());
+        match Table::of(memory.part(0).words()) {
+            Some(table) if rank < table.size() => Ok(Self { id, memory, rank, node }),
             _ => Err(failed("it is made for others")),
         }
     }
 
+    /// Whether it is this memory.
+    pub fn is(&self, id: MemoryId) -> bool {
+        self.id == id
+    }
+}
+
+impl AtTable {
+    /// At one of the tables: that of the job is the first.
+    pub fn new(seated: Arc<Seated>, number: u32) -> Result<Self, String> {
+        if number >= Table::COUNT {
+            return Err("the node speaks of memory that is not there".to_owned());
+        }
+        Ok(Self { memory: seated.memory.part(number as usize), seated })
+    }
+
     /// Whether this is the place of a rank among so many.
     pub fn is_of(&self, rank: u32, size: u32) -> bool {
-        self.rank == rank && Table::of(self.memory.words()).is_none_or(|table| table.size() == size)
+        let table = Table::of(self.memory.words());
+        self.rank() == rank && table.is_none_or(|table| table.size() == size)
+    }
+
+    fn rank(&self) -> u32 {
+        self.seated.rank
+    }
+
+    fn node_is_there(&self) -> bool {
+        self.seated.node.is_open()
     }
 
     fn table(&self) -> Result<Table<'_>, Trouble> {
-        let table = Table::of(self.memory.words()).filter(|_| self.node.is_open());
+        let table = Table::of(self.memory.words()).filter(|_| self.node_is_there());
         let table = table.ok_or(Trouble::Unknown)?;
         if table.is_reset() { Err(Trouble::Reset) } else { Ok(table) }
     }
@@ -80,7 +113,7 @@ impl AtTable {
             {
                 let held = self.lock()?;
                 held.table.notice();
-                let arrived = held.table.arrive(self.rank, number, call, machine_ms())?;
+                let arrived = held.table.arrive(self.rank(), number, call, machine_ms())?;
                 if arrived == Arrival::Counted {
                     let mut is_news = false;
                     while held.table.is_complete() {
@@ -104,7 +137,7 @@ impl AtTable {
 
     /// Waits for what came of a call.
     pub fn outcome(&self, number: u64) -> Result<Outcome, Trouble> {
-        let outcome = self.wait(|table| table.outcome(self.rank, number))?;
+        let outcome = self.wait(|table| table.outcome(self.rank(), number))?;
         match outcome {
             // It is taken when it is done.
             Ok(Outcome::Perform { .. } | Outcome::Performed { .. }) => {}
@@ -115,6 +148,21 @@ impl AtTable {
         outcome
     }
 
+    /// Waits until all have closed the file; whether this rank is the last to hear of it, after which
+    /// nobody is at the table any more.
+    pub fn closed(&self, number: u64) -> Result<bool, Trouble> {
+        match self.wait(|table| table.outcome(self.rank(), number))? {
+            // Somebody else may be given the table as soon as the last one has heard of it.
+            Ok(_) => Ok(self.table()?.take(number)),
+            Err(trouble @ (Trouble::Gone { .. } | Trouble::Closed { .. })) => Err(trouble),
+            Err(trouble) => {
+                self.take(number)?;
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Has what it wanted to know of a round.
     fn take(&self, number: u64) -> Result<(), Trouble> {
         if self.table()?.take(number) {
             self.tell_all();
@@ -155,7 +203,7 @@ impl AtTable {
     /// Leaves; whoever waits for this rank is told.
     pub fn leave(&self) {
         if let Ok(held) = self.lock() {
-            held.table.leave(self.rank);
+            held.table.leave(self.rank());
             drop(held);
             self.tell_all();
         }
@@ -180,9 +228,6 @@ impl AtTable {
                 Ok(count) => {
                     self.memory.put(chunk.place, &piece[..count]);
                     done = Ok(from + count);
-                    if count < chunk.len {
-                        break;
-                    }
                 }
                 Err(why) => {
                     done = Err(why);
@@ -190,10 +235,13 @@ impl AtTable {
                 }
             }
             table.produced(number);
-            table.consumed(self.rank, chunk.number.wrapping_add(1));
+            table.consumed(self.rank(), chunk.number.wrapping_add(1));
             self.tell_all();
+            if done != Ok(from + chunk.len) {
+                break;
+            }
         }
-        table.consumed(self.rank, table.chunks_end(number, len));
+        table.consumed(self.rank(), table.chunks_end(number, len));
         self.report(number, &done.clone().map(|count| count as u64))?;
         Ok(done)
     }
@@ -214,7 +262,7 @@ impl AtTable {
                 Ok(true) => {
                     let from = usize::try_from(chunk.from).unwrap_or(usize::MAX);
                     self.memory.get(chunk.place, &mut buffer[from..from + chunk.len]);
-                    table.consumed(self.rank, chunk.number.wrapping_add(1));
+                    table.consumed(self.rank(), chunk.number.wrapping_add(1));
                     self.tell_all();
                 }
                 Ok(false) => break,
@@ -227,9 +275,37 @@ impl AtTable {
         if got.is_ok() {
             got = self.wait(|table| table.performed(number))?;
         }
-        table.consumed(self.rank, table.chunks_end(number, len));
+        table.consumed(self.rank(), table.chunks_end(number, len));
         self.take(number)?;
         got.map(|count| usize::try_from(count).unwrap_or(usize::MAX).min(buffer.len()))
+    }
+
+    /// Tells the others of what this rank has opened for all.
+    pub fn tell_opening(&self, number: u64, told: &[u8]) -> Result<(), Trouble> {
+        let table = self.table()?;
+        let Some(chunk) = table.chunks(number, OPENING_LIMIT_BYTES).next() else { return Ok(()) };
+        self.wait(|table| table.can_produce(chunk).then_some(()))?;
+        self.memory.put(chunk.place, told);
+        table.produced(number);
+        table.consumed(self.rank(), chunk.number.wrapping_add(1));
+        self.report(number, &Ok(told.len() as u64))
+    }
+
+    /// What another rank tells of what it has opened for all.
+    pub fn hear_of_opening(&self, number: u64) -> Result<Vec<u8>, Trouble> {
+        let performed = self.wait(|table| table.performed(number))?;
+        let table = self.table()?;
+        let told = performed.map(|len| {
+            let len = len.min(OPENING_LIMIT_BYTES);
+            let mut told = vec![0; usize::try_from(len).unwrap_or(0)];
+            if let Some(chunk) = table.chunks(number, OPENING_LIMIT_BYTES).next() {
+                self.memory.get(chunk.place, &mut told);
+            }
+            told
+        });
+        table.consumed(self.rank(), table.chunks_end(number, OPENING_LIMIT_BYTES));
+        self.take(number)?;
+        told
     }
 
     /// Tells what came of what this rank did for all.
@@ -256,8 +332,8 @@ impl AtTable {
     ) -> Result<R, Trouble> {
         let has_it = {
             let held = self.lock()?;
-            held.table.want_range(self.rank, from, len, is_write);
-            held.table.has_range(self.rank)
+            held.table.want_range(self.rank(), from, len, is_write);
+            held.table.has_range(self.rank())
         };
         let _until_then = Range(self);
         if !has_it {
@@ -269,7 +345,7 @@ impl AtTable {
                     return None;
                 }
                 match self.lock() {
-                    Ok(held) => held.table.has_range(self.rank).then_some(Ok(())),
+                    Ok(held) => held.table.has_range(self.rank()).then_some(Ok(())),
                     Err(trouble) => Some(Err(trouble)),
                 }
             })??;
@@ -310,7 +386,7 @@ impl AtTable {
                 self.lock()?.table.notice();
                 // Those who sleep because of bytes that somebody had.
                 self.tell_all();
-            } else if !self.node.is_open() {
+            } else if !self.node_is_there() {
                 return Err(Trouble::Unknown);
             }
         }
@@ -319,13 +395,13 @@ impl AtTable {
     fn lock(&self) -> Result<Locked<'_>, Trouble> {
         let table = self.table()?;
         let held = || Locked { of: self, table };
-        if table.try_lock(self.rank, false) {
+        if table.try_lock(self.rank(), false) {
             return Ok(held());
         }
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             std::thread::yield_now();
-            if table.try_lock(self.rank, false) {
+            if table.try_lock(self.rank(), false) {
                 return Ok(held());
             }
         }
@@ -334,10 +410,10 @@ impl AtTable {
                 table.bury()?;
                 self.memory.sleep(Table::LOCK, seen, LONGEST_SLEEP);
             }
-            if table.try_lock(self.rank, true) {
+            if table.try_lock(self.rank(), true) {
                 return Ok(held());
             }
-            if !self.node.is_open() {
+            if !self.node_is_there() {
                 return Err(Trouble::Unknown);
             }
         }
@@ -357,7 +433,7 @@ impl Drop for Range<'_> {
     fn drop(&mut self) {
         // Without the lock, or without the node, nobody else gets anything either.
         if let Ok(held) = self.0.lock() {
-            held.table.leave_range(self.0.rank);
+            held.table.leave_range(self.0.rank());
         }
         self.0.tell_all();
     }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use pario_net::Bulk;
 use pario_proto::{
     AssemblyId, Call, Outcome, Placement, Reply, Request, Seek, SharedCall, SharedRequest,
-    Transfer, Trouble,
+    TablePlace, Transfer, Trouble,
 };
 use parking_lot::Mutex;
 
@@ -22,8 +22,8 @@ pub(super) struct Meeting {
     group: Group,
     pub file: File,
     assembly: AssemblyId,
-    /// If all have memory in common: it is had when it is first needed.
-    table: Option<OnceLock<AtTable>>,
+    /// If all have memory in common: where in it, and it is had when it is first needed.
+    table: Option<(TablePlace, OnceLock<AtTable>)>,
     /// What one does for all is received in the order of rounds.
     turns: Turns,
     /// Held while this process has bytes for itself; how often it has wanted some.
@@ -57,12 +57,17 @@ pub(super) enum Task {
 }
 
 impl Meeting {
-    pub fn new(group: &Group, file: File, assembly: AssemblyId, has_table: bool) -> Self {
+    pub fn new(
+        group: &Group,
+        file: File,
+        assembly: AssemblyId,
+        table: Option<TablePlace>,
+    ) -> Self {
         Self {
             group: group.clone(),
             file,
             assembly,
-            table: has_table.then(OnceLock::new),
+            table: table.map(|place| (place, OnceLock::new())),
             turns: Turns::default(),
             ranges: Mutex::new(0),
         }
@@ -278,23 +283,23 @@ impl Meeting {
 
     /// Closes it: with the others, or without them.
     pub fn close(&self, meeting: Option<u64>) -> Result<(), Error> {
-        let is_at_table = self.table.is_some();
-        let closed = match (meeting, self.table()) {
-            (Some(number), _) => {
-                self.meet(number, Call::Close).and_then(|round| self.settle(round)).map(|_| ())
-            }
-            (None, Ok(Some(table))) => table.close().map_err(|trouble| self.error(trouble)),
-            (None, Ok(None)) => Ok(()),
-            (None, Err(error)) => Err(error),
+        let Some(table) = self.table()? else {
+            return match meeting {
+                Some(number) => self.settle(self.meet(number, Call::Close)?).map(|_| ()),
+                None => self.ask(SharedCall::Close, Vec::new())?.wait().map(|_| ()),
+            };
         };
-        if is_at_table {
-            // The node needs to keep nothing of it any more; nobody waits for that.
+        // The node needs to keep nothing of it any more; nobody waits for that.
+        let Some(number) = meeting else {
+            table.close().map_err(|trouble| self.error(trouble))?;
             self.say(SharedCall::Close);
-        } else if meeting.is_none() {
-            let told = self.ask(SharedCall::Close, Vec::new()).and_then(Waiting::wait);
-            return closed.and(told.map(|_| ()));
+            return Ok(());
+        };
+        drop(self.meet(number, Call::Close)?);
+        if table.closed(number).map_err(|trouble| self.error(trouble))? {
+            self.say(SharedCall::CloseForAll);
         }
-        closed
+        Ok(())
     }
 
     /// Puts it away without closing it: whoever waits for this process is told.
@@ -307,13 +312,13 @@ impl Meeting {
 
     /// The table, if there is one.
     fn table(&self) -> Result<Option<&AtTable>, Error> {
-        let Some(once) = &self.table else { return Ok(None) };
+        let Some((place, once)) = &self.table else { return Ok(None) };
         if let Some(table) = once.get() {
             return Ok(Some(table));
         }
-        let path = self.file.path();
-        let table = AtTable::sit_down(&self.group, self.assembly)
-            .map_err(|why| Error::other(format!("{path}: {why}")))?;
+        let seated = self.group.memory(place.memory);
+        let table = seated.and_then(|seated| AtTable::new(seated, place.number));
+        let table = table.map_err(|why| Error::other(format!("{}: {why}", self.file.path())))?;
         Ok(Some(once.get_or_init(|| table)))
     }
 

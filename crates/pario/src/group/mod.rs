@@ -13,11 +13,12 @@ mod turns;
 use std::sync::Arc;
 
 use pario_proto::{
-    AssemblyId, Call, Failure, JobCall, Mode, Outcome, Reply, Request, Seat, Trouble,
+    AssemblyId, Call, Failure, JobCall, MemoryId, Mode, OPENING_LIMIT_BYTES, OpenTogether, Opened,
+    Outcome, Reply, Request, Seat, TablePlace, Trouble,
 };
 use parking_lot::Mutex;
 
-use at_table::AtTable;
+use at_table::{AtTable, Seated};
 pub use lent::SharedReadInto;
 pub use options::GroupOptions;
 pub use shared_file::SharedFile;
@@ -57,9 +58,25 @@ pub struct Group {
 pub(crate) struct JobCalls {
     /// How often it has asked the node.
     asked: u64,
-    /// Where all meet before, once they have memory in common, and how often they have.
-    table: Option<Arc<AtTable>>,
+    /// The memory in which all meet before, once they have some in common, and how often they have.
+    memory: Option<MemoryId>,
     rounds: u64,
+    /// That memory, as soon as it is needed.
+    seated: Option<Arc<Seated>>,
+}
+
+/// All have met at the table of the job.
+struct Met {
+    table: AtTable,
+    number: u64,
+    outcome: Outcome,
+}
+
+/// A file that all have opened together.
+struct Opening {
+    opened: Opened,
+    assembly: AssemblyId,
+    table: Option<TablePlace>,
 }
 
 impl Group {
@@ -148,13 +165,15 @@ impl Group {
     /// # }
     /// ```
     pub fn barrier(&self) -> Result<(), Error> {
-        if self.meet_at_table(&Call::Barrier)? == Some(Outcome::Done) {
+        if self.meet_at_table(&Call::Barrier)?.is_some() {
             return Ok(());
         }
         let is_near = self.cluster.shared.is_near_interface();
         match self.ask(JobCall::Barrier { is_near })? {
-            Reply::Met { table: Some(table) } => self.sit_down(table),
-            Reply::Met { table: None } => Ok(()),
+            Reply::Met { memory } => {
+                self.meet_in(memory);
+                Ok(())
+            }
             _ => Err(strange_answer()),
         }
     }
@@ -175,21 +194,73 @@ impl Group {
         GroupOptions::new(self, mode)
     }
 
-    /// Calls something together with the others.
-    fn call(&self, call: JobCall) -> Result<Reply, Error> {
-        self.meet_at_table(&call.as_call())?;
-        self.ask(call)
+    /// Opens a file together with the others.
+    fn open_together(&self, open: OpenTogether) -> Result<Opening, Error> {
+        let call = Call::Open(open.to_string());
+        let (reply, is_for_all) = match self.meet_at_table(&call)? {
+            Some(Met { table, number, outcome: Outcome::Perform { .. } }) => {
+                (self.open_for_all(&table, number, open), true)
+            }
+            Some(Met { table, number, .. }) => {
+                let told = table.hear_of_opening(number);
+                let told = told.map_err(|trouble| self.error_of(call.to_string(), trouble))?;
+                let told: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&told);
+                (told.map_err(|_| strange_answer())?.map_err(Error::from), true)
+            }
+            None => (self.ask(JobCall::Open(open)), false),
+        };
+        self.note_trouble(&reply);
+        let Reply::OpenedTogether { mut opened, assembly, table } = reply? else {
+            return Err(strange_answer());
+        };
+        if is_for_all {
+            opened.handle = opened.handle.wrapping_add(self.rank().into());
+        }
+        self.meet_in(table.map(|place| place.memory));
+        Ok(Opening { opened, assembly, table })
+    }
+
+    /// Opens a file for all, who have agreed on it, and tells them.
+    fn open_for_all(
+        &self,
+        table: &AtTable,
+        number: u64,
+        open: OpenTogether,
+    ) -> Result<Reply, Error> {
+        let seat = Seat::clone(&self.seat);
+        let asked = self.start(Request::OpenForAll { seat, open }, Vec::new());
+        let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
+        let told = match &reply {
+            Ok(reply) => Ok(Ok(reply)),
+            Err(Error::Failure(failure)) => Ok(Err(failure)),
+            Err(error) => Err(error.to_string()),
+        };
+        let told = told.and_then(|told: Result<&Reply, &Failure>| {
+            let told = postcard::to_allocvec(&told).map_err(|error| error.to_string())?;
+            let fits = told.len() as u64 <= OPENING_LIMIT_BYTES;
+            if fits { Ok(told) } else { Err("too much is to be told of the file".to_owned()) }
+        });
+        // Whoever is not told finds out that the node is gone.
+        let _ = match &told {
+            Ok(told) => table.tell_opening(number, told),
+            Err(why) => table.report(number, &Err(why.clone())),
+        };
+        reply
     }
 
     /// Meets the others in common memory, if that is where they meet. None if the node has to be
     /// asked: all meet there, or it can tell who called what.
-    fn meet_at_table(&self, call: &Call) -> Result<Option<Outcome>, Error> {
+    fn meet_at_table(&self, call: &Call) -> Result<Option<Met>, Error> {
         let (table, number) = {
             let mut calls = self.calls.lock();
-            let table = calls.table.clone();
+            let Some(memory) = calls.memory else { return Ok(None) };
+            let what = |why| Error::other(format!("{call} of job {}: {why}", self.job()));
+            let seated = self.seated(&mut calls, memory).map_err(what)?;
+            let table = AtTable::new(seated, 0).map_err(what)?;
             // Who says that it is another one is told so by the node.
-            let table = table.filter(|table| table.is_of(self.rank(), self.size()));
-            let Some(table) = table else { return Ok(None) };
+            if !table.is_of(self.rank(), self.size()) {
+                return Ok(None);
+            }
             let number = calls.rounds;
             if let Err(trouble) = table.meet(number, call, || Ok(0)) {
                 return self.told_at_table(&mut calls, call, trouble);
@@ -198,7 +269,7 @@ impl Group {
             (table, number)
         };
         match table.outcome(number) {
-            Ok(outcome) => Ok(Some(outcome)),
+            Ok(outcome) => Ok(Some(Met { table, number, outcome })),
             Err(trouble) => self.told_at_table(&mut self.calls.lock(), call, trouble),
         }
     }
@@ -208,7 +279,7 @@ impl Group {
         calls: &mut JobCalls,
         call: &Call,
         trouble: Trouble,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<Met>, Error> {
         match trouble {
             Trouble::Disagreement(_) => return Ok(None),
             // The node was started again, or reset: so are the calls, by all.
@@ -228,14 +299,22 @@ impl Group {
         Failure::Group { what, job: self.job().to_owned(), trouble }.into()
     }
 
-    fn sit_down(&self, table: AssemblyId) -> Result<(), Error> {
+    /// All meet there from now on, if they do not yet.
+    fn meet_in(&self, memory: Option<MemoryId>) {
         let mut calls = self.calls.lock();
-        if calls.table.is_none() {
-            let table = AtTable::sit_down(self, table);
-            let wrong = |why| Error::other(format!("barrier of job {}: {why}", self.job()));
-            calls.table = Some(Arc::new(table.map_err(wrong)?));
+        calls.memory = calls.memory.or(memory);
+    }
+
+    /// Memory that all have in common.
+    fn memory(&self, id: MemoryId) -> Result<Arc<Seated>, String> {
+        self.seated(&mut self.calls.lock(), id)
+    }
+
+    fn seated(&self, calls: &mut JobCalls, id: MemoryId) -> Result<Arc<Seated>, String> {
+        match &calls.seated {
+            Some(seated) if seated.is(id) => Ok(seated.clone()),
+            _ => Ok(calls.seated.insert(Arc::new(Seated::sit_down(self, id)?)).clone()),
         }
-        Ok(())
     }
 
     /// Asks the node something together with the others.
@@ -249,21 +328,26 @@ impl Group {
             (waiting, number)
         };
         let answered = waiting.wait().map(|(reply, _)| reply);
-        if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered {
+        self.note_trouble(&answered);
+        if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered
+            && matches!(trouble, Trouble::WrongSize { .. } | Trouble::RankTaken { .. })
+        {
+            // It was not let in, and the call does not count.
             let mut calls = self.calls.lock();
-            match trouble {
-                // The node was started again, or reset: so are the calls, by all.
-                Trouble::Unknown | Trouble::Reset => *calls = JobCalls::default(),
-                // It was not let in, and the call does not count.
-                Trouble::WrongSize { .. } | Trouble::RankTaken { .. }
-                    if calls.asked == number + 1 =>
-                {
-                    calls.asked = number;
-                }
-                _ => {}
+            if calls.asked == number + 1 {
+                calls.asked = number;
             }
         }
         answered
+    }
+
+    /// If the node was started again, or reset, so are the calls, by all.
+    fn note_trouble<R>(&self, answered: &Result<R, Error>) {
+        if let Err(Error::Failure(Failure::Group { trouble, .. })) = answered
+            && matches!(trouble, Trouble::Unknown | Trouble::Reset)
+        {
+            *self.calls.lock() = JobCalls::default();
+        }
     }
 
     /// Asks the node at which the processes of the job meet. How long they wait for each other is

@@ -1,9 +1,9 @@
 //! How a file is opened together.
 
-use pario_proto::{CreationWish, FilePath, JobCall, Layout, Mode, OpenTogether, Reply};
+use pario_proto::{CreationWish, FilePath, Layout, Mode, OpenTogether};
 
 use super::meeting::Meeting;
-use super::{Group, SharedFile, strange_answer};
+use super::{Group, Opening, SharedFile};
 use crate::error::Error;
 use crate::file::File;
 use crate::open::OpenOptions;
@@ -114,19 +114,16 @@ impl<'g> GroupOptions<'g> {
         let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
         let is_near = self.group.cluster.shared.is_near_interface();
         let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode, is_near };
-        let reply = self.group.call(JobCall::Open(open))?;
-        let Reply::OpenedTogether { opened, assembly, has_table } = reply else {
-            return Err(strange_answer());
-        };
+        let Opening { opened, assembly, table } = self.group.open_together(open)?;
         let is_created = opened.is_created;
-        let file = File::new(&self.group.cluster, path, access, opened);
+        let file = File::of_group(&self.group.cluster, path, access, opened);
         if self.is_truncate && !is_created {
             // One empties it, and nobody goes on before.
             let emptied = if self.group.rank() == 0 { file.empty() } else { Ok(()) };
             self.group.barrier()?;
             emptied?;
         }
-        let meeting = Meeting::new(self.group, file, assembly, has_table);
+        let meeting = Meeting::new(self.group, file, assembly, table);
         SharedFile::new(meeting, self.mode, self.is_append)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::group::AssemblyId;
+use super::group::MemoryId;
 use super::path::FilePath;
 use super::record::FileRecord;
 use super::request::Part;
@@ -101,7 +101,7 @@ pub enum DescriptorRequest {
         parts: Vec<Part>,
     },
     /// Of the memory in which processes of the user meet; it comes alone.
-    Table(AssemblyId),
+    Memory(MemoryId),
 }
 
 /// What comes with descriptors of subfiles: first that of the table of leases, then one for each subfile.

@@ -32,6 +32,19 @@ pub struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AssemblyId(pub u128);
 
+/// Memory that all processes of a job have in common, because they are on the machine of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MemoryId(pub u128);
+
+/// Where the processes that have opened a file together meet, in the memory of their job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TablePlace {
+    /// The memory, which the node gives to each of them.
+    pub memory: MemoryId,
+    /// Which of the tables in it.
+    pub number: u32,
+}
+
 /// What the processes of a job do together outside of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobCall {
@@ -107,6 +120,8 @@ pub enum SharedCall {
     },
     /// Closes the file, without the others.
     Close,
+    /// Closes the file for all, who have met to close it.
+    CloseForAll,
     /// Puts the file away without closing it: whoever waits for this rank is told.
     Leave,
     /// An access that was done for all: how many bytes, or why not. What was read is in the data.

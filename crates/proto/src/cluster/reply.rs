@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, SealedDeed};
-use super::group::AssemblyId;
+use super::group::{AssemblyId, MemoryId, TablePlace};
 use super::jobs::JobStatus;
 use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
@@ -64,17 +64,18 @@ pub enum Reply {
     Opened(Opened),
     /// All processes of a job have met.
     Met {
-        /// Where they can meet from now on, in memory that they can have from the node.
-        table: Option<AssemblyId>,
+        /// Memory that they can have from the node, to meet there from now on.
+        memory: Option<MemoryId>,
     },
     /// A file is open for all processes of a job.
     OpenedTogether {
-        /// For this process.
+        /// For the process that has asked; if it has asked for all, for rank 0: the handles of the
+        /// others follow in the order of ranks.
         opened: Opened,
         /// The opening.
         assembly: AssemblyId,
-        /// Whether all meet in memory that they can have from the node, and not by messages.
-        has_table: bool,
+        /// If all meet in memory that they can have from the node, and not by messages: where.
+        table: Option<TablePlace>,
     },
     /// What came of a call of a file that was opened together; what was read for all is in the
     /// data.

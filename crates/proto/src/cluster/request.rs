@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
 use super::grant::{Access, Grant};
-use super::group::{JobCall, Seat, SharedRequest};
+use super::group::{JobCall, OpenTogether, Seat, SharedRequest};
 use super::map::NodeInfo;
 use super::path::FilePath;
 use super::record::{FileKind, FileRecord, Identity};
@@ -141,6 +141,14 @@ pub enum Request {
         number: u64,
         /// What.
         call: JobCall,
+    },
+    /// Opens a file for all processes of a job, who have agreed on it in memory that they have in
+    /// common.
+    OpenForAll {
+        /// Who asks.
+        seat: Seat,
+        /// What all want.
+        open: OpenTogether,
     },
     /// Something with a file that was opened together.
     Shared(SharedRequest),

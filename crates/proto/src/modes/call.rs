@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::mode::Mode;
 use super::position::{Placement, Seek, Transfer};
 
+/// What one rank tells the others of a file that it has opened for all has at most so many bytes.
+pub const OPENING_LIMIT_BYTES: u64 = 256 << 10;
+
 /// A call in which all ranks of a group meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {

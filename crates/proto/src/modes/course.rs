@@ -1,7 +1,7 @@
 //! Where a shared file stands, and how a round of calls moves it on: the same for those who meet at
 //! a node and for those who meet in shared memory.
 
-use super::call::{Call, Disagreement};
+use super::call::{Call, Disagreement, OPENING_LIMIT_BYTES};
 use super::mode::{Mode, Order, Pointer, Step};
 use super::position::{OutOfRange, Placement, Position, Seek, Transfer};
 use super::trouble::Trouble;
@@ -122,7 +122,11 @@ impl Course {
                 Ok(Decision::At(self.position.offset))
             }
             Some(Call::Close) => Ok(Decision::Closed),
-            Some(Call::Barrier | Call::Open(_)) | None => Ok(Decision::Done),
+            // One opens the file, and tells the others of it.
+            Some(Call::Open(_)) => {
+                Ok(Decision::Once(Placement { offset: 0, len: OPENING_LIMIT_BYTES }))
+            }
+            Some(Call::Barrier) | None => Ok(Decision::Done),
         }
     }
 

@@ -29,7 +29,7 @@ impl<J, T> Meetings<J, T> {
 impl<J, T> State<J, T> {
     fn job_status(&self, (uid, name): &JobKey, job: &Job<J>, now_ms: u64) -> JobStatus {
         let files = self.files.iter().filter(|(_, file)| {
-            file.job == *name && file.ranks.keys().any(|space| job.ranks.contains_key(space))
+            file.job == (*uid, name.clone()) && file.ranks.keys().any(|space| job.ranks.contains_key(space))
         });
         let mut files: Vec<_> = files.collect();
         files.sort_by_key(|(id, _)| **id);
@@ -57,7 +57,7 @@ impl<J, T> State<J, T> {
             is_performed: wait.is_performed,
             waited_ms: now_ms.saturating_sub(wait.since_ms),
         };
-        let at_table = job.table.iter().flat_map(|(_, table)| table.waits(now_ms));
+        let at_table = job.memory.iter().flat_map(|memory| memory.own().waits(now_ms));
         let of_job = job.gathering.waits().into_iter().chain(at_table);
         let of_job = of_job.map(|wait| describe(wait, None));
         let of_files = files.iter().flat_map(|(id, file)| {
@@ -81,7 +81,7 @@ impl<J, T> State<J, T> {
 impl<T> SharedFile<T> {
     fn waits(&self, now_ms: u64) -> Vec<Wait> {
         match &self.table {
-            Some(table) => table.waits(now_ms),
+            Some((_, table)) => table.waits(now_ms),
             None => self.assembly.waits(),
         }
     }
@@ -89,7 +89,7 @@ impl<T> SharedFile<T> {
     /// The mode, and where the shared pointer is, if there is one.
     fn position(&self) -> (Mode, Option<u64>) {
         match &self.table {
-            Some(table) => table.position(),
+            Some((_, table)) => table.position(),
             None => (self.assembly.mode(), self.assembly.position()),
         }
     }
@@ -101,7 +101,7 @@ pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
         SharedCall::Meet { call, .. } => Some(call.clone()),
         SharedCall::Transfer(transfer) => Some(Call::Transfer(*transfer)),
         SharedCall::Seek(seek) => Some(Call::Seek(*seek)),
-        SharedCall::Close | SharedCall::Leave => Some(Call::Close),
+        SharedCall::Close | SharedCall::CloseForAll | SharedCall::Leave => Some(Call::Close),
         SharedCall::Tell
         | SharedCall::Lock { .. }
         | SharedCall::Unlock { .. }

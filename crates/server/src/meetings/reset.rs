@@ -31,7 +31,7 @@ impl<J, T> Meetings<J, T> {
             let files = state.files.iter().filter(|(_, file)| {
                 let is_of_job = file.ranks.keys().any(|space| job.ranks.contains_key(space));
                 let is_wanted = wanted.is_empty() || wanted.contains(&file.path);
-                file.job == key.1 && is_of_job && is_wanted
+                file.job == *key && is_of_job && is_wanted
             });
             ids.extend(files.map(|(id, _)| *id));
         }
@@ -40,7 +40,8 @@ impl<J, T> Meetings<J, T> {
             reset.files.push(file.path.clone());
             let mut actions = Vec::new();
             file.assembly.reset(&mut |action| actions.push(action));
-            if let Some(table) = &file.table {
+            file.is_whole = false;
+            if let Some((_, table)) = &file.table {
                 table.reset();
             }
             reset.actions.extend(state.finish(id, actions));
@@ -53,8 +54,8 @@ impl<J, T> Meetings<J, T> {
                 for rank in 0..job.gathering.size() {
                     job.gathering.leave(rank, Fate::Reset);
                 }
-                if let Some((_, table)) = &job.table {
-                    table.reset();
+                if let Some(memory) = &job.memory {
+                    memory.own().reset();
                 }
                 reset.told.extend(decide(&key.1, job));
                 reset.jobs.push(key.1.clone());

@@ -107,6 +107,9 @@ impl Door {
             Request::Job { seat, number, call } => {
                 self.together.job(&session, seat, number, call, reporter);
             }
+            Request::OpenForAll { seat, open } => {
+                self.together.open_for_all(&session, &seat, open, reporter);
+            }
             Request::Jobs => reporter.send(answer(self.together.jobs(&session))),
             Request::Reset { files } => {
                 reporter.send(answer(self.together.reset(&session, &files)));

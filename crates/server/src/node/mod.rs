@@ -24,6 +24,7 @@ use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
+use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
@@ -32,7 +33,6 @@ use crate::peers::{Peers, REQUESTS};
 use crate::program::{self, Operations};
 use crate::sessions::Sessions;
 use crate::shared::{Names, Shared, Stopping};
-use crate::tables::Tables;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ impl Node {
             grants,
             leases,
             sessions: Sessions::default(),
-            tables: Tables::default(),
+            memories: Memories::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),

@@ -117,9 +117,9 @@ fn give(
         |why: &str| Failure::Refused { node: shared.name().to_owned(), why: why.to_owned() };
     let (grant, parts) = match asked {
         DescriptorRequest::Subfiles { grant, parts } => (grant, parts),
-        DescriptorRequest::Table(assembly) => {
-            let table = shared.tables.share(*assembly, uid);
-            return Ok((Vec::new(), vec![table.map_err(|error| refused(&error.to_string()))?]));
+        DescriptorRequest::Memory(id) => {
+            let memory = shared.memories.share(*id, uid);
+            return Ok((Vec::new(), vec![memory.map_err(|error| refused(&error.to_string()))?]));
         }
     };
     if grant.uid != uid && uid != 0 {

@@ -9,18 +9,17 @@ use std::sync::Arc;
 use pario_flow::Run;
 use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
-    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, Mode, NamespaceRequest,
-    OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest, SubfileIndex,
+    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, MemoryId, Mode,
+    NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest, SubfileIndex,
     SubfileMeasure,
 };
 use parking_lot::Mutex;
 
-use crate::meetings::{FileAction, FileActions, JobAction, Meetings};
+use crate::meetings::{FileAction, FileActions, JobAction, JobKey, Meetings};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
 use crate::sessions::Session;
 use crate::shared::Shared;
-use crate::tables::SharedTable;
 
 type Reporter = Responder<Answer<Bulk>>;
 
@@ -40,6 +39,21 @@ struct JobCaller {
     who: Identity,
     seat: Seat,
     call: JobCall,
+}
+
+/// The processes of a job that open a file.
+struct Company {
+    job: JobKey,
+    /// In the order of ranks.
+    members: Vec<(SpaceId, Identity)>,
+    /// Whether they can meet in the memory of the job.
+    are_near: bool,
+}
+
+impl JobCaller {
+    fn job(&self) -> JobKey {
+        (self.who.uid, self.seat.job.clone())
+    }
 }
 
 impl Together {
@@ -93,7 +107,7 @@ impl Together {
             match action {
                 JobAction::Fail(caller, failure) => caller.reporter.send_now(answer(Err(failure))),
                 JobAction::Together(callers) => match callers.first().map(|one| one.call.clone()) {
-                    Some(JobCall::Open(open)) => self.open(callers, &open),
+                    Some(JobCall::Open(open)) => self.open_together(callers, open),
                     Some(JobCall::Barrier { .. }) => self.met(callers),
                     None => {}
                 },
@@ -113,6 +127,13 @@ impl Together {
                     reporter.send_now(Answer { result, data });
                 }
                 FileAction::Measure(assembly, opened) => self.measure(assembly, &opened),
+                FileAction::Close(handle, space) => {
+                    if let Some(names) = &self.shared.names
+                        && let Some(record) = names.open_files.close(handle, space)
+                    {
+                        names.janitor.remove(record);
+                    }
+                }
             }
         }
     }
@@ -122,99 +143,138 @@ impl Together {
         let is_near =
             |caller: &JobCaller| matches!(caller.call, JobCall::Barrier { is_near: true });
         let first = callers.first().filter(|_| callers.iter().all(is_near));
-        let now_ns = crate::namespace::Clock::system().now_ns();
-        let table = first.and_then(|first| {
-            let (id, table) = self.meetings.table_of(first.who.uid, &first.seat, now_ns)?;
-            self.shared.tables.add(id, first.who.uid, &table);
-            Some(id)
-        });
+        let memory = first.and_then(|first| self.memory_of(&first.job()));
         for caller in callers {
-            caller.reporter.send_now(answer(Ok(Reply::Met { table })));
+            caller.reporter.send_now(answer(Ok(Reply::Met { memory })));
         }
     }
 
-    /// Opens a file for all: one look at the names.
-    fn open(&self, callers: Vec<JobCaller>, open: &OpenTogether) {
+    /// Memory for the processes of a job, which they can have from now on.
+    fn memory_of(&self, job: &JobKey) -> Option<MemoryId> {
+        let now_ns = crate::namespace::Clock::system().now_ns();
+        let (id, memory) = self.meetings.memory_of(job, now_ns)?;
+        self.shared.memories.add(id, job.0, &memory);
+        Some(id)
+    }
+
+    /// All want a file opened, and each is answered.
+    fn open_together(&self, callers: Vec<JobCaller>, open: OpenTogether) {
         let Some(first) = callers.first() else { return };
-        let (path, access, mode) = (open.path.clone(), open.access, open.mode);
-        let request = match &open.creation {
+        let is_near = |caller: &JobCaller| match &caller.call {
+            JobCall::Open(open) => open.is_near,
+            JobCall::Barrier { .. } => false,
+        };
+        let job = first.job();
+        let are_near = callers.iter().all(is_near) && self.memory_of(&job).is_some();
+        let members = callers.iter().map(|caller| (caller.space, caller.who.clone())).collect();
+        self.open(Company { job, members, are_near }, open, move |result| {
+            for (rank, caller) in (0..).zip(callers) {
+                let mut result = result.clone();
+                if let Ok(Reply::OpenedTogether { opened, .. }) = &mut result {
+                    opened.handle += rank;
+                }
+                caller.reporter.send_now(answer(result));
+            }
+        });
+    }
+
+    /// One process opens a file for all of its job, who have agreed on it.
+    pub fn open_for_all(
+        &self,
+        session: &Session,
+        seat: &Seat,
+        open: OpenTogether,
+        reporter: Reporter,
+    ) {
+        let job = (session.identity.uid, seat.job.clone());
+        let spaces = match self.meetings.all_of(job.0, session.space, seat) {
+            Ok(spaces) => spaces,
+            Err(trouble) => {
+                let (what, job) = (JobCall::Open(open).as_call().to_string(), job.1);
+                let failure = Failure::Group { what, job, trouble };
+                return reporter.send(answer(Err(failure)));
+            }
+        };
+        let identity = |space| match self.shared.sessions.of(space) {
+            Some(session) => session.identity.clone(),
+            None => session.identity.clone(),
+        };
+        let members = spaces.into_iter().map(|space| (space, identity(space))).collect();
+        self.open(Company { job, members, are_near: true }, open, move |result| {
+            reporter.send_now(answer(result));
+        });
+    }
+
+    /// Opens a file for a company: one look at the names. The answer is for rank 0.
+    fn open(
+        &self,
+        company: Company,
+        open: OpenTogether,
+        then: impl FnOnce(Result<Reply, Failure>) + Send + 'static,
+    ) {
+        let Some((space, who)) = company.members.first().cloned() else { return };
+        let OpenTogether { path, access, creation, mode, .. } = open;
+        let request = match creation {
             Some(wish) => NamespaceRequest::Create {
                 path: path.clone(),
                 access,
                 is_new: wish.is_new,
                 mode: wish.mode,
-                layout: wish.layout.clone(),
+                layout: wish.layout,
             },
             None => NamespaceRequest::Open { path: path.clone(), access },
         };
-        let call = NamesCall { space: first.space, who: first.who.clone(), request };
+        let call = NamesCall { space, who, request };
         let this = self.clone();
         let begun = self.run.start_then(self.operations.names, call, move |result| {
+            let internal = |why: String| {
+                let node = this.shared.name().to_owned();
+                Failure::Internal { node, why }
+            };
             let result = match result {
                 Ok(answer) => answer.result,
-                Err(error) => {
-                    let node = this.shared.name().to_owned();
-                    Err(Failure::Internal { node, why: error.to_string() })
-                }
+                Err(error) => Err(internal(error.to_string())),
             };
-            match result {
-                Ok(Reply::Opened(opened)) => this.opened(callers, &path, mode, &opened),
-                Ok(_) => {}
-                Err(failure) => {
-                    for caller in callers {
-                        caller.reporter.send_now(answer(Err(failure.clone())));
-                    }
-                }
-            }
+            then(result.and_then(|reply| match reply {
+                Reply::Opened(opened) => this.opened(company, &path, mode, opened),
+                _ => Err(internal("a file was opened with a strange answer".to_owned())),
+            }));
         });
         if let Err(error) = begun {
             tracing::error!(%error, "an operation cannot be called");
         }
     }
 
-    fn opened(&self, callers: Vec<JobCaller>, path: &FilePath, mode: Mode, opened: &Opened) {
-        let (Ok(names), Some(first)) = (self.shared.names(), callers.first()) else { return };
-        let spaces: Vec<SpaceId> = callers.iter().map(|caller| caller.space).collect();
+    fn opened(
+        &self,
+        company: Company,
+        path: &FilePath,
+        mode: Mode,
+        opened: Opened,
+    ) -> Result<Reply, Failure> {
+        let names = self.shared.names()?;
+        let Company { job, members, are_near } = company;
+        let spaces: Vec<SpaceId> = members.iter().map(|(space, _)| *space).collect();
+        let (record, access) = (&opened.record, opened.grant.access);
+        let handle = names.open_files.open_all(members.into_iter().map(|(space, identity)| {
+            OpenFile { space, identity, path: path.clone(), record: record.clone(), access }
+        }));
+        // The first of them has one in its place.
+        let _kept = names.open_files.close(opened.handle, spaces[0]);
+        let opened = Opened { handle, ..opened };
         let now_ns = crate::namespace::Clock::system().now_ns();
-        let is_near = |caller: &JobCaller| match &caller.call {
-            JobCall::Open(open) => open.is_near,
-            JobCall::Barrier { .. } => false,
-        };
-        let len = opened.is_created.then_some(0);
-        let table =
-            callers.iter().all(is_near).then(|| SharedTable::new(first.seat.size, mode, len));
-        let table = table.flatten();
-        let has_table = table.is_some();
-        let of = (&spaces[..], table.clone());
-        let assembly = self.meetings.open(&first.seat.job, path, mode, opened, of, now_ns);
-        if let Some(table) = table {
-            self.shared.tables.add(assembly, first.who.uid, &table);
-        }
-        let access = opened.grant.access;
-        for (number, caller) in callers.into_iter().enumerate() {
-            let handle = if number == 0 {
-                opened.handle
-            } else {
-                names.open_files.open(OpenFile {
-                    space: caller.space,
-                    identity: caller.who.clone(),
-                    path: path.clone(),
-                    record: opened.record.clone(),
-                    access,
-                })
-            };
+        let (assembly, table) =
+            self.meetings.open(&job, path, mode, &opened, (&spaces, are_near), now_ns);
+        for space in spaces {
             // Who was lost meanwhile has nothing open.
-            if self.shared.sessions.of(caller.space).is_none() {
-                if let Some(record) = names.open_files.close(handle, caller.space) {
+            if self.shared.sessions.of(space).is_none() {
+                for record in names.open_files.leave(space) {
                     names.janitor.remove(record);
                 }
-                self.lose(caller.space);
-                continue;
+                self.lose(space);
             }
-            let opened = Opened { handle, ..opened.clone() };
-            let reply = Reply::OpenedTogether { opened, assembly, has_table };
-            caller.reporter.send_now(answer(Ok(reply)));
         }
+        Ok(Reply::OpenedTogether { opened, assembly, table })
     }
 
     /// Finds out how long a file is: asks all its nodes at once.

@@ -83,6 +83,12 @@ impl Table<'_> {
         lost != self.word(head::NOTICED).load(Ordering::Relaxed)
     }
 
+    /// Whether all have left.
+    pub fn is_over(&self) -> bool {
+        let has_left = |rank| self.word(self.seat(rank) + seat::IS_CLOSED).load(Ordering::Relaxed);
+        (0..self.size).all(|rank| has_left(rank) != 0 || self.is_lost(rank))
+    }
+
     /// Whether the process of a rank is gone.
     pub fn is_lost(&self, rank: u32) -> bool {
         self.word(self.seat(rank) + seat::IS_LOST).load(Ordering::Acquire) != 0

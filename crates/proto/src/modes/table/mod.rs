@@ -42,6 +42,9 @@ pub struct Table<'w> {
 }
 
 impl<'w> Table<'w> {
+    /// So many tables lie in the memory of a job: the first is its own, the others are those of files
+    /// that it has open.
+    pub const COUNT: u32 = 64;
     /// The largest group.
     pub const RANKS_LIMIT: u32 = 1024;
     /// So many rounds can be under way.
