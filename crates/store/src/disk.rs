@@ -50,7 +50,8 @@ pub struct DiskOptions {
     /// reads at most about as many.
     pub unsynced_bytes: u64,
     /// After so many bytes of journal the index of an extent subfile is written. Recovery after a
-    /// crash replays at most about as many.
+    /// crash replays about as many at most, and four times as many where the disk is slow: then
+    /// writes wait.
     pub journal_bytes: u64,
     /// Do syncs and index writes that nobody asked for in a thread of the disk's own; otherwise
     /// they happen in the thread that makes them necessary.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use pario_store::medium::{Medium, Memory, OpenHow};
 use pario_store::{
-    DESCRIPTION_LIMIT_BYTES, Disk, DiskOptions, EXTENT_LIMIT_BYTES, ExtentBuffer, Kind,
-    MAX_EXTENT_INDEX, MAX_FLAT_LEN, NewSubfile, StoreError, SubfileId,
+    Caching, CheckDepth, DESCRIPTION_LIMIT_BYTES, Disk, DiskOptions, EXTENT_LIMIT_BYTES,
+    EngineChoice, ExtentBuffer, Kind, MAX_EXTENT_INDEX, MAX_FLAT_LEN, NewSubfile, Queue,
+    QueueOptions, Request, StoreError, SubfileId,
 };
 use tempfile::tempdir;
 
@@ -109,11 +110,10 @@ fn a_full_disk_keeps_what_it_has() {
     for index in 0..written {
         assert_eq!(file.read(index).unwrap().unwrap().body(), &[index as u8; 30_000][..]);
     }
-    // Deleting makes space, and it can be used after a sync.
+    // Deleting makes space, which is there when it is needed.
     for index in 0..written {
         assert!(file.delete(index).unwrap());
     }
-    file.sync().unwrap();
     for index in 0..written {
         file.write(index, b"", &[1; 30_000]).unwrap();
     }
@@ -127,6 +127,61 @@ fn a_full_disk_keeps_what_it_has() {
         assert!(flat.write_at(0, &[1; 1 << 20]).unwrap_err().is_full());
     }
     expect(disk.create_flat(NewSubfile::new(id(3))), &["full", "create subfile 0"]);
+}
+
+#[test]
+fn a_full_disk_takes_rewrites_as_long_as_there_is_room_for_one() {
+    let (memory, disk) = memory_disk();
+    let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
+    memory.set_capacity(2 << 20);
+    let mut extents = 0;
+    while file.write(extents, b"", &[0; 30_000]).is_ok() {
+        extents += 1;
+    }
+    extents -= 4;
+    for index in extents..extents + 4 {
+        assert!(file.delete(index).unwrap());
+    }
+    for tag in 0..80 {
+        file.write(tag % extents, b"", &[tag as u8; 30_000]).unwrap();
+    }
+    let engine = EngineChoice::Seeded(7);
+    let mut queue = Queue::new(QueueOptions { depth_per_disk: 4, engine }).unwrap();
+    for tag in 0..80 {
+        let (file, index) = (file.clone(), tag % extents);
+        let mut extent = file.buffer(0, 30_000).unwrap();
+        extent.body_mut().fill(index as u8);
+        queue.submit(tag, Request::WriteExtent { file, index, extent, caching: Caching::Use });
+        while queue.len() >= 4 {
+            queue.wait().unwrap().answer.unwrap();
+        }
+    }
+    while let Some(completion) = queue.wait() {
+        completion.answer.unwrap();
+    }
+    for index in 0..extents {
+        assert_eq!(file.read(index).unwrap().unwrap().body(), &[index as u8; 30_000][..]);
+    }
+    assert!(file.check(CheckDepth::Content).unwrap().is_empty());
+}
+
+#[test]
+fn what_was_deleted_from_a_full_disk_is_space_for_the_journal_too() {
+    let (memory, disk) = memory_disk();
+    let file = disk.create_extents(NewSubfile::new(id(1))).unwrap();
+    memory.set_capacity(4 << 20);
+    let mut extents = 0;
+    while file.write(extents, b"", b"short").is_ok() {
+        extents += 1;
+    }
+    for index in 0..extents {
+        assert!(file.delete(index).unwrap());
+    }
+    // The journal has no place left for a write.
+    for index in 0..extents / 2 {
+        file.write(index, b"", b"short again").unwrap();
+    }
+    assert!(file.check(CheckDepth::Content).unwrap().is_empty());
 }
 
 #[test]

@@ -28,7 +28,6 @@ fn a_million_rewrites_of_random_sizes_leave_little_waste() {
     let mut queue = Queue::new(QueueOptions::default()).unwrap();
     let mut rng = Rng::with_seed(3);
     let mut sizes = vec![0; INDICES as usize];
-    let synced = file.clone();
     for tag in 0..1_000_000 {
         let index = if tag < INDICES { tag } else { rng.u64(..INDICES) };
         // Two writes of one extent under way would make its final size unknown.
@@ -43,11 +42,6 @@ fn a_million_rewrites_of_random_sizes_leave_little_waste() {
         sizes[index as usize] = size;
         let (file, caching) = (file.clone(), Caching::Bypass);
         queue.submit(index, Request::WriteExtent { file, index, extent, caching });
-        // What was replaced is free after a sync; how soon one comes by itself depends on how busy
-        // the disk is.
-        if tag % 1_000 == 999 {
-            synced.sync().unwrap();
-        }
     }
     while let Some(completion) = queue.wait() {
         completion.answer.unwrap();

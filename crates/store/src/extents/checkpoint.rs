@@ -22,6 +22,20 @@ impl Shared {
             return Ok(());
         }
         let _one_at_a_time = self.checkpointing.lock();
+        self.checkpoint_alone()
+    }
+
+    /// The same, unless somebody else has meanwhile done what was urgent.
+    pub(crate) fn checkpoint_if_urgent(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.checkpointing.lock();
+        if self.is_urgent(&self.state.lock()) {
+            self.checkpoint_alone()
+        } else {
+            self.check_writable("checkpoint")
+        }
+    }
+
+    fn checkpoint_alone(&self) -> Result<(), StoreError> {
         self.check_writable("checkpoint")?;
         if !self.state.lock().needs_checkpoint {
             return self.sync();

@@ -7,7 +7,8 @@
 //! harmless.
 
 use super::block::{Entry, MAX_EXTENT_INDEX, Run, check_block, read_head};
-use super::shared::{Reservation, Shared, State};
+use super::room::Reservation;
+use super::shared::{Shared, State};
 use crate::buffer::Buffer;
 use crate::error::StoreError;
 

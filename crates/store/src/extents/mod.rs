@@ -6,6 +6,7 @@ mod checkpoint;
 mod compaction;
 mod journal;
 mod recovery;
+mod room;
 mod shared;
 mod space;
 
@@ -16,7 +17,8 @@ pub(crate) use block::Entry;
 pub use block::{EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, MAX_EXTENT_INDEX};
 pub use check::CheckDepth;
 pub(crate) use recovery::{DESCRIPTION, Opening, create_files};
-pub(crate) use shared::{Found, Limits, Reservation, Shared, next_opening};
+pub(crate) use room::{Need, Patience, Reservation, Room};
+pub(crate) use shared::{Found, Limits, Shared, next_opening};
 
 use crate::error::StoreError;
 use crate::index::Load;
@@ -99,7 +101,8 @@ impl ExtentFile {
     }
 
     /// Writes an extent, in place of what was there before. After a crash it is there whole or
-    /// not at all.
+    /// not at all. The place of what was there is free after a sync; if too much waits for one, or
+    /// the disk is full, a write waits for it.
     pub fn write(&self, index: u64, header: &[u8], body: &[u8]) -> Result<(), StoreError> {
         let extent = ExtentBuffer::copy_of(&self.shared.pool, header, body)?;
         self.write_buffer(index, extent, Caching::Use)

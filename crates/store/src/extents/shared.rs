@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::block::{Entry, ExtentBuffer, MAX_EXTENT_INDEX, Run, granules_for};
 use super::journal::{Change, Old, Segment};
+use super::room::Reservation;
 use super::space::Space;
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
@@ -84,14 +85,6 @@ pub(crate) struct State {
     pub(crate) allocated_end: u64,
     /// Whether there are changes that no checkpoint has.
     pub(crate) needs_checkpoint: bool,
-}
-
-/// Where an extent is to be written.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    pub(crate) index: u64,
-    pub(crate) run: Run,
-    pub(crate) version: u64,
 }
 
 /// What the index says of an extent.
@@ -200,63 +193,6 @@ impl Shared {
         Ok(entry)
     }
 
-    /// Reserves the place for a write.
-    pub(crate) fn reserve(
-        &self,
-        index: u64,
-        payload_bytes: u64,
-    ) -> Result<Reservation, StoreError> {
-        self.check_writable("write to")?;
-        Self::check_index(index)?;
-        if self.chores().urgent {
-            // Memory is bounded: whoever changes more waits until the index is on the disk.
-            self.checkpoint()?;
-        }
-        let granules = granules_for(payload_bytes, self.granule_bytes);
-        let mut state = self.state.lock();
-        let State { pages, space, .. } = &mut *state;
-        let run = match space.allocate(pages, granules) {
-            Ok(Some(run)) => run,
-            Ok(None) => {
-                let action = format!("write extent {index} of {}", self.place.subfile);
-                return Err(StoreError::Full { disk: self.place.disk.disk.clone(), action });
-            }
-            Err(fault) => return Err(self.poison(self.fault(fault, None))),
-        };
-        self.hold(&mut state, index, run)
-    }
-
-    /// Turns an allocated run into a reservation; the data file gets space for it.
-    pub(crate) fn hold(
-        &self,
-        state: &mut State,
-        index: u64,
-        run: Run,
-    ) -> Result<Reservation, StoreError> {
-        if let Err(error) = self.grow(state) {
-            self.give_back(state, run)?;
-            let action = format!("write extent {index} of {}", self.place.subfile);
-            return Err(self.place.disk.io(error, action));
-        }
-        state.reserved.insert(run.position, run.granules);
-        let version = state.next_version;
-        state.next_version += 1;
-        Ok(Reservation { index, run, version })
-    }
-
-    /// Gives up a reservation: its run was never part of the subfile.
-    pub(crate) fn cancel(&self, reservation: &Reservation) {
-        let mut state = self.state.lock();
-        state.reserved.remove(&reservation.run.position);
-        // A failure poisons the subfile, which every later change reports.
-        let _ = self.give_back(&mut state, reservation.run);
-    }
-
-    fn give_back(&self, state: &mut State, run: Run) -> Result<(), StoreError> {
-        let freed = state.space.free(&mut state.pages, run);
-        freed.map_err(|fault| self.poison(self.fault(fault, None)))
-    }
-
     /// Seals a block for its place.
     pub(crate) fn seal(&self, reservation: &Reservation, extent: &mut ExtentBuffer) -> Entry {
         let Reservation { index, run, version } = *reservation;
@@ -273,7 +209,7 @@ impl Shared {
         moved_from: Option<Entry>,
     ) -> Result<bool, StoreError> {
         let index = reservation.index;
-        let committed = self.try_commit(index, entry, moved_from);
+        let committed = self.or_with_less(|| self.try_commit(index, entry, moved_from));
         if !matches!(committed, Ok(true)) {
             self.cancel(reservation);
         }
@@ -352,37 +288,22 @@ impl Shared {
         self.cache.forget(self.opening, old.position);
     }
 
-    /// Makes sure that the data file has space up to the end of what is allocated.
-    fn grow(&self, state: &mut State) -> std::io::Result<()> {
-        let end = state.space.end();
-        if end <= state.allocated_end {
-            return Ok(());
-        }
-        let granule = u64::from(self.granule_bytes);
-        let step = (end / 8).clamp((256 << 10) / granule, (32 << 20) / granule);
-        let start = self.byte_position(state.allocated_end);
-        let ahead = self.byte_position(end + step) - start;
-        let needed = self.byte_position(end) - start;
-        match self.data.allocate(start, ahead) {
-            Ok(()) => state.allocated_end = end + step,
-            Err(_) => {
-                self.data.allocate(start, needed)?;
-                state.allocated_end = end;
-            }
-        }
-        Ok(())
-    }
-
     /// Makes everything durable that was acknowledged before the call.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         if self.read_only {
             return Ok(());
         }
+        let changed = self.state.lock().changed;
+        self.sync_through(changed)
+    }
+
+    /// Makes the changes through a sequence number durable, unless somebody else has meanwhile.
+    pub(crate) fn sync_through(&self, wanted: u64) -> Result<(), StoreError> {
         let _one_at_a_time = self.syncing.lock();
         self.check_writable("sync")?;
         let (through, segments) = {
             let mut state = self.state.lock();
-            if state.changed == state.synced {
+            if wanted <= state.synced {
                 return Ok(());
             }
             state.unsynced_bytes = 0;
@@ -422,23 +343,6 @@ impl Shared {
         Ok(())
     }
 
-    /// What has to be done besides the callers' requests.
-    pub(crate) fn chores(&self) -> Chores {
-        let state = self.state.lock();
-        let live = state.space.end().saturating_sub(state.limbo_granules);
-        let granule = u64::from(self.granule_bytes);
-        let limbo_limit = (live / 16).max((4 << 20) / granule);
-        let journal_bytes = state.segment.as_ref().map_or(0, Segment::len_bytes);
-        let pinned = state.pages.pinned_bytes();
-        Chores {
-            sync: state.limbo_granules > limbo_limit
-                || state.unsynced_bytes > self.limits.unsynced_bytes,
-            checkpoint: journal_bytes > self.limits.journal_bytes
-                || pinned > self.limits.index_cache_bytes / 2,
-            urgent: pinned > self.limits.index_cache_bytes,
-        }
-    }
-
     /// Called after each change: sees to what has to be done, here or in the keeper's thread.
     pub(crate) fn after_change(self: &Arc<Self>) {
         let chores = self.chores();
@@ -468,14 +372,6 @@ impl Drop for Shared {
             let _ = remove_tree(&*self.medium, &self.dir.read());
         }
     }
-}
-
-/// What has to be done besides the callers' requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chores {
-    pub(crate) sync: bool,
-    pub(crate) checkpoint: bool,
-    pub(crate) urgent: bool,
 }
 
 impl State {

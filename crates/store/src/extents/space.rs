@@ -38,25 +38,20 @@ impl Space {
         self.end
     }
 
-    /// Takes the smallest free run that is large enough, the first one of these; without any, new
-    /// granules at the end. `None` if the data file would become too large.
+    /// Takes the smallest free run that is large enough, the first one of these, if there is any.
     pub(crate) fn allocate(
         &mut self,
         pages: &mut Pages,
         granules: u64,
     ) -> Result<Option<Run>, PageFault> {
         let best = self.by_size.at_or_after(pages, size_key(granules, 0), Load::Wait)?;
-        match best {
-            Some((key, _)) => {
-                let position = key & (MAX_GRANULES - 1);
-                self.cut(pages, position, position, granules)?;
-                Ok(Some(Run { position, granules }))
-            }
-            None => Ok(self.allocate_at_end(granules)),
-        }
+        let Some((key, _)) = best else { return Ok(None) };
+        let position = key & (MAX_GRANULES - 1);
+        self.cut(pages, position, position, granules)?;
+        Ok(Some(Run { position, granules }))
     }
 
-    /// Takes new granules at the end.
+    /// Takes new granules at the end. `None` if the data file would become too large.
     pub(crate) fn allocate_at_end(&mut self, granules: u64) -> Option<Run> {
         let position = self.end;
         let end = position.checked_add(granules).filter(|&end| end <= MAX_GRANULES)?;
@@ -263,7 +258,8 @@ mod tests {
                         used.pop();
                     }
                 } else {
-                    let run = space.allocate(&mut pages, granules).unwrap().unwrap();
+                    let free = space.allocate(&mut pages, granules).unwrap();
+                    let run = free.or_else(|| space.allocate_at_end(granules)).unwrap();
                     // The best fit: the smallest run that is large enough, the first of these.
                     let fits = runs_of(&used).into_iter().filter(|run| run.granules >= granules);
                     let best = fits.min_by_key(|run| (run.granules, run.position));

@@ -6,7 +6,9 @@ use super::engine::{Io, IoDone};
 use super::{Answer, Request};
 use crate::buffer::Buffer;
 use crate::error::StoreError;
-use crate::extents::{Caching, Entry, Extent, ExtentBuffer, Found, Reservation, Shared};
+use crate::extents::{
+    Caching, Entry, Extent, ExtentBuffer, Found, Need, Patience, Reservation, Room, Shared,
+};
 use crate::flat::{FlatFile, FlatShared};
 use crate::index::{PAGE_BYTES, PageWanted};
 
@@ -38,7 +40,7 @@ pub(crate) struct ExtentOperation {
 
 enum Aim {
     Read { failed: Option<(Entry, &'static str)> },
-    Write { extent: Option<ExtentBuffer> },
+    Write { extent: Option<ExtentBuffer>, patience: Patience },
     Delete,
 }
 
@@ -46,6 +48,8 @@ enum Stage {
     Finding,
     LoadingPage(PageWanted),
     Reading(Entry),
+    /// A write waits for what there is no room without.
+    MakingRoom,
     Writing(Reservation, Entry),
 }
 
@@ -58,7 +62,7 @@ impl Operation {
                 ExtentOperation::begin(file.shared, index, caching, aim)
             }
             Request::WriteExtent { file, index, extent, caching } => {
-                let aim = Aim::Write { extent: Some(extent) };
+                let aim = Aim::Write { extent: Some(extent), patience: Patience::default() };
                 ExtentOperation::begin(file.shared, index, caching, aim)
             }
             Request::DeleteExtent { file, index } => {
@@ -110,6 +114,7 @@ impl Operation {
                 Ok(_) => Ok(Answer::Written),
                 Err(error) => Err(file.place.io(error, "writing")),
             }),
+            (Self::Extent(operation), IoDone::Ran(ran)) => operation.room_was_made(ran),
             (Self::Sync, IoDone::Ran(ran)) => Step::Done(ran.map(|()| Answer::Synced)),
             _ => unreachable!("an engine answers what it was asked"),
         }
@@ -142,7 +147,7 @@ impl ExtentOperation {
             Stage::Writing(reservation, entry) => {
                 Step::Done(self.was_written(&reservation, entry, moved, buffer))
             }
-            Stage::Finding => unreachable!("finding waits for nothing"),
+            Stage::Finding | Stage::MakingRoom => unreachable!("no bytes are moved for these"),
         }
     }
 
@@ -164,10 +169,7 @@ impl ExtentOperation {
                 let failed = failed.take();
                 self.read(entry, failed)
             }
-            Aim::Write { extent } => {
-                let extent = extent.take().expect("found once");
-                self.write(extent).into()
-            }
+            Aim::Write { .. } => self.write(),
             Aim::Delete => {
                 let deleted = self.file.delete(self.index);
                 self.file.after_change();
@@ -227,14 +229,38 @@ impl ExtentOperation {
         }
     }
 
-    fn write(&mut self, mut extent: ExtentBuffer) -> Result<Io, StoreError> {
-        let reservation = self.file.reserve(self.index, extent.payload_bytes())?;
+    fn write(&mut self) -> Step {
+        let Aim::Write { extent, patience } = &mut self.aim else {
+            unreachable!("only writes write")
+        };
+        let payload_bytes = extent.as_ref().expect("written once").payload_bytes();
+        let reservation = match self.file.try_reserve(self.index, payload_bytes, patience) {
+            Ok(Room::At(reservation)) => reservation,
+            Ok(Room::After(need)) => return self.make_room(need),
+            Err(error) => return Step::Done(Err(error)),
+        };
+        let mut extent = extent.take().expect("written once");
         let entry = self.file.seal(&reservation, &mut extent);
         self.stage = Stage::Writing(reservation, entry);
         let len = self.file.disk_bytes(entry.payload_bytes());
         let position = self.file.byte_position(entry.position);
         let buffer = extent.into_buffer();
-        Ok(Io::Write { file: self.file.data.clone(), position, buffer, len })
+        Step::Io(Io::Write { file: self.file.data.clone(), position, buffer, len })
+    }
+
+    /// Has the engine wait for what a write needs: the queue goes on with others.
+    fn make_room(&mut self, need: Need) -> Step {
+        self.stage = Stage::MakingRoom;
+        let file = self.file.clone();
+        Step::Io(Io::Task(Box::new(move || file.fulfil(need))))
+    }
+
+    fn room_was_made(&mut self, made: Result<(), StoreError>) -> Step {
+        self.stage = Stage::Finding;
+        match made {
+            Ok(()) => self.find(),
+            Err(error) => Step::Done(Err(error)),
+        }
     }
 
     fn was_written(

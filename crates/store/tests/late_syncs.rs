@@ -1,0 +1,364 @@
+//! Syncs that come late: writes wait before much more space is taken than what is live needs.
+//!
+//! The medium holds back the syncs of chosen subfiles. One of them keeps the keeper's thread busy,
+//! so that nobody syncs the others but those who write to them.
+
+#![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use fastrand::Rng;
+use pario_store::medium::{Medium, MediumFile, Memory, Name, OpenHow, Space};
+use pario_store::{
+    Caching, CheckDepth, Disk, DiskOptions, EngineChoice, ExtentCache, ExtentFile, NewSubfile,
+    Queue, QueueOptions, Request, StoreError, SubfileId,
+};
+use parking_lot::{Condvar, Mutex};
+
+/// The subfile that keeps the keeper busy.
+const HELD: SubfileId = SubfileId::data(1, 0);
+/// The subfile that the tests look at.
+const ID: SubfileId = SubfileId::data(2, 0);
+/// What an extent of the tests takes on the disk, head included.
+const EXTENT_BYTES: u64 = 100 << 10;
+/// So much may wait for a sync, however little is live.
+const FLOOR_BYTES: u64 = 16 << 20;
+
+/// What happens to the syncs of a subfile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Door {
+    #[default]
+    Open,
+    /// They wait.
+    Shut,
+    /// They fail.
+    Broken,
+}
+
+#[derive(Debug, Default)]
+struct Doors {
+    doors: Mutex<HashMap<u128, (Door, usize)>>,
+    changed: Condvar,
+}
+
+impl Doors {
+    fn set(&self, subfile: SubfileId, door: Door) {
+        self.doors.lock().entry(subfile.file).or_default().0 = door;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a sync of a subfile is held back; false if `or` is the case before.
+    fn somebody_waits(&self, subfile: SubfileId, or: impl Fn() -> bool) -> bool {
+        let mut doors = self.doors.lock();
+        loop {
+            if doors.get(&subfile.file).is_some_and(|(_, waiting)| *waiting > 0) {
+                return true;
+            }
+            if or() {
+                return false;
+            }
+            self.changed.wait(&mut doors);
+        }
+    }
+
+    /// Has `somebody_waits` look again.
+    fn look_again(&self) {
+        let _doors = self.doors.lock();
+        self.changed.notify_all();
+    }
+
+    fn pass(&self, file: u128) -> io::Result<()> {
+        let mut doors = self.doors.lock();
+        doors.entry(file).or_default().1 += 1;
+        self.changed.notify_all();
+        while doors[&file].0 == Door::Shut {
+            self.changed.wait(&mut doors);
+        }
+        doors.get_mut(&file).expect("just put there").1 -= 1;
+        if doors[&file].0 == Door::Broken { Err(io::Error::other("worn out")) } else { Ok(()) }
+    }
+}
+
+/// A medium in memory with a door before each sync.
+#[derive(Clone, Debug)]
+struct Doored {
+    memory: Memory,
+    doors: Arc<Doors>,
+}
+
+impl Medium for Doored {
+    fn open(&self, path: &str, how: OpenHow) -> io::Result<Arc<dyn MediumFile>> {
+        let file = self.memory.open(path, how)?;
+        let subfile = path.split('-').next().and_then(|id| u128::from_str_radix(id, 16).ok());
+        let Some(subfile) = subfile else { return Ok(file) };
+        Ok(Arc::new(DooredFile { file, subfile, doors: self.doors.clone() }))
+    }
+
+    fn create_dir(&self, path: &str) -> io::Result<()> {
+        self.memory.create_dir(path)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.memory.rename(from, to)
+    }
+
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.memory.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        self.memory.remove_dir(path)
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<Name>> {
+        self.memory.list(path)
+    }
+
+    fn sync_dir(&self, path: &str) -> io::Result<()> {
+        self.memory.sync_dir(path)
+    }
+
+    fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
+        self.memory.lock(path, exclusive)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.memory.space()
+    }
+
+    fn label(&self) -> String {
+        self.memory.label()
+    }
+}
+
+#[derive(Debug)]
+struct DooredFile {
+    file: Arc<dyn MediumFile>,
+    subfile: u128,
+    doors: Arc<Doors>,
+}
+
+impl MediumFile for DooredFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, position: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(position, len)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, position)
+    }
+
+    fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], position: u64) -> io::Result<usize> {
+        self.file.read_vectored_at(buffers, position)
+    }
+
+    fn write_all_at(&self, buffer: &[u8], position: u64) -> io::Result<()> {
+        self.file.write_all_at(buffer, position)
+    }
+
+    fn write_all_vectored_at(&self, buffers: &mut [IoSlice<'_>], position: u64) -> io::Result<()> {
+        self.file.write_all_vectored_at(buffers, position)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.doors.pass(self.subfile)?;
+        self.file.sync()
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.file.allocated_bytes()
+    }
+}
+
+/// A disk whose keeper waits for a sync that does not end.
+struct Late {
+    medium: Doored,
+    file: ExtentFile,
+    _held: ExtentFile,
+    _disk: Disk,
+}
+
+impl Late {
+    fn new(options: DiskOptions) -> Self {
+        let medium = Doored { memory: Memory::untracked(), doors: Arc::default() };
+        let options = DiskOptions { cache: ExtentCache::new(0), ..options };
+        let disk = Disk::create_on(Arc::new(medium.clone()), options).unwrap();
+        let held = disk.create_extents(NewSubfile::new(HELD)).unwrap();
+        let file = disk.create_extents(NewSubfile::new(ID)).unwrap();
+        medium.doors.set(HELD, Door::Shut);
+        // More than waits without a sync, less than makes a write wait for one.
+        for _ in 0..80 {
+            held.write(0, b"", &body(0)).unwrap();
+        }
+        assert!(medium.doors.somebody_waits(HELD, || false));
+        Self { medium, file, _held: held, _disk: disk }
+    }
+
+    /// The length of the longest journal.
+    fn journal_bytes(&self) -> usize {
+        let memory = &self.medium.memory;
+        let paths = memory.file_paths().into_iter();
+        let journals = paths.filter(|path| path.contains(&format!("{:032x}-0", ID.file)));
+        let journals = journals.filter(|path| path.contains("journal"));
+        journals.map(|path| memory.bytes(&path).unwrap().len()).max().unwrap()
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        // The disk waits for its keeper.
+        self.medium.doors.set(HELD, Door::Open);
+        self.medium.doors.set(ID, Door::Open);
+    }
+}
+
+fn body(tag: u64) -> Vec<u8> {
+    vec![tag as u8; EXTENT_BYTES as usize - 64]
+}
+
+/// Checks what waits for a sync, with so many writes under way, and what the subfile takes.
+#[track_caller]
+fn check_space(file: &ExtentFile, under_way: u64) {
+    let stat = file.stat().unwrap();
+    let live = stat.extents * EXTENT_BYTES;
+    let waiting = (live / 8).max(FLOOR_BYTES) + (under_way + 1) * EXTENT_BYTES;
+    assert!(stat.waiting_bytes <= waiting, "more than {waiting}: {stat:?}");
+    let data = live + waiting + under_way * EXTENT_BYTES;
+    let others = (data / 8).max(256 << 10) + (1 << 20);
+    assert!(stat.disk_bytes <= data + others, "more than {data} + {others}: {stat:?}");
+}
+
+#[test]
+fn a_write_makes_the_sync_that_the_keeper_does_not_come_to() {
+    for extents in [10, 3_000] {
+        let late = Late::new(DiskOptions::default());
+        let mut rng = Rng::with_seed(extents);
+        for tag in 0..extents + 2_000 {
+            let index = if tag < extents { tag } else { rng.u64(..extents) };
+            late.file.write(index, b"", &body(index)).unwrap();
+            check_space(&late.file, 1);
+        }
+        assert!(late.file.check(CheckDepth::Content).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn writes_of_a_queue_make_it_too() {
+    for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(5)] {
+        let late = Late::new(DiskOptions::default());
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
+        for tag in 0..2_000 {
+            while queue.len() >= 8 {
+                queue.wait().unwrap().answer.unwrap();
+                check_space(&late.file, 8);
+            }
+            let (file, index) = (late.file.clone(), tag % 50);
+            let mut extent = file.buffer(0, body(tag).len()).unwrap();
+            extent.body_mut().copy_from_slice(&body(index));
+            let caching = Caching::Bypass;
+            queue.submit(tag, Request::WriteExtent { file, index, extent, caching });
+        }
+        while let Some(completion) = queue.wait() {
+            completion.answer.unwrap();
+        }
+        check_space(&late.file, 8);
+        for index in 0..50 {
+            assert!(late.file.read(index).unwrap().unwrap().body() == body(index));
+        }
+    }
+}
+
+#[test]
+fn a_write_that_finds_a_free_run_does_not_wait() {
+    let late = Late::new(DiskOptions::default());
+    let file = &late.file;
+    for index in 0..600 {
+        file.write(index, b"", &body(index)).unwrap();
+    }
+    for index in 0..300 {
+        file.delete(index).unwrap();
+    }
+    // The last extents stay where they are: what was freed lies before them.
+    file.sync().unwrap();
+    let doors = &late.medium.doors;
+    doors.set(ID, Door::Shut);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let written = (300..600).try_for_each(|index| file.write(index, b"", &body(index)));
+            is_done.store(true, Ordering::Release);
+            doors.look_again();
+            written.unwrap();
+        });
+        let waits = doors.somebody_waits(ID, || is_done.load(Ordering::Acquire));
+        doors.set(ID, Door::Open);
+        assert!(!waits, "a write waited for a sync");
+    });
+    let waiting = file.stat().unwrap().waiting_bytes;
+    assert!(waiting > FLOOR_BYTES, "{waiting} are too few to show anything");
+}
+
+#[test]
+fn who_waits_goes_on_when_the_sync_is_done_and_fails_when_it_fails() {
+    for outcome in [Door::Open, Door::Broken] {
+        let late = Late::new(DiskOptions::default());
+        let doors = &late.medium.doors;
+        let left = Mutex::new(3);
+        doors.set(ID, Door::Shut);
+        let write = |writer: u64| {
+            let written = (0..500).try_for_each(|tag| {
+                let index = writer * 1_000 + tag % 7;
+                late.file.write(index, b"", &body(index))
+            });
+            *left.lock() -= 1;
+            doors.look_again();
+            written
+        };
+        let answers: Vec<Result<(), StoreError>> = thread::scope(|scope| {
+            let writers: Vec<_> = (0..3).map(|writer| scope.spawn(move || write(writer))).collect();
+            let waits = doors.somebody_waits(ID, || *left.lock() == 0);
+            check_space(&late.file, 3);
+            doors.set(ID, outcome);
+            assert!(waits, "nobody waited for a sync");
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        check_space(&late.file, 3);
+        for answer in &answers {
+            match outcome {
+                Door::Open => assert!(answer.is_ok(), "{answer:?}"),
+                _ => assert!(answer.as_ref().unwrap_err().to_string().contains("worn out")),
+            }
+        }
+        if outcome == Door::Broken {
+            let poisoned = |answer: &Result<(), StoreError>| {
+                matches!(answer, Err(StoreError::Poisoned { .. }))
+            };
+            assert_eq!(answers.iter().filter(|answer| poisoned(answer)).count(), 2);
+            assert!(poisoned(&late.file.sync()));
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_nobody_shortens_makes_writes_do_it() {
+    let late = Late::new(DiskOptions { journal_bytes: 16 << 10, ..DiskOptions::default() });
+    for index in 0..5_000 {
+        late.file.write(index, b"", b"short").unwrap();
+    }
+    let journal_bytes = late.journal_bytes();
+    // Four times the limit, and what is reserved ahead.
+    assert!(journal_bytes <= (64 << 10) + (128 << 10), "{journal_bytes}");
+    assert!(late.file.check(CheckDepth::Content).unwrap().is_empty());
+}
