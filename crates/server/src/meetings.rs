@@ -370,9 +370,8 @@ impl<J, T> State<J, T> {
             }
         }
         if is_over && let Some(file) = self.files.remove(&id) {
-            let close = |(space, rank): (&SpaceId, &u32)| {
-                FileAction::Close(file.handle_of(*rank), *space)
-            };
+            let close =
+                |(space, rank): (&SpaceId, &u32)| FileAction::Close(file.handle_of(*rank), *space);
             done.extend(file.ranks.iter().map(close));
             let memory = self.jobs.get_mut(&file.job).and_then(|job| job.memory.as_mut());
             if let (Some(memory), Some((place, _)), true) = (memory, &file.table, file.is_whole) {

@@ -25,7 +25,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 pub(super) struct Seated {
     id: MemoryId,
     memory: Arc<CommonMemory>,
-    rank: u32,
     /// The node says in the memory who is gone; if it is gone itself, nobody does.
     node: Watch,
 }
@@ -33,6 +32,7 @@ pub(super) struct Seated {
 /// This process at a table in that memory.
 pub(super) struct AtTable {
     memory: MemoryPart,
+    rank: u32,
     seated: Arc<Seated>,
 }
 
@@ -60,9 +60,9 @@ impl Seated {
         let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
         let memory = CommonMemory::of(memory, shape).map_err(|error| failed(&error.to_string()))?;
         let node = cluster.interface().watch().map_err(|error| error.to_string())?;
-        let (memory, rank) = (Arc::new(memory), group.rank());
+        let memory = Arc::new(memory);
         match Table::of(memory.part(0).words()) {
-            Some(table) if rank < table.size() => Ok(Self { id, memory, rank, node }),
+            Some(table) if table.size() == group.size() => Ok(Self { id, memory, node }),
             _ => Err(failed("it is made for others")),
         }
     }
@@ -74,22 +74,12 @@ impl Seated {
 }
 
 impl AtTable {
-    /// At one of the tables: that of the job is the first.
-    pub fn new(seated: Arc<Seated>, number: u32) -> Result<Self, String> {
+    /// A rank at one of the tables: that of the job is the first.
+    pub fn new(seated: Arc<Seated>, number: u32, rank: u32) -> Result<Self, String> {
         if number >= Table::COUNT {
             return Err("the node speaks of memory that is not there".to_owned());
         }
-        Ok(Self { memory: seated.memory.part(number as usize), seated })
-    }
-
-    /// Whether this is the place of a rank among so many.
-    pub fn is_of(&self, rank: u32, size: u32) -> bool {
-        let table = Table::of(self.memory.words());
-        self.rank() == rank && table.is_none_or(|table| table.size() == size)
-    }
-
-    fn rank(&self) -> u32 {
-        self.seated.rank
+        Ok(Self { memory: seated.memory.part(number as usize), rank, seated })
     }
 
     fn node_is_there(&self) -> bool {
@@ -113,7 +103,7 @@ impl AtTable {
             {
                 let held = self.lock()?;
                 held.table.notice();
-                let arrived = held.table.arrive(self.rank(), number, call, machine_ms())?;
+                let arrived = held.table.arrive(self.rank, number, call, machine_ms())?;
                 if arrived == Arrival::Counted {
                     let mut is_news = false;
                     while held.table.is_complete() {
@@ -137,7 +127,7 @@ impl AtTable {
 
     /// Waits for what came of a call.
     pub fn outcome(&self, number: u64) -> Result<Outcome, Trouble> {
-        let outcome = self.wait(|table| table.outcome(self.rank(), number))?;
+        let outcome = self.wait(|table| table.outcome(self.rank, number))?;
         match outcome {
             // It is taken when it is done.
             Ok(Outcome::Perform { .. } | Outcome::Performed { .. }) => {}
@@ -151,7 +141,7 @@ impl AtTable {
     /// Waits until all have closed the file; whether this rank is the last to hear of it, after which
     /// nobody is at the table any more.
     pub fn closed(&self, number: u64) -> Result<bool, Trouble> {
-        match self.wait(|table| table.outcome(self.rank(), number))? {
+        match self.wait(|table| table.outcome(self.rank, number))? {
             // Somebody else may be given the table as soon as the last one has heard of it.
             Ok(_) => Ok(self.table()?.take(number)),
             Err(trouble @ (Trouble::Gone { .. } | Trouble::Closed { .. })) => Err(trouble),
@@ -203,7 +193,7 @@ impl AtTable {
     /// Leaves; whoever waits for this rank is told.
     pub fn leave(&self) {
         if let Ok(held) = self.lock() {
-            held.table.leave(self.rank());
+            held.table.leave(self.rank);
             drop(held);
             self.tell_all();
         }
@@ -235,13 +225,13 @@ impl AtTable {
                 }
             }
             table.produced(number);
-            table.consumed(self.rank(), chunk.number.wrapping_add(1));
+            table.consumed(self.rank, chunk.number.wrapping_add(1));
             self.tell_all();
             if done != Ok(from + chunk.len) {
                 break;
             }
         }
-        table.consumed(self.rank(), table.chunks_end(number, len));
+        table.consumed(self.rank, table.chunks_end(number, len));
         self.report(number, &done.clone().map(|count| count as u64))?;
         Ok(done)
     }
@@ -262,7 +252,7 @@ impl AtTable {
                 Ok(true) => {
                     let from = usize::try_from(chunk.from).unwrap_or(usize::MAX);
                     self.memory.get(chunk.place, &mut buffer[from..from + chunk.len]);
-                    table.consumed(self.rank(), chunk.number.wrapping_add(1));
+                    table.consumed(self.rank, chunk.number.wrapping_add(1));
                     self.tell_all();
                 }
                 Ok(false) => break,
@@ -275,7 +265,7 @@ impl AtTable {
         if got.is_ok() {
             got = self.wait(|table| table.performed(number))?;
         }
-        table.consumed(self.rank(), table.chunks_end(number, len));
+        table.consumed(self.rank, table.chunks_end(number, len));
         self.take(number)?;
         got.map(|count| usize::try_from(count).unwrap_or(usize::MAX).min(buffer.len()))
     }
@@ -287,7 +277,7 @@ impl AtTable {
         self.wait(|table| table.can_produce(chunk).then_some(()))?;
         self.memory.put(chunk.place, told);
         table.produced(number);
-        table.consumed(self.rank(), chunk.number.wrapping_add(1));
+        table.consumed(self.rank, chunk.number.wrapping_add(1));
         self.report(number, &Ok(told.len() as u64))
     }
 
@@ -303,7 +293,7 @@ impl AtTable {
             }
             told
         });
-        table.consumed(self.rank(), table.chunks_end(number, OPENING_LIMIT_BYTES));
+        table.consumed(self.rank, table.chunks_end(number, OPENING_LIMIT_BYTES));
         self.take(number)?;
         told
     }
@@ -332,8 +322,8 @@ impl AtTable {
     ) -> Result<R, Trouble> {
         let has_it = {
             let held = self.lock()?;
-            held.table.want_range(self.rank(), from, len, is_write);
-            held.table.has_range(self.rank())
+            held.table.want_range(self.rank, from, len, is_write);
+            held.table.has_range(self.rank)
         };
         let _until_then = Range(self);
         if !has_it {
@@ -345,7 +335,7 @@ impl AtTable {
                     return None;
                 }
                 match self.lock() {
-                    Ok(held) => held.table.has_range(self.rank()).then_some(Ok(())),
+                    Ok(held) => held.table.has_range(self.rank).then_some(Ok(())),
                     Err(trouble) => Some(Err(trouble)),
                 }
             })??;
@@ -395,13 +385,13 @@ impl AtTable {
     fn lock(&self) -> Result<Locked<'_>, Trouble> {
         let table = self.table()?;
         let held = || Locked { of: self, table };
-        if table.try_lock(self.rank(), false) {
+        if table.try_lock(self.rank, false) {
             return Ok(held());
         }
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             std::thread::yield_now();
-            if table.try_lock(self.rank(), false) {
+            if table.try_lock(self.rank, false) {
                 return Ok(held());
             }
         }
@@ -410,7 +400,7 @@ impl AtTable {
                 table.bury()?;
                 self.memory.sleep(Table::LOCK, seen, LONGEST_SLEEP);
             }
-            if table.try_lock(self.rank(), true) {
+            if table.try_lock(self.rank, true) {
                 return Ok(held());
             }
             if !self.node_is_there() {
@@ -433,7 +423,7 @@ impl Drop for Range<'_> {
     fn drop(&mut self) {
         // Without the lock, or without the node, nobody else gets anything either.
         if let Ok(held) = self.0.lock() {
-            held.table.leave_range(self.0.rank());
+            held.table.leave_range(self.0.rank);
         }
         self.0.tell_all();
     }

@@ -57,12 +57,7 @@ pub(super) enum Task {
 }
 
 impl Meeting {
-    pub fn new(
-        group: &Group,
-        file: File,
-        assembly: AssemblyId,
-        table: Option<TablePlace>,
-    ) -> Self {
+    pub fn new(group: &Group, file: File, assembly: AssemblyId, table: Option<TablePlace>) -> Self {
         Self {
             group: group.clone(),
             file,
@@ -317,7 +312,7 @@ impl Meeting {
             return Ok(Some(table));
         }
         let seated = self.group.memory(place.memory);
-        let table = seated.and_then(|seated| AtTable::new(seated, place.number));
+        let table = seated.and_then(|seated| AtTable::new(seated, place.number, self.group.rank()));
         let table = table.map_err(|why| Error::other(format!("{}: {why}", self.file.path())))?;
         Ok(Some(once.get_or_init(|| table)))
     }

@@ -58,8 +58,9 @@ pub struct Group {
 pub(crate) struct JobCalls {
     /// How often it has asked the node.
     asked: u64,
-    /// The memory in which all meet before, once they have some in common, and how often they have.
-    memory: Option<MemoryId>,
+    /// The memory in which all meet before, once they have some in common, who this process is
+    /// there, and how often they have met.
+    memory: Option<(MemoryId, Arc<Seat>)>,
     rounds: u64,
     /// That memory, as soon as it is needed.
     seated: Option<Arc<Seated>>,
@@ -253,14 +254,12 @@ impl Group {
     fn meet_at_table(&self, call: &Call) -> Result<Option<Met>, Error> {
         let (table, number) = {
             let mut calls = self.calls.lock();
-            let Some(memory) = calls.memory else { return Ok(None) };
+            // Who says that it is another one is told so by the node.
+            let memory = calls.memory.as_ref().filter(|(_, seat)| *seat == self.seat);
+            let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
             let what = |why| Error::other(format!("{call} of job {}: {why}", self.job()));
             let seated = self.seated(&mut calls, memory).map_err(what)?;
-            let table = AtTable::new(seated, 0).map_err(what)?;
-            // Who says that it is another one is told so by the node.
-            if !table.is_of(self.rank(), self.size()) {
-                return Ok(None);
-            }
+            let table = AtTable::new(seated, 0, self.rank()).map_err(what)?;
             let number = calls.rounds;
             if let Err(trouble) = table.meet(number, call, || Ok(0)) {
                 return self.told_at_table(&mut calls, call, trouble);
@@ -302,7 +301,9 @@ impl Group {
     /// All meet there from now on, if they do not yet.
     fn meet_in(&self, memory: Option<MemoryId>) {
         let mut calls = self.calls.lock();
-        calls.memory = calls.memory.or(memory);
+        if calls.memory.is_none() {
+            calls.memory = memory.map(|memory| (memory, self.seat.clone()));
+        }
     }
 
     /// Memory that all have in common.

@@ -29,7 +29,8 @@ impl<J, T> Meetings<J, T> {
 impl<J, T> State<J, T> {
     fn job_status(&self, (uid, name): &JobKey, job: &Job<J>, now_ms: u64) -> JobStatus {
         let files = self.files.iter().filter(|(_, file)| {
-            file.job == (*uid, name.clone()) && file.ranks.keys().any(|space| job.ranks.contains_key(space))
+            file.job == (*uid, name.clone())
+                && file.ranks.keys().any(|space| job.ranks.contains_key(space))
         });
         let mut files: Vec<_> = files.collect();
         files.sort_by_key(|(id, _)| **id);

@@ -10,8 +10,8 @@ use pario_flow::Run;
 use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
     Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, MemoryId, Mode,
-    NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest, SubfileIndex,
-    SubfileMeasure,
+    NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
+    SubfileIndex, SubfileMeasure,
 };
 use parking_lot::Mutex;
 
