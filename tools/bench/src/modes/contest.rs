@@ -5,8 +5,11 @@
 //! turn: where MPICH has two processes, each of them makes twice as many calls. Files are made anew
 //! several times, because where the kernel puts their pages makes a difference of a few per cent.
 //!
-//! Each MPI takes a few turns on trial first. One that fails, or that takes more than twice as long
-//! as the best, takes no further turns; of the others the one with the best median counts.
+//! Each MPI takes a few turns on trial first. One that fails, that leaves something wrong in its file,
+//! or that takes more than twice as long as the best, takes no further turns; of the others the one
+//! with the best median counts.
+
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
@@ -32,10 +35,8 @@ const TRIALS: usize = 3;
 pub struct Paths {
     /// In the cluster.
     pub ours: String,
-    /// From the directory of plain files.
+    /// From the directory of the others.
     pub plain: String,
-    /// As a whole.
-    pub mpi: String,
 }
 
 /// Where the files are.
@@ -44,8 +45,8 @@ pub trait Ground {
     fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths>;
     /// What the file of ours has now.
     fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>>;
-    /// What the file of the others has now.
-    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>>;
+    /// What the file that others have in a directory has now.
+    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>>;
 }
 
 /// What is measured.
@@ -79,8 +80,7 @@ impl Contest {
     fn order(&self, kind: Option<Kind>, size: usize, paths: &Paths) -> Order {
         let path = match kind {
             None | Some(Kind::Async) => &paths.ours,
-            Some(Kind::Plain) => &paths.plain,
-            Some(Kind::Mpi) => &paths.mpi,
+            Some(Kind::Plain | Kind::Mpi) => &paths.plain,
         };
         Order {
             what: if kind == Some(Kind::Async) { What::Async } else { self.what },
@@ -133,7 +133,7 @@ impl Contest {
             let name = format!("{}-{round}", self.label);
             let paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
             if round == 0 {
-                chosen = self.choose(rivals, &paths);
+                chosen = self.choose(ground, rivals, &paths);
                 if chosen.is_empty() {
                     self.skip(report, &rivals.missing.join(", "));
                     return Ok(());
@@ -169,7 +169,7 @@ impl Contest {
                 continue;
             };
             if *kind == Kind::Mpi {
-                let name_of = |side: usize| rivals.all[chosen[side]].name;
+                let name_of = |side: usize| &rivals.all[chosen[side]].name;
                 let named = |(side, seconds): &(usize, &[f64])| {
                     format!("{} {:.2} ms", name_of(*side), median(seconds) * 1e3)
                 };
@@ -184,24 +184,27 @@ impl Contest {
     }
 
     /// Who takes turns: all that are compared to and work, of MPI the better ones.
-    fn choose(&self, rivals: &mut Rivals, paths: &Paths) -> Vec<usize> {
+    fn choose(&self, ground: &mut impl Ground, rivals: &mut Rivals, paths: &Paths) -> Vec<usize> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
         let mut failed = Vec::new();
-        let mut tried: Vec<(&str, f64)> = Vec::new();
+        let mut tried: Vec<(String, f64)> = Vec::new();
         rivals.all.retain_mut(|rival| {
             if rival.kind != Kind::Mpi || !wants(Kind::Mpi) {
                 return true;
             }
-            match self.try_out(rival, paths) {
-                Ok(seconds) => {
-                    tried.push((rival.name, seconds));
-                    true
-                }
+            let seconds = match self.try_out(rival, paths) {
+                Ok(seconds) => seconds,
                 Err(error) => {
                     failed.push(format!("{}: {error:#}", rival.name));
-                    false
+                    return false;
                 }
+            };
+            // What is wrong here may be right elsewhere.
+            match self.check_one(ground, rival, paths) {
+                Ok(()) => tried.push((rival.name.clone(), seconds)),
+                Err(error) => eprintln!("  {}: wrong, takes no turns: {error:#}", self.label),
             }
+            true
         });
         failed.iter().for_each(|reason| eprintln!("  {}: {reason}", self.label));
         rivals.missing.extend(failed);
@@ -240,21 +243,33 @@ impl Contest {
         chosen: &[usize],
         paths: &Paths,
     ) -> Result<()> {
-        if matches!(self.what, What::Global | What::Open) {
+        if self.leaves_nothing() {
             return Ok(());
         }
         ours.turn(&self.order(None, ours.size(), paths))?;
         self.check(ours.size(), &ground.read_ours(paths)?).context("ours")?;
         for number in chosen {
-            let Rival { kind, name, team } = &mut rivals[*number];
-            team.turn(&self.order(Some(*kind), team.size(), paths))?;
-            let bytes = match kind {
-                Kind::Async => ground.read_ours(paths)?,
-                Kind::Mpi | Kind::Plain => ground.read_theirs(paths)?,
-            };
-            self.check(team.size(), &bytes).with_context(|| (*name).to_owned())?;
+            let rival = &mut rivals[*number];
+            rival.team.turn(&self.order(Some(rival.kind), rival.team.size(), paths))?;
+            self.check_one(ground, rival, paths)?;
         }
         Ok(())
+    }
+
+    fn check_one(&self, ground: &mut impl Ground, rival: &Rival, paths: &Paths) -> Result<()> {
+        if self.leaves_nothing() {
+            return Ok(());
+        }
+        let bytes = match rival.kind {
+            Kind::Async => ground.read_ours(paths)?,
+            Kind::Mpi | Kind::Plain => ground.read_theirs(&rival.dir, paths)?,
+        };
+        self.check(rival.team.size(), &bytes).with_context(|| rival.name.clone())
+    }
+
+    /// Whether there is nothing in the file that could be compared.
+    fn leaves_nothing(&self) -> bool {
+        matches!(self.what, What::Global | What::Open)
     }
 
     /// Every block is of one rank: of the one whose place it is; in a log, as many of each; where
@@ -310,7 +325,7 @@ mod tests {
 
     #[test]
     fn all_sides_move_the_same_bytes() {
-        let paths = Paths { ours: "/o".into(), plain: "p".into(), mpi: "/dir/p".into() };
+        let paths = Paths { ours: "/o".into(), plain: "p".into() };
         let record = contest(What::Record);
         let (four, two) = (record.order(None, 4, &paths), record.order(Some(Kind::Mpi), 2, &paths));
         assert_eq!((four.calls * 4, four.blocks), (two.calls * 2, two.blocks));
