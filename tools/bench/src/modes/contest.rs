@@ -6,9 +6,10 @@
 //! several times, because where the kernel puts their pages makes a difference of a few per cent.
 //!
 //! Each MPI takes a few turns on trial first. One that fails, that leaves something wrong in its file,
-//! or that takes more than twice as long as the best, takes no further turns; of the others the one
-//! with the best median counts.
+//! or that never comes within twice the time of the best, takes no further turns; of the others the
+//! one with the best median counts.
 
+use std::mem;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -120,8 +121,9 @@ impl Contest {
         rivals: &mut Rivals,
     ) -> Result<()> {
         let (rounds, turns) = setting.choose((4, 19), (1, 15));
-        // A file on each side, and room for what they are kept in.
-        let needed_bytes = 4 * rounds * self.blocks() * self.piece_bytes as u64;
+        // A file on each side, others after those who were wrong, and room for what they are kept in.
+        let files = 4 * (rounds + rivals.all.len() as u64);
+        let needed_bytes = files * self.blocks() * self.piece_bytes as u64;
         if let Some(reason) = setting.lacks_space(needed_bytes)? {
             self.skip(report, &reason);
             return Ok(());
@@ -131,9 +133,9 @@ impl Contest {
         let mut chosen = Vec::new();
         for round in 0..rounds {
             let name = format!("{}-{round}", self.label);
-            let paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+            let mut paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
             if round == 0 {
-                chosen = self.choose(ground, rivals, &paths);
+                chosen = self.choose(ground, rivals, &mut paths)?;
                 if chosen.is_empty() {
                     self.skip(report, &rivals.missing.join(", "));
                     return Ok(());
@@ -156,7 +158,11 @@ impl Contest {
                 all.extend(more);
             }
             if round == 0 {
-                self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
+                let checked = self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
+                if let Err(reason) = checked {
+                    self.skip(report, &reason);
+                    return Ok(());
+                }
             }
         }
         for (kind, goal) in self.goals {
@@ -183,36 +189,48 @@ impl Contest {
         Ok(())
     }
 
-    /// Who takes turns: all that are compared to and work, of MPI the better ones.
-    fn choose(&self, ground: &mut impl Ground, rivals: &mut Rivals, paths: &Paths) -> Vec<usize> {
+    /// Who takes turns: all that are compared to and work, of MPI the better ones. After one that
+    /// was wrong there is a new file.
+    fn choose(
+        &self,
+        ground: &mut impl Ground,
+        rivals: &mut Rivals,
+        paths: &mut Paths,
+    ) -> Result<Vec<usize>> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
-        let mut failed = Vec::new();
-        let mut tried: Vec<(String, f64)> = Vec::new();
-        rivals.all.retain_mut(|rival| {
-            if rival.kind != Kind::Mpi || !wants(Kind::Mpi) {
-                return true;
-            }
-            let seconds = match self.try_out(rival, paths) {
-                Ok(seconds) => seconds,
-                Err(error) => {
-                    failed.push(format!("{}: {error:#}", rival.name));
-                    return false;
+        let mut tried: Vec<(String, Vec<f64>)> = Vec::new();
+        for mut rival in mem::take(&mut rivals.all) {
+            if rival.kind == Kind::Mpi && wants(Kind::Mpi) {
+                let seconds = match self.try_out(&mut rival, paths) {
+                    Ok(seconds) => seconds,
+                    Err(error) => {
+                        let reason = format!("{}: {error:#}", rival.name);
+                        eprintln!("  {}: {reason}", self.label);
+                        rivals.missing.push(reason);
+                        continue;
+                    }
+                };
+                match self.check_one(ground, &rival, paths) {
+                    Ok(()) => tried.push((rival.name.clone(), seconds)),
+                    Err(error) => {
+                        let reason = format!("{}: wrong, takes no turns: {error:#}", self.label);
+                        eprintln!("  {reason}");
+                        rivals.missing.push(reason);
+                        let name = format!("{}-after-{}", self.label, rival.name);
+                        *paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+                    }
                 }
-            };
-            // What is wrong here may be right elsewhere.
-            match self.check_one(ground, rival, paths) {
-                Ok(()) => tried.push((rival.name.clone(), seconds)),
-                Err(error) => eprintln!("  {}: wrong, takes no turns: {error:#}", self.label),
             }
-            true
-        });
-        failed.iter().for_each(|reason| eprintln!("  {}: {reason}", self.label));
-        rivals.missing.extend(failed);
-        let best = tried.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
-        let (near, far): (Vec<_>, Vec<_>) =
-            tried.iter().partition(|(_, seconds)| *seconds <= best * FAR_BEHIND);
+            rivals.all.push(rival);
+        }
+        // The median counts later, so nobody is judged by the best turn of another.
+        let best = tried.iter().map(|(_, s)| median(s)).fold(f64::INFINITY, f64::min);
+        let is_near = |(_, seconds): &&(String, Vec<f64>)| {
+            seconds.iter().any(|seconds| *seconds <= best * FAR_BEHIND)
+        };
+        let (near, far): (Vec<_>, Vec<_>) = tried.iter().partition(is_near);
         for (name, seconds) in far {
-            let (label, ms, best_ms) = (self.label, seconds * 1e3, best * 1e3);
+            let (label, ms, best_ms) = (self.label, median(seconds) * 1e3, best * 1e3);
             eprintln!("  {label}: {name} took {ms:.1} ms on trial, the best {best_ms:.1} ms");
         }
         let is_chosen = |rival: &Rival| match rival.kind {
@@ -220,21 +238,18 @@ impl Contest {
             kind => wants(kind),
         };
         let chosen = rivals.all.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
-        chosen.map(|(number, _)| number).collect()
+        Ok(chosen.map(|(number, _)| number).collect())
     }
 
-    /// The seconds of the best turn on trial.
-    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<f64> {
+    /// The seconds of each turn on trial.
+    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<Vec<f64>> {
         let order = self.order(Some(rival.kind), rival.team.size(), paths);
         rival.team.turn(&order)?;
-        let mut best = f64::INFINITY;
-        for _ in 0..TRIALS {
-            best = best.min(rival.team.turn(&order)?.as_secs_f64());
-        }
-        Ok(best)
+        (0..TRIALS).map(|_| Ok(rival.team.turn(&order)?.as_secs_f64())).collect()
     }
 
-    /// That each side has written what it should have: after one more turn of it.
+    /// That each side has written what it should have, after one more turn of it; or what is wrong
+    /// with another one.
     fn check_all(
         &self,
         ground: &mut impl Ground,
@@ -242,18 +257,20 @@ impl Contest {
         rivals: &mut [Rival],
         chosen: &[usize],
         paths: &Paths,
-    ) -> Result<()> {
+    ) -> Result<Result<(), String>> {
         if self.leaves_nothing() {
-            return Ok(());
+            return Ok(Ok(()));
         }
         ours.turn(&self.order(None, ours.size(), paths))?;
         self.check(ours.size(), &ground.read_ours(paths)?).context("ours")?;
         for number in chosen {
             let rival = &mut rivals[*number];
             rival.team.turn(&self.order(Some(rival.kind), rival.team.size(), paths))?;
-            self.check_one(ground, rival, paths)?;
+            if let Err(error) = self.check_one(ground, rival, paths) {
+                return Ok(Err(format!("wrong after its turns: {error:#}")));
+            }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn check_one(&self, ground: &mut impl Ground, rival: &Rival, paths: &Paths) -> Result<()> {
