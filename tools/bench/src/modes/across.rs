@@ -33,7 +33,8 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let contests = [
         pieces("across-log-64k", What::Log),
         pieces("across-sync-64k", What::Sync),
-        pieces("across-record-64k", What::Record),
+        // More than mounts may keep back.
+        Contest { calls: setting.choose(1024, 256), ..pieces("across-record-64k", What::Record) },
         Contest {
             label: "across-global-1m",
             what: What::Global,

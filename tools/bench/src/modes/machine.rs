@@ -75,14 +75,15 @@ impl Machine {
     }
 }
 
-/// What mpirun starts processes on other machines with: takes the name of a machine and a command.
-pub fn remote_shell(machines: &[Machine]) -> String {
-    let line = |(number, machine): (usize, &Machine)| {
-        let (name, entrance) = (cables::name(number), machine.entrance().join(" "));
+/// A script for mpirun to start processes on other machines with: it takes the name of a machine and
+/// a command. Machines are given by their entrances.
+pub fn remote_shell(entrances: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |(number, entrance): (usize, Vec<String>)| {
+        let (name, entrance) = (cables::name(number), entrance.join(" "));
         format!("{name}) shift; exec {entrance} sh -c \"$*\" ;;\n")
     };
-    let lines: String = machines.iter().enumerate().map(line).collect();
-    format!("#!/bin/sh\ncase \"$1\" in\n{lines}esac\necho \"no machine $1\" >&2\nexit 1\n")
+    let lines: String = entrances.into_iter().enumerate().map(line).collect();
+    format!("case \"$1\" in\n{lines}esac\necho \"there is no machine $1\" >&2\nexit 1\n")
 }
 
 fn serve(words: &[String]) -> Result<()> {
@@ -113,4 +114,22 @@ fn start_all(dir: &Path, name: &str) -> Result<()> {
     gluster::take_place(&dir.join(name))?;
     fs::create_dir(TMPDIR)?;
     gluster::start_daemon()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remote_shell_runs_commands_on_the_machine_that_is_named() {
+        let entrance = |at: &str| vec!["env".to_owned(), format!("AT={at}")];
+        let script = remote_shell([entrance("here"), entrance("there")]);
+        let said = |machine: &str| {
+            let mut shell = Command::new("sh");
+            output(shell.args(["-c", &script, "sh", machine, "echo", "one;", "echo", "$AT"]))
+        };
+        assert_eq!(said("m0").unwrap(), "one\nhere\n");
+        assert_eq!(said("m1").unwrap(), "one\nthere\n");
+        assert!(said("m2").unwrap_err().to_string().contains("there is no machine m2"));
+    }
 }

@@ -155,7 +155,8 @@ fn serve(words: &[String]) -> Result<()> {
         Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
     };
     let shell = dir.join("remote-shell");
-    fs::write(&shell, remote_shell(&machines))?;
+    let script = remote_shell(machines.iter().map(Machine::entrance));
+    fs::write(&shell, format!("#!/bin/sh\n{script}"))?;
     fs::set_permissions(&shell, Permissions::from_mode(0o755))?;
     starter.say("mounted")?;
     let mut jobs = Vec::new();
