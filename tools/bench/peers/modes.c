@@ -1,15 +1,15 @@
 /* MPI-IO as a peer: the processes of an MPI job that do what the modes of shared files do.
  *
- *   mpirun -n N modes SOCKET
+ *   mpirun -n N modes SOCKET DIRECTORY
  *
  * Each process connects to the Unix socket, reads orders from it, one per line, and answers:
  *
  *   WHAT PIECE_BYTES CALLS BLOCKS IS_MOUNTED PATH     ready
  *   NANOSECONDS                                         NANOSECONDS
  *
- * The first line says what to do: calls of so many bytes each, in a file of so many blocks as large.
- * The second line is when to begin, and its answer when that process was done, on the clock that all
- * processes share. Whatever goes wrong is answered with `failed: ` and the reason. Between turns a
+ * The first line says what to do: calls of so many bytes each, in a file of so many blocks as large,
+ * whose path is from the directory. The second line is when to begin, and its answer when that process
+ * was done, on the clock that all processes share. Whatever goes wrong is answered with `failed: ` and the reason. Between turns a
  * process waits in `read`, not in MPI, where it would use a processor. It ends with the connection,
  * and with the process that has started it.
  *
@@ -62,7 +62,8 @@ struct order {
     int piece_bytes;
     long long calls, blocks;
     int is_mounted;
-    char path[1024];
+    char name[1024];
+    char path[2048];
 };
 
 static int is(const struct order *order, const char *what)
@@ -77,14 +78,14 @@ static void open_file(const struct order *order, MPI_File *file)
         check(MPI_File_set_atomicity(*file, 1), "set_atomicity");
 }
 
-/* Before a turn, not measured: all pointers are at the beginning. */
+/* Before a turn, not measured: all pointers are at the beginning, and every mount has forgotten. */
 static void go_to_start(const struct order *order, MPI_File file)
 {
     if (is(order, "log") || is(order, "sync"))
         check(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), "seek_shared");
     else
         check(MPI_File_seek(file, 0, MPI_SEEK_SET), "seek");
-    if (order->is_mounted && rank == 0) {
+    if (order->is_mounted) {
         int plain = open(order->path, O_RDONLY);
         if (plain >= 0) {
             posix_fadvise(plain, 0, 0, POSIX_FADV_DONTNEED);
@@ -164,7 +165,7 @@ static FILE *connect_to(const char *path)
 int main(int count, char **words)
 {
     char line[2048];
-    char open_what[16] = "", open_path[1024] = "";
+    char open_what[16] = "", open_path[2048] = "";
     MPI_File file = MPI_FILE_NULL;
     char *memory = NULL;
     struct order order;
@@ -172,15 +173,16 @@ int main(int count, char **words)
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (count != 2) {
-        fprintf(stderr, "usage: mpirun -n N modes SOCKET\n");
+    if (count != 3 || strlen(words[2]) > 1000) {
+        fprintf(stderr, "usage: mpirun -n N modes SOCKET DIRECTORY\n");
         return 2;
     }
     FILE *orders = connect_to(words[1]);
     while (fgets(line, sizeof line, orders) != NULL) {
         if (sscanf(line, "%15s %d %lld %lld %d %1023s", order.what, &order.piece_bytes, &order.calls,
-                   &order.blocks, &order.is_mounted, order.path) != 6)
+                   &order.blocks, &order.is_mounted, order.name) != 6)
             check(MPI_ERR_ARG, "order");
+        snprintf(order.path, sizeof order.path, "%.1000s/%.1023s", words[2], order.name);
         if (strcmp(open_what, order.what) != 0 || strcmp(open_path, order.path) != 0) {
             if (file != MPI_FILE_NULL)
                 check(MPI_File_close(&file), "close");
@@ -201,7 +203,7 @@ int main(int count, char **words)
         snprintf(line, sizeof line, "%lld", now_ns());
         /* Whoever is done helps the others, if MPI needs that. */
         MPI_Barrier(MPI_COMM_WORLD);
-        if (order.is_mounted && rank == 0)
+        if (order.is_mounted)
             wait_for_mount(&order);
         say(line);
     }

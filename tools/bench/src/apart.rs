@@ -19,14 +19,20 @@ pub fn start<S: AsRef<str>>(role: &str, words: &[S]) -> Result<Partner> {
 
 /// Runs a program; what it says matters only if it fails.
 pub fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).output();
+    output(Command::new(program).args(arguments)).map(drop)
+}
+
+/// Runs a program, and gives what it prints.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output();
+    let program = command.get_program().to_string_lossy();
     let output = output.with_context(|| format!("calling {program}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     bail!("{program} {}: {said}", arguments.join(" "))
 }
 

@@ -94,20 +94,42 @@ fn serve(words: &[String]) -> Result<()> {
 
 /// Within new namespaces: starts the daemon, makes a volume, and mounts it.
 pub fn start_and_mount(dir: &Path) -> Result<PathBuf> {
-    let make = |name: &str| -> Result<PathBuf> {
-        let path = dir.join(name);
-        fs::create_dir_all(&path)?;
-        Ok(path)
-    };
+    take_place(dir)?;
+    run("ip", &["link", "set", "lo", "up"])?;
+    run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"])?;
+    start_daemon()?;
+    let mut create = vec!["--mode=script", "volume", "create", VOLUME];
+    let mut bricks = Vec::new();
+    for number in 0..BRICKS {
+        let brick = dir.join(format!("brick{number}"));
+        fs::create_dir(&brick)?;
+        bricks.push(format!("{HOST}:{}", text(&brick)?));
+    }
+    create.extend(bricks.iter().map(String::as_str));
+    create.push("force");
+    run("gluster", &create)?;
+    run("gluster", &["--mode=script", "volume", "start", VOLUME])?;
+    let mount = dir.join("mount");
+    fs::create_dir(&mount)?;
+    run("mount", &["-t", "glusterfs", &format!("{HOST}:/{VOLUME}"), text(&mount)?])?;
+    Ok(mount)
+}
+
+/// Within new namespaces: puts directories of the measurement in the place of those that the daemons
+/// keep what they know and say in.
+pub fn take_place(dir: &Path) -> Result<()> {
     // What is mounted from here on is seen in here only: unshare has made all mounts private.
     for (own, usual) in [("state", "/var/lib/glusterd"), ("log", "/var/log/glusterfs")] {
-        let own = make(own)?;
+        let own = dir.join(own);
+        fs::create_dir_all(&own)?;
         fs::create_dir_all(usual)?;
         run("mount", &["--bind", text(&own)?, usual])?;
     }
-    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
-    run("ip", &["link", "set", "lo", "up"])?;
-    run("ip", &["address", "add", &format!("{HOST}/32"), "dev", "lo"])?;
+    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])
+}
+
+/// Starts the daemon, which ends with its namespaces, and waits until it answers.
+pub fn start_daemon() -> Result<()> {
     let daemon = Command::new("glusterd").arg("--no-daemon").stdin(Stdio::null()).spawn();
     daemon.context("starting glusterd")?;
     let start = Instant::now();
@@ -115,17 +137,5 @@ pub fn start_and_mount(dir: &Path) -> Result<PathBuf> {
         ensure!(start.elapsed() < PATIENCE, "glusterd does not answer");
         thread::sleep(Duration::from_millis(100));
     }
-    let mut create = vec!["--mode=script", "volume", "create", VOLUME];
-    let mut bricks = Vec::new();
-    for number in 0..BRICKS {
-        let brick = make(&format!("brick{number}"))?;
-        bricks.push(format!("{HOST}:{}", text(&brick)?));
-    }
-    create.extend(bricks.iter().map(String::as_str));
-    create.push("force");
-    run("gluster", &create)?;
-    run("gluster", &["--mode=script", "volume", "start", VOLUME])?;
-    let mount = make("mount")?;
-    run("mount", &["-t", "glusterfs", &format!("{HOST}:/{VOLUME}"), text(&mount)?])?;
-    Ok(mount)
+    Ok(())
 }

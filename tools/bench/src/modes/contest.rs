@@ -5,8 +5,12 @@
 //! turn: where MPICH has two processes, each of them makes twice as many calls. Files are made anew
 //! several times, because where the kernel puts their pages makes a difference of a few per cent.
 //!
-//! Each MPI takes a few turns on trial first. One that fails, or that takes more than twice as long
-//! as the best, takes no further turns; of the others the one with the best median counts.
+//! Each MPI takes a few turns on trial first. One that fails, that leaves something wrong in its file,
+//! or that never comes within twice the time of the best, takes no further turns; of the others the
+//! one with the best median counts.
+
+use std::mem;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
@@ -22,8 +26,9 @@ use crate::turns::{Comparison, Side, rotate};
 
 /// How many processes ours and most others have.
 pub const PROCESSES: usize = 4;
-/// One that takes so many times as long as the best is not measured further.
-const FAR_BEHIND: f64 = 2.0;
+/// One that never comes within so many times the median of the best is not measured further; in a
+/// quick run nobody is who does not once come up to it.
+const FAR_BEHIND: (f64, f64) = (2.0, 1.0);
 /// Turns on trial, after one that does not count.
 const TRIALS: usize = 3;
 
@@ -32,10 +37,8 @@ const TRIALS: usize = 3;
 pub struct Paths {
     /// In the cluster.
     pub ours: String,
-    /// From the directory of plain files.
+    /// From the directory of the others.
     pub plain: String,
-    /// As a whole.
-    pub mpi: String,
 }
 
 /// Where the files are.
@@ -44,8 +47,8 @@ pub trait Ground {
     fn lay_out(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<Paths>;
     /// What the file of ours has now.
     fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>>;
-    /// What the file of the others has now.
-    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>>;
+    /// What the file that others have in a directory has now.
+    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>>;
 }
 
 /// What is measured.
@@ -79,8 +82,7 @@ impl Contest {
     fn order(&self, kind: Option<Kind>, size: usize, paths: &Paths) -> Order {
         let path = match kind {
             None | Some(Kind::Async) => &paths.ours,
-            Some(Kind::Plain) => &paths.plain,
-            Some(Kind::Mpi) => &paths.mpi,
+            Some(Kind::Plain | Kind::Mpi) => &paths.plain,
         };
         Order {
             what: if kind == Some(Kind::Async) { What::Async } else { self.what },
@@ -120,8 +122,9 @@ impl Contest {
         rivals: &mut Rivals,
     ) -> Result<()> {
         let (rounds, turns) = setting.choose((4, 19), (1, 15));
-        // A file on each side, and room for what they are kept in.
-        let needed_bytes = 4 * rounds * self.blocks() * self.piece_bytes as u64;
+        // A file on each side, others after those who were wrong, and room for what they are kept in.
+        let files = 4 * (rounds + rivals.all.len() as u64);
+        let needed_bytes = files * self.blocks() * self.piece_bytes as u64;
         if let Some(reason) = setting.lacks_space(needed_bytes)? {
             self.skip(report, &reason);
             return Ok(());
@@ -131,9 +134,10 @@ impl Contest {
         let mut chosen = Vec::new();
         for round in 0..rounds {
             let name = format!("{}-{round}", self.label);
-            let paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+            let mut paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
             if round == 0 {
-                chosen = self.choose(rivals, &paths);
+                let far_behind = setting.choose(FAR_BEHIND.0, FAR_BEHIND.1);
+                chosen = self.choose(ground, rivals, &mut paths, far_behind)?;
                 if chosen.is_empty() {
                     self.skip(report, &rivals.missing.join(", "));
                     return Ok(());
@@ -156,7 +160,11 @@ impl Contest {
                 all.extend(more);
             }
             if round == 0 {
-                self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
+                let checked = self.check_all(ground, ours, &mut rivals.all, &chosen, &paths)?;
+                if let Err(reason) = checked {
+                    self.skip(report, &reason);
+                    return Ok(());
+                }
             }
         }
         for (kind, goal) in self.goals {
@@ -169,7 +177,7 @@ impl Contest {
                 continue;
             };
             if *kind == Kind::Mpi {
-                let name_of = |side: usize| rivals.all[chosen[side]].name;
+                let name_of = |side: usize| &rivals.all[chosen[side]].name;
                 let named = |(side, seconds): &(usize, &[f64])| {
                     format!("{} {:.2} ms", name_of(*side), median(seconds) * 1e3)
                 };
@@ -183,33 +191,49 @@ impl Contest {
         Ok(())
     }
 
-    /// Who takes turns: all that are compared to and work, of MPI the better ones.
-    fn choose(&self, rivals: &mut Rivals, paths: &Paths) -> Vec<usize> {
+    /// Who takes turns: all that are compared to and work, of MPI the better ones. After one that
+    /// was wrong there is a new file.
+    fn choose(
+        &self,
+        ground: &mut impl Ground,
+        rivals: &mut Rivals,
+        paths: &mut Paths,
+        far_behind: f64,
+    ) -> Result<Vec<usize>> {
         let wants = |kind| self.goals.iter().any(|(wanted, _)| *wanted == kind);
-        let mut failed = Vec::new();
-        let mut tried: Vec<(&str, f64)> = Vec::new();
-        rivals.all.retain_mut(|rival| {
-            if rival.kind != Kind::Mpi || !wants(Kind::Mpi) {
-                return true;
-            }
-            match self.try_out(rival, paths) {
-                Ok(seconds) => {
-                    tried.push((rival.name, seconds));
-                    true
+        let mut tried: Vec<(String, Vec<f64>)> = Vec::new();
+        for mut rival in mem::take(&mut rivals.all) {
+            if rival.kind == Kind::Mpi && wants(Kind::Mpi) {
+                let seconds = match self.try_out(&mut rival, paths) {
+                    Ok(seconds) => seconds,
+                    Err(error) => {
+                        let reason = format!("{}: {error:#}", rival.name);
+                        eprintln!("  {}: {reason}", self.label);
+                        rivals.missing.push(reason);
+                        continue;
+                    }
+                };
+                match self.check_one(ground, &rival, paths) {
+                    Ok(()) => tried.push((rival.name.clone(), seconds)),
+                    Err(error) => {
+                        let reason = format!("{}: wrong, takes no turns: {error:#}", self.label);
+                        eprintln!("  {reason}");
+                        rivals.missing.push(reason);
+                        let name = format!("{}-after-{}", self.label, rival.name);
+                        *paths = ground.lay_out(&name, self.piece_bytes, self.blocks())?;
+                    }
                 }
-                Err(error) => {
-                    failed.push(format!("{}: {error:#}", rival.name));
-                    false
-                }
             }
-        });
-        failed.iter().for_each(|reason| eprintln!("  {}: {reason}", self.label));
-        rivals.missing.extend(failed);
-        let best = tried.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
-        let (near, far): (Vec<_>, Vec<_>) =
-            tried.iter().partition(|(_, seconds)| *seconds <= best * FAR_BEHIND);
+            rivals.all.push(rival);
+        }
+        // The median counts later, so nobody is judged by the best turn of another.
+        let best = tried.iter().map(|(_, s)| median(s)).fold(f64::INFINITY, f64::min);
+        let is_near = |(_, seconds): &&(String, Vec<f64>)| {
+            seconds.iter().any(|seconds| *seconds <= best * far_behind)
+        };
+        let (near, far): (Vec<_>, Vec<_>) = tried.iter().partition(is_near);
         for (name, seconds) in far {
-            let (label, ms, best_ms) = (self.label, seconds * 1e3, best * 1e3);
+            let (label, ms, best_ms) = (self.label, median(seconds) * 1e3, best * 1e3);
             eprintln!("  {label}: {name} took {ms:.1} ms on trial, the best {best_ms:.1} ms");
         }
         let is_chosen = |rival: &Rival| match rival.kind {
@@ -217,21 +241,18 @@ impl Contest {
             kind => wants(kind),
         };
         let chosen = rivals.all.iter().enumerate().filter(|(_, rival)| is_chosen(rival));
-        chosen.map(|(number, _)| number).collect()
+        Ok(chosen.map(|(number, _)| number).collect())
     }
 
-    /// The seconds of the best turn on trial.
-    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<f64> {
+    /// The seconds of each turn on trial.
+    fn try_out(&self, rival: &mut Rival, paths: &Paths) -> Result<Vec<f64>> {
         let order = self.order(Some(rival.kind), rival.team.size(), paths);
         rival.team.turn(&order)?;
-        let mut best = f64::INFINITY;
-        for _ in 0..TRIALS {
-            best = best.min(rival.team.turn(&order)?.as_secs_f64());
-        }
-        Ok(best)
+        (0..TRIALS).map(|_| Ok(rival.team.turn(&order)?.as_secs_f64())).collect()
     }
 
-    /// That each side has written what it should have: after one more turn of it.
+    /// That each side has written what it should have, after one more turn of it; or what is wrong
+    /// with another one.
     fn check_all(
         &self,
         ground: &mut impl Ground,
@@ -239,22 +260,36 @@ impl Contest {
         rivals: &mut [Rival],
         chosen: &[usize],
         paths: &Paths,
-    ) -> Result<()> {
-        if matches!(self.what, What::Global | What::Open) {
-            return Ok(());
+    ) -> Result<Result<(), String>> {
+        if self.leaves_nothing() {
+            return Ok(Ok(()));
         }
         ours.turn(&self.order(None, ours.size(), paths))?;
         self.check(ours.size(), &ground.read_ours(paths)?).context("ours")?;
         for number in chosen {
-            let Rival { kind, name, team } = &mut rivals[*number];
-            team.turn(&self.order(Some(*kind), team.size(), paths))?;
-            let bytes = match kind {
-                Kind::Async => ground.read_ours(paths)?,
-                Kind::Mpi | Kind::Plain => ground.read_theirs(paths)?,
-            };
-            self.check(team.size(), &bytes).with_context(|| (*name).to_owned())?;
+            let rival = &mut rivals[*number];
+            rival.team.turn(&self.order(Some(rival.kind), rival.team.size(), paths))?;
+            if let Err(error) = self.check_one(ground, rival, paths) {
+                return Ok(Err(format!("wrong after its turns: {error:#}")));
+            }
         }
-        Ok(())
+        Ok(Ok(()))
+    }
+
+    fn check_one(&self, ground: &mut impl Ground, rival: &Rival, paths: &Paths) -> Result<()> {
+        if self.leaves_nothing() {
+            return Ok(());
+        }
+        let bytes = match rival.kind {
+            Kind::Async => ground.read_ours(paths)?,
+            Kind::Mpi | Kind::Plain => ground.read_theirs(&rival.dir, paths)?,
+        };
+        self.check(rival.team.size(), &bytes).with_context(|| rival.name.clone())
+    }
+
+    /// Whether there is nothing in the file that could be compared.
+    fn leaves_nothing(&self) -> bool {
+        matches!(self.what, What::Global | What::Open)
     }
 
     /// Every block is of one rank: of the one whose place it is; in a log, as many of each; where
@@ -310,7 +345,7 @@ mod tests {
 
     #[test]
     fn all_sides_move_the_same_bytes() {
-        let paths = Paths { ours: "/o".into(), plain: "p".into(), mpi: "/dir/p".into() };
+        let paths = Paths { ours: "/o".into(), plain: "p".into() };
         let record = contest(What::Record);
         let (four, two) = (record.order(None, 4, &paths), record.order(Some(Kind::Mpi), 2, &paths));
         assert_eq!((four.calls * 4, four.blocks), (two.calls * 2, two.blocks));

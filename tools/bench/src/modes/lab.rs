@@ -1,4 +1,4 @@
-//! Four machines: network namespaces, joined by a switch, with a node and a rank of ours in each.
+//! Four machines with a node and a rank of ours on each.
 //!
 //! A node has one disk, on the file system that is measured. A rank reaches the node of its own
 //! namespace over its Unix socket and the others over TCP with a key; nobody is near all disks, so
@@ -6,9 +6,8 @@
 //! cables, starts everything, and makes and reads files for whoever measures.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use pario::Cluster;
@@ -16,10 +15,11 @@ use pario_net::Key;
 use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig};
 
+use super::cables;
 use super::contest::PROCESSES;
 use super::member::{self, Seat};
 use super::team::{Door, Team};
-use crate::apart::{self, run, text};
+use crate::apart::{self, text};
 use crate::cluster::content::Content;
 use crate::cluster::target::Target;
 use crate::partner::{Partner, Role, Starter, next_word};
@@ -108,7 +108,7 @@ fn serve(words: &[String]) -> Result<()> {
 
 /// Lays the cables, and starts nodes and ranks.
 fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partner>)> {
-    lay_cables()?;
+    cables::lay(dir)?;
     let start_node = |number: usize| {
         let mut node =
             start_in(number, NODE_ROLE.name, &[text(dir)?.to_owned(), number.to_string()])?;
@@ -129,39 +129,15 @@ fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partn
     Ok((cluster, nodes, members))
 }
 
-/// A namespace for each machine, and a switch, at which this process is as well.
-fn lay_cables() -> Result<()> {
-    run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
-    let ip = |words: String| run("ip", &words.split(' ').collect::<Vec<_>>());
-    ip("link set lo up".to_owned())?;
-    ip("link add hub type bridge".to_owned())?;
-    ip("address add 10.79.0.100/24 dev hub".to_owned())?;
-    ip("link set hub up".to_owned())?;
-    for number in 0..PROCESSES {
-        ip(format!("netns add m{number}"))?;
-        ip(format!("link add port{number} type veth peer name cable netns m{number}"))?;
-        ip(format!("link set port{number} master hub"))?;
-        ip(format!("link set port{number} up"))?;
-        ip(format!("-n m{number} address add {}/24 dev cable", address(number).ip()))?;
-        ip(format!("-n m{number} link set cable up"))?;
-        ip(format!("-n m{number} link set lo up"))?;
-    }
-    Ok(())
-}
-
-/// Starts this program in a namespace, in a role.
+/// Starts this program on a machine, in a role.
 fn start_in(number: usize, role: &str, words: &[String]) -> Result<Partner> {
-    let program = std::env::current_exe().context("finding this program")?;
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/run/netns/m{number}"));
-    command.arg(program).args(["--partner", role]).args(words);
-    Partner::spawn(&mut command)
+    Partner::spawn(cables::at(number, &[], role)?.args(words))
 }
 
 fn serve_node(words: &[String]) -> Result<()> {
     let starter = Starter::listen();
     let [dir, number] = words else { bail!("needs a directory and a number") };
-    let node = Node::start(&config(Path::new(dir)), &format!("m{number}"))?;
+    let node = Node::start(&config(Path::new(dir)), &cables::name(number.parse()?))?;
     starter.say("ready")?;
     node.wait();
     Ok(())
@@ -171,7 +147,7 @@ fn serve_node(words: &[String]) -> Result<()> {
 fn config(dir: &Path) -> Config {
     let alone = Config::alone(dir);
     let node = |number: usize| {
-        let name = format!("m{number}");
+        let name = cables::name(number);
         let data = dir.join(&name);
         NodeConfig {
             listen: Some(address(number)),
@@ -187,10 +163,10 @@ fn config(dir: &Path) -> Config {
 }
 
 fn socket_name(dir: &Path, number: usize) -> Result<String> {
-    Ok(text(&dir.join(format!("m{number}.sock")))?.to_owned())
+    let name = cables::name(number);
+    Ok(text(&dir.join(format!("{name}.sock")))?.to_owned())
 }
 
 fn address(number: usize) -> SocketAddr {
-    let host = u8::try_from(number + 1).unwrap_or(u8::MAX);
-    SocketAddr::new(Ipv4Addr::new(10, 79, 0, host).into(), PORT)
+    SocketAddr::new(cables::address(number).into(), PORT)
 }

@@ -2,12 +2,14 @@
 //! system.
 
 mod across;
+mod cables;
 mod contest;
 mod global;
 mod gopen;
 mod lab;
 mod lines;
 mod log;
+mod machine;
 mod member;
 mod moment;
 mod mounted;
@@ -66,4 +68,4 @@ pub const AREA: Area = Area {
 };
 
 /// What the second processes of these figures are.
-pub const ROLES: &[Role] = &[member::ROLE, lab::ROLE, lab::NODE_ROLE, mounted::ROLE];
+pub const ROLES: &[Role] = &[member::ROLE, lab::ROLE, lab::NODE_ROLE, mounted::ROLE, machine::ROLE];

@@ -1,28 +1,76 @@
-//! MPI on a GlusterFS mount.
+//! MPI across machines, on GlusterFS mounts.
 //!
-//! The volume has four bricks and is the one of the cluster's figures: Debian's, with all options as
-//! they come, in namespaces of its own. Its daemons, the mount and the processes of MPI meet on
-//! loopback there: MPI keeps what it shares in memory, and GlusterFS passes no cable, both of which
-//! make them faster than on four machines.
+//! Each of four machines has a daemon of GlusterFS, bricks, mounts and a rank of each job. A job is
+//! started on the first machine by its mpirun, which reaches the others by a remote shell, as on a
+//! cluster. Volumes are distributed over four bricks, one on each machine, and are Debian's.
+//!
+//! There are two of them, because with the options as they come shared pointers are wrong: MPI keeps
+//! one in a small file under a lock, and the mounts go on showing what they have cached of it. Each
+//! job runs on both, and what is right and fastest counts.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
+use super::cables;
+use super::contest::PROCESSES;
+use super::machine::{Machine, remote_shell};
 use super::mpi::Mpi;
 use super::rivals::Rivals;
 use super::team::{Door, Team};
 use crate::apart::text;
-use crate::cluster::content::Content;
 use crate::cluster::gluster;
-use crate::cluster::target::Target;
 use crate::partner::{Partner, Role, Starter, next_word};
 
-/// The first process within the namespaces.
+/// The first process of these machines.
 pub const ROLE: Role = Role { name: "modes-gluster", run: serve };
 
-/// A volume that is mounted.
+/// How long it may take until all daemons know each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A volume that all machines have mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Volume {
+    /// With all options as they come.
+    Usual,
+    /// Mounts keep nothing back: neither what was read nor what is to be written.
+    Uncached,
+}
+
+impl Volume {
+    const ALL: [Self; 2] = [Self::Usual, Self::Uncached];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "usual",
+            Self::Uncached => "uncached",
+        }
+    }
+
+    /// The parts of its clients that are switched off.
+    fn without(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::Uncached => {
+                &["write-behind", "io-cache", "quick-read", "read-ahead", "stat-prefetch"]
+            }
+        }
+    }
+
+    /// How it is mounted.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::Uncached => &["-o", "direct-io-mode=enable"],
+        }
+    }
+}
+
+/// Machines with mounted volumes.
 #[derive(Debug)]
 pub struct Mounted {
     partner: Partner,
@@ -41,35 +89,53 @@ impl Mounted {
     pub fn start_mpi(&mut self, processes: usize) -> Result<Rivals> {
         let mut rivals = Rivals::default();
         for mpi in Mpi::ALL {
-            let started = match mpi.build(&self.dir)? {
-                Ok(program) => self.start_one(mpi, &program, mpi.processes(processes))?,
-                Err(reason) => Err(reason),
-            };
-            rivals.add_mpi(mpi, started);
+            let built = mpi.build(&self.dir)?;
+            for volume in Volume::ALL {
+                let name = match volume {
+                    Volume::Usual => mpi.name().to_owned(),
+                    Volume::Uncached => format!("{}-{}", mpi.name(), volume.name()),
+                };
+                let started = match &built {
+                    Ok(program) => {
+                        let size = mpi.processes(processes);
+                        self.start_one(mpi, volume, &name, program, size)?
+                    }
+                    Err(reason) => Err(reason.clone()),
+                };
+                rivals.add_mpi(&name, &self.dir.join(volume.name()), started);
+            }
         }
         Ok(rivals)
     }
 
-    fn start_one(&mut self, mpi: Mpi, program: &Path, size: usize) -> Result<Result<Team, String>> {
-        let (name, program) = (mpi.name(), text(program)?);
+    fn start_one(
+        &mut self,
+        mpi: Mpi,
+        volume: Volume,
+        name: &str,
+        program: &Path,
+        size: usize,
+    ) -> Result<Result<Team, String>> {
         let door = Door::open(&self.dir, name)?;
-        self.order(&format!("mpi {name} {program} {size} {}", door.path()?))?;
+        let (mpi, volume, program) = (mpi.name(), volume.name(), text(program)?);
+        self.order(&format!("mpi {volume} {mpi} {program} {size} {}", door.path()?))?;
         Ok(door.gather(size, Vec::new()).map_err(|error| format!("{name}: {error:#}")))
     }
 
-    /// Makes a file that has so many pieces.
+    /// Makes a file that has so many pieces, on each volume.
     pub fn fill(&mut self, name: &str, piece_bytes: usize, blocks: u64) -> Result<()> {
-        self.order(&format!("fill {name} {piece_bytes} {blocks}"))
+        Volume::ALL.into_iter().try_for_each(|volume| {
+            self.order(&format!("fill {} {name} {piece_bytes} {blocks}", volume.name()))
+        })
     }
 
-    /// Copies a file to where it can be read from outside.
-    pub fn copy(&mut self, name: &str, to: &Path) -> Result<()> {
-        self.order(&format!("copy {name} {}", text(to)?))
-    }
-
-    /// The whole path of a file, seen from within.
-    pub fn path(&self, name: &str) -> Result<String> {
-        Ok(text(&self.dir.join("mount").join(name))?.to_owned())
+    /// What the bricks have of a file that is seen in the directory where a volume is mounted.
+    pub fn read(&self, mount: &Path, name: &str) -> Result<Vec<u8>> {
+        let volume = mount.file_name().and_then(|name| name.to_str()).context("a volume")?;
+        let of_brick = |number| fs::read(brick(&self.dir, number, volume).join(name)).ok();
+        // It is on one of them; others may have a file without bytes that says so.
+        let found = (0..PROCESSES).filter_map(of_brick).max_by_key(Vec::len);
+        found.with_context(|| format!("no brick of {volume} has {name}"))
     }
 
     fn order(&mut self, line: &str) -> Result<()> {
@@ -83,10 +149,15 @@ impl Mounted {
 fn serve(words: &[String]) -> Result<()> {
     let starter = Starter::listen();
     let [dir] = words else { bail!("needs a directory") };
-    let mount = match gluster::start_and_mount(Path::new(dir)) {
-        Ok(mount) => mount,
+    let dir = Path::new(dir);
+    let mut machines = match start_all(dir) {
+        Ok(machines) => machines,
         Err(error) => return starter.say(format!("{error:#}").replace('\n', " ")),
     };
+    let shell = dir.join("remote-shell");
+    let script = remote_shell(machines.iter().map(Machine::entrance));
+    fs::write(&shell, format!("#!/bin/sh\n{script}"))?;
+    fs::set_permissions(&shell, Permissions::from_mode(0o755))?;
     starter.say("mounted")?;
     let mut jobs = Vec::new();
     loop {
@@ -94,23 +165,78 @@ fn serve(words: &[String]) -> Result<()> {
         let mut words = line.split_whitespace();
         let words = &mut words;
         let what: String = next_word(words)?;
-        let name: String = next_word(words)?;
+        let mount = dir.join(next_word::<String>(words)?);
         match what.as_str() {
             "mpi" => {
-                let program: PathBuf = next_word(words)?;
-                let (size, door): (usize, String) = (next_word(words)?, next_word(words)?);
-                jobs.push(Mpi::of_name(&name)?.start(&program, size, &door)?);
+                let mpi = Mpi::of_name(&next_word::<String>(words)?)?;
+                let (program, size): (String, usize) = (next_word(words)?, next_word(words)?);
+                let hosts: Vec<_> = (0..size).map(cables::name).collect();
+                let mut command = machines[0].command(mpi.launcher());
+                command.args(mpi.words_across(text(&shell)?, &hosts));
+                command.arg(program).arg(next_word::<String>(words)?).arg(mount);
+                jobs.push(Partner::spawn(&mut command)?);
             }
             "fill" => {
-                let (piece_bytes, blocks): (usize, u64) = (next_word(words)?, next_word(words)?);
-                let file = Target::create_plain(&mount.join(name))?;
-                file.fill(&Content::new(piece_bytes), blocks * piece_bytes as u64)?;
-            }
-            "copy" => {
-                fs::copy(mount.join(name), next_word::<String>(words)?)?;
+                let name: String = next_word(words)?;
+                let (piece_bytes, blocks) = (next_word(words)?, next_word(words)?);
+                machines[0].fill(&mount.join(name), piece_bytes, blocks)?;
             }
             _ => bail!("cannot {what}"),
         }
         starter.say("done")?;
     }
+}
+
+/// Lays the cables, starts machines, and makes and mounts the volumes.
+fn start_all(dir: &Path) -> Result<Vec<Machine>> {
+    cables::lay(dir)?;
+    let machines = (0..PROCESSES).map(|number| Machine::start(dir, number));
+    let mut machines = machines.collect::<Result<Vec<_>>>()?;
+    machines.iter_mut().try_for_each(Machine::wait)?;
+    let gluster = |machine: &Machine, words: &str| {
+        let words: Vec<_> = ["--mode=script"].into_iter().chain(words.split(' ')).collect();
+        machine.run("gluster", &words)
+    };
+    let first = &machines[0];
+    for number in 1..PROCESSES {
+        gluster(first, &format!("peer probe {}", cables::address(number)))?;
+    }
+    let knows_all = |machine: &Machine| -> Result<bool> {
+        let said = gluster(machine, "peer status")?;
+        Ok(said.matches("Peer in Cluster (Connected)").count() == PROCESSES - 1)
+    };
+    let start = Instant::now();
+    for machine in &machines {
+        while !knows_all(machine)? {
+            ensure!(start.elapsed() < PATIENCE, "the daemons do not find each other");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    for volume in Volume::ALL {
+        let name = volume.name();
+        let mut bricks = String::new();
+        for number in 0..PROCESSES {
+            let brick = brick(dir, number, name);
+            fs::create_dir(&brick)?;
+            bricks += &format!(" {}:{}", cables::address(number), text(&brick)?);
+        }
+        gluster(first, &format!("volume create {name}{bricks} force"))?;
+        for part in volume.without() {
+            gluster(first, &format!("volume set {name} performance.{part} off"))?;
+        }
+        gluster(first, &format!("volume start {name}"))?;
+        let mount = dir.join(name);
+        fs::create_dir(&mount)?;
+        for (number, machine) in machines.iter().enumerate() {
+            let source = format!("{}:/{name}", cables::address(number));
+            let words = [&["-t", "glusterfs"], volume.options(), &[&*source, text(&mount)?]];
+            machine.run("mount", &words.concat())?;
+        }
+    }
+    Ok(machines)
+}
+
+/// Where a machine keeps its part of a volume.
+fn brick(dir: &Path, number: usize, volume: &str) -> PathBuf {
+    dir.join(cables::name(number)).join(format!("brick-{volume}"))
 }

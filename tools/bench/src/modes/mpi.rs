@@ -79,27 +79,60 @@ impl Mpi {
         Ok(Err(format!("no {}: {last}", self.name())))
     }
 
-    /// Starts a job whose processes come to a door.
-    pub fn start(self, program: &Path, processes: usize, door: &str) -> Result<Partner> {
-        let mut command;
+    /// The program that starts a job.
+    pub fn launcher(self) -> &'static str {
         match self {
-            Self::Ompio | Self::Romio => {
-                command = Command::new("mpirun.openmpi");
-                command.args(["--allow-run-as-root", "--oversubscribe"]);
-                command.args(["--mca", "io", self.name()]);
-                // There may be no other network, and nobody is on another machine.
-                command.args(["--mca", "oob_tcp_if_include", "lo"]);
-            }
-            Self::Mpich => command = Command::new("mpirun.mpich"),
+            Self::Ompio | Self::Romio => "mpirun.openmpi",
+            Self::Mpich => "mpirun.mpich",
         }
-        command.args(["-n", &processes.to_string()]).arg(program).arg(door);
-        Partner::spawn(&mut command)
     }
 
-    /// The same, and waits until they are there.
+    /// The words of the launcher for a job on this machine; the program follows.
+    fn words(self, processes: usize) -> Vec<String> {
+        let words = match self {
+            // There may be no other network, and nobody is on another machine.
+            Self::Ompio | Self::Romio => format!(
+                "--allow-run-as-root --oversubscribe --mca io {} --mca oob_tcp_if_include lo",
+                self.name()
+            ),
+            Self::Mpich => String::new(),
+        };
+        let words = format!("{words} -n {processes}");
+        words.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The same for a job with a process on each of some machines, which it reaches by a remote
+    /// shell.
+    pub fn words_across(self, shell: &str, machines: &[String]) -> Vec<String> {
+        let (hosts, processes) = (machines.join(","), machines.len());
+        let words: &[&str] = match self {
+            // All machines have the same few processors, which Open MPI cannot know: without the
+            // last option those who wait take them from those who work.
+            Self::Ompio | Self::Romio => &[
+                "--allow-run-as-root",
+                "--mca",
+                "io",
+                self.name(),
+                "--mca",
+                "plm_rsh_agent",
+                shell,
+                "--host",
+                &hosts,
+                "--mca",
+                "mpi_yield_when_idle",
+                "1",
+            ],
+            Self::Mpich => &["-launcher", "rsh", "-launcher-exec", shell, "-hosts", &hosts],
+        };
+        let count = ["-n".to_owned(), processes.to_string()];
+        words.iter().map(|word| (*word).to_owned()).chain(count).collect()
+    }
+
+    /// Starts a job whose files are in a directory, and waits until its processes are there.
     pub fn gather(self, program: &Path, processes: usize, dir: &Path) -> Result<Team> {
         let door = Door::open(dir, self.name())?;
-        let keeper = self.start(program, processes, door.path()?)?;
-        door.gather(processes, vec![keeper])
+        let mut command = Command::new(self.launcher());
+        command.args(self.words(processes)).arg(program).arg(door.path()?).arg(dir);
+        door.gather(processes, vec![Partner::spawn(&mut command)?])
     }
 }

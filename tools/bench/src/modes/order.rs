@@ -70,8 +70,7 @@ pub struct Order {
     /// Whether the file is on a mount of the other side, which forgets before a turn what it has
     /// cached, and has sent what was written when the next turn begins.
     pub is_mounted: bool,
-    /// The file, seen from the root of the cluster or from the directory of plain files; MPI has
-    /// the whole path.
+    /// The file, seen from the root of the cluster or from the directory of the others.
     pub path: String,
 }
 

@@ -1,6 +1,6 @@
 //! Those that take turns with ours in a figure.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -38,7 +38,9 @@ pub struct Rival {
     /// What it is.
     pub kind: Kind,
     /// How it is called.
-    pub name: &'static str,
+    pub name: String,
+    /// Where its files are, if they are not ours.
+    pub dir: PathBuf,
     /// Its processes.
     pub team: Team,
 }
@@ -54,9 +56,12 @@ pub struct Rivals {
 
 impl Rivals {
     /// One more, or why there is not.
-    pub fn add_mpi(&mut self, mpi: Mpi, started: Result<Team, String>) {
+    pub fn add_mpi(&mut self, name: &str, dir: &Path, started: Result<Team, String>) {
         match started {
-            Ok(team) => self.all.push(Rival { kind: Kind::Mpi, name: mpi.name(), team }),
+            Ok(team) => {
+                let (name, dir) = (name.to_owned(), dir.to_owned());
+                self.all.push(Rival { kind: Kind::Mpi, name, dir, team });
+            }
             Err(reason) => {
                 eprintln!("  {reason}");
                 self.missing.push(reason);
@@ -73,7 +78,7 @@ impl Rivals {
                     .map_err(|error| format!("{}: {error:#}", mpi.name())),
                 Err(reason) => Err(reason),
             };
-            self.add_mpi(*mpi, started);
+            self.add_mpi(mpi.name(), dir, started);
         }
         Ok(())
     }

@@ -51,7 +51,8 @@ impl Site {
     /// Ours once more, for M_ASYNC.
     pub fn start_async(&self, size: usize) -> Result<Rival> {
         let team = self.start_ours("async", size)?;
-        Ok(Rival { kind: Kind::Async, name: "M_ASYNC", team })
+        let name = "M_ASYNC".to_owned();
+        Ok(Rival { kind: Kind::Async, name, dir: PathBuf::new(), team })
     }
 
     /// Processes that use plain files.
@@ -63,7 +64,8 @@ impl Site {
             Partner::start(member::ROLE.name, &words)
         };
         let keepers = (0..size).map(member).collect::<Result<_>>()?;
-        Ok(Rival { kind: Kind::Plain, name: "plain", team: door.gather(size, keepers)? })
+        let (name, dir) = ("plain".to_owned(), self.dir.clone());
+        Ok(Rival { kind: Kind::Plain, name, dir, team: door.gather(size, keepers)? })
     }
 
     /// Where the files of the others are.
@@ -80,10 +82,8 @@ impl Ground for Site {
         let file = Target::create_ours(&self.cluster, &ours)?;
         file.ensure_short_cut(true)?;
         file.fill(&content, bytes)?;
-        let whole = self.dir.join(name);
-        Target::create_plain(&whole)?.fill(&content, bytes)?;
-        let mpi = text(&whole)?.to_owned();
-        Ok(Paths { ours, plain: name.to_owned(), mpi })
+        Target::create_plain(&self.dir.join(name))?.fill(&content, bytes)?;
+        Ok(Paths { ours, plain: name.to_owned() })
     }
 
     fn read_ours(&mut self, paths: &Paths) -> Result<Vec<u8>> {
@@ -93,8 +93,8 @@ impl Ground for Site {
         Ok(bytes)
     }
 
-    fn read_theirs(&mut self, paths: &Paths) -> Result<Vec<u8>> {
-        Ok(fs::read(&paths.mpi)?)
+    fn read_theirs(&mut self, dir: &Path, paths: &Paths) -> Result<Vec<u8>> {
+        Ok(fs::read(dir.join(&paths.plain))?)
     }
 }
 
