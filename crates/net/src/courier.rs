@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::core::Core;
 
 /// While threads lead now and then, the courier looks so often whether one still does.
-const NAP: Duration = Duration::from_millis(1);
-/// If nobody has led for so many looks in a row, the courier does: a thread that is only held up
-/// for a moment will be back, and two that take turns at a busy link hinder each other.
-const PATIENCE: u32 = 20;
+const NAP: Duration = Duration::from_millis(5);
+/// If nobody has led for so long, the courier does: a thread that is only held up for a moment will
+/// be back, and two that take turns at a busy link hinder each other.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Without any change of the leader for so long, it sleeps until it is called.
 const QUIET: Duration = Duration::from_millis(50);
 /// After so many looks at links with nothing gathered, it looks no more.
@@ -25,7 +25,6 @@ pub(crate) fn run(core: &Arc<Core>) {
     let mut seen = hub.resignations.load(Ordering::Relaxed);
     let mut changed = Instant::now();
     let mut vain_looks = 0;
-    let mut leaderless = 0;
     let mut events = Vec::new();
     let mut next_chore = Instant::now();
     while !core.is_stopped() {
@@ -50,18 +49,16 @@ pub(crate) fn run(core: &Arc<Core>) {
             }
         }
         let resignations = hub.resignations.load(Ordering::Relaxed);
-        leaderless = if resignations == seen { leaderless + 1 } else { 0 };
-        let may_lead = leaderless >= PATIENCE || now.duration_since(changed) >= QUIET;
-        if may_lead && hub.try_lead_as_courier() {
+        if resignations != seen {
+            (seen, changed) = (resignations, now);
+        }
+        if now.duration_since(changed) >= PATIENCE && hub.try_lead_as_courier() {
             if lead(core, next_chore, &mut events) {
                 // Who wants to lead now will want to again.
-                (leaderless, changed) = (0, Instant::now());
+                changed = Instant::now();
             }
             seen = hub.resignations.load(Ordering::Relaxed);
             continue;
-        }
-        if resignations != seen {
-            (seen, changed) = (resignations, now);
         }
         if is_watching {
             std::thread::park_timeout(half_delay);

@@ -75,7 +75,7 @@ impl Meeting {
     /// Makes a call in which all meet.
     pub fn meet(&self, number: u64, call: Call) -> Result<Round, Error> {
         let Some(table) = self.table()? else {
-            return Ok(Round::Asked(self.ask(SharedCall::Meet { number, call }, Vec::new())?));
+            return Ok(Round::Asked(self.ask(SharedCall::Meet { number, call })?));
         };
         table.meet(number, &call, || self.measure()).map_err(|trouble| self.error(trouble))?;
         Ok(Round::AtTable { number, turn: self.turns.give() })
@@ -135,11 +135,8 @@ impl Meeting {
         match task {
             Task::AtNode { number, .. } => {
                 let read = self.file.read_at(buffer, placement.offset);
-                let data = match &read {
-                    Ok(count) => vec![Bulk::from(buffer[..*count].to_vec())],
-                    Err(_) => Vec::new(),
-                };
-                self.report(number, read.as_ref().map(|count| *count as u64), data)?;
+                let count = read.as_ref().map_or(0, |count| *count);
+                self.report(number, read.as_ref().map(|count| *count as u64), &buffer[..count])?;
                 read
             }
             Task::AtTable { number, turn } => {
@@ -198,7 +195,7 @@ impl Meeting {
         match task {
             Task::AtNode { number, .. } => {
                 let written = write();
-                self.report(number, written.as_ref().map(|()| placement.len), Vec::new())?;
+                self.report(number, written.as_ref().map(|()| placement.len), &[])?;
                 written
             }
             Task::AtTable { number, turn } => {
@@ -228,7 +225,7 @@ impl Meeting {
     /// A place for an access where the shared pointer is, first come, first served.
     pub fn transfer(&self, wanted: Transfer) -> Result<Result<Placement, Round>, Error> {
         let Some(table) = self.table()? else {
-            return Ok(Err(Round::Asked(self.ask(SharedCall::Transfer(wanted), Vec::new())?)));
+            return Ok(Err(Round::Asked(self.ask(SharedCall::Transfer(wanted))?)));
         };
         let placed = table.transfer(wanted, || self.measure());
         placed.map(Ok).map_err(|trouble| self.error(trouble))
@@ -240,7 +237,7 @@ impl Meeting {
             Some(table) => {
                 table.seek(seek, || self.measure()).map_err(|trouble| self.error(trouble))
             }
-            None => at(self.settle(Round::Asked(self.ask(SharedCall::Seek(seek), Vec::new())?))?),
+            None => at(self.settle(Round::Asked(self.ask(SharedCall::Seek(seek))?))?),
         }
     }
 
@@ -248,7 +245,7 @@ impl Meeting {
     pub fn tell(&self) -> Result<u64, Error> {
         match self.table()? {
             Some(table) => table.offset().map_err(|trouble| self.error(trouble)),
-            None => at(self.settle(Round::Asked(self.ask(SharedCall::Tell, Vec::new())?))?),
+            None => at(self.settle(Round::Asked(self.ask(SharedCall::Tell)?))?),
         }
     }
 
@@ -270,7 +267,7 @@ impl Meeting {
         }
         *ranges += 1;
         let number = *ranges;
-        self.ask(SharedCall::Lock { number, from, len, is_write }, Vec::new())?.wait()?;
+        self.ask(SharedCall::Lock { number, from, len, is_write })?.wait()?;
         let done = what();
         self.say(SharedCall::Unlock { number });
         done
@@ -281,7 +278,7 @@ impl Meeting {
         let Some(table) = self.table()? else {
             return match meeting {
                 Some(number) => self.settle(self.meet(number, Call::Close)?).map(|_| ()),
-                None => self.ask(SharedCall::Close, Vec::new())?.wait().map(|_| ()),
+                None => self.ask(SharedCall::Close)?.wait().map(|_| ()),
             };
         };
         // The node needs to keep nothing of it any more; nobody waits for that.
@@ -325,10 +322,15 @@ impl Meeting {
         self.group.error_of(self.file.path().to_string(), trouble)
     }
 
-    /// Tells the node what came of an access that this rank has done for all.
-    fn report(&self, number: u64, done: Result<u64, &Error>, data: Vec<Bulk>) -> Result<(), Error> {
+    /// Tells the node what came of an access that this rank has done for all, and what was read.
+    fn report(&self, number: u64, done: Result<u64, &Error>, bytes: &[u8]) -> Result<(), Error> {
         let done = done.map_err(ToString::to_string);
-        self.ask(SharedCall::Performed { number, done }, data)?.wait().map(|_| ())
+        let request =
+            SharedRequest { assembly: self.assembly, call: SharedCall::Performed { number, done } };
+        let node = self.group.cluster.shared.interface();
+        // SAFETY: the bytes are borrowed until the question was waited for.
+        let waiting = unsafe { node.start_lent(Request::Shared(request), &[bytes]) }?;
+        waiting.without_limit().wait().map(|_| ())
     }
 
     fn say(&self, call: SharedCall) {
@@ -336,9 +338,9 @@ impl Meeting {
         self.group.cluster.shared.interface().tell(Request::Shared(request));
     }
 
-    fn ask(&self, call: SharedCall, data: Vec<Bulk>) -> Result<Waiting, Error> {
+    fn ask(&self, call: SharedCall) -> Result<Waiting, Error> {
         let request = SharedRequest { assembly: self.assembly, call };
-        self.group.start(Request::Shared(request), data)
+        self.group.start(Request::Shared(request))
     }
 }
 

@@ -229,7 +229,7 @@ impl Group {
         open: OpenTogether,
     ) -> Result<Reply, Error> {
         let seat = Seat::clone(&self.seat);
-        let asked = self.start(Request::OpenForAll { seat, open }, Vec::new());
+        let asked = self.start(Request::OpenForAll { seat, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
         let told = match &reply {
             Ok(reply) => Ok(Ok(reply)),
@@ -324,7 +324,7 @@ impl Group {
             // Calls get their numbers in the order in which they are sent.
             let mut calls = self.calls.lock();
             let (seat, number) = (Seat::clone(&self.seat), calls.asked);
-            let waiting = self.start(Request::Job { seat, number, call }, Vec::new())?;
+            let waiting = self.start(Request::Job { seat, number, call })?;
             calls.asked += 1;
             (waiting, number)
         };
@@ -353,8 +353,8 @@ impl Group {
 
     /// Asks the node at which the processes of the job meet. How long they wait for each other is
     /// their own business.
-    fn start(&self, request: Request, data: Vec<pario_net::Bulk>) -> Result<Waiting, Error> {
-        let waiting = self.cluster.shared.interface().start(request, data)?;
+    fn start(&self, request: Request) -> Result<Waiting, Error> {
+        let waiting = self.cluster.shared.interface().start(request, Vec::new())?;
         Ok(waiting.without_limit())
     }
 }
