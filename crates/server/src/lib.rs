@@ -22,22 +22,22 @@
 
 pub mod config;
 pub mod coordination;
+pub mod meetings;
 pub mod metadata;
 pub mod namespace;
+pub mod tables;
 
 mod check;
 mod disks;
 mod error;
 mod grant;
 mod lease;
-mod meetings;
 mod node;
 mod open_files;
 mod peers;
 mod program;
 mod sessions;
 mod shared;
-mod tables;
 mod unmade;
 
 pub use error::NodeError;
