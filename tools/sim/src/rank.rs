@@ -153,7 +153,7 @@ impl Rank {
         is_free
             && match self.program.get(self.next) {
                 None => false,
-                Some(Step::Close) => is_quiet,
+                Some(Step::Close | Step::Meet(Call::Close)) => is_quiet,
                 Some(Step::Meet(Call::SetMode(mode))) => {
                     let is_atomic = *mode == Mode::Unix || self.mode == Mode::Unix;
                     is_quiet || is_hasty && !is_atomic
