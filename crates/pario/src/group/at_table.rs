@@ -180,9 +180,6 @@ impl AtTable {
                 Ok(count) => {
                     self.memory.put(chunk.place, &piece[..count]);
                     done = Ok(from + count);
-                    if count < chunk.len {
-                        break;
-                    }
                 }
                 Err(why) => {
                     done = Err(why);
@@ -192,6 +189,10 @@ impl AtTable {
             table.produced(number);
             table.consumed(self.rank, chunk.number.wrapping_add(1));
             self.tell_all();
+            // The file may have become shorter than it was known to be.
+            if done.as_ref().is_ok_and(|count| *count < from + chunk.len) {
+                break;
+            }
         }
         table.consumed(self.rank, table.chunks_end(number, len));
         self.report(number, &done.clone().map(|count| count as u64))?;
