@@ -89,18 +89,12 @@ impl AtTable {
         said: &mut Vec<Said>,
     ) -> Turn {
         let rank = ticket.rank;
-        let needs_no_lock = match &call {
-            SharedCall::Performed { number, done } => {
-                let table = self.table();
-                table.perform(*number, done);
-                table.happened();
-                self.take(*number);
-                Some(Ok(Outcome::Done))
-            }
-            _ => None,
-        };
-        if let Some(answer) = needs_no_lock {
-            said.push(Said::Answer(ticket, answer));
+        if let SharedCall::Performed { number, done } = &call {
+            // Only one rank does it, so it needs no lock.
+            self.table().perform(*number, done);
+            self.table().happened();
+            self.take(*number);
+            said.push(Said::Answer(ticket, Ok(Outcome::Done)));
             return Turn::Made;
         }
         let table = match self.lock(rank) {
@@ -118,6 +112,7 @@ impl AtTable {
         };
         let mut sleeps = None;
         let answer = match call {
+            SharedCall::Performed { .. } => None,
             SharedCall::Meet { number, call } => {
                 sleeps = Some(Awaited::Room(number, call));
                 None
@@ -150,7 +145,6 @@ impl AtTable {
                 table.happened();
                 Some(Ok(Outcome::Done))
             }
-            SharedCall::Performed { .. } => None,
         };
         table.unlock();
         said.append(&mut measured);

@@ -4,6 +4,7 @@ use anyhow::Result;
 use pario_proto::Trouble;
 
 use super::{Event, Ticket, World};
+use crate::home::Said;
 use crate::opening::{Opening, Place};
 use crate::rank::{Phase, Stage};
 
@@ -71,7 +72,7 @@ impl World {
         }
         // Who is told first does not matter to anybody.
         said.sort_by_key(|one| match one {
-            crate::home::Said::Answer(ticket, _) => Some(*ticket),
+            Said::Answer(ticket, _) => Some(*ticket),
             _ => None,
         });
         self.gather(gathered);
