@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-const PAGE: u64 = 256;
+const PAGE: usize = 256;
 
 /// Bytes, wherever they are, and where they end.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
-    pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
+    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
     len: u64,
 }
 
@@ -20,7 +20,7 @@ impl Bytes {
     /// Writes, and makes it longer if need be.
     pub fn write(&mut self, from: u64, bytes: &[u8]) {
         for (page, at, part) in parts(from, bytes.len()) {
-            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE as usize]));
+            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
             page[at..at + part.len()].copy_from_slice(&bytes[part]);
         }
         if !bytes.is_empty() {
@@ -41,13 +41,13 @@ impl Bytes {
 
     /// The first byte that is another one there, if any is.
     pub fn difference(&self, other: &Self) -> Option<u64> {
-        let zero = [0; PAGE as usize];
+        let zero = [0; PAGE];
         let pages = self.pages.keys().chain(other.pages.keys());
         let of = |bytes: &Self, page| bytes.pages.get(page).map_or(zero, |page| **page);
         let differs = pages.filter_map(|page| {
             let (one, two) = (of(self, page), of(other, page));
             let at = one.iter().zip(&two).position(|(one, two)| one != two)?;
-            Some(page * PAGE + at as u64)
+            Some(page * PAGE as u64 + at as u64)
         });
         let len = (self.len != other.len).then_some(self.len.min(other.len));
         differs.chain(len).min()
@@ -59,11 +59,11 @@ fn parts(from: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::R
     let mut next = 0;
     std::iter::from_fn(move || {
         let offset = from + next as u64;
-        let at = usize::try_from(offset % PAGE).unwrap_or(0);
-        let count = (len - next).min(PAGE as usize - at);
+        let at = usize::try_from(offset % PAGE as u64).unwrap_or(0);
+        let count = (len - next).min(PAGE - at);
         let part = next..next + count;
         next += count;
-        (count > 0).then_some((offset / PAGE, at, part))
+        (count > 0).then_some((offset / PAGE as u64, at, part))
     })
 }
 

@@ -41,9 +41,9 @@ impl Plan {
         let mut mode = first;
         for _ in 0..rng.usize(1..4) {
             // Some run further ahead than a table has rounds.
-            let most = if rng.u8(0..30) == 0 { 90 } else { 10 };
-            for _ in 0..rng.usize(0..most) {
-                plan.add(rng, mode, can_disagree);
+            let is_long = rng.u8(0..30) == 0;
+            for _ in 0..rng.usize(0..if is_long { 90 } else { 10 }) {
+                plan.add(rng, mode, can_disagree, is_long);
             }
             let next = any_mode(rng);
             let calls = plan.all(Call::SetMode(next));
@@ -57,12 +57,12 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool) {
+    fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool, is_long: bool) {
         match mode {
-            Mode::Sync | Mode::Global if rng.u8(0..6) > 0 => {
-                let is_write = rng.bool();
+            Mode::Sync | Mode::Global if is_long || rng.u8(0..6) > 0 => {
                 // What one reads for all has its way in chunks.
-                let is_large = mode == Mode::Global && rng.u16(0..3000) == 0;
+                let is_large = mode == Mode::Global && rng.u16(0..1000) == 0;
+                let is_write = is_large || rng.bool();
                 let len = if is_large { LARGE } else { rng.u64(0..40) };
                 let calls = (0..self.programs.len()).map(|_| {
                     let len = if mode == Mode::Sync { rng.u64(0..40) } else { len };

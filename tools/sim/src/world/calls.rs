@@ -6,7 +6,7 @@ use pario_proto::{
     Trouble,
 };
 
-use super::{Event, Ticket, What, Where, World};
+use super::{Event, FAR_AHEAD, Ticket, What, Where, World};
 use crate::at_table::{AtTable, Turn};
 use crate::home::{Gathered, Said};
 use crate::model::Expected;
@@ -74,7 +74,8 @@ impl World {
     /// A rank takes its next step.
     fn depart(&mut self, rank: u32) -> Result<()> {
         let is_at_table = self.opening.as_ref().is_some_and(Opening::is_at_table);
-        let is_started = self.rng.u8(0..4) > 0;
+        let is_ahead = self.ranks[rank as usize].most == FAR_AHEAD;
+        let is_started = is_ahead || self.rng.u8(0..4) > 0;
         let state = &mut self.ranks[rank as usize];
         let (step, mode) = (state.next, state.mode);
         state.next += 1;

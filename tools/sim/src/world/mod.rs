@@ -20,6 +20,9 @@ use crate::opening::{Opening, Place};
 use crate::program::Plan;
 use crate::rank::{Rank, Stage};
 
+/// Calls that a rank may have under way that runs ahead: more than a table has room for.
+const FAR_AHEAD: usize = 60;
+
 /// What a run was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
@@ -122,6 +125,8 @@ struct World {
     opening: Option<Opening>,
     /// How many of a thousand steps are accidents.
     accidents: u32,
+    /// A rank that has less time than the others.
+    slow: Option<u32>,
     run: Run,
 }
 
@@ -150,6 +155,7 @@ impl World {
         let bytes: Vec<u8> = (0..len).map(|_| rng.u8(1..)).collect();
         file.write(0, &bytes);
         let accidents = [0, 2, 8][rng.usize(0..3)];
+        let slow = rng.bool().then(|| rng.u32(0..size));
         let contents = Contents::new(&file);
         let mut world = Self {
             rng,
@@ -165,6 +171,7 @@ impl World {
             opened: 0,
             opening: None,
             accidents,
+            slow,
             run: Run::default(),
         };
         world.launch();
@@ -175,7 +182,7 @@ impl World {
     fn launch(&mut self) {
         self.home.launch();
         let size = self.size;
-        let most = if self.rng.u8(0..4) == 0 { 60 } else { 4 };
+        let most = if self.rng.u8(0..3) == 0 { FAR_AHEAD } else { 4 };
         self.ranks = (0..size).map(|rank| Rank::new((rank, size), most)).collect();
     }
 
@@ -219,11 +226,11 @@ impl World {
         };
         match kind {
             0 => {
-                let rank = ready[self.rng.usize(0..ready.len())];
+                let rank = self.any(&ready);
                 self.go_on(rank)?;
             }
             1 => {
-                let rank = moving[self.rng.usize(0..moving.len())];
+                let rank = self.any(&moving);
                 self.move_bytes(rank)?;
             }
             _ => {
@@ -236,6 +243,15 @@ impl World {
             self.contents.settle(&self.file, self.run.steps)?;
         }
         Ok(true)
+    }
+
+    /// One of some ranks.
+    fn any(&mut self, ranks: &[u32]) -> u32 {
+        let any = ranks[self.rng.usize(0..ranks.len())];
+        if self.slow == Some(any) && self.rng.u8(0..16) > 0 {
+            return ranks[self.rng.usize(0..ranks.len())];
+        }
+        any
     }
 
     /// The first event that goes the same way as one that chance has chosen, since links keep the
