@@ -244,6 +244,27 @@ fn more_than_there_is_room_for_is_read_once() {
     });
 }
 
+/// Somebody has made the file shorter than the group knows it to be.
+#[test]
+fn what_one_reads_for_all_comes_to_all_where_the_file_ends_early() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            let file = group.create("/f", Mode::Global).unwrap();
+            file.write(&[7; 100]).unwrap();
+            file.seek(Seek::Start(0)).unwrap();
+            if group.rank() == 0 {
+                file.file().set_len(60).unwrap();
+            }
+            group.barrier().unwrap();
+            let mut bytes = [0; 100];
+            assert_eq!(file.read(&mut bytes).unwrap(), 60);
+            assert_eq!(bytes[..60], [7; 60]);
+            file.close().unwrap();
+        });
+    }
+}
+
 /// More rounds are begun than a table has room for.
 #[test]
 fn many_rounds_are_under_way() {

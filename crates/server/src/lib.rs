@@ -22,6 +22,8 @@
 
 pub mod config;
 pub mod coordination;
+pub mod job_memory;
+pub mod meetings;
 pub mod metadata;
 pub mod namespace;
 
@@ -29,9 +31,7 @@ mod check;
 mod disks;
 mod error;
 mod grant;
-mod job_memory;
 mod lease;
-mod meetings;
 mod node;
 mod open_files;
 mod peers;

@@ -84,13 +84,15 @@ pub enum FileAction<T> {
     Close(u64, SpaceId),
 }
 
-impl<J, T> Meetings<J, T> {
+impl<J, T> Default for Meetings<J, T> {
     /// No job is known.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
         Self { state: Mutex::new(state) }
     }
+}
 
+impl<J, T> Meetings<J, T> {
     /// A process of a job asks something together with the others.
     pub fn ask(
         &self,

@@ -1,184 +1,375 @@
-//! A shared file whose ranks meet in common memory, driven like one whose ranks meet at a node:
-//! calls go in, answers come out. Each rank looks for its answers when chance lets it.
+//! A shared file whose ranks meet in common memory, driven like one whose ranks meet at a node: calls
+//! go in, answers come out. Who takes the lock, sleeps and wakes does it as the library does; a rank
+//! that sleeps sees nothing before somebody says that something has happened.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::AtomicU32;
+use std::cell::Cell;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail};
 use fastrand::Rng;
-use pario_proto::{Arrival, Call, Mode, Outcome, Placement, Seek, Table, Transfer, Trouble};
-use pario_server::coordination::Action;
+use pario_net::MemoryPart;
+use pario_proto::{Arrival, Call, Chunk, Outcome, SharedCall, Table, Trouble};
 
+use crate::home::Said;
 use crate::world::Ticket;
 
+/// The memory, and who sleeps.
 pub struct AtTable {
-    words: Vec<AtomicU32>,
-    size: u32,
-    /// Calls in rounds that were not answered: rank, number, and whether it closes.
-    pending: Vec<(u32, u64, bool, Ticket)>,
-    left: BTreeSet<u32>,
-    is_over: bool,
+    memory: MemoryPart,
+    sleepers: Vec<Sleeper>,
+    /// Who was the last to hear that all have closed the file.
+    last_out: Cell<Option<u32>>,
+}
+
+/// A rank that waits for others.
+struct Sleeper {
+    ticket: Ticket,
+    what: Awaited,
+    /// What the word of events was when it last looked.
+    seen: Option<u32>,
+}
+
+enum Awaited {
+    /// Room for a round.
+    Room(u64, Call),
+    /// What came of a round.
+    Outcome(u64),
+    /// Bytes for itself.
+    Range,
+}
+
+/// What became of a call.
+#[derive(PartialEq, Eq)]
+pub enum Turn {
+    /// It was made.
+    Made,
+    /// Somebody has the lock, and will never let go of it.
+    Locked,
+}
+
+/// How far what one does for all has come.
+pub enum Progress {
+    /// There is nothing to do before something happens.
+    Sleeps,
+    /// A part is done.
+    Part,
+    /// All is done: so many bytes.
+    All(u64),
 }
 
 impl AtTable {
-    pub fn new(size: u32, mode: Mode, len: Option<u64>) -> Self {
-        let words: Vec<_> = (0..Table::words_of(size)).map(|_| AtomicU32::new(0)).collect();
-        Table::new(&words, size, mode, len).expect("a small group has a table");
-        Self { words, size, pending: Vec::new(), left: BTreeSet::new(), is_over: false }
+    pub fn new(memory: MemoryPart) -> Self {
+        Self { memory, sleepers: Vec::new(), last_out: Cell::new(None) }
+    }
+
+    /// Whether a rank was the last to hear that all have closed the file.
+    pub fn is_last_out(&self, rank: u32) -> bool {
+        self.last_out.get() == Some(rank)
     }
 
     fn table(&self) -> Table<'_> {
-        Table::of(&self.words).expect("it was made before")
+        Table::of(self.memory.words()).expect("the node has made it")
     }
 
-    /// A call in which all meet; whether it counts.
-    pub fn meet(
-        &mut self,
-        rank: u32,
-        number: u64,
-        call: &Call,
-        ticket: Ticket,
-        measure: impl Fn() -> u64,
-        act: &mut impl FnMut(Action<Ticket>),
-    ) -> Result<bool> {
+    /// How often something has happened.
+    pub fn events(&self) -> u32 {
+        self.table().events()
+    }
+
+    /// A rank takes the lock and dies with it.
+    pub fn die_with_lock(&self, rank: u32) -> bool {
+        self.table().try_lock(rank, false)
+    }
+
+    /// The lock, for as long as something is done; not if it is taken.
+    fn lock(&self, rank: u32) -> Result<Option<Table<'_>>, Trouble> {
         let table = self.table();
-        table.notice();
-        match table.arrive(rank, number, call, 0) {
-            Ok(arrival) => {
-                ensure!(arrival == Arrival::Counted, "there is no room for round {number}");
-                while table.is_complete() {
-                    table.decide(|| Ok(measure()));
-                }
-                self.pending.push((rank, number, *call == Call::Close, ticket));
-                Ok(true)
-            }
+        if table.try_lock(rank, false) {
+            return Ok(Some(table));
+        }
+        table.bury().map(|()| None)
+    }
+
+    /// A rank calls. The file has so many bytes.
+    pub fn call(
+        &mut self,
+        ticket: Ticket,
+        call: SharedCall,
+        len: u64,
+        said: &mut Vec<Said>,
+    ) -> Turn {
+        let rank = ticket.rank;
+        if let SharedCall::Performed { number, done } = &call {
+            // Only one rank does it, so it needs no lock.
+            self.table().perform(*number, done);
+            self.table().happened();
+            self.take(*number);
+            said.push(Said::Answer(ticket, Ok(Outcome::Done)));
+            return Turn::Made;
+        }
+        let table = match self.lock(rank) {
+            Ok(Some(table)) => table,
+            Ok(None) => return Turn::Locked,
             Err(trouble) => {
-                self.fail(rank, *call == Call::Close, ticket, trouble, act);
-                Ok(false)
+                said.push(Said::Answer(ticket, Err(trouble)));
+                return Turn::Made;
+            }
+        };
+        let mut measured = Vec::new();
+        let measure = || {
+            measured.push(Said::Measured);
+            Ok(len)
+        };
+        let mut sleeps = None;
+        let answer = match call {
+            SharedCall::Performed { .. } | SharedCall::CloseForAll => None,
+            SharedCall::Meet { number, call } => {
+                sleeps = Some(Awaited::Room(number, call));
+                None
+            }
+            SharedCall::Transfer(transfer) => {
+                Some(table.transfer(transfer, measure).map(Outcome::Placed))
+            }
+            SharedCall::Seek(seek) => Some(table.seek(seek, measure).map(Outcome::At)),
+            SharedCall::Tell => Some(Ok(Outcome::At(table.offset()))),
+            SharedCall::Lock { from, len, is_write, .. } => {
+                table.want_range(rank, from, len, is_write);
+                sleeps = Some(Awaited::Range);
+                None
+            }
+            SharedCall::Unlock { .. } => {
+                table.leave_range(rank);
+                table.happened();
+                Some(Ok(Outcome::Done))
+            }
+            SharedCall::Close => {
+                let closed = table.may_close();
+                if closed.is_ok() {
+                    table.leave(rank);
+                    table.happened();
+                }
+                Some(closed.map(|()| Outcome::Done))
+            }
+            SharedCall::Leave => {
+                table.leave(rank);
+                table.happened();
+                Some(Ok(Outcome::Done))
+            }
+        };
+        table.unlock();
+        said.append(&mut measured);
+        said.extend(answer.map(|answer| Said::Answer(ticket, answer)));
+        if let Some(what) = sleeps {
+            let mut sleeper = Sleeper { ticket, what, seen: None };
+            if !self.look_once(&mut sleeper, len, said) {
+                self.sleepers.push(sleeper);
             }
         }
+        Turn::Made
     }
 
-    pub fn transfer(
-        &self,
-        transfer: Transfer,
-        ticket: Ticket,
-        measure: impl Fn() -> u64,
-        act: &mut impl FnMut(Action<Ticket>),
-    ) {
-        let placed = self.table().transfer(transfer, || Ok(measure()));
-        act(Action::Answer(ticket, placed.map(Outcome::Placed)));
-    }
-
-    pub fn seek(
-        &self,
-        seek: Seek,
-        ticket: Ticket,
-        measure: impl Fn() -> u64,
-        act: &mut impl FnMut(Action<Ticket>),
-    ) {
-        let at = self.table().seek(seek, || Ok(measure()));
-        act(Action::Answer(ticket, at.map(Outcome::At)));
-    }
-
-    pub fn close(&mut self, rank: u32, ticket: Ticket, act: &mut impl FnMut(Action<Ticket>)) {
-        let closed = self.table().may_close();
-        if closed.is_ok() {
-            self.leave(rank, act);
-        }
-        act(Action::Answer(ticket, closed.map(|()| Outcome::Done)));
-    }
-
-    pub fn lose(&mut self, rank: u32, act: &mut impl FnMut(Action<Ticket>)) {
-        self.table().lose(rank);
-        self.pending.retain(|(of, ..)| *of != rank);
-        self.is_gone(rank, act);
-    }
-
-    fn leave(&mut self, rank: u32, act: &mut impl FnMut(Action<Ticket>)) {
-        self.table().leave(rank);
-        self.is_gone(rank, act);
-    }
-
-    fn is_gone(&mut self, rank: u32, act: &mut impl FnMut(Action<Ticket>)) {
-        self.left.insert(rank);
-        if self.left.len() == self.size as usize && !std::mem::replace(&mut self.is_over, true) {
-            act(Action::End);
-        }
-    }
-
-    pub fn performed(&self, number: u64, len: u64) {
-        self.table().perform(number, &Ok(len));
-        self.table().take(number);
-    }
-
-    /// Ranks look for their answers, some of them or all; whether there was any.
-    pub fn look(
-        &mut self,
-        rng: &mut Rng,
-        all: bool,
-        act: &mut impl FnMut(Action<Ticket>),
-    ) -> Result<bool> {
+    /// Those who were woken look, some of them or all; whether anybody did.
+    pub fn look(&mut self, rng: &mut Rng, all: bool, len: u64, said: &mut Vec<Said>) -> bool {
         let mut is_any = false;
-        rng.shuffle(&mut self.pending);
-        for (rank, number, is_close, ticket) in std::mem::take(&mut self.pending) {
-            let answer = if all || rng.bool() { self.answer(rank, number)? } else { None };
-            is_any |= answer.is_some();
-            match answer {
-                None => self.pending.push((rank, number, is_close, ticket)),
-                Some(Err(trouble)) => self.fail(rank, is_close, ticket, trouble, act),
-                Some(Ok(outcome)) => {
-                    if is_close {
-                        self.leave(rank, act);
+        let events = self.events();
+        rng.shuffle(&mut self.sleepers);
+        for mut sleeper in std::mem::take(&mut self.sleepers) {
+            let looks = sleeper.seen != Some(events) && (all || rng.bool());
+            is_any |= looks;
+            if !looks || !self.look_once(&mut sleeper, len, said) {
+                self.sleepers.push(sleeper);
+            }
+        }
+        is_any
+    }
+
+    /// A rank looks whether it has what it waits for; if not, it sleeps.
+    fn look_once(&self, sleeper: &mut Sleeper, len: u64, said: &mut Vec<Said>) -> bool {
+        if let Err(trouble) = self.notice(sleeper.ticket.rank) {
+            said.push(Said::Answer(sleeper.ticket, Err(trouble)));
+            return true;
+        }
+        let (seen, mut found) = (self.events(), Vec::new());
+        let is_over = self.is_over(sleeper, len, &mut found);
+        said.append(&mut found);
+        sleeper.seen = Some(seen);
+        is_over
+    }
+
+    /// Looks who is gone.
+    fn notice(&self, rank: u32) -> Result<(), Trouble> {
+        if self.table().has_news()
+            && let Some(table) = self.lock(rank)?
+        {
+            table.notice();
+            table.unlock();
+            table.happened();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, sleeper: &mut Sleeper, len: u64, said: &mut Vec<Said>) -> bool {
+        let Sleeper { ticket, what, .. } = sleeper;
+        let (table, rank) = (self.table(), ticket.rank);
+        match what {
+            Awaited::Room(number, call) => {
+                let held = match self.lock(rank) {
+                    Ok(Some(held)) => held,
+                    Ok(None) => return false,
+                    Err(trouble) => {
+                        said.push(Said::Answer(*ticket, Err(trouble)));
+                        return true;
                     }
-                    act(Action::Answer(ticket, Ok(outcome)));
+                };
+                held.notice();
+                let arrived = held.arrive(rank, *number, call, 0);
+                let mut is_news = false;
+                while arrived == Ok(Arrival::Counted) && held.is_complete() {
+                    held.decide(|| {
+                        said.push(Said::Measured);
+                        Ok(len)
+                    });
+                    is_news = true;
+                }
+                held.unlock();
+                if is_news {
+                    held.happened();
+                }
+                match arrived {
+                    Ok(Arrival::Early) => false,
+                    Ok(Arrival::Counted) => {
+                        // What was measured was measured for the round.
+                        let at = said.iter().position(|said| matches!(said, Said::Measured));
+                        let counted = Said::Counted(*ticket, *number, call.clone());
+                        said.insert(at.unwrap_or(said.len()), counted);
+                        *what = Awaited::Outcome(*number);
+                        self.is_over(sleeper, len, said)
+                    }
+                    Err(trouble) => {
+                        said.push(Said::Answer(*ticket, Err(trouble)));
+                        true
+                    }
                 }
             }
-        }
-        Ok(is_any)
-    }
-
-    fn answer(&self, rank: u32, number: u64) -> Result<Option<Result<Outcome, Trouble>>> {
-        let table = self.table();
-        if table.has_news() {
-            table.notice();
-        }
-        let Some(outcome) = table.outcome(rank, number) else { return Ok(None) };
-        match outcome {
-            // It is taken when it is done.
-            Ok(Outcome::Perform { .. }) => return Ok(Some(outcome)),
-            Ok(Outcome::Performed { number, placement }) => {
-                let Some(done) = table.performed(number) else { return Ok(None) };
-                table.take(number);
-                return Ok(Some(done.map(|len| {
-                    let placement = Placement { len: len.min(placement.len), ..placement };
-                    Outcome::Performed { number, placement }
-                })));
+            Awaited::Outcome(number) => {
+                let Some(outcome) = table.outcome(rank, *number) else { return false };
+                match outcome {
+                    // It is taken when it is done.
+                    Ok(Outcome::Perform { .. } | Outcome::Performed { .. })
+                    // It was not decided, and never will be.
+                    | Err(Trouble::Gone { .. } | Trouble::Closed { .. }) => {}
+                    _ => {
+                        if self.take(*number) && table.is_over() {
+                            self.last_out.set(Some(rank));
+                        }
+                    }
+                }
+                said.push(Said::Answer(*ticket, outcome));
+                true
             }
-            Err(Trouble::Gone { .. } | Trouble::Closed { .. }) => {}
-            _ => drop(table.take(number)),
-        }
-        Ok(Some(outcome))
-    }
-
-    fn fail(
-        &mut self,
-        rank: u32,
-        is_close: bool,
-        ticket: Ticket,
-        trouble: Trouble,
-        act: &mut impl FnMut(Action<Ticket>),
-    ) {
-        let is_alone = matches!(trouble, Trouble::Gone { .. } | Trouble::Closed { .. });
-        act(Action::Answer(ticket, Err(trouble)));
-        if is_close && is_alone {
-            self.leave(rank, act);
+            Awaited::Range => match self.lock(rank) {
+                Ok(Some(held)) => {
+                    let has_it = held.has_range(rank);
+                    held.unlock();
+                    if has_it {
+                        said.push(Said::Answer(*ticket, Ok(Outcome::Done)));
+                    }
+                    has_it
+                }
+                Ok(None) => false,
+                Err(trouble) => {
+                    said.push(Said::Answer(*ticket, Err(trouble)));
+                    true
+                }
+            },
         }
     }
 
-    /// Nobody waits any more.
-    pub fn check_end(&self) -> Result<()> {
-        let waiting = self.pending.first().map(|(rank, number, ..)| (*rank, *number));
-        waiting.map_or(Ok(()), |it| Err(anyhow::anyhow!("{it:?}"))).context("somebody still waits")
+    /// Has what it wanted to know of a round; whether it was the last to.
+    fn take(&self, number: u64) -> bool {
+        let table = self.table();
+        let is_last = table.take(number);
+        if is_last {
+            table.happened();
+        }
+        is_last
+    }
+
+    /// A rank waits no more: it is gone, or the node is.
+    pub fn forget(&mut self, rank: u32) {
+        self.sleepers.retain(|sleeper| sleeper.ticket.rank != rank);
+    }
+
+    /// Nobody sleeps who would find what it waits for.
+    pub fn check_wake_ups(&mut self, len: u64) -> Result<()> {
+        for mut sleeper in std::mem::take(&mut self.sleepers) {
+            let mut said = Vec::new();
+            if self.is_over(&mut sleeper, len, &mut said) {
+                bail!("nobody has woken rank {} for {:?}", sleeper.ticket.rank, sleeper.ticket);
+            }
+            self.sleepers.push(sleeper);
+        }
+        Ok(())
+    }
+
+    /// The rank that reads for all gives the next part to the others; `read` is asked for it.
+    pub fn give(
+        &self,
+        (rank, number): (u32, u64),
+        buffer: &mut Vec<u8>,
+        wanted: u64,
+        read: impl FnOnce(u64, usize) -> Vec<u8>,
+    ) -> Result<Progress, Trouble> {
+        self.notice(rank)?;
+        let table = self.table();
+        let is_next = |chunk: &Chunk| chunk.from == buffer.len() as u64;
+        let next = table.chunks(number, wanted).find(is_next);
+        let mut is_over = next.is_none();
+        if let Some(chunk) = next {
+            if !table.can_produce(chunk) {
+                return Ok(Progress::Sleeps);
+            }
+            let piece = read(chunk.from, chunk.len);
+            self.memory.put(chunk.place, &piece);
+            buffer.extend_from_slice(&piece);
+            table.produced(number);
+            table.consumed(rank, chunk.number.wrapping_add(1));
+            table.happened();
+            is_over = piece.len() < chunk.len;
+        }
+        if !is_over {
+            return Ok(Progress::Part);
+        }
+        table.consumed(rank, table.chunks_end(number, wanted));
+        Ok(Progress::All(buffer.len() as u64))
+    }
+
+    /// A rank takes the next part of what another one does for all; nothing but its end, if that is
+    /// a write.
+    pub fn get(
+        &self,
+        (rank, number): (u32, u64),
+        buffer: &mut Vec<u8>,
+        wanted: Option<u64>,
+    ) -> Result<Progress, Trouble> {
+        self.notice(rank)?;
+        let table = self.table();
+        let is_next = |(_, chunk): &(u32, Chunk)| chunk.from == buffer.len() as u64;
+        let next = wanted.and_then(|len| (0..).zip(table.chunks(number, len)).find(is_next));
+        if let Some((index, chunk)) = next
+            && table.produced_of(number) > index
+        {
+            let mut piece = vec![0; chunk.len];
+            self.memory.get(chunk.place, &mut piece);
+            buffer.extend_from_slice(&piece);
+            table.consumed(rank, chunk.number.wrapping_add(1));
+            table.happened();
+            return Ok(Progress::Part);
+        }
+        let Some(performed) = table.performed(number) else { return Ok(Progress::Sleeps) };
+        if let Some(len) = wanted {
+            table.consumed(rank, table.chunks_end(number, len));
+        }
+        self.take(number);
+        performed.map(Progress::All)
     }
 }

@@ -1,14 +1,20 @@
 //! The coordination of shared files under a seeded scheduler.
 //!
-//! A run is a group of ranks, each with a random program, one file that they have open together, and
-//! a network that delivers what it is given in any order. Ranks are lost, disagree, and have several
-//! calls under way. A model that knows nothing of the state machine's inside says after each event
-//! what must have come out. The same seed gives the same run.
+//! A run is a group of ranks, each with a random program, one file that they open together again and
+//! again, and a network that delivers what it is given in any order. Ranks really move bytes, in
+//! parts and in their own time; they are killed, disagree, and have several calls under way. The node
+//! at which they meet ends and is started again. A model that knows nothing of the coordination's
+//! inside says after each event what must have come out, which bytes may be read, and which the file
+//! may have. The same seed gives the same run.
 #![forbid(unsafe_code)]
 
 mod at_table;
+mod bytes;
+mod home;
 mod model;
+mod opening;
 mod program;
+mod rank;
 mod world;
 
 pub use program::{Plan, Step};

@@ -5,8 +5,8 @@ use anyhow::Result;
 use clap::Parser;
 use pario_sim::{Run, Where, run};
 
-/// Runs the coordination of shared files under a seeded scheduler, and compares each step with a
-/// model.
+/// Runs the coordination of shared files under a seeded scheduler, and compares each step, each read
+/// and the file with a model.
 ///
 /// Example: pario-sim --seeds 100000 --first 7
 #[derive(Parser)]
@@ -17,24 +17,26 @@ struct Arguments {
     /// The first one.
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// Only this one; can be given several times.
+    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    seed: Vec<u64>,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut all = Run::default();
-    for seed in arguments.first..arguments.first.saturating_add(arguments.seeds) {
+    let many = arguments.first..arguments.first.saturating_add(arguments.seeds);
+    let seeds: Box<dyn Iterator<Item = u64>> = if arguments.seed.is_empty() {
+        Box::new(many)
+    } else {
+        Box::new(arguments.seed.into_iter())
+    };
+    let (mut all, mut count) = (Run::default(), 0_u64);
+    for seed in seeds {
         for place in [Where::Node, Where::Table] {
-            let one = run(seed, place)?;
-            all.steps += one.steps;
-            all.answers += one.answers;
-            all.failures += one.failures;
-            all.lost += one.lost;
+            all += run(seed, place)?;
         }
+        count += 1;
     }
-    println!(
-        "{} runs, {} steps: {} calls answered, {} of them with a failure that had to be; {} ranks \
-         lost",
-        arguments.seeds, all.steps, all.answers, all.failures, all.lost
-    );
+    println!("{count} seeds, each at a node and at a table: {all}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! disagree.
 
 use fastrand::Rng;
-use pario_proto::{Call, Mode, OFFSET_LIMIT, Seek, Step as Kind, Transfer};
+use pario_proto::{Call, Mode, OFFSET_LIMIT, Seek, Table, Transfer};
 
 /// A step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,11 @@ pub enum Step {
     Transfer(Transfer),
     /// Moves the shared pointer, without the others.
     Seek(Seek),
-    /// Closes, without the others.
+    /// An access where the rank's own pointer is.
+    Own(Transfer),
+    /// Moves the rank's own pointer.
+    OwnSeek(Seek),
+    /// Closes, with the others or without them, as the mode says.
     Close,
 }
 
@@ -22,6 +26,8 @@ pub enum Step {
 pub struct Plan {
     /// The mode of the open.
     pub mode: Mode,
+    /// Whether ranks change from one mode to another one while their accesses are under way.
+    pub is_hasty: bool,
     /// One program for each rank.
     pub programs: Vec<Vec<Step>>,
 }
@@ -30,11 +36,14 @@ impl Plan {
     /// Random programs for so many ranks.
     pub fn random(rng: &mut Rng, size: u32, can_disagree: bool) -> Self {
         let first = any_mode(rng);
-        let mut plan = Self { mode: first, programs: (0..size).map(|_| Vec::new()).collect() };
+        let programs = (0..size).map(|_| Vec::new()).collect();
+        let mut plan = Self { mode: first, is_hasty: rng.bool(), programs };
         let mut mode = first;
-        for _ in 0..rng.usize(1..5) {
-            for _ in 0..rng.usize(0..12) {
-                plan.add(rng, mode, can_disagree);
+        for _ in 0..rng.usize(1..4) {
+            // Some run further ahead than a table has rounds.
+            let is_long = rng.u8(0..30) == 0;
+            for _ in 0..rng.usize(0..if is_long { 90 } else { 10 }) {
+                plan.add(rng, mode, can_disagree, is_long);
             }
             let next = any_mode(rng);
             let calls = plan.all(Call::SetMode(next));
@@ -42,32 +51,51 @@ impl Plan {
                 mode = next;
             }
         }
-        if mode.meets_in(Kind::Close) {
-            let calls = plan.all(Call::Close);
-            plan.meet(rng, mode, calls, false);
-        } else {
-            for program in &mut plan.programs {
-                program.push(Step::Close);
-            }
+        for program in &mut plan.programs {
+            program.push(Step::Close);
         }
         plan
     }
 
-    fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool) {
+    fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool, is_long: bool) {
         match mode {
-            Mode::Sync | Mode::Global if rng.u8(0..6) > 0 => {
-                let is_write = rng.bool();
-                let len = rng.u64(0..40);
+            Mode::Sync | Mode::Global if is_long || rng.u8(0..6) > 0 => {
+                // What one reads for all has its way in chunks.
+                let is_large = mode == Mode::Global && rng.u16(0..1000) == 0;
+                let is_write = is_large || rng.bool();
+                let len = if is_large { LARGE } else { rng.u64(0..40) };
                 let calls = (0..self.programs.len()).map(|_| {
                     let len = if mode == Mode::Sync { rng.u64(0..40) } else { len };
                     Call::Transfer(Transfer { is_write, len, is_append: false })
                 });
                 let calls = calls.collect();
                 self.meet(rng, mode, calls, can_disagree);
+                if is_large {
+                    let calls = self.all(Call::Seek(Seek::Start(rng.u64(0..500))));
+                    self.meet(rng, mode, calls, false);
+                    let calls = self.all(Call::Transfer(Transfer::read(LARGE)));
+                    self.meet(rng, mode, calls, false);
+                }
             }
-            Mode::Sync | Mode::Global | Mode::Record => {
+            Mode::Sync | Mode::Global => {
                 let calls = self.all(Call::Seek(any_seek(rng)));
                 self.meet(rng, mode, calls, can_disagree);
+            }
+            Mode::Record if rng.u8(0..5) == 0 => {
+                // How far a pointer of its own has to go is only known to the rank.
+                let seek = match any_seek(rng) {
+                    Seek::Current(distance) => Seek::Start(distance.unsigned_abs()),
+                    seek => seek,
+                };
+                let calls = self.all(Call::Seek(seek));
+                self.meet(rng, mode, calls, can_disagree);
+            }
+            Mode::Record => {
+                // All do the same with their records, each in its own time.
+                let (is_write, len) = (rng.bool(), rng.u64(0..40));
+                for program in &mut self.programs {
+                    program.push(Step::Own(Transfer { is_write, len, is_append: false }));
+                }
             }
             Mode::Log => {
                 for program in &mut self.programs {
@@ -85,8 +113,12 @@ impl Plan {
             }
             Mode::Unix | Mode::Async => {
                 for program in &mut self.programs {
-                    if rng.bool() {
-                        program.push(Step::Transfer(Transfer::append(rng.u64(0..40))));
+                    let len = rng.u64(0..60);
+                    match rng.u8(0..8) {
+                        0 => program.push(Step::Transfer(Transfer::append(len))),
+                        1..4 => program.push(Step::OwnSeek(near_seek(rng))),
+                        4..6 => program.push(Step::Own(Transfer::read(len))),
+                        _ => program.push(Step::Own(Transfer::write(len))),
                     }
                 }
             }
@@ -112,7 +144,7 @@ impl Plan {
                 0 => Call::Barrier,
                 1 => Call::Close,
                 2 => Call::Seek(Seek::Start(1 << 40)),
-                _ => Call::Transfer(Transfer::read(1 << 30)),
+                _ => Call::Transfer(Transfer::read(1 << 14)),
             };
             let kind = |call: &Call| match call {
                 Call::Transfer(transfer) => Some(transfer.is_write),
@@ -129,6 +161,9 @@ impl Plan {
     }
 }
 
+/// More bytes than there is room for at a table.
+const LARGE: u64 = (Table::ROOM_BYTES + Table::CHUNK_BYTES + 5) as u64;
+
 fn any_mode(rng: &mut Rng) -> Mode {
     Mode::ALL[rng.usize(0..Mode::ALL.len())]
 }
@@ -140,4 +175,9 @@ fn any_seek(rng: &mut Rng) -> Seek {
         5..10 => Seek::End(rng.i64(-30..30)),
         _ => Seek::Start(rng.u64(0..500)),
     }
+}
+
+/// To where others are as well.
+fn near_seek(rng: &mut Rng) -> Seek {
+    if rng.u8(0..8) == 0 { any_seek(rng) } else { Seek::Start(rng.u64(0..100)) }
 }

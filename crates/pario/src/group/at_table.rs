@@ -227,6 +227,7 @@ impl AtTable {
             table.produced(number);
             table.consumed(self.rank, chunk.number.wrapping_add(1));
             self.tell_all();
+            // The file may have become shorter than it was known to be.
             if done != Ok(from + chunk.len) {
                 break;
             }

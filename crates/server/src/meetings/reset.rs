@@ -78,7 +78,7 @@ mod tests {
 
     /// Jobs of two users with the same name, each with a rank that waits for the other one of its own.
     fn two_users() -> Meetings<u32, u32> {
-        let meetings = Meetings::new();
+        let meetings = Meetings::default();
         for uid in [1_u8, 2] {
             let seat = Seat { job: "job".to_owned(), size: 2, rank: 0 };
             let space = SpaceId::from_bytes([uid; 16]);

@@ -59,7 +59,7 @@ impl JobCaller {
 impl Together {
     /// The meeting place of a node.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations) -> Self {
-        Self { shared, run, operations, meetings: Arc::new(Meetings::new()) }
+        Self { shared, run, operations, meetings: Arc::new(Meetings::default()) }
     }
 
     /// A process of a job asks something.

@@ -1,0 +1,341 @@
+//! What ranks call, and how it comes to where they meet.
+
+use anyhow::{Result, ensure};
+use pario_proto::{
+    AssemblyId, Call, Mode, Placement, Pointer, Position, Seek, SharedCall, Step as Kind, Transfer,
+    Trouble,
+};
+
+use super::{Event, FAR_AHEAD, Ticket, What, Where, World};
+use crate::at_table::{AtTable, Turn};
+use crate::home::{Gathered, Said};
+use crate::model::Expected;
+use crate::opening::{Opening, Place};
+use crate::program::Step;
+use crate::rank::{Access, Phase, Stage};
+
+impl World {
+    /// Whether a rank has something to do that is not about bytes.
+    pub(super) fn is_ready(&self, rank: u32) -> bool {
+        let is_hasty = self.opening.as_ref().is_some_and(|opening| opening.plan.is_hasty);
+        let rank = &self.ranks[rank as usize];
+        rank.stage == Stage::Away || rank.is_done() || rank.can_go_on(is_hasty)
+    }
+
+    /// A rank does what it does next.
+    pub(super) fn go_on(&mut self, rank: u32) -> Result<()> {
+        let state = &self.ranks[rank as usize];
+        if state.stage == Stage::Away {
+            self.want_open(rank)
+        } else if state.is_done() {
+            self.put_away(rank)
+        } else {
+            self.depart(rank)
+        }
+    }
+
+    /// A rank wants to open the file together with the others; if one of them was killed, it may
+    /// also end at once.
+    fn want_open(&mut self, rank: u32) -> Result<()> {
+        let is_anybody_lost = self.ranks.iter().any(|rank| rank.stage == Stage::Lost);
+        if self.opened == self.plans.len() || is_anybody_lost && self.rng.bool() {
+            self.end(rank);
+            return Ok(());
+        }
+        let is_lost = self.is_lost_on_the_way(rank)?;
+        let state = &mut self.ranks[rank as usize];
+        let number = state.asked;
+        state.asked += 1;
+        state.stage = Stage::Opening;
+        if !is_lost {
+            self.network.push(Event::Ask { rank, number });
+        }
+        Ok(())
+    }
+
+    /// A rank has done with the file what it wanted.
+    fn put_away(&mut self, rank: u32) -> Result<()> {
+        let is_at_table = self.opening.as_ref().is_some_and(Opening::is_at_table);
+        let state = &mut self.ranks[rank as usize];
+        let step = state.next;
+        state.stage = Stage::Away;
+        // The node hears of it; nobody waits for that.
+        if !state.is_closed {
+            if is_at_table {
+                self.call(rank, step, What::Say, SharedCall::Leave, Vec::new())?;
+            }
+            self.say_to_node(rank, step, SharedCall::Leave)?;
+        } else if is_at_table && !state.has_met_to_close {
+            self.say_to_node(rank, step, SharedCall::Close)?;
+        } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_out(rank)) {
+            self.say_to_node(rank, step, SharedCall::CloseForAll)?;
+        }
+        Ok(())
+    }
+
+    /// A rank takes its next step.
+    fn depart(&mut self, rank: u32) -> Result<()> {
+        let is_at_table = self.opening.as_ref().is_some_and(Opening::is_at_table);
+        let is_ahead = self.ranks[rank as usize].most == FAR_AHEAD;
+        let is_started = is_ahead || self.rng.u8(0..4) > 0;
+        let state = &mut self.ranks[rank as usize];
+        let (step, mode) = (state.next, state.mode);
+        state.next += 1;
+        let call = match state.program[step].clone() {
+            Step::Own(transfer) => return self.depart_alone(rank, step, transfer, is_started),
+            Step::OwnSeek(seek) => return self.seek_alone(rank, seek),
+            Step::Transfer(transfer) => SharedCall::Transfer(transfer),
+            Step::Seek(seek) => SharedCall::Seek(seek),
+            Step::Close if !mode.meets_in(Kind::Close) => SharedCall::Close,
+            Step::Close => SharedCall::Meet { number: state.rounds, call: Call::Close },
+            Step::Meet(call) => SharedCall::Meet { number: state.rounds, call },
+        };
+        state.under_way += 1;
+        if let SharedCall::Meet { .. } = call {
+            state.rounds += 1;
+            state.is_arriving = is_at_table;
+        }
+        let transfer = match &call {
+            SharedCall::Transfer(transfer)
+            | SharedCall::Meet { call: Call::Transfer(transfer), .. } => Some(*transfer),
+            _ => None,
+        };
+        let has_own_pointer = mode.axes().pointer == Pointer::Private;
+        if transfer.is_none() || !is_started || has_own_pointer {
+            state.waits_for = Some(step);
+        }
+        if let Some(transfer) = transfer {
+            let access = Access::new(step, transfer, mode, is_started);
+            state.lane.push_back(access);
+        }
+        self.call(rank, step, What::Call, call, Vec::new())
+    }
+
+    /// An access where the rank's own pointer is: it asks nobody for the place.
+    fn depart_alone(
+        &mut self,
+        rank: u32,
+        step: usize,
+        transfer: Transfer,
+        is_started: bool,
+    ) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let placed = if state.mode == Mode::Record {
+            state.records.place(transfer, u64::MAX)
+        } else if transfer.is_write {
+            let mut position = Position { offset: state.pointer, end: 0 };
+            let placed = position.place(transfer);
+            state.pointer = position.offset;
+            placed
+        } else {
+            Ok(Placement { offset: state.pointer, len: transfer.len })
+        };
+        let given = match placed {
+            Ok(Placement { offset, len }) => Expected::Place(offset.into(), len.into()),
+            Err(_) => Expected::Refused,
+        };
+        if let Some(opening) = &mut self.opening {
+            let expected = opening.pointers.own_transfer(rank, transfer);
+            ensure!(given == expected, "rank {rank} goes to {given:?} and not {expected:?}");
+        }
+        let Ok(placement) = placed else { return Ok(()) };
+        let mut access = Access::new(step, transfer, state.mode, is_started);
+        (access.placement, access.phase) = (placement, Phase::Placed);
+        state.lane.push_back(access);
+        state.under_way += 1;
+        // Where it is after a read is known when it is done.
+        if !is_started || !transfer.is_write && state.mode != Mode::Record {
+            state.waits_for = Some(step);
+        }
+        Ok(())
+    }
+
+    fn seek_alone(&mut self, rank: u32, seek: Seek) -> Result<()> {
+        let len = self.file.len();
+        let state = &mut self.ranks[rank as usize];
+        let sought = Position { offset: state.pointer, end: len }.target(seek);
+        let given = match sought {
+            Ok(target) => {
+                state.pointer = target;
+                Expected::At(target.into())
+            }
+            Err(_) => Expected::Refused,
+        };
+        if let Some(opening) = &mut self.opening {
+            let expected = opening.pointers.own_seek(rank, seek, len);
+            ensure!(given == expected, "rank {rank} is at {given:?} and not {expected:?}");
+        }
+        Ok(())
+    }
+
+    /// A rank calls something where all meet.
+    pub(super) fn call(
+        &mut self,
+        rank: u32,
+        step: usize,
+        what: What,
+        call: SharedCall,
+        data: Vec<u8>,
+    ) -> Result<()> {
+        let Some(opening) = &self.opening else { return Ok(()) };
+        let (id, index, is_for_node) = (opening.id, opening.index, !opening.is_at_table());
+        let is_lost = is_for_node && self.is_lost_on_the_way(rank)?;
+        let state = &mut self.ranks[rank as usize];
+        let connection = state.connection;
+        let ticket = Ticket { rank, step, what, opening: index, connection };
+        if what != What::Say {
+            state.pending.insert(ticket);
+        }
+        if !is_lost {
+            self.network.push(Event::Call { ticket, id, call, data, is_for_node });
+        }
+        Ok(())
+    }
+
+    /// A rank tells the node something, wherever they meet.
+    fn say_to_node(&mut self, rank: u32, step: usize, call: SharedCall) -> Result<()> {
+        let Some(opening) = &self.opening else { return Ok(()) };
+        let (id, opening) = (opening.id, opening.index);
+        if !self.is_lost_on_the_way(rank)? {
+            let connection = self.ranks[rank as usize].connection;
+            let ticket = Ticket { rank, step, what: What::Say, opening, connection };
+            let data = Vec::new();
+            self.network.push(Event::Call { ticket, id, call, data, is_for_node: true });
+        }
+        Ok(())
+    }
+
+    /// Whether what a rank sends goes to a node that is not there any more. If not, and its
+    /// connection is broken, it has noticed that and has another one.
+    fn is_lost_on_the_way(&mut self, rank: u32) -> Result<bool> {
+        if !self.ranks[rank as usize].is_cut_off {
+            return Ok(false);
+        }
+        if self.rng.bool() {
+            return Ok(true);
+        }
+        self.broken(rank)?;
+        Ok(false)
+    }
+
+    /// A call comes to where all meet.
+    pub(super) fn arrive(
+        &mut self,
+        ticket: Ticket,
+        id: AssemblyId,
+        call: SharedCall,
+        data: Vec<u8>,
+        is_for_node: bool,
+    ) -> Result<()> {
+        let Some(opening) = self.opening.as_mut().filter(|one| one.index == ticket.opening) else {
+            return self.arrive_late(ticket, id, call);
+        };
+        let mut said = Vec::new();
+        let has_noticed = opening.is_orphan && !self.ranks[ticket.rank as usize].is_cut_off;
+        match &mut opening.place {
+            // Who knows that the node is gone does nothing at a table.
+            Place::Table(_) if has_noticed && !is_for_node => {
+                return self.deliver(ticket, Err(Trouble::Unknown), Vec::new());
+            }
+            Place::Table(table) if !is_for_node => {
+                let turn = table.call(ticket, call.clone(), self.file.len(), &mut said);
+                if turn == Turn::Locked {
+                    self.network.push(Event::Call { ticket, id, call, data, is_for_node });
+                    return Ok(());
+                }
+            }
+            _ => said = self.home.call(ticket.rank, id, call.clone(), ticket)?,
+        }
+        if opening.lock_died.is_none() && is_for_node != opening.is_at_table() {
+            opening.hear(&ticket, &call);
+        }
+        self.process(said, &data)
+    }
+
+    /// Somebody says something of a file that nobody has open any more.
+    fn arrive_late(&mut self, ticket: Ticket, id: AssemblyId, call: SharedCall) -> Result<()> {
+        ensure!(ticket.what == What::Say, "{ticket:?} is from another opening");
+        self.home.call(ticket.rank, id, call, ticket)?;
+        Ok(())
+    }
+
+    /// A rank is heard that wants to open the file.
+    pub(super) fn ask_home(&mut self, rank: u32, number: u64) -> Result<()> {
+        let is_known = self.ranks[rank as usize].known_since == Some(self.incarnation);
+        let gathered = self.home.ask(rank, number)?;
+        let is_unknown =
+            |one: &Gathered| matches!(one, Gathered::Told(told, Trouble::Unknown) if *told == rank);
+        let is_told = gathered.iter().any(is_unknown);
+        let must_be_told = number > 0 && !is_known;
+        ensure!(is_told == must_be_told, "rank {rank} asks for the {number}th time: {is_told}");
+        if !is_told {
+            self.ranks[rank as usize].known_since = Some(self.incarnation);
+        }
+        self.gather(gathered);
+        Ok(())
+    }
+
+    pub(super) fn gather(&mut self, gathered: Vec<Gathered>) {
+        for one in gathered {
+            let event = match one {
+                Gathered::All(callers) => Event::Names(callers),
+                Gathered::Told(rank, trouble) => Event::Opened { rank, result: Err(trouble) },
+            };
+            self.network.push(event);
+        }
+    }
+
+    /// The names were looked at: the file is open for all.
+    pub(super) fn open(&mut self, callers: &[u32]) -> Result<()> {
+        self.check_file()?;
+        self.home.check_closed()?;
+        let plan = self.plans[self.opened].clone();
+        let is_created = self.file.len() == 0 && self.rng.bool();
+        let has_table = self.place == Where::Table;
+        let (id, memory) = self.home.open(callers, (plan.mode, is_created), has_table)?;
+        let place = memory.map_or(Place::Node, |memory| Place::Table(AtTable::new(memory)));
+        self.opening = Some(Opening::new(id, self.opened, plan, place));
+        self.opened += 1;
+        for &rank in callers {
+            if self.home.is_here(rank) {
+                self.network.push(Event::Opened { rank, result: Ok(()) });
+            } else {
+                // It was lost meanwhile.
+                self.home_loses(rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn measured(&mut self) -> Result<()> {
+        let Some(opening) = &mut self.opening else { return Ok(()) };
+        opening.is_measuring = false;
+        opening.pointers.measured(self.file.len());
+        let said = self.home.measured(opening.id, self.file.len())?;
+        self.process(said, &[])
+    }
+
+    /// What came out is checked, and goes to those whom it concerns.
+    pub(super) fn process(&mut self, said: Vec<Said>, data: &[u8]) -> Result<()> {
+        for one in said {
+            let Some(opening) = &mut self.opening else { continue };
+            match one {
+                Said::Measure => {
+                    ensure!(!opening.is_measuring, "the file is measured twice at a time");
+                    opening.is_measuring = true;
+                    self.network.push(Event::Measured);
+                }
+                Said::Measured => opening.pointers.measured(self.file.len()),
+                Said::Counted(ticket, number, call) => {
+                    opening.counted(&ticket, number, call);
+                    self.ranks[ticket.rank as usize].is_arriving = false;
+                }
+                Said::Answer(ticket, result) => self.answer(ticket, result, data)?,
+            }
+        }
+        if let Some(opening) = &mut self.opening {
+            opening.catch_up();
+        }
+        Ok(())
+    }
+}

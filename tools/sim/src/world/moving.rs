@@ -1,0 +1,336 @@
+//! Bytes on their way between ranks and the file, in parts, each in its own time.
+
+use anyhow::{Result, bail, ensure};
+use pario_proto::{Mode, Placement, SharedCall, Transfer, Trouble};
+
+use super::{What, World};
+use crate::at_table::Progress;
+use crate::model::Read;
+use crate::opening::{Opening, Place};
+use crate::rank::{Access, Phase, Stage};
+
+impl Access {
+    /// An access that waits for its place.
+    pub fn new(step: usize, transfer: Transfer, mode: Mode, is_started: bool) -> Self {
+        Self {
+            step,
+            transfer,
+            mode,
+            is_started,
+            placement: Placement::default(),
+            phase: Phase::Asked,
+            once: None,
+            buffer: Vec::new(),
+            began: 0,
+            write: None,
+        }
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.mode == Mode::Unix
+    }
+}
+
+impl World {
+    /// Whether the first access of a rank can go on.
+    pub(super) fn can_move(&self, rank: u32) -> bool {
+        let state = &self.ranks[rank as usize];
+        let Some(first) = state.lane.front().filter(|_| state.stage == Stage::Open) else {
+            return false;
+        };
+        match first.phase {
+            Phase::Placed | Phase::Moving(_) | Phase::Given => true,
+            Phase::Giving | Phase::Getting => match &self.opening {
+                Some(Opening { place: Place::Table(table), .. }) => {
+                    state.seen != Some(table.events())
+                }
+                _ => false,
+            },
+            Phase::Asked | Phase::Wanted | Phase::Reported => false,
+        }
+    }
+
+    /// Whether nobody reads or writes.
+    pub(super) fn is_quiet(&self) -> bool {
+        let mut accesses = self.ranks.iter().flat_map(|rank| &rank.lane);
+        !accesses.any(|access| matches!(access.phase, Phase::Moving(_) | Phase::Giving))
+    }
+
+    /// The first access of a rank goes on.
+    pub(super) fn move_bytes(&mut self, rank: u32) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let Some(first) = state.lane.front_mut() else { return Ok(()) };
+        match &mut first.phase {
+            Phase::Placed => {
+                let Placement { offset: from, len } = first.placement;
+                if !first.is_atomic() || self.size == 1 || len == 0 {
+                    return self.begin_to_move(rank);
+                }
+                first.phase = Phase::Wanted;
+                let (step, is_write) = (first.step, first.transfer.is_write);
+                state.ranges += 1;
+                let call = SharedCall::Lock { number: state.ranges, from, len, is_write };
+                self.call(rank, step, What::Lock, call, Vec::new())
+            }
+            Phase::Moving(_) => self.move_part(rank),
+            Phase::Giving => self.give(rank),
+            Phase::Getting => self.get(rank),
+            Phase::Given => {
+                self.check_given(&self.ranks[rank as usize].lane[0])?;
+                self.finish_first(rank)
+            }
+            Phase::Asked | Phase::Wanted | Phase::Reported => Ok(()),
+        }
+    }
+
+    /// The first access of a rank has its place, and its bytes for itself if need be.
+    pub(super) fn begin_to_move(&mut self, rank: u32) -> Result<()> {
+        let (now, opened) = (self.run.steps, self.opened);
+        let Some(first) = self.ranks[rank as usize].lane.front_mut() else { return Ok(()) };
+        let Placement { offset, len } = first.placement;
+        let len = usize::try_from(len)?;
+        if first.is_atomic() && self.contents.is_unsettled() {
+            // Before the mode was changed all were quiet.
+            self.contents.settle(&self.file, now)?;
+        }
+        first.began = now;
+        first.buffer = vec![0; len];
+        if first.transfer.is_write {
+            fill(&mut first.buffer, (rank, opened, first.step));
+            let is_atomic = first.is_atomic();
+            first.write = Some(self.contents.begin(offset, &first.buffer, is_atomic, now));
+        }
+        let mut cuts = vec![0, len];
+        for _ in 0..self.rng.usize(0..3) {
+            cuts.push(self.rng.usize(0..=len));
+        }
+        cuts.sort_unstable();
+        let mut parts: Vec<(usize, usize)> = cuts.windows(2).map(|two| (two[0], two[1])).collect();
+        parts.retain(|(from, to)| from < to);
+        self.rng.shuffle(&mut parts);
+        let is_empty = parts.is_empty();
+        first.phase = Phase::Moving(parts);
+        if is_empty { self.end_of_move(rank) } else { Ok(()) }
+    }
+
+    fn move_part(&mut self, rank: u32) -> Result<()> {
+        let is_unlucky = self.rng.u8(0..60) == 0;
+        let Some(first) = self.ranks[rank as usize].lane.front_mut() else { return Ok(()) };
+        let Phase::Moving(parts) = &mut first.phase else { return Ok(()) };
+        if first.once.is_some() && is_unlucky {
+            return self.fail_for_all(rank);
+        }
+        let Some((from, to)) = parts.pop() else { return Ok(()) };
+        let is_last = parts.is_empty();
+        let offset = first.placement.offset + from as u64;
+        if first.transfer.is_write {
+            self.file.write(offset, &first.buffer[from..to]);
+        } else {
+            first.buffer[from..to].copy_from_slice(&self.file.read(offset, to - from));
+        }
+        if is_last { self.end_of_move(rank) } else { Ok(()) }
+    }
+
+    /// All bytes of the first access of a rank have moved.
+    fn end_of_move(&mut self, rank: u32) -> Result<()> {
+        let (now, file_len) = (self.run.steps, self.file.len());
+        let Some(mut first) = self.ranks[rank as usize].lane.pop_front() else { return Ok(()) };
+        let Placement { offset, len } = first.placement;
+        if let Some(write) = first.write.take() {
+            self.contents.finish(write, now);
+        } else {
+            let count = file_len.saturating_sub(offset).min(len);
+            first.buffer.truncate(usize::try_from(count)?);
+            self.check_read(rank, &first)?;
+        }
+        let (step, once, is_write) = (first.step, first.once, first.transfer.is_write);
+        let is_alone = first.is_atomic() && self.size > 1 && len > 0;
+        let done = if is_write { len } else { first.buffer.len() as u64 };
+        let data = if once.is_some() && !is_write { first.buffer.clone() } else { Vec::new() };
+        first.phase = Phase::Reported;
+        self.ranks[rank as usize].lane.push_front(first);
+        if is_alone {
+            let number = self.ranks[rank as usize].ranges;
+            self.call(rank, step, What::Say, SharedCall::Unlock { number }, Vec::new())?;
+        }
+        match once {
+            Some(number) => self.report(rank, step, number, Ok(done), data),
+            None => self.finish_first(rank),
+        }
+    }
+
+    /// Bytes were read: the model must have them too.
+    fn check_read(&mut self, rank: u32, access: &Access) -> Result<()> {
+        let read = Read {
+            from: access.placement.offset,
+            wanted: usize::try_from(access.placement.len)?,
+            bytes: &access.buffer,
+            time: (access.began, self.run.steps),
+            is_atomic: access.is_atomic(),
+        };
+        self.contents.check(&read)?;
+        let count = access.buffer.len();
+        self.run.bytes_read += count as u64;
+        let Some(opening) = &mut self.opening else { return Ok(()) };
+        if matches!(access.mode, Mode::Unix | Mode::Async) {
+            opening.pointers.has_read(rank, count);
+            self.ranks[rank as usize].pointer += count as u64;
+        }
+        if let Some(done) = access.once.and_then(|number| opening.performances.get_mut(&number)) {
+            done.read = Some(access.buffer.clone());
+        }
+        Ok(())
+    }
+
+    /// What one rank has read for all must have come to another one.
+    fn check_given(&self, access: &Access) -> Result<()> {
+        let performances = self.opening.as_ref().map(|opening| &opening.performances);
+        let done = performances.zip(access.once).and_then(|(all, number)| all.get(&number));
+        let Some(done) = done else { bail!("nobody has done step {} for all", access.step) };
+        ensure!(!done.has_failed, "rank {} could not do it, and nobody was told", done.rank);
+        if !access.transfer.is_write {
+            let is_same = done.read.as_ref() == Some(&access.buffer);
+            ensure!(is_same, "what rank {} has read for all has not come to all", done.rank);
+        }
+        Ok(())
+    }
+
+    /// The first access of a rank, which it does for all, cannot be done.
+    fn fail_for_all(&mut self, rank: u32) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let Some(first) = state.lane.front_mut() else { return Ok(()) };
+        let Some(number) = first.once else { return Ok(()) };
+        first.phase = Phase::Reported;
+        let step = first.step;
+        if let Some(write) = first.write.take() {
+            self.contents.give_up(write, self.run.steps, &self.file)?;
+        }
+        if let Some(opening) = &mut self.opening
+            && let Some(done) = opening.performances.get_mut(&number)
+        {
+            done.has_failed = true;
+        }
+        self.report(rank, step, number, Err("the disk is full".to_owned()), Vec::new())
+    }
+
+    fn report(
+        &mut self,
+        rank: u32,
+        step: usize,
+        number: u64,
+        done: Result<u64, String>,
+        data: Vec<u8>,
+    ) -> Result<()> {
+        self.call(rank, step, What::Report, SharedCall::Performed { number, done }, data)
+    }
+
+    /// A rank reads the next part for all.
+    fn give(&mut self, rank: u32) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
+            return Ok(());
+        };
+        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+            return Ok(());
+        };
+        let (Placement { offset, len }, file, step) = (first.placement, &self.file, first.step);
+        let events = table.events();
+        let given = table.give((rank, number), &mut first.buffer, len, |from, wanted| {
+            let there = file.len().saturating_sub(offset + from).min(wanted as u64);
+            file.read(offset + from, usize::try_from(there).unwrap_or(wanted))
+        });
+        match given {
+            Ok(Progress::Sleeps) => state.seen = Some(events),
+            Ok(Progress::Part) => state.seen = None,
+            Ok(Progress::All(count)) => {
+                state.seen = None;
+                first.phase = Phase::Reported;
+                let Some(first) = state.lane.pop_front() else { return Ok(()) };
+                self.check_read(rank, &first)?;
+                self.ranks[rank as usize].lane.push_front(first);
+                return self.report(rank, step, number, Ok(count), Vec::new());
+            }
+            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+        }
+        Ok(())
+    }
+
+    /// A rank takes the next part of what another one does for all.
+    fn get(&mut self, rank: u32) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
+            return Ok(());
+        };
+        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+            return Ok(());
+        };
+        let wanted = (!first.transfer.is_write).then_some(first.placement.len);
+        let (events, step) = (table.events(), first.step);
+        match table.get((rank, number), &mut first.buffer, wanted) {
+            Ok(Progress::Sleeps) => state.seen = Some(events),
+            Ok(Progress::Part) => state.seen = None,
+            Ok(Progress::All(count)) => {
+                state.seen = None;
+                first.buffer.truncate(usize::try_from(count)?);
+                self.check_given(&self.ranks[rank as usize].lane[0])?;
+                return self.finish_first(rank);
+            }
+            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+        }
+        Ok(())
+    }
+
+    /// What one does for all has failed, as another one sees it.
+    fn fail_at_table(&mut self, rank: u32, step: usize, trouble: &Trouble) -> Result<()> {
+        let Some(opening) = &self.opening else { return Ok(()) };
+        self.ranks[rank as usize].seen = None;
+        let is_due = match trouble {
+            Trouble::Gone { rank: gone } => opening.left.contains(gone),
+            Trouble::NotPerformed { rank: by, .. } => {
+                opening.performances.values().any(|done| done.rank == *by && done.has_failed)
+            }
+            _ => false,
+        };
+        ensure!(is_due, "rank {rank} was told: {trouble}");
+        self.fail(rank, step, trouble)
+    }
+
+    /// The first access of a rank is done.
+    pub(super) fn finish_first(&mut self, rank: u32) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let Some(first) = state.lane.pop_front() else { return Ok(()) };
+        state.finish(first.step);
+        Ok(())
+    }
+
+    /// An access of a rank goes no further, if the step is one.
+    pub(super) fn stop(&mut self, rank: u32, step: usize) -> Result<()> {
+        let state = &mut self.ranks[rank as usize];
+        let Some(at) = state.lane.iter().position(|access| access.step == step) else {
+            return Ok(());
+        };
+        if let Some(write) = state.lane.remove(at).and_then(|access| access.write) {
+            self.contents.give_up(write, self.run.steps, &self.file)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing can happen: the first access of a rank must not be one that could go on.
+    pub(super) fn check_lane(&mut self, rank: u32) -> Result<()> {
+        let state = &self.ranks[rank as usize];
+        if state.seen.is_none() || !state.is_alive() {
+            return Ok(());
+        }
+        self.move_bytes(rank)?;
+        let is_asleep = self.ranks[rank as usize].seen.is_some();
+        ensure!(is_asleep, "nobody has woken rank {rank} for what is done for all");
+        Ok(())
+    }
+}
+
+/// Bytes that nobody else writes, and never zero.
+fn fill(buffer: &mut [u8], (rank, opening, step): (u32, usize, usize)) {
+    let seed = (u64::from(rank) << 40) ^ ((opening as u64) << 32) ^ step as u64;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    buffer.fill_with(|| rng.u8(1..));
+}
