@@ -9,15 +9,16 @@ use std::sync::Arc;
 use pario_flow::Run;
 use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
-    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, Mode, NamespaceRequest,
-    OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest, SubfileIndex,
-    SubfileMeasure,
+    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, LockRequest, Mode,
+    NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
+    SubfileIndex, SubfileMeasure,
 };
 use parking_lot::Mutex;
 
 use crate::meetings::{FileAction, FileActions, JobAction, Meetings};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
+use crate::record_locks::Refusal;
 use crate::sessions::Session;
 use crate::shared::Shared;
 use crate::tables::SharedTable;
@@ -79,6 +80,24 @@ impl Together {
         let SharedRequest { assembly, call } = request;
         let actions = self.meetings.call(session.space, assembly, call, reporter, self.now_ms());
         self.act_for_files(actions, data);
+    }
+
+    /// A process asks something about the locks of a file that it has open.
+    pub fn lock(&self, session: &Session, request: LockRequest, reporter: Reporter) {
+        let names = match self.shared.names() {
+            Ok(names) => names,
+            Err(failure) => return reporter.send(answer(Err(failure))),
+        };
+        let now_ms = self.now_ms();
+        let (open_files, space) = (&names.open_files, session.space);
+        let refused = names.locks.call(open_files, space, request, reporter, now_ms);
+        if let Err((reporter, refusal)) = refused {
+            let failure = match refusal {
+                Refusal::Stale => Failure::StaleHandle { node: self.shared.name().to_owned() },
+                Refusal::Failure(failure) => failure,
+            };
+            reporter.send(answer(Err(failure)));
+        }
     }
 
     /// A process is gone.
@@ -205,9 +224,7 @@ impl Together {
             };
             // Who was lost meanwhile has nothing open.
             if self.shared.sessions.of(caller.space).is_none() {
-                if let Some(record) = names.open_files.close(handle, caller.space) {
-                    names.janitor.remove(record);
-                }
+                names.close(handle, caller.space);
                 self.lose(caller.space);
                 continue;
             }
