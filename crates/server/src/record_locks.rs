@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
-    Answer, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest, LockWait,
-    Reply,
+    Access, Answer, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
+    LockWait, Reply,
 };
 use parking_lot::Mutex;
 
@@ -29,38 +29,29 @@ pub struct RecordLocks {
 }
 
 impl RecordLocks {
-    /// A process asks something about the locks of a file that it has open. Nobody waits here.
+    /// A process asks something of a node about the locks of a file that it has open. Nobody waits
+    /// here.
     pub fn call(
         &self,
+        node: &str,
         open_files: &OpenFiles,
         space: SpaceId,
         request: LockRequest,
         reporter: Reporter,
         now_ms: u64,
-    ) -> Result<(), (Reporter, Refusal)> {
+    ) {
         let LockRequest { handle, pid, call } = request;
         let who = Locker { space, pid };
         let mut locks = self.locks.lock();
-        let Some((file, access)) = open_files.find(handle, space) else {
-            return Err((reporter, Refusal::Stale));
+        let stale = || Failure::StaleHandle { node: node.to_owned() };
+        let open = open_files.find(handle, space).ok_or_else(stale);
+        let file = match open.and_then(|(file, access)| checked(file, access, &call)) {
+            Ok(file) => file,
+            Err(failure) => {
+                drop(locks);
+                return reporter.send(Answer { result: Err(failure), data: Vec::new() });
+            }
         };
-        let (range, kind) = match call {
-            LockCall::Try(range, kind) | LockCall::Wait { range, kind, .. } => (range, Some(kind)),
-            LockCall::Unlock(range) | LockCall::Test(range, _) => (range, None),
-            LockCall::Withdraw { .. } => (LockRange::ALL, None),
-        };
-        if LockRange::new(range.from, range.to).is_none() {
-            return Err((reporter, Refusal::Failure(impossible(range))));
-        }
-        let why = match kind {
-            Some(LockKind::Shared) if !access.read => Some("reading"),
-            Some(LockKind::Exclusive) if !access.write => Some("writing"),
-            _ => None,
-        };
-        if let Some(verb) = why {
-            let why = format!("the file was not opened for {verb}");
-            return Err((reporter, Refusal::Failure(Failure::BadGrant { file, why })));
-        }
         let answers = match call {
             LockCall::Try(range, kind) => locks.lock(file, who, Wish { range, kind }, reporter),
             LockCall::Wait { range, kind, number } => {
@@ -78,7 +69,6 @@ impl RecordLocks {
         };
         drop(locks);
         tell(answers);
-        Ok(())
     }
 
     /// A process has closed a file, which it may have opened more than once.
@@ -92,7 +82,7 @@ impl RecordLocks {
         tell(answers);
     }
 
-    /// A process is gone.
+    /// A process is gone. What it is told goes nowhere.
     pub fn lose(&self, space: SpaceId) {
         let answers = self.locks.lock().lose(space);
         tell(answers);
@@ -122,22 +112,69 @@ impl RecordLocks {
     }
 }
 
-/// Why a call about locks is refused.
-#[derive(Debug)]
-pub enum Refusal {
-    /// The process does not have the file open.
-    Stale,
-    /// It cannot be.
-    Failure(Failure),
-}
-
-fn impossible(range: LockRange) -> Failure {
+/// The file, if such a call can be made by who has opened it so.
+fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Failure> {
+    let (range, kind) = match *call {
+        LockCall::Try(range, kind) | LockCall::Wait { range, kind, .. } => (range, Some(kind)),
+        LockCall::Unlock(range) | LockCall::Test(range, _) => (range, None),
+        LockCall::Withdraw { .. } => return Ok(file),
+    };
     let LockRange { from, to } = range;
-    Failure::Invalid(format!("no bytes from byte {from} on and before byte {to} can be locked"))
+    if LockRange::new(from, to).is_none() {
+        let text = format!("no bytes from byte {from} on and before byte {to} can be locked");
+        return Err(Failure::Invalid(text));
+    }
+    let missing = match kind {
+        Some(LockKind::Shared) if !access.read => "reading",
+        Some(LockKind::Exclusive) if !access.write => "writing",
+        _ => return Ok(file),
+    };
+    let why = format!("the file was not opened for {missing}");
+    Err(Failure::BadGrant { file, why })
 }
 
 fn tell(answers: Answers<Reporter>) {
     for (reporter, result) in answers {
         reporter.send_now(Answer { result: result.map(Reply::Lock), data: Vec::new() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pario_proto::LOCK_END;
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_says_is_checked() {
+        let file = FileId(7);
+        let range = |from, to| LockRange { from, to };
+        let (shared, alone) = (LockKind::Shared, LockKind::Exclusive);
+        let call = |access, call| checked(file, access, &call);
+        for wrong in [range(3, 3), range(4, 3), range(0, LOCK_END + 1), range(u64::MAX, u64::MAX)] {
+            let calls = [
+                LockCall::Try(wrong, shared),
+                LockCall::Wait { range: wrong, kind: alone, number: 0 },
+                LockCall::Unlock(wrong),
+                LockCall::Test(wrong, alone),
+            ];
+            for one in calls {
+                let refused = call(Access::READ_WRITE, one);
+                assert!(matches!(refused, Err(Failure::Invalid(_))), "{one:?}");
+            }
+        }
+        let some = range(0, 1);
+        let wait = |kind| LockCall::Wait { range: some, kind, number: 0 };
+        assert_eq!(call(Access::READ, LockCall::Try(some, shared)), Ok(file));
+        assert_eq!(call(Access::WRITE, wait(alone)), Ok(file));
+        for (access, kind) in
+            [(Access::READ, alone), (Access::WRITE, shared), (Access::LOOK, shared)]
+        {
+            for one in [LockCall::Try(some, kind), wait(kind)] {
+                assert!(matches!(call(access, one), Err(Failure::BadGrant { .. })), "{one:?}");
+            }
+        }
+        assert_eq!(call(Access::LOOK, LockCall::Test(some, alone)), Ok(file));
+        assert_eq!(call(Access::LOOK, LockCall::Unlock(some)), Ok(file));
     }
 }

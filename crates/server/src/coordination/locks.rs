@@ -160,13 +160,16 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// A process is gone. Nobody is there to be told what becomes of its waits.
+    /// A process is gone, and has to do with no file any more.
     pub fn lose(&mut self, space: SpaceId) -> Answers<T> {
         let files = self.files_of(space);
+        let mut answers = Vec::new();
         for file in &files {
-            self.remove(*file, space);
+            let withdrawn = self.remove(*file, space).into_iter();
+            answers.extend(withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn))));
         }
-        self.settle(files)
+        answers.extend(self.settle(files));
+        answers
     }
 
     /// Whether a process has locked something of a file, or waits for it.

@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use crate::meetings::{FileAction, FileActions, JobAction, Meetings};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
-use crate::record_locks::Refusal;
 use crate::sessions::Session;
 use crate::shared::Shared;
 use crate::tables::SharedTable;
@@ -88,16 +87,8 @@ impl Together {
             Ok(names) => names,
             Err(failure) => return reporter.send(answer(Err(failure))),
         };
-        let now_ms = self.now_ms();
-        let (open_files, space) = (&names.open_files, session.space);
-        let refused = names.locks.call(open_files, space, request, reporter, now_ms);
-        if let Err((reporter, refusal)) = refused {
-            let failure = match refusal {
-                Refusal::Stale => Failure::StaleHandle { node: self.shared.name().to_owned() },
-                Refusal::Failure(failure) => failure,
-            };
-            reporter.send(answer(Err(failure)));
-        }
+        let (node, now_ms) = (self.shared.name(), self.now_ms());
+        names.locks.call(node, &names.open_files, session.space, request, reporter, now_ms);
     }
 
     /// A process is gone.

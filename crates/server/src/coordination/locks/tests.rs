@@ -211,9 +211,13 @@ impl Model {
                 [told.collect(), self.settle(file)].concat()
             }
             Deed::Lose => {
+                let mut its = self.line.clone();
+                its.retain(|wait| wait.process == process);
+                its.sort_by_key(|wait| (wait.file, wait.ticket));
                 self.line.retain(|wait| wait.process != process);
                 self.held.iter_mut().for_each(|held| held[process] = Default::default());
-                self.settle(0)
+                let told = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
+                [told.collect(), self.settle(0)].concat()
             }
         }
     }

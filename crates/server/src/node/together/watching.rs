@@ -56,6 +56,12 @@ impl Together {
             for (job, wait) in overdue.look(&jobs) {
                 tracing::warn!(job = job.job, waited_ms = wait.waited_ms, "{}", told(job, wait));
             }
+            let lock_waits = self.all_lock_waits();
+            for wait in overdue.look_at_locks(&lock_waits) {
+                let path = &wait.path;
+                let hint = format!("`pario status --file {path}` tells more");
+                tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
+            }
             self.shared.stopping.pause(pause);
         }
     }
