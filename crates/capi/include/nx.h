@@ -31,6 +31,7 @@ int pario_fsync(int FileDescriptor);
 int pario_ftruncate(int FileDescriptor, off_t Length);
 int pario_fstat(int FileDescriptor, struct stat *Status);
 int pario_fcntl(int FileDescriptor, int Command, ...);
+int pario_lockf(int FileDescriptor, int Command, off_t Length);
 int pario_unlink(const char *FileName);
 
 #ifdef __cplusplus
@@ -48,6 +49,7 @@ int pario_unlink(const char *FileName);
 #define ftruncate pario_ftruncate
 #define fstat pario_fstat
 #define fcntl pario_fcntl
+#define lockf pario_lockf
 #define unlink pario_unlink
 #endif
 

@@ -19,13 +19,13 @@
 #include "nx.h"
 
 enum call {
-  OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, CLOSE,
-  UNLINK, CALLS
+  OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, LOCKF,
+  CLOSE, UNLINK, CALLS
 };
 
 static const char *const names[CALLS] = {"open",  "read",      "write", "readv", "writev",
                                          "pread", "pwrite",    "lseek", "fsync", "ftruncate",
-                                         "fstat", "fcntl",     "close", "unlink"};
+                                         "fstat", "fcntl",     "lockf", "close", "unlink"};
 static atomic_ulong taken[CALLS];
 
 /* Whether this thread is at work in the library already. */
@@ -77,6 +77,7 @@ typedef int fd_call(int);
 typedef int ftruncate_call(int, off_t);
 typedef int fstat_call(int, struct stat *);
 typedef int fcntl_call(int, int, ...);
+typedef int lockf_call(int, int, off_t);
 typedef int unlink_call(const char *);
 typedef ssize_t read_chk_call(int, void *, size_t, size_t);
 
@@ -265,6 +266,18 @@ int fcntl64(int fd, int command, ...) {
   va_end(rest);
   if (is_ours(fd)) TAKEN(FCNTL, int, pario_fcntl(fd, command, argument));
   return system_call(fd, command, argument);
+}
+
+int lockf(int fd, int command, off_t len) {
+  NEXT(lockf_call *, "lockf")
+  if (is_ours(fd)) TAKEN(LOCKF, int, pario_lockf(fd, command, len));
+  return system_call(fd, command, len);
+}
+
+int lockf64(int fd, int command, off_t len) {
+  NEXT(lockf_call *, "lockf64")
+  if (is_ours(fd)) TAKEN(LOCKF, int, pario_lockf(fd, command, len));
+  return system_call(fd, command, len);
 }
 
 int close(int fd) {

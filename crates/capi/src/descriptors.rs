@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags};
 
 use crate::errors::{Doing, Done, EPFSLBADF, EPFSLMFILE, Failed, While};
-use crate::process;
+use crate::{locking, process};
 
 /// A shared file that is open.
 #[derive(Debug)]
@@ -104,6 +104,7 @@ pub fn close(fd: c_int) -> Done<bool> {
     let Some(open) = find(fd)? else { return Ok(false) };
     let file = open.take()?;
     FILES.lock().as_mut().and_then(|files| files.remove(&fd));
+    locking::end(&file);
     let closed = file.close().while_doing(Doing::Else);
     mark(fd, false);
     release(fd);

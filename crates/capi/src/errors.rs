@@ -134,6 +134,7 @@ fn number_of(error: &Error, doing: Doing) -> c_int {
         Error::Path(_) | Error::Invalid { .. } => EPFSLINVAL,
         Error::Failure(failure) | Error::File { failure, .. } => number_of_failure(failure, doing),
         Error::NodeDown { .. } if doing == Doing::Moving => EPFSLNOIOD,
+        Error::LocksLost { .. } => EPFSLBADFH,
         _ => EPFSLREMOTE,
     }
 }
@@ -154,6 +155,8 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         | Failure::Revoked { .. }
         | Failure::Refused { .. } => EPFSLAUTH,
         Failure::StaleHandle { .. } => EPFSLBADFH,
+        Failure::Deadlock { .. } => libc::EDEADLK,
+        Failure::TooManyLocks { .. } => libc::ENOLCK,
         Failure::NodeDown { .. } | Failure::Stopping { .. } if doing == Doing::Moving => EPFSLNOIOD,
         Failure::Invalid(_)
         | Failure::Layout { .. }

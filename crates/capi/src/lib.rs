@@ -25,6 +25,7 @@
 pub mod border;
 pub mod descriptors;
 pub mod errors;
+pub mod locking;
 pub mod memory;
 pub mod names;
 pub mod nx;

@@ -8,7 +8,7 @@ use crate::descriptors::{self, OpenFile};
 use crate::errors::{Doing, Done, EPFSLNDELAY, Failed, While};
 use crate::memory::Pieces;
 use crate::names::{self, Meaning};
-use crate::{plain, process, sharing};
+use crate::{locking, plain, process, sharing};
 
 /// Whether a descriptor is that of a shared file.
 #[unsafe(no_mangle)]
@@ -175,8 +175,8 @@ pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
     })
 }
 
-/// `fcntl`. Shared files know their flags and whether they stay open in programs that are started;
-/// records of them cannot be locked: M_UNIX is atomic, and the other modes say who goes when.
+/// `fcntl`. Shared files know their flags, whether they stay open in programs that are started, and
+/// the locks of their records.
 ///
 /// # Safety
 /// The last argument is what the command wants.
@@ -201,11 +201,26 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
                 if is_same { Ok(0) } else { Err(Failed::new(libc::EINVAL, "")) }
             }
             libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW => {
-                let text = "records of shared files cannot be locked: choose a mode instead";
-                Err(Failed::new(libc::ENOLCK, format!("{}: {text}", open.path)))
+                let address = usize::try_from(argument.cast_unsigned()).unwrap_or(0);
+                let lock = std::ptr::with_exposed_provenance_mut::<libc::flock>(address);
+                // SAFETY: it is null, or that of a `struct flock`, as the caller says.
+                match unsafe { lock.as_mut() } {
+                    Some(lock) => locking::control(&open, command, lock),
+                    None => Err(Failed::new(libc::EFAULT, "")),
+                }
             }
             _ => Err(Failed::new(libc::EINVAL, "")),
         }
+    })
+}
+
+/// `lockf`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pario_lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
+    returning(|| match descriptors::find(fd)? {
+        Some(open) => locking::section(&open, command, len),
+        // SAFETY: no memory is passed.
+        None => plain::told_int(unsafe { libc::lockf(fd, command, len) }),
     })
 }
 

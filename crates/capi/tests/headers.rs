@@ -145,6 +145,7 @@ fn calls() -> Vec<(&'static str, String)> {
         posix::pario_ftruncate(c_int, off_t) -> c_int;
         posix::pario_fstat(c_int, *mut libc::stat) -> c_int;
         posix::pario_fcntl(c_int, c_int, c_long) -> c_int;
+        posix::pario_lockf(c_int, c_int, off_t) -> c_int;
         posix::pario_unlink(Text) -> c_int;
     }
 }

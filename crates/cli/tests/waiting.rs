@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use command::{Served, Site, stderr, stdout};
-use pario::{Cluster, Group, Mode, SharedFile};
+use pario::{Cluster, Group, LockKind, Mode, SharedFile};
 use serde_json::Value;
 
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
@@ -168,6 +168,39 @@ fn the_state_of_a_file_is_shown() {
     });
     assert!(site.refused(3, &["status", "--file", "/none"]).contains("/none"));
     assert!(site.refused(2, &["status", "--file", "none"]).contains("none"));
+}
+
+/// Processes that wait for locks need not be of any job.
+#[test]
+fn waits_for_locks_are_told() {
+    let site = Site::served();
+    let connect = || Cluster::connect(&site.file("data").display().to_string()).unwrap();
+    let (one, two) = (connect(), connect());
+    let holder = one.create("/index").unwrap();
+    holder.lock(.., LockKind::Exclusive).unwrap();
+    let file = two.options().read(true).write(true).open("/index").unwrap();
+    let request = file.start_lock(3..5, LockKind::Shared).unwrap();
+    let json = until("one waits", || {
+        let json = site.json(&["status", "--file", "/index"]);
+        (json["lock_waits"].as_array().map(Vec::len) == Some(1)).then_some(json)
+    });
+    let wait = &json["lock_waits"][0];
+    assert_eq!((&wait["from"], &wait["to"]), (&3.into(), &5.into()));
+    assert_eq!((&wait["kind"], &wait["path"]), (&"shared".into(), &"/index".into()));
+    let own = format!("({})", std::process::id());
+    assert!(wait["holders"][0].as_str().is_some_and(|name| name.ends_with(&own)), "{json}");
+    let sentence = format!("{own} waits for bytes 3 to 4 of /index (shared), locked by ");
+    for arguments in [&["why"][..], &["status", "--file", "/index"]] {
+        let text = site.ok(arguments);
+        assert!(text.contains("\n\nfor ") && text.contains(&sentence), "{text}");
+    }
+    site.ok(&["mkdir", "/other"]);
+    drop(one.create("/other/index").unwrap());
+    let other = site.json(&["status", "--file", "/other/index"]);
+    assert_eq!(other["lock_waits"], serde_json::json!([]));
+    drop(holder);
+    request.wait().unwrap();
+    assert_eq!(site.ok(&["why"]), "no jobs\n");
 }
 
 /// Whoever waits is told, and can begin anew.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use pario_net::{Address, DescriptorClient, Key, User};
 use pario_proto::{
-    CheckReport, CheckRequest, ClusterMap, DiskId, FilePath, Identity, JobStatus, NamespaceRequest,
-    NodeStatus, Reply, Request,
+    CheckReport, CheckRequest, ClusterMap, DiskId, FilePath, Identity, JobStatus, LockWait,
+    NamespaceRequest, NodeStatus, Reply, Request,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     short_cut: bool,
     /// How many calls this process has made together with the others of a job.
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
+    /// How often this process has begun to wait for a lock.
+    pub(crate) lock_waits: AtomicU64,
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<pario_server::Node>,
@@ -182,6 +185,7 @@ impl Cluster {
             map: RwLock::new(map),
             short_cut,
             jobs: Mutex::default(),
+            lock_waits: AtomicU64::new(0),
             #[cfg(feature = "embedded")]
             embedded,
         };
@@ -236,6 +240,15 @@ impl Cluster {
     pub fn jobs(&self) -> Result<Vec<JobStatus>, Error> {
         match self.shared.interface().call(Request::Jobs)? {
             Reply::Jobs(jobs) => Ok(jobs),
+            _ => Err(strange("")),
+        }
+    }
+
+    /// The processes that wait for locks of files, longest first: those of this user, and of all
+    /// users for who runs the node.
+    pub fn lock_waits(&self) -> Result<Vec<LockWait>, Error> {
+        match self.shared.interface().call(Request::LockWaits)? {
+            Reply::LockWaits(waits) => Ok(waits),
             _ => Err(strange("")),
         }
     }

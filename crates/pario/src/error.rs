@@ -63,6 +63,15 @@ pub enum Error {
         /// How many were wanted.
         wanted: u64,
     },
+    /// What this process had locked of an open file is not locked any more.
+    #[error(
+        "{path}: the connection was lost, and with it what this process had locked; others may have \
+         it now: open the file again"
+    )]
+    LocksLost {
+        /// The path with which the file was opened.
+        path: String,
+    },
     /// Anything else.
     #[error("{text}")]
     Other {
@@ -83,6 +92,7 @@ impl Error {
             Self::NodeDown { .. } => Kind::NotConnected,
             Self::Invalid { .. } => Kind::InvalidInput,
             Self::Ended { .. } => Kind::UnexpectedEof,
+            Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
             Self::Other { .. } => Kind::Other,
         }
     }
@@ -128,6 +138,8 @@ fn kind_of(failure: &Failure) -> io::ErrorKind {
         Failure::DiskReadOnly { .. } => Kind::ReadOnlyFilesystem,
         Failure::NodeDown { .. } | Failure::Stopping { .. } => Kind::NotConnected,
         Failure::StaleHandle { .. } => Kind::StaleNetworkFileHandle,
+        Failure::Deadlock { .. } => Kind::Deadlock,
+        Failure::TooManyLocks { .. } => Kind::QuotaExceeded,
         Failure::Root
         | Failure::IntoItself { .. }
         | Failure::WrongKind { .. }

@@ -14,8 +14,9 @@
 //! - A node that dies fails what needs it, and nothing else; when it is back, so are the files.
 //! - A file that is deleted while it is open can be used until it is closed.
 //!
-//! What it is not: it keeps no copies of data on other disks, it does not lock ranges of files, and
-//! two writes that overlap in time and place are applied in any order, piece by piece.
+//! What it is not: it keeps no copies of data on other disks, and two writes that overlap in time and
+//! place are applied in any order, piece by piece, unless who writes locks the bytes before
+//! ([`File::lock`]).
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,7 +51,7 @@ mod open;
 
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;
-pub use file::{Extent, Extents, File, ReadRequest, WriteRequest};
+pub use file::{Extent, Extents, File, LockRequest, ReadRequest, WriteRequest};
 pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
@@ -58,7 +59,8 @@ pub use open::OpenOptions;
 pub use pario_proto::{
     Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
     ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
-    FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, Identity, JobStatus,
-    LastCall, Layout, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seat,
-    Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
+    FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity,
+    JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange, LockWait, MissingRank, Mode,
+    NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seat, Seek, SharedFileStatus, SubfileIndex,
+    SubfileMeasure, Trouble, WaitStatus,
 };

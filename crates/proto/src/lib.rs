@@ -58,6 +58,10 @@ pub use cluster::group::{
     Seat, SharedCall, SharedRequest, TablePlace,
 };
 pub use cluster::jobs::{JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
+pub use cluster::lock::{
+    HeldLock, LOCK_END, LOCKS_LIMIT, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
+    LockWait,
+};
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};

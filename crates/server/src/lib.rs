@@ -36,6 +36,7 @@ mod node;
 mod open_files;
 mod peers;
 mod program;
+mod record_locks;
 mod sessions;
 mod shared;
 mod unmade;

@@ -68,6 +68,19 @@ impl OpenFiles {
         self.state.lock().handles.get(&handle).filter(|file| file.space == space).cloned()
     }
 
+    /// Which file a client has open, and what for.
+    pub fn find(&self, handle: u64, space: SpaceId) -> Option<(FileId, Access)> {
+        let state = self.state.lock();
+        let file = state.handles.get(&handle).filter(|file| file.space == space)?;
+        Some((file.record.id, file.access))
+    }
+
+    /// Whether a client has a file open.
+    pub fn is_open(&self, file: FileId, space: SpaceId) -> bool {
+        let state = self.state.lock();
+        state.handles.values().any(|open| open.space == space && open.record.id == file)
+    }
+
     /// A client has closed a file. If it was deleted and nobody else has it open: its record.
     pub fn close(&self, handle: u64, space: SpaceId) -> Option<FileRecord> {
         let mut state = self.state.lock();

@@ -42,6 +42,11 @@ impl Sessions {
         Some(session)
     }
 
+    /// What people call a client.
+    pub fn name_of(&self, space: SpaceId) -> Option<String> {
+        self.by_space.read().get(&space).map(|session| session.name.clone())
+    }
+
     /// A client is gone.
     pub fn leave(&self, space: SpaceId) {
         self.by_space.write().remove(&space);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pario_net::SpaceId;
 use pario_proto::{ClusterMap, Failure, FileId, Grant, Identity};
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -17,6 +18,7 @@ use crate::namespace::Namespace;
 use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
 use crate::peers::Peers;
+use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
 
 /// What all threads of a node share.
@@ -47,9 +49,30 @@ pub struct Shared {
 pub struct Names {
     pub namespace: Namespace,
     pub open_files: OpenFiles,
+    pub locks: RecordLocks,
     pub janitor: Janitor,
     /// Where the next file begins.
     pub next_first_disk: AtomicU64,
+}
+
+impl Names {
+    /// A client has closed a file. What it had locked is free, unless it has opened it once more;
+    /// and if it was deleted and nobody else has it open, its subfiles go.
+    pub fn close(&self, handle: u64, space: SpaceId) {
+        let Some((file, _)) = self.open_files.find(handle, space) else { return };
+        if let Some(record) = self.open_files.close(handle, space) {
+            self.janitor.remove(record);
+        }
+        self.locks.close(&self.open_files, file, space);
+    }
+
+    /// A client is gone, with all that it had open.
+    pub fn lose(&self, space: SpaceId) {
+        for record in self.open_files.leave(space) {
+            self.janitor.remove(record);
+        }
+        self.locks.lose(space);
+    }
 }
 
 /// Whether the node is stopping, and how many requests are under way.

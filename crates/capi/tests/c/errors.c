@@ -147,9 +147,7 @@ static void arguments(void) {
   FAILS(EPFSLBADID, _iowait(id));
   FAILS(EPFSLBADID, _iodone(id));
 
-  /* Records cannot be locked, and calls always wait. */
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  FAILS(ENOLCK, fcntl(fd, F_SETLK, &lock));
+  /* Calls always wait. */
   FAILS(EPFSLNDELAY, fcntl(fd, F_SETFL, O_NONBLOCK));
   FAILS(EINVAL, fcntl(fd, 12345, 0));
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Args;
-use pario::{JobStatus, MissingRank, Ranks, WaitStatus};
+use pario::{JobStatus, LOCK_END, LockWait, MissingRank, Ranks, WaitStatus};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, elapsed};
@@ -24,14 +24,17 @@ const LINES: usize = 8;
 /// What it takes.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The job; without one, all jobs are listed
+    /// The job; without one, all jobs and all waits for locks are listed
     job: Option<String>,
 }
 
 /// Does it.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
-    let mut jobs = reach::cluster(global)?.jobs()?;
+    let cluster = reach::cluster(global)?;
+    let mut jobs = cluster.jobs()?;
+    let mut lock_waits = cluster.lock_waits()?;
     if let Some(wanted) = &options.job {
+        lock_waits.clear();
         jobs.retain(|job| job.job == *wanted);
         if jobs.is_empty() {
             eprintln!(
@@ -43,7 +46,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
     if global.json {
         let jobs: Vec<_> = jobs.iter().map(job_json).collect();
-        return terminal::print_json(&json!({ "jobs": jobs }));
+        let lock_waits: Vec<_> = lock_waits.iter().map(lock_wait_json).collect();
+        return terminal::print_json(&json!({ "jobs": jobs, "lock_waits": lock_waits }));
     }
     let mut out = terminal::output();
     if options.job.is_some() {
@@ -55,6 +59,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     } else {
         job_table(&jobs).print(&mut out)?;
     }
+    print_lock_waits(&mut out, &lock_waits)?;
     Ok(out.flush()?)
 }
 
@@ -161,6 +166,30 @@ fn told(missing: &MissingRank) -> String {
 /// How long somebody has waited.
 pub fn waited(wait: &WaitStatus) -> String {
     elapsed(Duration::from_millis(wait.waited_ms))
+}
+
+/// Those who wait for locks, one in a line, below an empty one.
+pub fn print_lock_waits(out: &mut impl Write, waits: &[LockWait]) -> io::Result<()> {
+    if !waits.is_empty() {
+        writeln!(out)?;
+    }
+    waits.iter().try_for_each(|wait| {
+        writeln!(out, "for {}, {wait}", elapsed(Duration::from_millis(wait.waited_ms)))
+    })
+}
+
+/// A wait for a lock as JSON.
+pub fn lock_wait_json(wait: &LockWait) -> Value {
+    json!({
+        "path": wait.path.to_string(),
+        "uid": wait.uid,
+        "client": wait.client,
+        "from": wait.range.from,
+        "to": (wait.range.to != LOCK_END).then_some(wait.range.to),
+        "kind": wait.kind.to_string(),
+        "holders": wait.holders,
+        "waited_ms": wait.waited_ms,
+    })
 }
 
 /// A job as JSON.

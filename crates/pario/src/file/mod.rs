@@ -3,6 +3,7 @@
 mod extents;
 mod grow;
 mod lease;
+mod locks;
 mod memory;
 mod pointer;
 mod ranges;
@@ -21,6 +22,7 @@ use pario_proto::{
 use parking_lot::{Mutex, RwLock};
 
 pub use extents::{Extent, Extents};
+pub use locks::LockRequest;
 pub use request::{ReadRequest, WriteRequest};
 pub(crate) use short_cut::Descriptors;
 
@@ -71,6 +73,7 @@ pub struct File {
     settled: Mutex<Vec<bool>>,
     is_dirty: AtomicBool,
     pointer: Mutex<u64>,
+    locked: locks::Locked,
 }
 
 impl File {
@@ -91,6 +94,7 @@ impl File {
             settled: Mutex::new(settled),
             is_dirty: AtomicBool::new(false),
             pointer: Mutex::new(0),
+            locked: locks::Locked::default(),
         }
     }
 
@@ -275,7 +279,7 @@ impl File {
     /// # }
     /// ```
     pub fn sync(&self) -> Result<(), Error> {
-        self.check_writable()?;
+        self.check_opened_for_writing()?;
         self.is_dirty.store(false, Ordering::SeqCst);
         let synced = self.for_all_parts(|grant, part| Request::Sync { grant, part });
         let noted = synced.and_then(|replies| self.note_synced(&replies));
@@ -490,12 +494,17 @@ impl File {
 
     fn check_readable(&self) -> Result<(), Error> {
         if self.access.read {
-            return Ok(());
+            return self.check_locked();
         }
         Err(Error::invalid(format!("{}: the file was not opened for reading", self.path)))
     }
 
     fn check_writable(&self) -> Result<(), Error> {
+        self.check_opened_for_writing()?;
+        self.check_locked()
+    }
+
+    fn check_opened_for_writing(&self) -> Result<(), Error> {
         if self.access.write {
             return Ok(());
         }

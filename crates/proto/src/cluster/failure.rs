@@ -228,4 +228,22 @@ pub enum Failure {
         /// What happened.
         why: String,
     },
+    /// Whoever is in the way waits for who asks.
+    #[error(
+        "waiting for the lock would never end: process {pid} has it, and waits itself, or through \
+         others, for a lock of this process; unlock that first"
+    )]
+    Deadlock {
+        /// The process that is in the way.
+        pid: u32,
+    },
+    /// A process cannot have more locks of a file.
+    #[error(
+        "this process has {limit} ranges of the file locked already: unlock some, or lock more \
+         bytes at once"
+    )]
+    TooManyLocks {
+        /// So many it can have.
+        limit: u64,
+    },
 }

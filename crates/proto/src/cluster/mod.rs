@@ -1,14 +1,15 @@
 //! What clients and nodes of a cluster say to each other.
 //!
 //! `path` names files, `record` describes them, `grant` is the right to use one, `map` says which
-//! nodes and disks there are. `request` and `reply` are what travels, `failure` what may come
-//! instead, `check` and `status` what administrators ask for.
+//! nodes and disks there are, `group` and `lock` how processes get along. `request` and `reply` are
+//! what travels, `failure` what may come instead, `check` and `status` what administrators ask for.
 
 pub mod check;
 pub mod failure;
 pub mod grant;
 pub mod group;
 pub mod jobs;
+pub mod lock;
 pub mod map;
 pub mod path;
 pub mod record;

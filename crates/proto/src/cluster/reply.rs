@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::grant::{Grant, SealedDeed};
 use super::group::{AssemblyId, MemoryId, TablePlace};
 use super::jobs::JobStatus;
+use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
 use super::record::{Entry, FileRecord, Identity};
@@ -133,6 +134,10 @@ pub enum Reply {
         /// The files whose openings were ended.
         files: Vec<FilePath>,
     },
+    /// What came of a call about locks.
+    Lock(LockOutcome),
+    /// Who waits for locks, longest first.
+    LockWaits(Vec<LockWait>),
 }
 
 /// An open file.

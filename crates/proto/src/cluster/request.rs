@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::check::CheckDepth;
 use super::grant::{Access, Grant};
 use super::group::{JobCall, OpenTogether, Seat, SharedRequest};
+use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
 use super::record::{FileKind, FileRecord, Identity};
@@ -169,6 +170,10 @@ pub enum Request {
         /// Openings of these files; if there are none, of all files, and the jobs too.
         files: Vec<FilePath>,
     },
+    /// Something about the locks of an open file; a wait is answered when it is over.
+    Lock(LockRequest),
+    /// Who waits for locks: processes of the user who asks, all of them for administrators.
+    LockWaits,
 }
 
 /// A subfile and where it lies.

@@ -4,14 +4,17 @@
 //!
 //! A [`Gathering`] is the table at which the ranks of a job sit: it collects the calls in which all
 //! of them meet, round after round. An [`Assembly`] is a file that they have open together: a
-//! gathering, a mode, and a position. [`Overdue`] finds waits that last too long.
+//! gathering, a mode, and a position. [`Locks`] are those of records, of whoever has a file open.
+//! [`Overdue`] finds waits that last too long.
 
 mod assembly;
 mod gathering;
+mod locks;
 mod overdue;
 mod ranges;
 
 pub use assembly::{Action, Assembly, Performed};
 pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};
+pub use locks::{Answers, LockWaiting, Locker, Locks, Wish};
 pub use overdue::Overdue;
 pub use ranges::Ranges;

@@ -1,42 +1,63 @@
 //! Which waits have become too long: each is told once.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
-use pario_proto::{AssemblyId, JobStatus, WaitStatus};
+use pario_proto::{AssemblyId, JobStatus, LockKind, LockRange, LockWait, WaitStatus};
 
 /// Finds waits that last too long.
 #[derive(Debug)]
 pub struct Overdue {
     limit_ms: u64,
-    told: HashSet<Known>,
+    told: HashSet<Meeting>,
+    told_of_locks: HashSet<Locking>,
 }
 
-/// A wait: the user, the job, the opening of a file, the number of the call.
-type Known = (u32, String, Option<AssemblyId>, u64);
+/// A wait of a job: the user, the job, the opening of a file, the number of the call.
+type Meeting = (u32, String, Option<AssemblyId>, u64);
+
+/// A wait for a lock: the process, the file, and what is wanted of it.
+type Locking = (String, String, LockRange, LockKind);
 
 impl Overdue {
     /// Waits of so many milliseconds are too long.
     pub fn new(limit_ms: u64) -> Self {
-        Self { limit_ms, told: HashSet::new() }
+        Self { limit_ms, told: HashSet::new(), told_of_locks: HashSet::new() }
     }
 
-    /// Those that have become too long since it was last asked.
+    /// Those of jobs that have become too long since it was last asked.
     pub fn look<'j>(&mut self, jobs: &'j [JobStatus]) -> Vec<(&'j JobStatus, &'j WaitStatus)> {
-        let all = || jobs.iter().flat_map(|job| job.waits.iter().map(move |wait| (job, wait)));
-        let known = |(job, wait): (&JobStatus, &WaitStatus)| -> Known {
+        let waits = jobs.iter().flat_map(|job| job.waits.iter().map(move |wait| (job, wait)));
+        let late = waits.filter(|(_, wait)| wait.waited_ms >= self.limit_ms);
+        new_ones(&mut self.told, late.collect(), |(job, wait)| {
             (job.uid, job.job.clone(), wait.opening, wait.number)
-        };
-        let late = || all().filter(|(_, wait)| wait.waited_ms >= self.limit_ms);
-        let still: HashSet<Known> = late().map(known).collect();
-        let new = late().filter(|wait| !self.told.contains(&known(*wait))).collect();
-        self.told = still;
-        new
+        })
     }
+
+    /// Those for locks that have become too long since it was last asked.
+    pub fn look_at_locks<'w>(&mut self, waits: &'w [LockWait]) -> Vec<&'w LockWait> {
+        let late = waits.iter().filter(|wait| wait.waited_ms >= self.limit_ms);
+        new_ones(&mut self.told_of_locks, late.collect(), |wait| {
+            (wait.client.clone(), wait.path.to_string(), wait.range, wait.kind)
+        })
+    }
+}
+
+/// Those that were not told; from now on all are, and no others.
+fn new_ones<W, K: Eq + Hash>(
+    told: &mut HashSet<K>,
+    mut late: Vec<W>,
+    known: impl Fn(&W) -> K,
+) -> Vec<W> {
+    let still = late.iter().map(&known).collect();
+    let before = std::mem::replace(told, still);
+    late.retain(|wait| !before.contains(&known(wait)));
+    late
 }
 
 #[cfg(test)]
 mod tests {
-    use pario_proto::{Call, MissingRank};
+    use pario_proto::{Call, FilePath, MissingRank};
 
     use super::*;
 
@@ -75,5 +96,24 @@ mod tests {
         assert_eq!(told(&[(0, 30_000), (1, 20_500)]), [] as [u64; 0]);
         assert_eq!(told(&[]), [] as [u64; 0]);
         assert_eq!(told(&[(0, 10_000)]), [0], "this is another one with the same number");
+    }
+
+    #[test]
+    fn every_wait_for_a_lock_is_told_once() {
+        let mut overdue = Overdue::new(10);
+        let wait = |client: &str, waited_ms| LockWait {
+            path: FilePath::new("/f").unwrap(),
+            uid: 0,
+            client: client.to_owned(),
+            range: LockRange::ALL,
+            kind: LockKind::Shared,
+            holders: Vec::new(),
+            waited_ms,
+        };
+        let waits = [wait("a", 9), wait("b", 10)];
+        assert_eq!(overdue.look_at_locks(&waits), [&waits[1]]);
+        let waits = [wait("a", 10), wait("b", 11)];
+        assert_eq!(overdue.look_at_locks(&waits), [&waits[0]]);
+        assert!(overdue.look_at_locks(&waits).is_empty());
     }
 }

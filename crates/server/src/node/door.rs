@@ -61,9 +61,7 @@ impl Door {
                     self.shared.sessions.leave(space);
                     self.together.lose(space);
                     if let Some(names) = &self.shared.names {
-                        for record in names.open_files.leave(space) {
-                            names.janitor.remove(record);
-                        }
+                        names.lose(space);
                     }
                     true
                 }
@@ -115,6 +113,8 @@ impl Door {
                 reporter.send(answer(self.together.reset(&session, &files)));
             }
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
+            Request::Lock(request) => self.together.lock(&session, request, reporter),
+            Request::LockWaits => reporter.send(answer(self.together.lock_waits(&session))),
             request => match self.shared.begin() {
                 Ok(ticket) if needs(&request).is_some() => {
                     return self.data(&session, request, data, reporter, ticket);

@@ -31,6 +31,7 @@ use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
 use crate::peers::{Peers, REQUESTS};
 use crate::program::{self, Operations};
+use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
 use crate::shared::{Names, Shared, Stopping};
 
@@ -321,8 +322,9 @@ fn open_names(
     })?;
     let namespace = Namespace::open(Arc::new(store), &own.name, administrator, Clock::system())?;
     let (janitor, jobs) = janitor::Janitor::new();
-    let open_files = OpenFiles::default();
-    let names = Names { namespace, open_files, janitor, next_first_disk: AtomicU64::new(0) };
+    let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());
+    let next_first_disk = AtomicU64::new(0);
+    let names = Names { namespace, open_files, locks, janitor, next_first_disk };
     Ok((names, jobs))
 }
 

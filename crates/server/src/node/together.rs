@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pario_flow::Run;
 use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
-    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, MemoryId, Mode,
+    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, LockRequest, MemoryId, Mode,
     NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
     SubfileIndex, SubfileMeasure,
 };
@@ -95,6 +95,16 @@ impl Together {
         self.act_for_files(actions, data);
     }
 
+    /// A process asks something about the locks of a file that it has open.
+    pub fn lock(&self, session: &Session, request: LockRequest, reporter: Reporter) {
+        let names = match self.shared.names() {
+            Ok(names) => names,
+            Err(failure) => return reporter.send(answer(Err(failure))),
+        };
+        let (node, now_ms) = (self.shared.name(), self.now_ms());
+        names.locks.call(node, &names.open_files, session.space, request, reporter, now_ms);
+    }
+
     /// A process is gone.
     pub fn lose(&self, space: SpaceId) {
         let (told, actions) = self.meetings.lose(space);
@@ -128,10 +138,8 @@ impl Together {
                 }
                 FileAction::Measure(assembly, opened) => self.measure(assembly, &opened),
                 FileAction::Close(handle, space) => {
-                    if let Some(names) = &self.shared.names
-                        && let Some(record) = names.open_files.close(handle, space)
-                    {
-                        names.janitor.remove(record);
+                    if let Some(names) = &self.shared.names {
+                        names.close(handle, space);
                     }
                 }
             }
@@ -268,9 +276,7 @@ impl Together {
         for space in spaces {
             // Who was lost meanwhile has nothing open.
             if self.shared.sessions.of(space).is_none() {
-                for record in names.open_files.leave(space) {
-                    names.janitor.remove(record);
-                }
+                names.lose(space);
                 self.lose(space);
             }
         }

@@ -48,9 +48,7 @@ impl Interface {
                 next.call(answer(opened.map(Reply::Opened)));
             }
             NamespaceRequest::Close { handle } => {
-                if let Some(record) = names.open_files.close(handle, space) {
-                    names.janitor.remove(record);
-                }
+                names.close(handle, space);
                 next.call(answer(Ok(Reply::Done)));
             }
             NamespaceRequest::Renew { handle } => {
@@ -237,9 +235,7 @@ fn let_go(shared: &Shared, record: FileRecord) {
 
 /// A file is not open after all.
 pub(super) fn forget(shared: &Shared, handle: u64, space: SpaceId) {
-    if let Some(names) = &shared.names
-        && let Some(record) = names.open_files.close(handle, space)
-    {
-        names.janitor.remove(record);
+    if let Some(names) = &shared.names {
+        names.close(handle, space);
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use pario::{FilePath, JobStatus, Ranks};
+use pario::{FilePath, JobStatus, LockWait, Ranks};
 use serde_json::json;
 
 use crate::amounts::count;
@@ -21,12 +21,18 @@ pub fn run(global: &Global, file: &OsStr) -> anyhow::Result<()> {
     cluster.metadata(&path.to_string())?;
     let jobs: Vec<JobStatus> =
         cluster.jobs()?.into_iter().filter_map(|job| about(job, &path)).collect();
+    let mut lock_waits = cluster.lock_waits()?;
+    lock_waits.retain(|wait| wait.path == path);
     if global.json {
         let jobs: Vec<_> = jobs.iter().map(why::job_json).collect();
-        return terminal::print_json(&json!({ "path": path.to_string(), "jobs": jobs }));
+        let lock_waits: Vec<_> = lock_waits.iter().map(why::lock_wait_json).collect();
+        let path = path.to_string();
+        return terminal::print_json(
+            &json!({ "path": path, "jobs": jobs, "lock_waits": lock_waits }),
+        );
     }
     let mut out = terminal::output();
-    print(&mut out, &path, &jobs)?;
+    print(&mut out, &path, &jobs, &lock_waits)?;
     Ok(out.flush()?)
 }
 
@@ -37,7 +43,17 @@ fn about(mut job: JobStatus, path: &FilePath) -> Option<JobStatus> {
     (!job.files.is_empty()).then_some(job)
 }
 
-fn print(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::Result<()> {
+fn print(
+    out: &mut impl Write,
+    path: &FilePath,
+    jobs: &[JobStatus],
+    lock_waits: &[LockWait],
+) -> io::Result<()> {
+    print_jobs(out, path, jobs)?;
+    why::print_lock_waits(out, lock_waits)
+}
+
+fn print_jobs(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::Result<()> {
     if jobs.is_empty() {
         return writeln!(out, "{path}: no job has it open");
     }
@@ -81,14 +97,28 @@ fn has(jobs: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pario::{LockKind, LockRange};
+
     use super::*;
+
+    fn lock_wait() -> LockWait {
+        LockWait {
+            path: FilePath::new("/runs/result").unwrap(),
+            uid: 0,
+            client: "count (12)".to_owned(),
+            range: LockRange { from: 8, to: 16 },
+            kind: LockKind::Exclusive,
+            holders: vec!["count (13)".to_owned()],
+            waited_ms: 12_900,
+        }
+    }
 
     #[test]
     fn a_file_is_told_with_its_jobs_and_waits() {
         let path = FilePath::new("/runs/result").unwrap();
         let job = about(why::tests::job(), &path).unwrap();
         let mut out = Vec::new();
-        print(&mut out, &path, &[job]).unwrap();
+        print(&mut out, &path, &[job], &[lock_wait()]).unwrap();
         let expected = "\
 /runs/result: 1 job has it open
 
@@ -100,12 +130,14 @@ job 4711
     in close: ranks 0, 1
     in setiomode (M_LOG): rank 2
     missing: rank 3, 5 s ago it called seek (to byte 7) of /runs/mesh
+
+for 12 s, count (12) waits for bytes 8 to 15 of /runs/result (exclusive), locked by count (13)
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let other = FilePath::new("/runs/other").unwrap();
         assert!(about(why::tests::job(), &other).is_none());
         let mut out = Vec::new();
-        print(&mut out, &other, &[]).unwrap();
+        print(&mut out, &other, &[], &[]).unwrap();
         assert_eq!(out, b"/runs/other: no job has it open\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pario_proto::{Failure, FilePath, JobStatus, Ranks, Reply};
+use pario_proto::{Failure, FilePath, JobStatus, LockWait, Ranks, Reply};
 
 use super::Together;
 use crate::coordination::Overdue;
@@ -20,6 +20,16 @@ impl Together {
             jobs.retain(|job| job.uid == uid);
         }
         Ok(Reply::Jobs(jobs))
+    }
+
+    /// The processes that wait for locks, as far as a client may know of them.
+    pub fn lock_waits(&self, session: &Session) -> Result<Reply, Failure> {
+        self.shared.names()?;
+        let mut waits = self.all_lock_waits();
+        if let Some(uid) = self.only_of(session) {
+            waits.retain(|wait| wait.uid == uid);
+        }
+        Ok(Reply::LockWaits(waits))
     }
 
     /// Ends what jobs do together; whoever waits is told.
@@ -46,8 +56,19 @@ impl Together {
             for (job, wait) in overdue.look(&jobs) {
                 tracing::warn!(job = job.job, waited_ms = wait.waited_ms, "{}", told(job, wait));
             }
+            let lock_waits = self.all_lock_waits();
+            for wait in overdue.look_at_locks(&lock_waits) {
+                let path = &wait.path;
+                let hint = format!("`pario status --file {path}` tells more");
+                tracing::warn!(waited_ms = wait.waited_ms, "{wait}; {hint}");
+            }
             self.shared.stopping.pause(pause);
         }
+    }
+
+    fn all_lock_waits(&self) -> Vec<LockWait> {
+        let Some(names) = &self.shared.names else { return Vec::new() };
+        names.locks.waits(&names.open_files, &self.shared.sessions, self.now_ms())
     }
 
     /// Whose jobs a client may know of: its user's own, or everybody's.

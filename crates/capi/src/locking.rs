@@ -1,0 +1,168 @@
+//! Locks of records, as `fcntl` and `lockf` have them: they belong to the process, and closing any
+//! descriptor of a file ends all that it has of the file.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use libc::{c_int, c_short, off_t};
+use pario::{File, LOCK_END, LockKind, SharedFile};
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use crate::descriptors::OpenFile;
+use crate::errors::{Doing, Done, Failed, While};
+use crate::{process, sharing};
+
+/// Whether this process has locked anything: otherwise there is nothing to end.
+static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
+
+/// What `fcntl` does with a lock.
+pub fn control(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Done<c_int> {
+    let bytes = bytes(open, lock.l_whence.into(), lock.l_start, lock.l_len)?;
+    let kind = match c_int::from(lock.l_type) {
+        libc::F_RDLCK => Some(LockKind::Shared),
+        libc::F_WRLCK => Some(LockKind::Exclusive),
+        libc::F_UNLCK if command != libc::F_GETLK => None,
+        _ => return Err(Failed::new(libc::EINVAL, "")),
+    };
+    match (command, kind) {
+        (libc::F_GETLK, Some(kind)) => find(open, bytes, kind, lock)?,
+        (_, None) => unlock(open, bytes)?,
+        (libc::F_SETLKW, Some(kind)) => wait_for(open, bytes, kind)?,
+        (_, Some(kind)) => try_to(open, bytes, kind)?,
+    }
+    Ok(0)
+}
+
+/// What `lockf` does: bytes from the pointer on, or before it, that nobody else shares.
+pub fn section(open: &OpenFile, command: c_int, len: off_t) -> Done<c_int> {
+    let bytes = bytes(open, libc::SEEK_CUR, 0, len)?;
+    match command {
+        libc::F_ULOCK => unlock(open, bytes)?,
+        libc::F_LOCK => wait_for(open, bytes, LockKind::Exclusive)?,
+        libc::F_TLOCK => try_to(open, bytes, LockKind::Exclusive)?,
+        libc::F_TEST => {
+            let file = open.file()?;
+            let held = file.file().test_lock(bytes.0..bytes.1, LockKind::Exclusive);
+            if held.while_doing(Doing::Else)?.is_some() {
+                return Err(Failed::new(libc::EACCES, ""));
+            }
+        }
+        _ => return Err(Failed::new(libc::EINVAL, "")),
+    }
+    Ok(0)
+}
+
+/// A descriptor of the file is closed.
+pub fn end(file: &SharedFile) {
+    if HAS_LOCKED.load(Ordering::Relaxed) {
+        // What the node does not know any more is not locked.
+        let _ = file.file().unlock(..);
+    }
+}
+
+/// The first byte that is meant, and one past the last one.
+fn bytes(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> Done<(u64, u64)> {
+    let base = match whence {
+        libc::SEEK_SET => Ok(0),
+        libc::SEEK_CUR => open.file()?.position(),
+        libc::SEEK_END => open.file()?.len(),
+        _ => return Err(Failed::new(libc::EINVAL, "")),
+    };
+    let start = i128::from(base.while_doing(Doing::Else)?) + i128::from(start);
+    let (from, to) = match len {
+        0 => (start, LOCK_END.into()),
+        1.. => (start, start + i128::from(len)),
+        ..0 => (start + i128::from(len), start),
+    };
+    let from = u64::try_from(from).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+    let to = u64::try_from(to).ok().filter(|to| from < *to && *to <= LOCK_END);
+    to.map(|to| (from, to)).ok_or_else(|| Failed::new(libc::EOVERFLOW, ""))
+}
+
+fn unlock(open: &OpenFile, (from, to): (u64, u64)) -> Done<()> {
+    open.file()?.file().unlock(from..to).while_doing(Doing::Else)
+}
+
+fn try_to(open: &OpenFile, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
+    sharing::check_access(open, kind == LockKind::Exclusive)?;
+    let is_locked = open.file()?.file().try_lock(from..to, kind).while_doing(Doing::Else)?;
+    if !is_locked {
+        return Err(Failed::new(libc::EAGAIN, ""));
+    }
+    HAS_LOCKED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+fn wait_for(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> Done<()> {
+    sharing::check_access(open, kind == LockKind::Exclusive)?;
+    wait(open.file()?.file(), bytes, kind)?;
+    HAS_LOCKED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Tells of the first lock that is in the way; otherwise nothing but the type changes.
+fn find(
+    open: &OpenFile,
+    (from, to): (u64, u64),
+    kind: LockKind,
+    lock: &mut libc::flock,
+) -> Done<()> {
+    let held = open.file()?.file().test_lock(from..to, kind).while_doing(Doing::Else)?;
+    let Some(held) = held else {
+        lock.l_type = type_of(libc::F_UNLCK);
+        return Ok(());
+    };
+    let offset = |at: u64| off_t::try_from(at).map_err(|_| Failed::new(libc::EOVERFLOW, ""));
+    let len = if held.range.to == LOCK_END { 0 } else { held.range.to - held.range.from };
+    lock.l_type = type_of(match held.kind {
+        LockKind::Shared => libc::F_RDLCK,
+        LockKind::Exclusive => libc::F_WRLCK,
+    });
+    lock.l_whence = type_of(libc::SEEK_SET);
+    (lock.l_start, lock.l_len) = (offset(held.range.from)?, offset(len)?);
+    lock.l_pid = libc::pid_t::try_from(held.pid).unwrap_or(0);
+    Ok(())
+}
+
+fn type_of(number: c_int) -> c_short {
+    c_short::try_from(number).unwrap_or_default()
+}
+
+/// Waits for a lock, until it has come or a signal was caught. As with the calls of the system, a
+/// handler that was set with SA_RESTART lets it wait on.
+fn wait(file: &File, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
+    let woken = Arc::new(Woken(AtomicU32::new(0)));
+    let waker = Waker::from(woken.clone());
+    let mut context = Context::from_waker(&waker);
+    let request = process::without_signals(|| file.start_lock(from..to, kind));
+    let mut request = request.while_doing(Doing::Else)?;
+    loop {
+        // It starts the thread that looks for the answer, and does not wait.
+        let polled = process::without_signals(|| Pin::new(&mut request).poll(&mut context));
+        if let Poll::Ready(locked) = polled {
+            return locked.while_doing(Doing::Else);
+        }
+        while woken.0.swap(0, Ordering::SeqCst) == 0 {
+            if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
+                return match request.withdraw().while_doing(Doing::Else)? {
+                    true => Ok(()),
+                    false => Err(Failed::new(libc::EINTR, "")),
+                };
+            }
+        }
+    }
+}
+
+/// Where a thread sleeps that waits for a lock.
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(1, Ordering::SeqCst);
+        // Nobody may be asleep.
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+    }
+}

@@ -1,0 +1,294 @@
+//! Locks of records: bytes that processes lock for each other.
+
+use std::future::Future;
+use std::ops::{Bound, RangeBounds};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use pario_proto::{
+    HeldLock, LOCK_END, LockCall, LockKind, LockOutcome, LockRange, LockRequest as Asking, Reply,
+    Request,
+};
+use parking_lot::Mutex;
+
+use super::File;
+use crate::connection::{Waiting, Watch, answered, strange};
+use crate::error::Error;
+
+/// A wait for a lock; made by [`File::start_lock`]. It can be waited for or awaited. If it is dropped
+/// before, it is given up; should it have been over just then, the bytes are locked.
+#[must_use = "whether the bytes are locked is known by waiting"]
+pub struct LockRequest<'f> {
+    file: &'f File,
+    number: u64,
+    /// None when it is over.
+    waiting: Option<(Waiting, Watch)>,
+}
+
+/// Whether something was locked through an open file, and the connection that keeps it so.
+#[derive(Default)]
+pub(super) struct Locked {
+    is_some: AtomicBool,
+    watch: Mutex<Option<Watch>>,
+}
+
+impl File {
+    /// Locks bytes, and waits until no other process is in the way; `..` are all bytes, also those
+    /// that the file will get.
+    ///
+    /// Locks are advice: they keep nobody from reading and writing who does not ask for them. They
+    /// belong to this process and its connection to the cluster: what any of its threads has locked,
+    /// through whichever [`File`], is in the way of none of them. What is locked takes the place of
+    /// what the process had locked of the same bytes. Locks end when they are unlocked, when the
+    /// process has the file open no more, and when it ends.
+    ///
+    /// A shared lock needs a file that was opened for reading, an exclusive one a file that was
+    /// opened for writing. A wait that could never end because processes wait for each other is an
+    /// error. If the connection to the node that keeps the names is lost, so are the locks: every
+    /// later access through this [`File`] fails with [`Error::LocksLost`], until it is opened again.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let file = cluster.create("/counter")?;
+    /// # file.write_at(&[0; 8], 0)?;
+    /// use pario::LockKind;
+    ///
+    /// // Any number of processes count, and none is forgotten.
+    /// let file = cluster.options().read(true).write(true).open("/counter")?;
+    /// file.lock(0..8, LockKind::Exclusive)?;
+    /// let mut count = [0; 8];
+    /// file.read_exact_at(&mut count, 0)?;
+    /// file.write_at(&(u64::from_le_bytes(count) + 1).to_le_bytes(), 0)?;
+    /// file.unlock(0..8)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock(&self, bytes: impl RangeBounds<u64>, kind: LockKind) -> Result<(), Error> {
+        self.start_lock(bytes, kind)?.wait()
+    }
+
+    /// Locks bytes if no other process is in the way, and says whether.
+    pub fn try_lock(&self, bytes: impl RangeBounds<u64>, kind: LockKind) -> Result<bool, Error> {
+        let range = self.lockable(bytes, Some(kind))?;
+        let watch = self.cluster.shared.interface().watch()?;
+        match self.ask_lock(LockCall::Try(range, kind))? {
+            LockOutcome::Done => {
+                self.locked.note(watch);
+                Ok(true)
+            }
+            LockOutcome::Held(_) => Ok(false),
+            LockOutcome::Withdrawn => Err(strange("interface")),
+        }
+    }
+
+    /// Unlocks whatever this process has locked of these bytes.
+    pub fn unlock(&self, bytes: impl RangeBounds<u64>) -> Result<(), Error> {
+        let range = self.lockable(bytes, None)?;
+        // What another thread locks from now on is noted again.
+        let before = if range == LockRange::ALL { self.locked.forget() } else { None };
+        let unlocked = self.ask_lock(LockCall::Unlock(range));
+        if let (Err(_), Some(watch)) = (&unlocked, before) {
+            self.locked.note(watch);
+        }
+        unlocked.map(|_| ())
+    }
+
+    /// The lock of another process that would be in the way; of several, the one that begins first.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let mut config = pario_server::config::Config::alone(dir.path());
+    /// # config.nodes[0].socket = dir.path().join("pario.sock");
+    /// # let _node = pario_server::Node::start(&config, "local")?;
+    /// # let address = format!("unix:{}", dir.path().join("pario.sock").display());
+    /// # let (cluster, other) = (pario::Cluster::connect(&address)?, pario::Cluster::connect(&address)?);
+    /// use pario::LockKind;
+    ///
+    /// let file = cluster.create("/index")?;
+    /// let theirs = other.open("/index")?; // as another process has it
+    /// theirs.lock(100.., LockKind::Shared)?;
+    ///
+    /// let held = file.test_lock(.., LockKind::Exclusive)?.expect("it is locked");
+    /// assert_eq!((held.range.from, held.kind), (100, LockKind::Shared));
+    /// assert!(!file.try_lock(.., LockKind::Exclusive)?);
+    /// assert!(file.try_lock(..100, LockKind::Exclusive)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn test_lock(
+        &self,
+        bytes: impl RangeBounds<u64>,
+        kind: LockKind,
+    ) -> Result<Option<HeldLock>, Error> {
+        let range = self.lockable(bytes, None)?;
+        match self.ask_lock(LockCall::Test(range, kind))? {
+            LockOutcome::Held(held) => Ok(Some(held)),
+            LockOutcome::Done => Ok(None),
+            LockOutcome::Withdrawn => Err(strange("interface")),
+        }
+    }
+
+    /// Begins to wait for a lock, which can be given up.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let file = cluster.create("/index")?;
+    /// let request = file.start_lock(.., pario::LockKind::Exclusive)?;
+    /// let is_locked = request.withdraw()?; // it may have been over before
+    /// # let _ = is_locked;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_lock(
+        &self,
+        bytes: impl RangeBounds<u64>,
+        kind: LockKind,
+    ) -> Result<LockRequest<'_>, Error> {
+        let range = self.lockable(bytes, Some(kind))?;
+        let shared = &self.cluster.shared;
+        let number = shared.lock_waits.fetch_add(1, Ordering::Relaxed);
+        let watch = shared.interface().watch()?;
+        let asking = self.asking(LockCall::Wait { range, kind, number });
+        let waiting = shared.interface().start(asking, Vec::new());
+        let waiting = waiting.map_err(|error| error.of_file(self.path.as_str()))?;
+        let waiting = Some((waiting.without_limit(), watch));
+        Ok(LockRequest { file: self, number, waiting })
+    }
+
+    /// Whether what was locked through this file still is.
+    pub(super) fn check_locked(&self) -> Result<(), Error> {
+        if self.locked.is_lost() {
+            return Err(Error::LocksLost { path: self.path.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Bytes that can be locked, by who may.
+    fn lockable(
+        &self,
+        bytes: impl RangeBounds<u64>,
+        kind: Option<LockKind>,
+    ) -> Result<LockRange, Error> {
+        match kind {
+            Some(LockKind::Shared) => self.check_readable()?,
+            Some(LockKind::Exclusive) => self.check_writable()?,
+            None => {}
+        }
+        let from = match bytes.start_bound() {
+            Bound::Included(&from) => Some(from),
+            Bound::Excluded(from) => from.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let to = match bytes.end_bound() {
+            Bound::Included(to) => to.checked_add(1),
+            Bound::Excluded(&to) => Some(to),
+            Bound::Unbounded => Some(LOCK_END),
+        };
+        let range = from.zip(to).and_then(|(from, to)| LockRange::new(from, to));
+        range.ok_or_else(|| {
+            Error::invalid(format!(
+                "{}: a lock has at least one byte, and ends at byte 2^63 or before",
+                self.path
+            ))
+        })
+    }
+
+    fn asking(&self, call: LockCall) -> Request {
+        Request::Lock(Asking { handle: self.handle, pid: std::process::id(), call })
+    }
+
+    fn ask_lock(&self, call: LockCall) -> Result<LockOutcome, Error> {
+        let reply = self.cluster.shared.interface().call(self.asking(call));
+        outcome(reply).map_err(|error| error.of_file(self.path.as_str()))
+    }
+}
+
+impl LockRequest<'_> {
+    /// Waits until the bytes are locked.
+    pub fn wait(mut self) -> Result<(), Error> {
+        let Some((waiting, watch)) = self.waiting.take() else { return Err(strange("interface")) };
+        let reply = waiting.wait().map(|(reply, _)| reply);
+        match self.end(reply, watch)? {
+            true => Ok(()),
+            false => Err(strange("interface")),
+        }
+    }
+
+    /// Gives it up. If it was over before, the bytes are locked: says whether they are.
+    pub fn withdraw(mut self) -> Result<bool, Error> {
+        let Some((waiting, watch)) = self.waiting.take() else { return Ok(true) };
+        let withdrawn = self.file.ask_lock(LockCall::Withdraw { number: self.number });
+        // It was answered before the withdrawal was.
+        let reply = withdrawn.and_then(|_| waiting.wait().map(|(reply, _)| reply));
+        self.end(reply, watch)
+    }
+
+    /// What came of it: whether the bytes are locked.
+    fn end(&self, reply: Result<Reply, Error>, watch: Watch) -> Result<bool, Error> {
+        match outcome(reply).map_err(|error| error.of_file(self.file.path.as_str()))? {
+            LockOutcome::Done => {
+                self.file.locked.note(watch);
+                Ok(true)
+            }
+            LockOutcome::Withdrawn => Ok(false),
+            LockOutcome::Held(_) => Err(strange("interface")),
+        }
+    }
+}
+
+impl Future for LockRequest<'_> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((waiting, _)) = &mut self.waiting else {
+            return Poll::Ready(Err(strange("interface")));
+        };
+        let answer = std::task::ready!(Pin::new(&mut waiting.pending).poll(context));
+        let reply = answered(waiting.node(), answer).map(|(reply, _)| reply);
+        let Some((_, watch)) = self.waiting.take() else {
+            return Poll::Ready(Err(strange("interface")));
+        };
+        Poll::Ready(self.end(reply, watch).map(|_| ()))
+    }
+}
+
+impl Drop for LockRequest<'_> {
+    fn drop(&mut self) {
+        if self.waiting.take().is_some() {
+            let request = self.file.asking(LockCall::Withdraw { number: self.number });
+            self.file.cluster.shared.interface().tell(request);
+        }
+    }
+}
+
+impl Locked {
+    fn note(&self, watch: Watch) {
+        let mut noted = self.watch.lock();
+        *noted = Some(watch);
+        self.is_some.store(true, Ordering::Release);
+    }
+
+    fn forget(&self) -> Option<Watch> {
+        let mut watch = self.watch.lock();
+        self.is_some.store(false, Ordering::Release);
+        watch.take()
+    }
+
+    fn is_lost(&self) -> bool {
+        let is_lost = || self.watch.lock().as_ref().is_some_and(|watch| !watch.is_open());
+        self.is_some.load(Ordering::Acquire) && is_lost()
+    }
+}
+
+fn outcome(reply: Result<Reply, Error>) -> Result<LockOutcome, Error> {
+    match reply? {
+        Reply::Lock(outcome) => Ok(outcome),
+        _ => Err(strange("interface")),
+    }
+}

@@ -1,0 +1,421 @@
+//! Locks against a model that knows bytes instead of ranges, and asks everything anew each time.
+
+use pario_proto::LOCK_END;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Processes, files, and bytes of each file; the last byte stands for all that follow it.
+const PROCESSES: usize = 4;
+const FILES: usize = 2;
+const BYTES: usize = 8;
+
+fn space(process: usize) -> SpaceId {
+    SpaceId::from_bytes([u8::try_from(process).unwrap(); 16])
+}
+
+fn locker(process: usize) -> Locker {
+    Locker { space: space(process), pid: u32::try_from(process).unwrap() }
+}
+
+fn file(number: usize) -> FileId {
+    FileId(number as u128)
+}
+
+fn range((from, to): (usize, usize)) -> LockRange {
+    LockRange { from: from as u64, to: if to == BYTES { LOCK_END } else { to as u64 } }
+}
+
+fn wish(bytes: (usize, usize), kind: LockKind) -> Wish {
+    Wish { range: range(bytes), kind }
+}
+
+/// What a process does with a file.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Lock((usize, usize), LockKind),
+    Wait((usize, usize), LockKind),
+    Unlock((usize, usize)),
+    Test((usize, usize), LockKind),
+    /// Gives up the first of its waits, or one that is over.
+    Withdraw,
+    Leave,
+    Lose,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let bytes = (0..BYTES).prop_flat_map(|from| (Just(from), from + 1..=BYTES));
+    let kind = prop_oneof![Just(LockKind::Shared), Just(LockKind::Exclusive)];
+    let wanted = (bytes.clone(), kind);
+    prop_oneof![
+        3 => wanted.clone().prop_map(|(bytes, kind)| Deed::Lock(bytes, kind)),
+        6 => wanted.clone().prop_map(|(bytes, kind)| Deed::Wait(bytes, kind)),
+        4 => bytes.prop_map(Deed::Unlock),
+        1 => wanted.prop_map(|(bytes, kind)| Deed::Test(bytes, kind)),
+        1 => Just(Deed::Withdraw),
+        1 => Just(Deed::Leave),
+        1 => Just(Deed::Lose),
+    ]
+}
+
+type Told = (u64, Result<LockOutcome, Failure>);
+
+#[derive(Clone, Debug, Default)]
+struct Model {
+    /// By file, process and byte.
+    held: [[[Option<LockKind>; BYTES]; PROCESSES]; FILES],
+    /// Those who wait, in the order in which they came.
+    line: Vec<ModelWait>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ModelWait {
+    process: usize,
+    file: usize,
+    bytes: (usize, usize),
+    kind: LockKind,
+    ticket: u64,
+}
+
+impl Model {
+    fn clashes(&self, at: usize, by: usize, (from, to): (usize, usize), kind: LockKind) -> bool {
+        let held = self.held[at][by][from..to].iter().flatten();
+        held.into_iter().any(|other| !other.goes_with(kind))
+    }
+
+    fn holders(&self, wait: &ModelWait) -> Vec<usize> {
+        let clashes = |other| self.clashes(wait.file, other, wait.bytes, wait.kind);
+        (0..PROCESSES).filter(|other| *other != wait.process && clashes(*other)).collect()
+    }
+
+    fn has_locked(&self, process: usize) -> bool {
+        self.held.iter().any(|file| file[process].iter().any(Option::is_some))
+    }
+
+    /// Those from which one can come to others by following waits.
+    fn waits_for(&self, one: usize, other: usize) -> bool {
+        let mut reached = [false; PROCESSES];
+        for _ in 0..PROCESSES {
+            for wait in &self.line {
+                if wait.process == one || reached[wait.process] {
+                    self.holders(wait).into_iter().for_each(|holder| reached[holder] = true);
+                }
+            }
+        }
+        reached[other]
+    }
+
+    /// Whether somebody who came before wants what clashes.
+    fn is_behind(&self, at: usize) -> bool {
+        let wait = &self.line[at];
+        self.line[..at].iter().any(|before| {
+            before.file == wait.file
+                && before.process != wait.process
+                && !before.kind.goes_with(wait.kind)
+                && (before.bytes.0..before.bytes.1)
+                    .any(|byte| (wait.bytes.0..wait.bytes.1).contains(&byte))
+        })
+    }
+
+    fn can_be_over(&self, at: usize) -> bool {
+        let wait = &self.line[at];
+        self.holders(wait).is_empty() && (self.has_locked(wait.process) || !self.is_behind(at))
+    }
+
+    fn set(&mut self, at: usize, by: usize, (from, to): (usize, usize), kind: Option<LockKind>) {
+        self.held[at][by][from..to].fill(kind);
+    }
+
+    /// Beginning with one file, until nothing changes any more.
+    fn settle(&mut self, first: usize) -> Vec<Told> {
+        let mut told = Vec::new();
+        let (mut file, mut vain) = (first, 0);
+        while vain < FILES {
+            let is_next = |at: &usize| self.line[*at].file == file && self.can_be_over(*at);
+            if let Some(at) = (0..self.line.len()).find(is_next) {
+                let wait = self.line.remove(at);
+                self.set(file, wait.process, wait.bytes, Some(wait.kind));
+                told.push((wait.ticket, Ok(LockOutcome::Done)));
+                vain = 0;
+            } else {
+                (file, vain) = ((file + 1) % FILES, vain + 1);
+            }
+        }
+        told
+    }
+
+    /// The first lock in the way: as many bytes as the process has locked in one piece.
+    fn first_in_the_way(&self, wait: &ModelWait) -> Option<HeldLock> {
+        let piece = |by: usize, byte: usize| {
+            let held = &self.held[wait.file][by];
+            let kind = held[byte]?;
+            let from = (0..=byte).rev().take_while(|at| held[*at] == Some(kind)).last()?;
+            let to = (byte..BYTES).take_while(|at| held[*at] == Some(kind)).last()? + 1;
+            Some((from, to, kind))
+        };
+        let mut found: Vec<_> = Vec::new();
+        for by in self.holders(wait) {
+            for byte in wait.bytes.0..wait.bytes.1 {
+                let clash = piece(by, byte).filter(|(_, _, kind)| !kind.goes_with(wait.kind));
+                found.extend(clash.map(|(from, to, kind)| (from, by, to, kind)));
+            }
+        }
+        let (from, by, to, kind) = found.into_iter().min_by_key(|(from, by, ..)| (*from, *by))?;
+        Some(HeldLock { range: range((from, to)), kind, pid: u32::try_from(by).unwrap() })
+    }
+
+    fn act(&mut self, process: usize, file: usize, deed: Deed, ticket: u64) -> Vec<Told> {
+        let wait = |bytes, kind| ModelWait { process, file, bytes, kind, ticket };
+        let done = |ticket| vec![(ticket, Ok(LockOutcome::Done))];
+        match deed {
+            Deed::Lock(bytes, kind) => {
+                if let Some(held) = self.first_in_the_way(&wait(bytes, kind)) {
+                    return vec![(ticket, Ok(LockOutcome::Held(held)))];
+                }
+                self.set(file, process, bytes, Some(kind));
+                [done(ticket), self.settle(file)].concat()
+            }
+            Deed::Unlock(bytes) => {
+                self.set(file, process, bytes, None);
+                [done(ticket), self.settle(file)].concat()
+            }
+            Deed::Wait(bytes, kind) => {
+                let new = wait(bytes, kind);
+                let endless = |other: &usize| self.waits_for(*other, process);
+                if let Some(pid) = self.holders(&new).into_iter().find(endless) {
+                    let pid = u32::try_from(pid).unwrap();
+                    return vec![(ticket, Err(Failure::Deadlock { pid }))];
+                }
+                self.line.push(new);
+                self.settle(file)
+            }
+            Deed::Test(bytes, kind) => {
+                let held = self.first_in_the_way(&wait(bytes, kind));
+                vec![(ticket, Ok(held.map_or(LockOutcome::Done, LockOutcome::Held)))]
+            }
+            Deed::Withdraw => {
+                let its = self.line.iter().position(|wait| wait.process == process);
+                let Some(withdrawn) = its.map(|at| self.line.remove(at)) else {
+                    return Vec::new();
+                };
+                let told = vec![(withdrawn.ticket, Ok(LockOutcome::Withdrawn))];
+                [told, self.settle(withdrawn.file)].concat()
+            }
+            Deed::Leave => {
+                let is_its = |wait: &&ModelWait| wait.process == process && wait.file == file;
+                let its: Vec<_> = self.line.iter().filter(is_its).copied().collect();
+                self.line.retain(|wait| !is_its(&wait));
+                self.held[file][process] = Default::default();
+                let told = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
+                [told.collect(), self.settle(file)].concat()
+            }
+            Deed::Lose => {
+                let mut its = self.line.clone();
+                its.retain(|wait| wait.process == process);
+                its.sort_by_key(|wait| (wait.file, wait.ticket));
+                self.line.retain(|wait| wait.process != process);
+                self.held.iter_mut().for_each(|held| held[process] = Default::default());
+                let told = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
+                [told.collect(), self.settle(0)].concat()
+            }
+        }
+    }
+
+    /// Whether a process is waiting.
+    fn is_waiting(&self, process: usize) -> bool {
+        self.line.iter().any(|wait| wait.process == process)
+    }
+}
+
+fn act(
+    locks: &mut Locks<u64>,
+    model: &Model,
+    step: (usize, usize, Deed),
+    ticket: u64,
+) -> Vec<Told> {
+    let (process, number, deed) = step;
+    let (file, who) = (file(number), locker(process));
+    match deed {
+        Deed::Lock(bytes, kind) => locks.lock(file, who, wish(bytes, kind), ticket),
+        Deed::Unlock(bytes) => locks.unlock(file, who, range(bytes), ticket),
+        Deed::Wait(bytes, kind) => {
+            locks.wait(file, who, wish(bytes, kind), (ticket, 0), ticket, ticket)
+        }
+        Deed::Test(bytes, kind) => {
+            vec![(ticket, Ok(locks.test(file, who.space, wish(bytes, kind))))]
+        }
+        Deed::Withdraw => {
+            let first = model.line.iter().find(|wait| wait.process == process);
+            locks.withdraw(who.space, first.map_or(0, |wait| wait.ticket))
+        }
+        Deed::Leave => locks.leave(file, who.space),
+        Deed::Lose => locks.lose(who.space),
+    }
+}
+
+/// What is kept is what the model says, and nothing beside it.
+fn compare(locks: &Locks<u64>, model: &Model) {
+    for number in 0..FILES {
+        for process in 0..PROCESSES {
+            let its = locks.files.get(&file(number)).and_then(|one| one.held.get(&space(process)));
+            let mut bytes = [None; BYTES];
+            let mut before = None;
+            for (&from, &(to, kind)) in its.iter().flat_map(|holder| &holder.ranges) {
+                assert!(from < to && before != Some((from, kind)), "what touches is one");
+                before = Some((to, kind));
+                let to = if to == LOCK_END { BYTES } else { usize::try_from(to).unwrap() };
+                bytes[usize::try_from(from).unwrap()..to].fill(Some(kind));
+            }
+            assert_eq!(bytes, model.held[number][process]);
+            let is_waiting =
+                model.line.iter().any(|wait| wait.process == process && wait.file == number);
+            let is_known = is_waiting || bytes.iter().any(Option::is_some);
+            assert_eq!(locks.is_known(file(number), space(process)), is_known);
+        }
+        for byte in 0..BYTES {
+            let held = model.held[number].iter().filter_map(|process| process[byte]);
+            let held: Vec<_> = held.collect();
+            assert!(held.len() < 2 || !held.contains(&LockKind::Exclusive), "one alone");
+        }
+    }
+    assert!(locks.known.values().all(|files| !files.is_empty()));
+    assert!(locks.files.values().all(|one| !one.held.is_empty() || !one.line.is_empty()));
+    let mut waits: Vec<_> = locks.waits().iter().map(|wait| wait.since_ms).collect();
+    waits.sort_unstable();
+    let mut expected: Vec<_> = model.line.iter().map(|wait| wait.ticket).collect();
+    expected.sort_unstable();
+    assert_eq!(waits, expected);
+    assert!((0..model.line.len()).all(|at| !model.can_be_over(at)), "nobody waits for nothing");
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, Deed)>> {
+    vec((0..PROCESSES, 0..FILES, deed()), 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Processes of many threads: each can wait for several locks at a time.
+    #[test]
+    fn locks_are_as_the_model_says(steps in steps()) {
+        let (mut locks, mut model) = (Locks::default(), Model::default());
+        for (ticket, step) in (1..).zip(steps) {
+            let told = act(&mut locks, &model, step, ticket);
+            let expected = model.act(step.0, step.1, step.2, ticket);
+            assert_eq!(told, expected, "{step:?}");
+            compare(&locks, &model);
+        }
+    }
+
+    /// Processes of one thread, which do nothing while they wait: when all the others unlock what they
+    /// have, sooner or later everybody gets what it waits for.
+    #[test]
+    fn nobody_waits_for_ever(steps in steps()) {
+        let (mut locks, mut model) = (Locks::default(), Model::default());
+        for (ticket, step) in (1..).zip(steps) {
+            let ends = matches!(step.2, Deed::Withdraw | Deed::Lose);
+            if model.is_waiting(step.0) && !ends {
+                continue;
+            }
+            act(&mut locks, &model, step, ticket);
+            model.act(step.0, step.1, step.2, ticket);
+            compare(&locks, &model);
+        }
+        for _ in 0..PROCESSES {
+            for process in 0..PROCESSES {
+                for number in 0..FILES {
+                    if !model.is_waiting(process) {
+                        let step = (process, number, Deed::Unlock((0, BYTES)));
+                        act(&mut locks, &model, step, 0);
+                        model.act(step.0, step.1, step.2, 0);
+                    }
+                }
+            }
+        }
+        prop_assert!(locks.waits().is_empty() && locks.files.is_empty(), "{:?}", model);
+    }
+}
+
+const ALONE: LockKind = LockKind::Exclusive;
+const SHARED: LockKind = LockKind::Shared;
+
+#[test]
+fn who_comes_first_is_served_first_and_readers_do_not_overtake_a_writer() {
+    let mut locks = Locks::default();
+    let wait = |locks: &mut Locks<u64>, by, kind, ticket| {
+        locks.wait(file(0), locker(by), wish((0, 4), kind), (ticket, 0), ticket, 0)
+    };
+    let done = |ticket| (ticket, Ok(LockOutcome::Done));
+    assert_eq!(wait(&mut locks, 0, SHARED, 1), [done(1)]);
+    assert_eq!(wait(&mut locks, 1, ALONE, 2), []);
+    assert_eq!(wait(&mut locks, 2, SHARED, 3), [], "the writer came before");
+    assert_eq!(wait(&mut locks, 3, SHARED, 4), []);
+    let told = locks.unlock(file(0), locker(0), LockRange::ALL, 5);
+    assert_eq!(told, [done(5), done(2)]);
+    assert_eq!(locks.lose(space(1)), [done(3), done(4)]);
+    assert!(locks.waits().is_empty());
+}
+
+#[test]
+fn who_has_something_stands_behind_nobody_who_may_wait_for_it() {
+    let mut locks = Locks::default();
+    let wait = |locks: &mut Locks<u64>, by, bytes, kind, ticket| {
+        locks.wait(file(0), locker(by), wish(bytes, kind), (ticket, 0), ticket, 0)
+    };
+    let done = |ticket| (ticket, Ok(LockOutcome::Done));
+    assert_eq!(wait(&mut locks, 0, (0, 2), SHARED, 1), [done(1)]);
+    assert_eq!(wait(&mut locks, 1, (0, 4), ALONE, 2), []);
+    // Otherwise both would wait for each other.
+    assert_eq!(wait(&mut locks, 0, (2, 4), SHARED, 3), [done(3)]);
+    let told = locks.unlock(file(0), locker(0), LockRange::ALL, 4);
+    assert_eq!(told, [done(4), done(2)]);
+}
+
+#[test]
+fn two_who_share_bytes_cannot_both_wait_to_have_them_alone() {
+    let mut locks = Locks::default();
+    for by in 0..2 {
+        locks.lock(file(0), locker(by), wish((0, 2), SHARED), by as u64);
+    }
+    assert_eq!(locks.wait(file(0), locker(0), wish((0, 2), ALONE), (2, 0), 2, 0), []);
+    let told = locks.wait(file(0), locker(1), wish((0, 2), ALONE), (3, 0), 3, 0);
+    assert_eq!(told, [(3, Err(Failure::Deadlock { pid: 0 }))]);
+    let told = locks.unlock(file(0), locker(1), LockRange::ALL, 4);
+    assert_eq!(told, [(4, Ok(LockOutcome::Done)), (2, Ok(LockOutcome::Done))]);
+}
+
+#[test]
+fn there_is_a_limit_and_beyond_it_nothing_changes() {
+    let mut locks = Locks::default();
+    let bytes = |from: usize, len: u64| {
+        let from = 2 * from as u64;
+        LockRange { from, to: from + len }
+    };
+    let shared = |range| Wish { range, kind: SHARED };
+    let alone = |range| Wish { range, kind: ALONE };
+    let done = |ticket| vec![(ticket, Ok(LockOutcome::Done))];
+    let refused = |ticket| vec![(ticket, Err(too_many()))];
+    for at in 0..LOCKS_LIMIT - 1 {
+        assert_eq!(locks.lock(file(0), locker(0), shared(bytes(at, 1)), 1), done(1));
+    }
+    let long = bytes(LOCKS_LIMIT, 8);
+    let middle = LockRange { from: long.from + 3, to: long.from + 4 };
+    assert_eq!(locks.lock(file(0), locker(0), shared(long), 1), done(1));
+    let more = bytes(LOCKS_LIMIT + 10, 1);
+    assert_eq!(locks.lock(file(0), locker(0), shared(more), 2), refused(2));
+    assert_eq!(locks.wait(file(0), locker(0), shared(more), (3, 0), 3, 0), refused(3));
+    assert_eq!(locks.unlock(file(0), locker(0), middle, 4), refused(4), "one would become two");
+    assert_eq!(locks.lock(file(1), locker(0), shared(more), 5), done(5), "another file");
+    assert_eq!(locks.lock(file(0), locker(1), shared(middle), 6), done(6), "another process");
+    // What becomes one with others is no more than before.
+    let between = LockRange { from: 1, to: 2 };
+    assert_eq!(locks.lock(file(0), locker(0), shared(between), 7), done(7));
+    assert_eq!(locks.wait(file(0), locker(0), alone(middle), (8, 0), 8, 0), [], "it waits");
+    // When the wait could be over, one range would become three.
+    let told = locks.unlock(file(0), locker(1), LockRange::ALL, 9);
+    assert_eq!(told, [done(9), refused(8)].concat());
+    assert_eq!(locks.count(file(0), space(0)), LOCKS_LIMIT - 1);
+    assert_eq!(locks.unlock(file(0), locker(0), LockRange::ALL, 10), done(10));
+    assert_eq!(locks.count(file(0), space(0)), 0);
+}

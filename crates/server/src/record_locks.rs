@@ -1,0 +1,180 @@
+//! The locks of records of all open files, at the node that keeps the names.
+//!
+//! Locks belong to the process that has the file open, which is known by its connection. They end
+//! when it unlocks them, when it has the file open no more, and when it is gone.
+//!
+//! Invariants: one lock, held for moments; answers are sent after it is released. A file is found to
+//! be open under it, and closing lets go of locks after the file is open no more: so nobody keeps a
+//! lock of a file that it has closed.
+
+use std::collections::HashMap;
+
+use pario_net::{Bulk, Responder, SpaceId};
+use pario_proto::{
+    Access, Answer, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
+    LockWait, Reply,
+};
+use parking_lot::Mutex;
+
+use crate::coordination::{Answers, Locker, Locks, Wish};
+use crate::open_files::OpenFiles;
+use crate::sessions::Sessions;
+
+type Reporter = Responder<Answer<Bulk>>;
+
+/// The locks of records of all open files.
+#[derive(Debug, Default)]
+pub struct RecordLocks {
+    locks: Mutex<Locks<Reporter>>,
+}
+
+impl RecordLocks {
+    /// A process asks something of a node about the locks of a file that it has open. Nobody waits
+    /// here.
+    pub fn call(
+        &self,
+        node: &str,
+        open_files: &OpenFiles,
+        space: SpaceId,
+        request: LockRequest,
+        reporter: Reporter,
+        now_ms: u64,
+    ) {
+        let LockRequest { handle, pid, call } = request;
+        let who = Locker { space, pid };
+        let mut locks = self.locks.lock();
+        let stale = || Failure::StaleHandle { node: node.to_owned() };
+        let open = open_files.find(handle, space).ok_or_else(stale);
+        let file = match open.and_then(|(file, access)| checked(file, access, &call)) {
+            Ok(file) => file,
+            Err(failure) => {
+                drop(locks);
+                return reporter.send(Answer { result: Err(failure), data: Vec::new() });
+            }
+        };
+        let answers = match call {
+            LockCall::Try(range, kind) => locks.lock(file, who, Wish { range, kind }, reporter),
+            LockCall::Wait { range, kind, number } => {
+                locks.wait(file, who, Wish { range, kind }, (number, handle), reporter, now_ms)
+            }
+            LockCall::Unlock(range) => locks.unlock(file, who, range, reporter),
+            LockCall::Test(range, kind) => {
+                vec![(reporter, Ok(locks.test(file, space, Wish { range, kind })))]
+            }
+            LockCall::Withdraw { number } => {
+                let mut answers = locks.withdraw(space, number);
+                answers.push((reporter, Ok(LockOutcome::Done)));
+                answers
+            }
+        };
+        drop(locks);
+        tell(answers);
+    }
+
+    /// A process has closed a file, which it may have opened more than once.
+    pub fn close(&self, open_files: &OpenFiles, file: FileId, space: SpaceId) {
+        let mut locks = self.locks.lock();
+        if !locks.is_known(file, space) || open_files.is_open(file, space) {
+            return;
+        }
+        let answers = locks.leave(file, space);
+        drop(locks);
+        tell(answers);
+    }
+
+    /// A process is gone. What it is told goes nowhere.
+    pub fn lose(&self, space: SpaceId) {
+        let answers = self.locks.lock().lose(space);
+        tell(answers);
+    }
+
+    /// Who waits, longest first.
+    pub fn waits(&self, open_files: &OpenFiles, sessions: &Sessions, now_ms: u64) -> Vec<LockWait> {
+        let waits = self.locks.lock().waits();
+        let mut names = HashMap::new();
+        let mut name = |space: SpaceId| -> String {
+            let named = || sessions.name_of(space).unwrap_or_default();
+            names.entry(space).or_insert_with(named).clone()
+        };
+        let told = waits.into_iter().filter_map(|wait| {
+            let open = open_files.get(wait.handle, wait.space)?;
+            Some(LockWait {
+                path: open.path,
+                uid: open.identity.uid,
+                client: name(wait.space),
+                range: wait.wish.range,
+                kind: wait.wish.kind,
+                holders: wait.holders.into_iter().map(&mut name).collect(),
+                waited_ms: now_ms.saturating_sub(wait.since_ms),
+            })
+        });
+        told.collect()
+    }
+}
+
+/// The file, if such a call can be made by who has opened it so.
+fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Failure> {
+    let (range, kind) = match *call {
+        LockCall::Try(range, kind) | LockCall::Wait { range, kind, .. } => (range, Some(kind)),
+        LockCall::Unlock(range) | LockCall::Test(range, _) => (range, None),
+        LockCall::Withdraw { .. } => return Ok(file),
+    };
+    let LockRange { from, to } = range;
+    if LockRange::new(from, to).is_none() {
+        let text = format!("no bytes from byte {from} on and before byte {to} can be locked");
+        return Err(Failure::Invalid(text));
+    }
+    let missing = match kind {
+        Some(LockKind::Shared) if !access.read => "reading",
+        Some(LockKind::Exclusive) if !access.write => "writing",
+        _ => return Ok(file),
+    };
+    let why = format!("the file was not opened for {missing}");
+    Err(Failure::BadGrant { file, why })
+}
+
+fn tell(answers: Answers<Reporter>) {
+    for (reporter, result) in answers {
+        reporter.send_now(Answer { result: result.map(Reply::Lock), data: Vec::new() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pario_proto::LOCK_END;
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_says_is_checked() {
+        let file = FileId(7);
+        let range = |from, to| LockRange { from, to };
+        let (shared, alone) = (LockKind::Shared, LockKind::Exclusive);
+        let call = |access, call| checked(file, access, &call);
+        for wrong in [range(3, 3), range(4, 3), range(0, LOCK_END + 1), range(u64::MAX, u64::MAX)] {
+            let calls = [
+                LockCall::Try(wrong, shared),
+                LockCall::Wait { range: wrong, kind: alone, number: 0 },
+                LockCall::Unlock(wrong),
+                LockCall::Test(wrong, alone),
+            ];
+            for one in calls {
+                let refused = call(Access::READ_WRITE, one);
+                assert!(matches!(refused, Err(Failure::Invalid(_))), "{one:?}");
+            }
+        }
+        let some = range(0, 1);
+        let wait = |kind| LockCall::Wait { range: some, kind, number: 0 };
+        assert_eq!(call(Access::READ, LockCall::Try(some, shared)), Ok(file));
+        assert_eq!(call(Access::WRITE, wait(alone)), Ok(file));
+        for (access, kind) in
+            [(Access::READ, alone), (Access::WRITE, shared), (Access::LOOK, shared)]
+        {
+            for one in [LockCall::Try(some, kind), wait(kind)] {
+                assert!(matches!(call(access, one), Err(Failure::BadGrant { .. })), "{one:?}");
+            }
+        }
+        assert_eq!(call(Access::LOOK, LockCall::Test(some, alone)), Ok(file));
+        assert_eq!(call(Access::LOOK, LockCall::Unlock(some)), Ok(file));
+    }
+}
