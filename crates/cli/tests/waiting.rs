@@ -248,7 +248,7 @@ fn all_jobs_are_reset() {
     for rank in &ranks {
         rank.begin(|group, _| {
             let error = group.barrier().unwrap_err().to_string();
-            assert!(error.contains("started again or reset"), "{error}");
+            assert!(error.contains("job 7: it was reset with `pario reset`"), "{error}");
             group.barrier()
         });
     }

@@ -425,6 +425,58 @@ fn all_must_open_the_same() {
     }
 }
 
+/// What is closed is closed at the node too, and its place in common memory is used again, whether
+/// all meet to close it or not.
+#[test]
+fn files_are_opened_and_closed_again_and_again() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 3, |group| {
+            for round in 0..150u8 {
+                let mode = Mode::ALL[usize::from(round) % Mode::ALL.len()];
+                let file = group.create("/file", mode).unwrap();
+                file.write(&[round; 10]).unwrap();
+                file.close().unwrap();
+                let file = group.open("/file", Mode::Global).unwrap();
+                let mut bytes = [0; 10];
+                assert_eq!(file.read(&mut bytes).unwrap(), 10);
+                assert_eq!(bytes, [round; 10]);
+                file.close().unwrap();
+            }
+            let error = group.open("/none", Mode::Log).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+            group.barrier().unwrap();
+        });
+        ways::until("all is closed", || site.status().open_files == 0);
+    }
+}
+
+/// More files than there are tables in the memory of a job.
+#[test]
+fn many_files_are_open_at_once() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        together(&site, 2, |group| {
+            let path = |number| format!("/{number}");
+            let files: Vec<_> =
+                (0..100u8).map(|number| group.create(&path(number), Mode::Log).unwrap()).collect();
+            for (number, file) in (0..100u8).zip(&files) {
+                file.write(&[number; 100]).unwrap();
+            }
+            // In another order than they were opened in.
+            let (first, second): (Vec<_>, Vec<_>) =
+                (0..100).zip(files).partition(|(n, _)| n % 2 == 0);
+            for (_, file) in second.into_iter().chain(first) {
+                file.close().unwrap();
+            }
+        });
+        for number in 0..100u8 {
+            assert_eq!(content(&site.cluster, &format!("/{number}")), [number; 200]);
+        }
+        ways::until("all is closed", || site.status().open_files == 0);
+    }
+}
+
 #[test]
 fn ranks_that_make_no_sense_are_refused() {
     for way in MEETINGS {

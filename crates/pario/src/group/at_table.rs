@@ -271,15 +271,15 @@ impl AtTable {
         got.map(|count| usize::try_from(count).unwrap_or(usize::MAX).min(buffer.len()))
     }
 
-    /// Tells the others of what this rank has opened for all.
-    pub fn tell_opening(&self, number: u64, told: &[u8]) -> Result<(), Trouble> {
+    /// Tells the others of what this rank has opened for all, or why it could not.
+    pub fn tell_opening(&self, number: u64, told: &Result<Vec<u8>, String>) -> Result<(), Trouble> {
         let table = self.table()?;
-        let Some(chunk) = table.chunks(number, OPENING_LIMIT_BYTES).next() else { return Ok(()) };
-        self.wait(|table| table.can_produce(chunk).then_some(()))?;
-        self.memory.put(chunk.place, told);
-        table.produced(number);
-        table.consumed(self.rank, chunk.number.wrapping_add(1));
-        self.report(number, &Ok(told.len() as u64))
+        if let (Ok(told), Some(chunk)) = (told, table.chunks(number, OPENING_LIMIT_BYTES).next()) {
+            self.wait(|table| table.can_produce(chunk).then_some(()))?;
+            self.memory.put(chunk.place, told);
+        }
+        table.consumed(self.rank, table.chunks_end(number, OPENING_LIMIT_BYTES));
+        self.report(number, &told.as_ref().map(|told| told.len() as u64).map_err(String::clone))
     }
 
     /// What another rank tells of what it has opened for all.

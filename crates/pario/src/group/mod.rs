@@ -23,6 +23,7 @@ pub use lent::SharedReadInto;
 pub use options::GroupOptions;
 pub use shared_file::SharedFile;
 pub use started::{SharedRead, SharedWrite};
+use turns::{Turn, Turns};
 
 use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
@@ -64,12 +65,15 @@ pub(crate) struct JobCalls {
     rounds: u64,
     /// That memory, as soon as it is needed.
     seated: Option<Arc<Seated>>,
+    /// What one opens for all is told in the order of rounds, whichever threads do it.
+    turns: Turns,
 }
 
 /// All have met at the table of the job.
 struct Met {
     table: AtTable,
     number: u64,
+    turn: Turn,
     outcome: Outcome,
 }
 
@@ -199,10 +203,11 @@ impl Group {
     fn open_together(&self, open: OpenTogether) -> Result<Opening, Error> {
         let call = Call::Open(open.to_string());
         let (reply, is_for_all) = match self.meet_at_table(&call)? {
-            Some(Met { table, number, outcome: Outcome::Perform { .. } }) => {
-                (self.open_for_all(&table, number, open), true)
+            Some(met) if matches!(met.outcome, Outcome::Perform { .. }) => {
+                (self.open_for_all(&met, open), true)
             }
-            Some(Met { table, number, .. }) => {
+            Some(Met { table, number, turn, .. }) => {
+                turn.wait();
                 let told = table.hear_of_opening(number);
                 let told = told.map_err(|trouble| self.error_of(call.to_string(), trouble))?;
                 let told: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&told);
@@ -222,12 +227,7 @@ impl Group {
     }
 
     /// Opens a file for all, who have agreed on it, and tells them.
-    fn open_for_all(
-        &self,
-        table: &AtTable,
-        number: u64,
-        open: OpenTogether,
-    ) -> Result<Reply, Error> {
+    fn open_for_all(&self, met: &Met, open: OpenTogether) -> Result<Reply, Error> {
         let seat = Seat::clone(&self.seat);
         let asked = self.start(Request::OpenForAll { seat, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
@@ -241,34 +241,35 @@ impl Group {
             let fits = told.len() as u64 <= OPENING_LIMIT_BYTES;
             if fits { Ok(told) } else { Err("too much is to be told of the file".to_owned()) }
         });
+        met.turn.wait();
         // Whoever is not told finds out that the node is gone.
-        let _ = match &told {
-            Ok(told) => table.tell_opening(number, told),
-            Err(why) => table.report(number, &Err(why.clone())),
-        };
+        let _ = met.table.tell_opening(met.number, &told);
         reply
     }
 
     /// Meets the others in common memory, if that is where they meet. None if the node has to be
     /// asked: all meet there, or it can tell who called what.
     fn meet_at_table(&self, call: &Call) -> Result<Option<Met>, Error> {
-        let (table, number) = {
+        let (table, number, turn) = {
             let mut calls = self.calls.lock();
             // Who says that it is another one is told so by the node.
             let memory = calls.memory.as_ref().filter(|(_, seat)| *seat == self.seat);
             let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
-            let what = |why| Error::other(format!("{call} of job {}: {why}", self.job()));
-            let seated = self.seated(&mut calls, memory).map_err(what)?;
-            let table = AtTable::new(seated, 0, self.rank()).map_err(what)?;
+            // If the node gives it no more, it was started again.
+            let seated = self.seated(&mut calls, memory);
+            let table = seated.and_then(|seated| AtTable::new(seated, 0, self.rank()));
+            let Ok(table) = table else {
+                return self.told_at_table(&mut calls, call, Trouble::Unknown);
+            };
             let number = calls.rounds;
             if let Err(trouble) = table.meet(number, call, || Ok(0)) {
                 return self.told_at_table(&mut calls, call, trouble);
             }
             calls.rounds += 1;
-            (table, number)
+            (table, number, calls.turns.give())
         };
         match table.outcome(number) {
-            Ok(outcome) => Ok(Some(Met { table, number, outcome })),
+            Ok(outcome) => Ok(Some(Met { table, number, turn, outcome })),
             Err(trouble) => self.told_at_table(&mut self.calls.lock(), call, trouble),
         }
     }

@@ -18,6 +18,13 @@ impl Table<'_> {
         )
     }
 
+    /// The call for people: what is opened is told if it is what the first one wants, and short.
+    pub(super) fn call_told(&self, number: u64, rank: u32) -> Call {
+        let call = self.call_of(number, rank);
+        let told = Call::Open(self.text(self.round(number)));
+        if matches!(call, Call::Open(_)) && decode_of(&told) == call { told } else { call }
+    }
+
     pub(super) fn put_text(&self, at: usize, text: &str) {
         let bytes = text.as_bytes();
         let mut len = bytes.len().min(4 * round::TEXT_WORDS);
@@ -56,6 +63,12 @@ pub(super) fn encode(call: &Call) -> (u32, u32, u64) {
         Call::Barrier => (7, 0, 0),
         Call::Open(what) => (8, 0, digest(what)),
     }
+}
+
+/// A call as it would come out of the words.
+fn decode_of(call: &Call) -> Call {
+    let (kind, flags, value) = encode(call);
+    decode(kind, flags, value)
 }
 
 fn decode(kind: u32, flags: u32, value: u64) -> Call {

@@ -46,6 +46,9 @@ impl Table<'_> {
         let arrived = self.word(at + round::ARRIVED);
         if arrived.load(Ordering::Relaxed) == 0 {
             self.put(at + round::SINCE_MS, now_ms);
+            if let Call::Open(what) = call {
+                self.put_text(at, what);
+            }
         }
         arrived.fetch_add(1, Ordering::Relaxed);
         self.word(at + round::LAST).store(rank, Ordering::Relaxed);

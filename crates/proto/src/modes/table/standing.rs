@@ -42,7 +42,7 @@ impl Table<'_> {
         let waits = |rank: &u32| if is_performed { *rank != last } else { kind(*rank) != 0 };
         let (arrived, missing): (Vec<u32>, Vec<u32>) = (0..self.size).partition(waits);
         let arrived: Vec<(u32, Call)> =
-            arrived.into_iter().map(|rank| (rank, self.call_of(number, rank))).collect();
+            arrived.into_iter().map(|rank| (rank, self.call_told(number, rank))).collect();
         let since_ms = self.number(at + round::SINCE_MS);
         let is_begun = !arrived.is_empty() && !missing.is_empty();
         is_begun.then_some(Standing { number, arrived, missing, since_ms, is_performed })
@@ -71,5 +71,18 @@ mod tests {
         let standings = table.standings();
         assert_eq!((standings.len(), &standings[0].missing[..]), (1, &[1][..]));
         table.lose(7);
+    }
+
+    #[test]
+    fn what_is_opened_is_told() {
+        let words = words(3);
+        let table = Table::new(&words, 3, Mode::Unix, None).unwrap();
+        let open = |what: &str| Call::Open(what.to_owned());
+        table.arrive(1, 0, &open("/a for reading"), 7).unwrap();
+        table.arrive(2, 0, &open("/b for reading"), 8).unwrap();
+        let [standing] = &table.standings()[..] else { panic!("one round has begun") };
+        assert_eq!(standing.arrived[0], (1, open("/a for reading")));
+        let (rank, other) = &standing.arrived[1];
+        assert!(*rank == 2 && matches!(other, Call::Open(what) if what.len() == 16), "{other:?}");
     }
 }
