@@ -161,12 +161,11 @@ impl ShortCut {
 
     /// Reads a piece; whether some subfile was shorter than wanted. What is missing is zero.
     fn read(&self, striped: &Striped, offset: u64, buffer: &mut [u8]) -> Result<bool, Broken> {
-        let unit = striped.unit_bytes();
-        if buffer.len() as u64 <= unit - offset % unit {
-            let place = striped.locate(offset);
-            let subfile = place.subfile.0 as usize;
-            let read = read_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
-            return read.map_err(|error| Broken::of(subfile, error));
+        if let Some(first) = self.first_of_few(striped, offset, buffer.len()) {
+            let (one, other) = buffer.split_at_mut(first);
+            let is_short = self.read_in_unit(striped, offset, one)?;
+            let after = offset + first as u64;
+            return Ok(!other.is_empty() && self.read_in_unit(striped, after, other)? || is_short);
         }
         let range = byte_range(offset, buffer.len())?;
         let mut is_short = false;
@@ -175,6 +174,37 @@ impl ShortCut {
             is_short |= read.map_err(|error| Broken::of(run.subfile().0 as usize, error))?;
         }
         Ok(is_short)
+    }
+
+    /// How much of a piece lies in its first unit, if it has no more than one or two, on different
+    /// disks: then there is nothing to gather.
+    #[inline]
+    fn first_of_few(&self, striped: &Striped, offset: u64, len: usize) -> Option<usize> {
+        let unit = striped.unit_bytes();
+        let first = to_usize((unit - offset % unit).min(len as u64));
+        let is_few = first == len || (len - first) as u64 <= unit && self.files.len() > 1;
+        is_few.then_some(first)
+    }
+
+    #[inline]
+    fn read_in_unit(
+        &self,
+        striped: &Striped,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<bool, Broken> {
+        let place = striped.locate(offset);
+        let subfile = place.subfile.0 as usize;
+        let read = read_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
+        read.map_err(|error| Broken::of(subfile, error))
+    }
+
+    #[inline]
+    fn write_in_unit(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
+        let place = striped.locate(offset);
+        let subfile = place.subfile.0 as usize;
+        let written = write_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
+        written.map_err(|error| Broken::of(subfile, error))
     }
 
     fn read_run(&self, run: &Run, buffer: &mut [u8]) -> io::Result<bool> {
@@ -210,13 +240,13 @@ impl ShortCut {
     }
 
     fn write(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
-        let unit = striped.unit_bytes();
-        if buffer.len() as u64 <= unit - offset % unit {
-            let place = striped.locate(offset);
-            let subfile = place.subfile.0 as usize;
-            let written =
-                write_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
-            return written.map_err(|error| Broken::of(subfile, error));
+        if let Some(first) = self.first_of_few(striped, offset, buffer.len()) {
+            let (one, other) = buffer.split_at(first);
+            self.write_in_unit(striped, offset, one)?;
+            if other.is_empty() {
+                return Ok(());
+            }
+            return self.write_in_unit(striped, offset + first as u64, other);
         }
         let range = byte_range(offset, buffer.len())?;
         for run in striped.runs(range) {

@@ -26,7 +26,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         label,
         what,
         piece_bytes: 64 << 10,
-        calls: setting.choose(1024, 64),
+        calls: setting.choose(256, 64),
         is_mounted: true,
         goals: &[(Kind::Mpi, Some(10.0))],
     };
@@ -34,12 +34,12 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         pieces("across-log-64k", What::Log),
         pieces("across-sync-64k", What::Sync),
         // More than mounts may keep back.
-        Contest { calls: setting.choose(1024, 256), ..pieces("across-record-64k", What::Record) },
+        Contest { calls: setting.choose(512, 256), ..pieces("across-record-64k", What::Record) },
         Contest {
             label: "across-global-1m",
             what: What::Global,
             piece_bytes: 1 << 20,
-            calls: setting.choose(128, 32),
+            calls: setting.choose(64, 32),
             is_mounted: true,
             goals: &[(Kind::Mpi, Some(5.0))],
         },
