@@ -302,8 +302,11 @@ impl Group {
     /// All meet there from now on, if they do not yet.
     fn meet_in(&self, memory: Option<MemoryId>) {
         let mut calls = self.calls.lock();
-        if calls.memory.is_none() {
-            calls.memory = memory.map(|memory| (memory, self.seat.clone()));
+        if let (None, Some(memory)) = (&calls.memory, memory) {
+            calls.memory = Some((memory, self.seat.clone()));
+            // Who has it hears of all that happens there; if it is not given now, it is asked for
+            // once more.
+            let _ = self.seated(&mut calls, memory);
         }
     }
 
