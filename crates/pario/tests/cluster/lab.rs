@@ -219,14 +219,14 @@ impl Lab {
         self.signal(node, Signal::STOP);
         let child = self.nodes[node].as_ref().expect("it runs");
         // The signal has come to a process before each of its threads has stopped.
-        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
-            let stat = std::fs::read_to_string(task.unwrap().path().join("stat"));
+        let is_stopped = |task: std::io::Result<fs::DirEntry>| {
+            let stat = fs::read_to_string(task.unwrap().path().join("stat"));
             stat.is_ok_and(|stat| {
                 stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
             })
         };
         let tasks = format!("/proc/{}/task", child.id());
-        while !std::fs::read_dir(&tasks).unwrap().all(is_stopped) {
+        while !fs::read_dir(&tasks).unwrap().all(is_stopped) {
             std::thread::yield_now();
         }
     }
