@@ -446,8 +446,10 @@ fn files_are_opened_and_closed_again_and_again() {
             let error = group.open("/none", Mode::Log).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
             group.barrier().unwrap();
+            // While all are there: who leaves has nothing open.
+            ways::until("all is closed", || site.status().open_files == 0);
+            group.barrier().unwrap();
         });
-        ways::until("all is closed", || site.status().open_files == 0);
     }
 }
 
