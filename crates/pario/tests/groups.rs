@@ -471,11 +471,13 @@ fn many_files_are_open_at_once() {
             for (_, file) in second.into_iter().chain(first) {
                 file.close().unwrap();
             }
+            group.barrier().unwrap();
+            ways::until("all is closed", || site.status().open_files == 0);
+            group.barrier().unwrap();
         });
         for number in 0..100u8 {
             assert_eq!(content(&site.cluster, &format!("/{number}")), [number; 200]);
         }
-        ways::until("all is closed", || site.status().open_files == 0);
     }
 }
 
