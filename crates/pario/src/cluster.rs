@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
     /// How often this process has begun to wait for a lock.
     pub(crate) lock_waits: AtomicU64,
+    /// How often this process has had work done with extents.
+    pub(crate) calls: AtomicU64,
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<pario_server::Node>,
@@ -186,6 +188,7 @@ impl Cluster {
             short_cut,
             jobs: Mutex::default(),
             lock_waits: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             #[cfg(feature = "embedded")]
             embedded,
         };
@@ -336,6 +339,11 @@ impl Shared {
     /// The connection to the node that keeps the names.
     pub fn interface(&self) -> Arc<Connection> {
         self.node(self.interface_number())
+    }
+
+    /// Which nodes and disks there are.
+    pub fn map(&self) -> ClusterMap {
+        self.map.read().clone()
     }
 
     /// Which node keeps the names.

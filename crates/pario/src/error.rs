@@ -72,6 +72,12 @@ pub enum Error {
         /// The path with which the file was opened.
         path: String,
     },
+    /// Work with extents was given up by who wanted it.
+    #[error("operation {operation:?} was stopped before it was done")]
+    Stopped {
+        /// The operation.
+        operation: String,
+    },
     /// Anything else.
     #[error("{text}")]
     Other {
@@ -93,6 +99,7 @@ impl Error {
             Self::Invalid { .. } => Kind::InvalidInput,
             Self::Ended { .. } => Kind::UnexpectedEof,
             Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
+            Self::Stopped { .. } => Kind::Interrupted,
             Self::Other { .. } => Kind::Other,
         }
     }

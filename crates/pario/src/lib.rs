@@ -48,6 +48,7 @@ mod listing;
 mod metadata;
 mod names;
 mod open;
+mod process;
 
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;
@@ -56,11 +57,14 @@ pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, Sha
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
+#[cfg(feature = "embedded")]
+pub use pario_server::operation;
+pub use process::{Process, Report, Stopper, Work};
 pub use pario_proto::{
     Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
     ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
     FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity,
     JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange, LockWait, MissingRank, Mode,
-    NodeInfo, NodeStatus, PathError, PeerStatus, Ranks, Seat, Seek, SharedFileStatus, SubfileIndex,
+    NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress, Ranks, Seat, Seek, SharedFileStatus, SubfileIndex,
     SubfileMeasure, Trouble, WaitStatus,
 };

@@ -64,6 +64,10 @@ pub use cluster::lock::{
 };
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::path::{FilePath, PathError};
+pub use cluster::process::{
+    CutPiece, OUTBOX_LIMIT_BYTES, ProcessProgress, ProcessRequest, ProcessTarget, ProcessWork,
+    Processed, SELECTION_LIMIT, Selection, WorkSpan,
+};
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{Answer, ExtentMeasure, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{

@@ -355,6 +355,14 @@ impl NodeDisk {
         }
     }
 
+    /// A subfile of extents, if it is open.
+    pub fn open_extents(&self, file: FileId, index: u32) -> Option<ExtentFile> {
+        match self.open.lock().get(&SubfileId::data(file.0, index)) {
+            Some(Subfile::Extents(extents)) => Some(extents.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether a flat subfile is open: then nobody has to wait for the disk.
     pub fn has_open(&self, file: FileId, index: u32) -> bool {
         self.open.lock().contains_key(&SubfileId::data(file.0, index))

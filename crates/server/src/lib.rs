@@ -26,6 +26,7 @@ pub mod job_memory;
 pub mod meetings;
 pub mod metadata;
 pub mod namespace;
+pub mod operation;
 
 mod check;
 mod disks;
@@ -35,6 +36,7 @@ mod lease;
 mod node;
 mod open_files;
 mod peers;
+mod processing;
 mod program;
 mod record_locks;
 mod sessions;
@@ -42,4 +44,4 @@ mod shared;
 mod unmade;
 
 pub use error::NodeError;
-pub use node::Node;
+pub use node::{Node, NodeBuilder};

@@ -17,7 +17,9 @@ use crate::lease::Leases;
 use crate::namespace::Namespace;
 use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
+use crate::operation::Registry;
 use crate::peers::Peers;
+use crate::processing::Calls;
 use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
 
@@ -34,6 +36,10 @@ pub struct Shared {
     pub leases: Leases,
     pub sessions: Sessions,
     pub memories: Memories,
+    /// What can be done with extents here.
+    pub operations: Arc<Registry>,
+    /// What is being done with extents here.
+    pub calls: Calls,
     pub peers: Peers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,

@@ -57,7 +57,7 @@ pub use cache::{CacheStat, ExtentCache};
 pub use disk::{Disk, DiskOptions, FoundSubfile, NewSubfile};
 pub use error::StoreError;
 pub use extents::{
-    Caching, CheckDepth, EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, ExtentFile, ExtentInfo,
+    AtHand, Caching, CheckDepth, EXTENT_LIMIT_BYTES, Extent, ExtentBuffer, ExtentFile, ExtentInfo,
     ExtentStat, MAX_EXTENT_INDEX,
 };
 pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};

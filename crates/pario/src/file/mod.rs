@@ -476,6 +476,31 @@ impl File {
         Ok(opened.grant)
     }
 
+    /// The right to use it.
+    pub(crate) fn grant(&self) -> Grant {
+        self.grant.read().clone()
+    }
+
+    /// Its subfiles.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The cluster it belongs to.
+    pub(crate) fn cluster_shared(&self) -> &crate::cluster::Shared {
+        &self.cluster.shared
+    }
+
+    /// Nodes will write to it.
+    pub(crate) fn note_work(&self) {
+        self.note_write();
+    }
+
+    /// Another grant, as rights are now, for nodes that work with it.
+    pub(crate) fn renew_rights(&self) -> Result<(), Error> {
+        self.renew().map(drop)
+    }
+
     fn note_write(&self) {
         if !self.is_dirty.load(Ordering::Relaxed) {
             self.is_dirty.store(true, Ordering::SeqCst);

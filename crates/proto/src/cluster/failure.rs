@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::path::FilePath;
 use crate::ids::FileId;
+use crate::layout::tiles::ExtentPlace;
 use crate::modes::trouble::Trouble;
 
 /// Why a request failed. Each says what happened, to what, and what to do.
@@ -228,6 +229,31 @@ pub enum Failure {
         /// What happened.
         why: String,
     },
+    /// A node cannot do this with extents.
+    #[error(
+        "node {node} does not know the operation {operation:?}; it knows {known}. Operations are \
+         built into the program of a node: start one that has it"
+    )]
+    UnknownOperation {
+        /// The node.
+        node: String,
+        /// What was asked for.
+        operation: String,
+        /// What there is.
+        known: String,
+    },
+    /// An operation has given up.
+    #[error("node {node}: operation {operation:?} failed{}: {why}", at(.place))]
+    Operation {
+        /// The node.
+        node: String,
+        /// The operation.
+        operation: String,
+        /// The extent that it had before it.
+        place: Option<ExtentPlace>,
+        /// What it says.
+        why: String,
+    },
     /// Whoever is in the way waits for who asks.
     #[error(
         "waiting for the lock would never end: process {pid} has it, and waits itself, or through \
@@ -246,4 +272,8 @@ pub enum Failure {
         /// So many it can have.
         limit: u64,
     },
+}
+
+fn at(place: &Option<ExtentPlace>) -> String {
+    place.map_or_else(String::new, |place| format!(" at {} of {}", place.extent, place.subfile))
 }

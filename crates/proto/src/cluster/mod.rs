@@ -1,7 +1,8 @@
 //! What clients and nodes of a cluster say to each other.
 //!
 //! `path` names files, `record` describes them, `grant` is the right to use one, `map` says which
-//! nodes and disks there are, `group` and `lock` how processes get along. `request` and `reply` are
+//! nodes and disks there are, `group` and `lock` how processes get along, `process` what
+//! nodes do with extents. `request` and `reply` are
 //! what travels, `failure` what may come instead, `check` and `status` what administrators ask for.
 
 pub mod check;
@@ -12,6 +13,7 @@ pub mod jobs;
 pub mod lock;
 pub mod map;
 pub mod path;
+pub mod process;
 pub mod record;
 pub mod reply;
 pub mod request;

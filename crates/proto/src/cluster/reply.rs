@@ -10,6 +10,7 @@ use super::jobs::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
+use super::process::Processed;
 use super::record::{Entry, FileRecord, Identity};
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
@@ -20,7 +21,8 @@ use crate::modes::call::Outcome;
 pub struct Answer<B> {
     /// What came of it.
     pub result: Result<Reply, Failure>,
-    /// For reads: the bytes, range after range. For extents: header and body.
+    /// For reads: the bytes, range after range. For extents: header and body. For work with extents:
+    /// its results.
     pub data: Vec<B>,
 }
 
@@ -138,6 +140,10 @@ pub enum Reply {
     Lock(LockOutcome),
     /// Who waits for locks, longest first.
     LockWaits(Vec<LockWait>),
+    /// What has come of work with extents; results are in the data.
+    Processed(Box<Processed>),
+    /// Parts of extents are in the data.
+    Cut,
 }
 
 /// An open file.

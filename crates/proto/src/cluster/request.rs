@@ -8,6 +8,7 @@ use super::group::{JobCall, OpenTogether, Seat, SharedRequest};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
+use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
@@ -28,7 +29,8 @@ pub const RANGES_LIMIT: usize = 16_384;
 pub struct Question<B> {
     /// What is asked.
     pub request: Request,
-    /// For writes: the bytes, in the order of the ranges. For extents: header and body.
+    /// For writes: the bytes, in the order of the ranges. For extents: header and body. For work
+    /// with extents: the parameters of the operation.
     pub data: Vec<B>,
 }
 
@@ -174,6 +176,8 @@ pub enum Request {
     Lock(LockRequest),
     /// Who waits for locks: processes of the user who asks, all of them for administrators.
     LockWaits,
+    /// Work with the extents of a file.
+    Process(ProcessRequest),
 }
 
 /// A subfile and where it lies.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::joining;
+use crate::processing::MOMENT;
 use crate::shared::Shared;
 
 /// How often it looks around.
@@ -36,6 +37,14 @@ pub fn work(shared: &Arc<Shared>) {
             }
         }
         shared.stopping.pause(ROUND);
+    }
+}
+
+/// The thread that tells callers how far their calls have come; ends when the node is asked to stop.
+pub fn answer(shared: &Arc<Shared>) {
+    while !shared.stopping.is_asked() {
+        shared.calls.tick(Instant::now());
+        shared.stopping.pause(MOMENT);
     }
 }
 

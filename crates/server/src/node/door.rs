@@ -21,7 +21,7 @@ use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
 
 type Port = AnswerPort<Question<Bulk>, Answer<Bulk>>;
-type Reporter = Responder<Answer<Bulk>>;
+pub(super) type Reporter = Responder<Answer<Bulk>>;
 
 /// A client that lets more than this wait for it, unread, is cut off.
 const BACKLOG_BYTES: usize = 256 << 20;
@@ -31,9 +31,9 @@ pub const THREADS: usize = 4;
 
 /// The door of a node.
 pub struct Door {
-    shared: Arc<Shared>,
-    run: Arc<Run>,
-    operations: Operations,
+    pub(super) shared: Arc<Shared>,
+    pub(super) run: Arc<Run>,
+    pub(super) operations: Operations,
     together: Together,
     port: Port,
     turns: Turns,
@@ -59,6 +59,7 @@ impl Door {
                 Ok(asked) => self.let_in(asked) || self.turns.wait(),
                 Err(RecvError::Lost { space, .. }) => {
                     self.shared.sessions.leave(space);
+                    self.shared.calls.lose(space);
                     self.together.lose(space);
                     if let Some(names) = &self.shared.names {
                         names.lose(space);
@@ -115,6 +116,7 @@ impl Door {
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             Request::Lock(request) => self.together.lock(&session, request, reporter),
             Request::LockWaits => reporter.send(answer(self.together.lock_waits(&session))),
+            Request::Process(request) => self.process(&session, request, data, reporter),
             request => match self.shared.begin() {
                 Ok(ticket) if needs(&request).is_some() => {
                     return self.data(&session, request, data, reporter, ticket);
@@ -224,7 +226,7 @@ impl Door {
     }
 
     /// Calls an operation; its result goes to the client from the thread that has it.
-    fn start<I: Token>(
+    pub(super) fn start<I: Token>(
         &self,
         operation: OperationRef<I, Answer<Bulk>>,
         input: I,
@@ -277,7 +279,7 @@ impl Door {
         Ok(DataCall { thread, disk, request, data })
     }
 
-    fn check_grant(
+    pub(super) fn check_grant(
         &self,
         session: &Session,
         grant: &Grant,
@@ -397,7 +399,7 @@ impl Door {
         Err(Failure::NotAdministrator { uid, action })
     }
 
-    fn refused(&self, why: &str) -> Failure {
+    pub(super) fn refused(&self, why: &str) -> Failure {
         Failure::Refused { node: self.shared.name().to_owned(), why: why.to_owned() }
     }
 

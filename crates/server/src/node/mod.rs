@@ -1,9 +1,11 @@
 //! A node: how it starts, and how it stops.
 
+mod builder;
 mod caretaker;
 mod door;
 pub mod janitor;
 mod joining;
+mod processing;
 mod short_cut;
 mod together;
 mod turns;
@@ -15,6 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use builder::NodeBuilder;
 use pario_flow::Run;
 use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
 use pario_proto::{ClusterMap, Identity, NodeInfo};
@@ -29,7 +32,9 @@ use crate::lease::Leases;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
+use crate::operation::Registry;
 use crate::peers::{Peers, REQUESTS};
+use crate::processing::Calls;
 use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
@@ -65,23 +70,35 @@ enum Found {
 }
 
 impl Node {
+    /// A node that can do more with extents than every node can: [`NodeBuilder::operation`] says
+    /// what.
+    #[expect(clippy::new_ret_no_self, reason = "it is not running yet")]
+    pub fn new() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
     /// Starts a node of a cluster.
     pub fn start(config: &Config, node: &str) -> Result<Self, NodeError> {
-        Self::launch(config, node, Found::ByUser)
+        Self::new().start(config, node)
     }
 
     /// Starts a node beside the one that programs of this user find by themselves: its address is
     /// noted in its data directory only.
     pub fn start_beside(config: &Config, node: &str) -> Result<Self, NodeError> {
-        Self::launch(config, node, Found::ByAddress)
+        Self::new().start_beside(config, node)
     }
 
     /// Starts a node for this process alone: no socket file is made.
     pub fn embed(config: &Config, node: &str) -> Result<Self, NodeError> {
-        Self::launch(config, node, Found::InProcess)
+        Self::new().embed(config, node)
     }
 
-    fn launch(config: &Config, node: &str, found: Found) -> Result<Self, NodeError> {
+    fn launch(
+        config: &Config,
+        node: &str,
+        operations: Arc<Registry>,
+        found: Found,
+    ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
             let known: Vec<&str> = config.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -120,6 +137,8 @@ impl Node {
             leases,
             sessions: Sessions::default(),
             memories: Memories::default(),
+            operations,
+            calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
@@ -202,9 +221,16 @@ impl Node {
             // If the interface node is there, this one is part of the cluster from the beginning.
             joining::stay_joined(&shared);
         }
+        let answering = shared.clone();
+        start("answers", Box::new(move || caretaker::answer(&answering)))?;
         let measuring = shared.clone();
         start("space", Box::new(move || caretaker::measure(&measuring)))?;
         start("caretaker", Box::new(move || caretaker::work(&shared)))
+    }
+
+    /// What the node can do with extents. More can be added while it runs.
+    pub fn operations(&self) -> &Arc<Registry> {
+        &self.shared.operations
     }
 
     /// Where clients can reach the node, as text.
@@ -245,6 +271,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.shared.stopping.ask();
+        self.shared.calls.stop_all();
         self.short_cut.take();
         if !self.shared.stopping.wait_until_idle(Instant::now() + STOP_WAIT) {
             tracing::warn!("requests are still under way and are given up");

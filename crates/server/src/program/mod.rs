@@ -1,10 +1,16 @@
 //! The node as a dataflow program: its threads and its operations.
 
 mod clerk;
+mod compute;
 mod creating;
+mod cut;
 mod directory;
+mod extents;
+mod here;
 mod interface;
+mod process;
 mod storage;
+mod visit;
 mod work;
 
 use std::sync::Arc;
@@ -15,10 +21,15 @@ use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceReques
 use serde::{Deserialize, Serialize};
 
 pub use clerk::{Clerk, Gathered, Task, Tasks};
+pub use cut::{CutCall, Cutting};
 pub use directory::Directory;
 pub use interface::Interface;
+pub use process::Calling;
 pub use storage::Storage;
 pub use work::{SubfilesDone, SubfilesWork, Work};
+
+use compute::Compute;
+use process::{Walker, Workers};
 
 use crate::disks::CROWD;
 use crate::error::NodeError;
@@ -27,6 +38,9 @@ use crate::shared::Shared;
 /// So many calls may be under way, besides those that wait for disks, which the door counts;
 /// further requests wait in front of it.
 const CALLS: usize = 4096;
+
+/// So many extents of a call may be under way, and more if there are many disks or processors.
+const EXTENTS_UNDER_WAY: usize = 64;
 
 /// The operations of a node.
 #[derive(Clone, Copy)]
@@ -41,11 +55,11 @@ pub struct Operations {
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
     /// Something that another node wants to be done here.
     pub here: OperationRef<Work, Answer<Bulk>>,
+    /// Work with extents.
+    pub process: OperationRef<Calling, Calling>,
+    /// Parts of extents that another node wants.
+    pub cut: OperationRef<Cutting, Answer<Bulk>>,
 }
-
-/// A thread of the compute pool.
-#[derive(Debug, Default)]
-pub struct Compute;
 
 /// A request for a subfile of this node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -113,7 +127,9 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let state = shared.clone();
     let clerk =
         program.pool("Clerk", config.disks.len().max(1), move |_| Clerk::new(state.clone()));
-    program.pool("Compute", config.compute_threads.max(1), |_| Compute);
+    let compute_threads = config.compute_threads.max(1);
+    let compute = program.pool("Compute", compute_threads, Compute::new);
+    let walker = program.thread("Walker", || Walker);
 
     let data = program.operation("data", |b| {
         b.on(storage.at(|call: &DataCall| call.thread)).run(Storage::serve).named("serve")
@@ -177,8 +193,12 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
                 Purged::note,
             )
     });
+    let window = EXTENTS_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
+    let process =
+        process::add_to(&mut program, Workers { walker, storage, compute, window });
+    let cut = cut::add_to(&mut program, walker, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
-    Ok((run, Operations { data, names, set_rights, purge, here }))
+    Ok((run, Operations { data, names, set_rights, purge, here, process, cut }))
 }
 
 impl RightsChange {

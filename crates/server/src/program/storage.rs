@@ -16,7 +16,7 @@ use crate::shared::Shared;
 
 /// A storage thread.
 pub struct Storage {
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
 }
 
 impl Storage {

@@ -60,6 +60,17 @@ pub struct ExtentFile {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// What [`ExtentFile::at_hand`] knows of an extent.
+#[derive(Clone, Debug)]
+pub enum AtHand {
+    /// It is in the cache.
+    Extent(Extent),
+    /// There is none.
+    Absent,
+    /// The disk has to be asked.
+    Unknown,
+}
+
 /// An extent as [`ExtentFile::list`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentInfo {
@@ -98,6 +109,34 @@ impl ExtentFile {
     /// Reads an extent, with or without the cache.
     pub fn read_with(&self, index: u64, caching: Caching) -> Result<Option<Extent>, StoreError> {
         self.shared.read(index, caching)
+    }
+
+    /// What is known of an extent without touching the disk.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use pario_store::{AtHand, Disk, DiskOptions, ExtentCache, NewSubfile, SubfileId};
+    ///
+    /// let options = DiskOptions { cache: ExtentCache::new(1 << 20), ..DiskOptions::default() };
+    /// let disk = Disk::create(dir.path(), options)?;
+    /// let tiles = disk.create_extents(NewSubfile::new(SubfileId::data(1, 0)))?;
+    /// tiles.write(7, b"", b"pixels")?;
+    /// assert!(matches!(tiles.at_hand(7)?, AtHand::Extent(tile) if tile.body() == b"pixels"));
+    /// assert!(matches!(tiles.at_hand(8)?, AtHand::Absent));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn at_hand(&self, index: u64) -> Result<AtHand, StoreError> {
+        Shared::check_index(index)?;
+        Ok(match self.shared.find(index)? {
+            Found::Absent => AtHand::Absent,
+            Found::Wants(_) => AtHand::Unknown,
+            Found::At(entry) => match self.shared.peek(entry) {
+                Some(extent) => AtHand::Extent(extent),
+                None => AtHand::Unknown,
+            },
+        })
     }
 
     /// Writes an extent, in place of what was there before. After a crash it is there whole or
@@ -254,6 +293,12 @@ impl Shared {
                 Err((_, why)) => failed = Some((entry, why)),
             }
         }
+    }
+
+    /// An extent from the cache, if it has it; who finds none will come again to read it, and is
+    /// counted then.
+    fn peek(&self, entry: Entry) -> Option<Extent> {
+        self.cache.peek(self.opening, entry.position, entry.checksum)
     }
 
     /// An extent from the cache, if it may be used and has it.

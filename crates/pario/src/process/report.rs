@@ -1,0 +1,49 @@
+//! How far work has come.
+
+use pario_flow::trace::{Span, SpanKind, Trace};
+use pario_proto::{ProcessProgress, WorkSpan};
+
+/// How far work with extents has come, and what it has cost.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// All nodes together.
+    pub progress: ProcessProgress,
+    /// How many answers have come.
+    pub answers: u64,
+    /// What was done when, if it was asked for: disks, compute threads, and answers on their way.
+    pub trace: Trace,
+    /// What each node has said last.
+    nodes: Vec<ProcessProgress>,
+}
+
+impl Report {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self { nodes: vec![ProcessProgress::default(); nodes], ..Self::default() }
+    }
+
+    /// A node has told how far it has come.
+    pub(super) fn note(&mut self, node: usize, progress: ProcessProgress) {
+        self.nodes[node] = progress;
+        self.answers += 1;
+        self.progress = ProcessProgress::default();
+        for progress in &self.nodes {
+            self.progress.add(progress);
+        }
+    }
+
+    /// A node has told what was done when; its clock is `ahead_ns` ahead of the one here.
+    pub(super) fn note_spans(&mut self, node: &str, call: u64, ahead_ns: i64, spans: Vec<WorkSpan>) {
+        let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
+        self.trace.spans.extend(spans.into_iter().map(|span| Span {
+            space: node.to_owned(),
+            thread: span.thread,
+            name: span.name,
+            kind: SpanKind::Run,
+            call,
+            token: 0,
+            begin_ns: here(span.begin_ns),
+            end_ns: here(span.end_ns),
+            waited_ns: 0,
+        }));
+    }
+}

@@ -1,0 +1,122 @@
+//! Work with extents: who may have it done, and what begins then.
+
+use std::sync::Arc;
+
+use pario_net::Bulk;
+use pario_proto::{CutPiece, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection};
+
+use super::door::{Door, Reporter};
+use crate::operation::Operation;
+use crate::processing::Running;
+use crate::program::{Calling, CutCall, Cutting, answer};
+use crate::sessions::Session;
+
+/// The most that one question wants to be cut.
+const PIECES_LIMIT: usize = 1000;
+
+impl Door {
+    /// Something about work with extents.
+    pub(super) fn process(
+        &self,
+        session: &Session,
+        request: ProcessRequest,
+        data: Vec<Bulk>,
+        reporter: Reporter,
+    ) {
+        let calls = &self.shared.calls;
+        match request {
+            ProcessRequest::More { call } => calls.more(session.space, call, reporter),
+            ProcessRequest::Stop { call } => {
+                calls.stop(session.space, call);
+                reporter.send(answer(Ok(pario_proto::Reply::Done)));
+            }
+            ProcessRequest::Begin { call, work } => {
+                let parameters = data.into_iter().next().unwrap_or_default();
+                match self.begin(session, call, work, parameters) {
+                    Ok(running) => self.launch(running, reporter),
+                    Err(failure) => reporter.send(answer(Err(failure))),
+                }
+            }
+            ProcessRequest::Cut { grant, operation, pieces } => {
+                match self.cutting(session, grant, operation, pieces) {
+                    Ok((cutting, ticket)) => {
+                        self.start(self.operations.cut, cutting, reporter, ticket);
+                    }
+                    Err(failure) => reporter.send(answer(Err(failure))),
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        session: &Session,
+        call: u64,
+        work: ProcessWork,
+        parameters: Bulk,
+    ) -> Result<Arc<Running>, Failure> {
+        self.check_grant(session, &work.grant, true, false)?;
+        if let Some(target) = &work.target {
+            self.check_grant(session, &target.grant, false, true)?;
+        }
+        if matches!(&work.extents, Selection::These(places) if places.len() > SELECTION_LIMIT) {
+            let why = format!("a call names at most {SELECTION_LIMIT} extents: make several calls");
+            return Err(Failure::Invalid(why));
+        }
+        let operation = self.find_operation(&work.operation)?;
+        let ticket = self.shared.begin()?;
+        let caller = (session.space, call);
+        let shared = self.shared.clone();
+        let running = Arc::new(Running::new(shared, caller, work, parameters, operation, ticket));
+        self.shared.calls.begin(session.space, call, running.clone())?;
+        Ok(running)
+    }
+
+    fn launch(&self, running: Arc<Running>, reporter: Reporter) {
+        running.ask(reporter);
+        let calling = Calling(running.clone());
+        let begun = self.run.start_then(self.operations.process, calling, move |result| {
+            if let Err(error) = result {
+                let node = running.shared.name().to_owned();
+                running.fail(Failure::Internal { node, why: error.to_string() });
+                running.end();
+            }
+        });
+        if let Err(error) = begun {
+            tracing::error!(%error, "work with extents cannot begin");
+        }
+    }
+
+    fn cutting(
+        &self,
+        session: &Session,
+        grant: Grant,
+        name: String,
+        pieces: Vec<CutPiece>,
+    ) -> Result<(Cutting, crate::shared::Ticket), Failure> {
+        if !session.is_node {
+            return Err(self.refused("only nodes of the cluster may ask this"));
+        }
+        self.check_grant(session, &grant, true, false)?;
+        if pieces.len() > PIECES_LIMIT {
+            return Err(self.refused("too many parts of extents are wanted at once"));
+        }
+        let operation = self.find_operation(&name)?;
+        let disks = &self.shared.disks;
+        let placed = |piece: CutPiece| {
+            let disk = disks.number_of(piece.part.disk)?;
+            Ok((disks.disk(disk).thread, disk, piece))
+        };
+        let pieces: Result<Vec<_>, Failure> = pieces.into_iter().map(placed).collect();
+        let call = CutCall { grant, operation, name, pieces: pieces? };
+        Ok((Cutting(Arc::new(call)), self.shared.begin()?))
+    }
+
+    fn find_operation(&self, name: &str) -> Result<Arc<dyn Operation>, Failure> {
+        self.shared.operations.find(name).ok_or_else(|| Failure::UnknownOperation {
+            node: self.shared.name().to_owned(),
+            operation: name.to_owned(),
+            known: self.shared.operations.names().join(", "),
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Results on their way to the caller.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pario_net::{Bulk, Responder};
+use pario_proto::{Answer, ExtentPlace, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
+
+/// So much is worth an answer though more will come.
+const ENOUGH_BYTES: u64 = 256 << 10;
+/// The most results of one answer: a token has a limited number of segments.
+const RESULTS_LIMIT: usize = 1000;
+/// A caller that waits is told how far its call has come after this time.
+pub const MOMENT: Duration = Duration::from_millis(100);
+
+/// What goes on when there is room again.
+type Held = Box<dyn FnOnce() + Send>;
+
+/// Results that the caller has not fetched, and the question that waits for them.
+#[derive(Default)]
+pub struct Outbox {
+    ready: VecDeque<(Option<ExtentPlace>, Bulk)>,
+    ready_bytes: u64,
+    held: Vec<Held>,
+    waiting: Option<(Responder<Answer<Bulk>>, Instant)>,
+    ending: Option<Result<(), Failure>>,
+}
+
+/// What an answer carries.
+#[derive(Default)]
+pub struct Load {
+    /// Of which extents the results are.
+    pub places: Vec<Option<ExtentPlace>>,
+    /// The results.
+    pub data: Vec<Bulk>,
+    /// Whether they are the last.
+    pub is_over: bool,
+}
+
+/// An answer that is due, and what goes on when it has left.
+pub struct Due {
+    pub to: Responder<Answer<Bulk>>,
+    pub load: Result<Load, Failure>,
+    pub held: Vec<Held>,
+}
+
+impl Outbox {
+    /// Puts a result in. If there is room for more, `then` is given back, to go on at once.
+    pub fn put<T>(&mut self, place: Option<ExtentPlace>, bytes: Bulk, then: T) -> Option<T>
+    where
+        T: FnOnce() + Send + 'static,
+    {
+        self.ready_bytes += bytes.len() as u64;
+        self.ready.push_back((place, bytes));
+        if self.ready_bytes <= OUTBOX_LIMIT_BYTES {
+            return Some(then);
+        }
+        self.held.push(Box::new(then));
+        None
+    }
+
+    /// Nothing more will be put in.
+    pub fn end(&mut self, result: Result<(), Failure>) {
+        self.ending.get_or_insert(result);
+    }
+
+    /// The caller asks for more; the question that waited before, if there is one, is given back.
+    pub fn ask(
+        &mut self,
+        responder: Responder<Answer<Bulk>>,
+        now: Instant,
+    ) -> Option<Responder<Answer<Bulk>>> {
+        self.waiting.replace((responder, now)).map(|(before, _)| before)
+    }
+
+    /// The answer that should leave now, if one should.
+    pub fn due(&mut self, now: Instant) -> Option<Due> {
+        let (_, since) = self.waiting.as_ref()?;
+        let is_enough = self.ready_bytes >= ENOUGH_BYTES || self.ready.len() >= RESULTS_LIMIT;
+        let is_late = now.saturating_duration_since(*since) >= MOMENT;
+        if !is_enough && !is_late && self.ending.is_none() {
+            return None;
+        }
+        let (to, _) = self.waiting.take()?;
+        if let Some(Err(failure)) = &self.ending {
+            let failure = failure.clone();
+            return Some(Due { to, load: Err(failure), held: self.forget() });
+        }
+        let load = self.take();
+        let held = match self.ready_bytes <= OUTBOX_LIMIT_BYTES {
+            true => std::mem::take(&mut self.held),
+            false => Vec::new(),
+        };
+        Some(Due { to, load: Ok(load), held })
+    }
+
+    /// Whoever waits for room goes on, though nobody will fetch anything any more.
+    pub fn forget(&mut self) -> Vec<Held> {
+        self.ready.clear();
+        self.ready_bytes = 0;
+        std::mem::take(&mut self.held)
+    }
+
+    /// The question that waits.
+    pub fn take_question(&mut self) -> Option<Responder<Answer<Bulk>>> {
+        self.waiting.take().map(|(responder, _)| responder)
+    }
+
+    fn take(&mut self) -> Load {
+        let mut load = Load::default();
+        let mut bytes = 0;
+        while let Some((_, next)) = self.ready.front() {
+            let next_bytes = next.len() as u64;
+            let is_full = bytes + next_bytes > TRANSFER_LIMIT_BYTES && !load.data.is_empty();
+            if is_full || load.data.len() >= RESULTS_LIMIT {
+                break;
+            }
+            if let Some((place, result)) = self.ready.pop_front() {
+                bytes += next_bytes;
+                load.places.push(place);
+                load.data.push(result);
+            }
+        }
+        self.ready_bytes -= bytes;
+        load.is_over = self.ready.is_empty() && self.ending.is_some();
+        load
+    }
+}

@@ -1,0 +1,430 @@
+//! A call at one node.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use pario_net::{Bulk, Responder, SpaceId};
+use pario_proto::{
+    Answer, ExtentPlace, Failure, Part, ProcessProgress, ProcessWork, Processed, Reply, Selection,
+    WorkSpan,
+};
+use pario_store::ExtentFile;
+use parking_lot::Mutex;
+
+use super::outbox::{Due, Outbox};
+use crate::disks::NodeDisk;
+use crate::operation::{Call, Operation, Scratch, Task};
+use crate::shared::{Shared, Ticket};
+
+/// The most spans that are kept until they are fetched.
+const SPANS_LIMIT: usize = 1 << 16;
+/// The largest result.
+const RESULT_LIMIT_BYTES: usize = 64 << 20;
+
+/// A call at one node.
+pub struct Running {
+    pub shared: Arc<Shared>,
+    /// Who asks, and under which number.
+    caller: (SpaceId, u64),
+    pub work: ProcessWork,
+    parameters: Bulk,
+    pub operation: Arc<dyn Operation>,
+    task: OnceLock<Box<dyn Task>>,
+    /// One for each compute thread.
+    scratches: Vec<Mutex<Option<Scratch>>>,
+    /// One for each subfile of the file that is here.
+    parts: OnceLock<Vec<OpenPart>>,
+    is_stopped: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    counts: Counts,
+    outbox: Mutex<Outbox>,
+    spans: Option<Mutex<Vec<WorkSpan>>>,
+    /// The node does not stop before this is over.
+    ticket: Mutex<Option<Ticket>>,
+}
+
+/// A subfile of the file that is here.
+#[derive(Clone, Debug)]
+pub struct OpenPart {
+    /// Which one, and on which disk.
+    pub part: Part,
+    /// The number of the disk.
+    pub disk: usize,
+    /// The storage thread of the disk.
+    pub thread: usize,
+    /// If it has come into being.
+    pub file: Option<ExtentFile>,
+    /// Which extents it has, if they are all wanted: first ones and how many.
+    pub runs: Vec<(u64, u64)>,
+}
+
+/// How far a call has come.
+#[derive(Default)]
+struct Counts {
+    total: AtomicU64,
+    done: AtomicU64,
+    found: AtomicU64,
+    cache_hits: AtomicU64,
+    seen_bytes: AtomicU64,
+    written: AtomicU64,
+    written_bytes: AtomicU64,
+    result_bytes: AtomicU64,
+    neighbour_bytes: AtomicU64,
+}
+
+impl Running {
+    /// A call that has not begun.
+    pub fn new(
+        shared: Arc<Shared>,
+        caller: (SpaceId, u64),
+        work: ProcessWork,
+        parameters: Bulk,
+        operation: Arc<dyn Operation>,
+        ticket: Ticket,
+    ) -> Self {
+        let threads = shared.node().compute_threads.max(1);
+        Self {
+            shared,
+            caller,
+            spans: work.is_traced.then(Mutex::default),
+            work,
+            parameters,
+            operation,
+            task: OnceLock::new(),
+            scratches: (0..threads).map(|_| Mutex::default()).collect(),
+            parts: OnceLock::new(),
+            is_stopped: AtomicBool::new(false),
+            failure: Mutex::default(),
+            counts: Counts::default(),
+            outbox: Mutex::default(),
+            ticket: Mutex::new(Some(ticket)),
+        }
+    }
+
+    /// Makes the task of the parameters.
+    pub fn prepare(&self) {
+        let disks = &self.shared.disks;
+        let is_here = |part: &Part| disks.number_of(part.disk).is_ok();
+        let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
+        match self.operation.prepare(&Call::new(&self.parameters, &here)) {
+            Ok(task) => {
+                drop(self.task.set(task));
+                self.take_open_parts();
+            }
+            Err(why) => self.fail_at(None, why),
+        }
+    }
+
+    /// The task, once it is made.
+    pub fn task(&self) -> Option<&dyn Task> {
+        self.task.get().map(Box::as_ref)
+    }
+
+    /// Whether all extents that are there are meant.
+    pub fn wants_all(&self) -> bool {
+        self.work.extents == Selection::All
+            && self.task().is_some_and(|task| task.extents().is_none())
+    }
+
+    /// If all subfiles are open, nobody has to wait for a disk to use them.
+    fn take_open_parts(&self) {
+        if self.wants_all() {
+            return;
+        }
+        let disks = &self.shared.disks;
+        let here = self.work.parts.iter().filter_map(|part| {
+            let disk = disks.number_of(part.disk).ok()?;
+            Some((*part, disk, disks.disk(disk)))
+        });
+        let open = |(part, disk, at): (Part, usize, &NodeDisk)| {
+            let file = Some(at.open_extents(self.work.grant.file, part.subfile.0)?);
+            Some(OpenPart { part, disk, thread: at.thread, file, runs: Vec::new() })
+        };
+        if let Some(parts) = here.map(open).collect() {
+            self.set_parts(parts);
+        }
+    }
+
+    /// Whether the subfiles that are here are open.
+    pub fn has_parts(&self) -> bool {
+        self.parts.get().is_some()
+    }
+
+    /// Takes the subfiles that are here, opened.
+    pub fn set_parts(&self, parts: Vec<OpenPart>) {
+        drop(self.parts.set(parts));
+    }
+
+    /// The subfiles that are here.
+    pub fn parts(&self) -> &[OpenPart] {
+        self.parts.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Which of the subfiles here is meant.
+    pub fn part_of(&self, place: ExtentPlace) -> Option<usize> {
+        self.parts().iter().position(|open| open.part.subfile == place.subfile)
+    }
+
+    /// The extents to be seen, with the subfile of each among those here, all disks in turn.
+    pub fn route(&self) -> Route {
+        let chosen = match &self.work.extents {
+            Selection::These(places) => Some(places.clone()),
+            Selection::All => self.task().and_then(Task::extents),
+        };
+        let route = match chosen {
+            Some(places) => {
+                let here = |place: ExtentPlace| Some((self.part_of(place)?, place));
+                Route::Listed(places.into_iter().filter_map(here).collect())
+            }
+            None => Route::All {
+                runs: self.parts().iter().map(|open| open.runs.clone().into()).collect(),
+                turn: 0,
+            },
+        };
+        self.counts.total.store(route.len(), Ordering::Relaxed);
+        route
+    }
+
+    /// What a compute thread has for itself.
+    pub fn with_scratch<T>(&self, thread: usize, work: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
+        let task = self.task()?;
+        let mut slot = self.scratches.get(thread)?.lock();
+        let scratch = slot.get_or_insert_with(|| task.scratch());
+        Some(work(scratch))
+    }
+
+    /// What all compute threads had for themselves.
+    pub fn take_scratches(&self) -> Vec<Scratch> {
+        self.scratches.iter().filter_map(|slot| slot.lock().take()).collect()
+    }
+
+    /// Whether nothing new should be begun.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Nothing new is begun from now on.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        let held = self.outbox.lock().forget();
+        for go_on in held {
+            go_on();
+        }
+    }
+
+    /// Something went wrong: the first failure is the one that is told.
+    pub fn fail(&self, failure: Failure) {
+        self.failure.lock().get_or_insert(failure);
+        self.stop();
+    }
+
+    /// The operation itself failed.
+    pub fn fail_at(&self, place: Option<ExtentPlace>, why: String) {
+        let (node, operation) = (self.shared.name().to_owned(), self.work.operation.clone());
+        self.fail(Failure::Operation { node, operation, place, why });
+    }
+
+    /// Puts a result into the outbox; `then` goes on when there is room for more.
+    pub fn put<T>(&self, place: Option<ExtentPlace>, bytes: Vec<u8>, then: T)
+    where
+        T: FnOnce() + Send + 'static,
+    {
+        if bytes.len() > RESULT_LIMIT_BYTES {
+            let why = format!(
+                "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: give it out \
+                 in parts, or write it to a file",
+                bytes.len()
+            );
+            self.fail_at(place, why);
+        }
+        if self.is_stopped() {
+            return then();
+        }
+        self.counts.result_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let now = Instant::now();
+        let (go_on, due) = {
+            let mut outbox = self.outbox.lock();
+            (outbox.put(place, Bulk::from(bytes), then), outbox.due(now))
+        };
+        self.deliver(due);
+        if let Some(go_on) = go_on {
+            go_on();
+        } else if self.is_stopped() {
+            // Whoever stopped it has not seen what is held since.
+            self.stop();
+        }
+    }
+
+    /// The caller asks for more.
+    pub fn ask(&self, responder: Responder<Answer<Bulk>>) {
+        let now = Instant::now();
+        let (before, due) = {
+            let mut outbox = self.outbox.lock();
+            (outbox.ask(responder, now), outbox.due(now))
+        };
+        if let Some(before) = before {
+            let why = "a call is asked for more by one question at a time".to_owned();
+            before.send_now(Answer { result: Err(Failure::Invalid(why)), data: Vec::new() });
+        }
+        self.deliver(due);
+    }
+
+    /// Answers a caller that has been waiting for a moment.
+    pub fn tick(&self, now: Instant) {
+        let due = self.outbox.lock().due(now);
+        self.deliver(due);
+    }
+
+    /// Everything that could be done is done.
+    pub fn end(&self) {
+        let now = Instant::now();
+        let result = self.failure.lock().clone().map_or(Ok(()), Err);
+        let due = {
+            let mut outbox = self.outbox.lock();
+            outbox.end(result);
+            outbox.due(now)
+        };
+        self.deliver(due);
+        self.ticket.lock().take();
+    }
+
+    /// Whoever asked is gone, or has given the call up.
+    pub fn give_up(&self) {
+        self.stop();
+        if let Some(question) = self.outbox.lock().take_question() {
+            let why = "the call was given up".to_owned();
+            question.send_now(Answer { result: Err(Failure::Invalid(why)), data: Vec::new() });
+        }
+    }
+
+    fn deliver(&self, due: Option<Due>) {
+        let Some(Due { to, load, held }) = due else { return };
+        if load.as_ref().map_or(true, |load| load.is_over) {
+            self.shared.calls.forget(self.caller.0, self.caller.1);
+        }
+        let answer = match load {
+            Err(failure) => Answer { result: Err(failure), data: Vec::new() },
+            Ok(load) => {
+                let spans = self.spans.as_ref();
+                let processed = Processed {
+                    results: load.places,
+                    is_over: load.is_over,
+                    progress: self.progress(),
+                    spans: spans.map_or_else(Vec::new, |spans| std::mem::take(&mut *spans.lock())),
+                    now_ns: now_ns(),
+                };
+                Answer { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
+            }
+        };
+        to.send_now(answer);
+        for go_on in held {
+            go_on();
+        }
+    }
+
+    /// An extent was found, or was not there.
+    pub fn note_found(&self, bytes: Option<u64>, is_cached: bool) {
+        if let Some(bytes) = bytes {
+            self.counts.found.fetch_add(1, Ordering::Relaxed);
+            self.counts.seen_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.counts.cache_hits.fetch_add(is_cached.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// An extent was written.
+    pub fn note_written(&self, bytes: u64) {
+        self.counts.written.fetch_add(1, Ordering::Relaxed);
+        self.counts.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Another node has sent something.
+    pub fn note_neighbour(&self, bytes: u64) {
+        self.counts.neighbour_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// An extent is done.
+    pub fn note_done(&self) {
+        self.counts.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> ProcessProgress {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ProcessProgress {
+            total: count(&self.counts.total),
+            done: count(&self.counts.done),
+            found: count(&self.counts.found),
+            cache_hits: count(&self.counts.cache_hits),
+            seen_bytes: count(&self.counts.seen_bytes),
+            written: count(&self.counts.written),
+            written_bytes: count(&self.counts.written_bytes),
+            result_bytes: count(&self.counts.result_bytes),
+            neighbour_bytes: count(&self.counts.neighbour_bytes),
+        }
+    }
+
+    /// Does something, and notes when if that is wanted; `thread` says who.
+    pub fn timed<T>(&self, thread: impl FnOnce() -> String, name: &str, work: impl FnOnce() -> T) -> T {
+        let Some(spans) = &self.spans else { return work() };
+        let begin_ns = now_ns();
+        let done = work();
+        let end_ns = now_ns();
+        let mut spans = spans.lock();
+        if spans.len() < SPANS_LIMIT {
+            spans.push(WorkSpan { thread: thread(), name: name.to_owned(), begin_ns, end_ns });
+        }
+        done
+    }
+}
+
+/// Nanoseconds by the clock that all processes of a machine have in common.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// The extents to be seen, in order, each with the number of its subfile among those here.
+pub enum Route {
+    /// One after the other.
+    Listed(VecDeque<(usize, ExtentPlace)>),
+    /// All that there are, one of each disk in turn.
+    All {
+        /// What is left of each subfile.
+        runs: Vec<VecDeque<(u64, u64)>>,
+        /// Whose turn it is.
+        turn: usize,
+    },
+}
+
+impl Route {
+    /// How many are left.
+    fn len(&self) -> u64 {
+        match self {
+            Route::Listed(places) => places.len() as u64,
+            Route::All { runs, .. } => runs.iter().flatten().map(|(_, len)| len).sum(),
+        }
+    }
+
+    /// The next one.
+    pub fn next(&mut self, parts: &[OpenPart]) -> Option<(usize, ExtentPlace)> {
+        match self {
+            Route::Listed(places) => places.pop_front(),
+            Route::All { runs, turn } => {
+                let count = runs.len();
+                let number = (0..count)
+                    .map(|step| (*turn + step) % count)
+                    .find(|number| !runs[*number].is_empty())?;
+                *turn = number + 1;
+                let (first, len) = runs[number].pop_front()?;
+                if len > 1 {
+                    runs[number].push_front((first + 1, len - 1));
+                }
+                let extent = pario_proto::ExtentIndex(first);
+                Some((number, ExtentPlace { subfile: parts[number].part.subfile, extent }))
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Work with extents as an operation of the node's program: one request, many extents, some read
+//! while others are computed and others are sent.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pario_flow::{OperationRef, PoolRef, Program, Successor, ThreadRef, Window};
+use pario_proto::Part;
+
+use super::compute::Compute;
+use super::here::stays_here;
+use super::storage::Storage;
+use super::visit::{Piece, Visit};
+use crate::processing::{OpenPart, Route, Running};
+
+/// The walker: sends the extents of all calls on their way, and sees them come back. It waits for
+/// no disk, and computes nothing.
+pub struct Walker;
+
+/// A call.
+#[derive(Clone)]
+pub struct Calling(pub Arc<Running>);
+
+/// A subfile that is to be opened.
+#[derive(Clone)]
+pub struct Opening {
+    pub running: Arc<Running>,
+    pub part: Part,
+    pub disk: usize,
+    pub thread: usize,
+}
+
+/// A subfile that was opened; nothing if it cannot be.
+#[derive(Clone)]
+pub struct Opened(pub Option<OpenPart>);
+
+/// Subfiles of a call that were opened.
+struct AllOpened {
+    running: Arc<Running>,
+    parts: Vec<OpenPart>,
+}
+
+/// A call, and its extents that have not set out.
+struct Walk {
+    running: Arc<Running>,
+    route: Route,
+}
+
+stays_here!(Calling, Opening, Opened, AllOpened, Walk);
+
+/// The threads that work with extents.
+#[derive(Clone, Copy)]
+pub struct Workers {
+    pub walker: ThreadRef<Walker>,
+    pub storage: PoolRef<Storage>,
+    pub compute: PoolRef<Compute>,
+    /// So many extents of a call are under way at most.
+    pub window: usize,
+}
+
+/// Adds the operation.
+pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, Calling> {
+    let Workers { walker, storage, compute, window } = workers;
+    let open = program.operation("open subfiles", |b| {
+        b.on(walker)
+            .split_indexed(Calling::numbers, Calling::opening)
+            .on(storage.at(|opening: &Opening| opening.thread))
+            .run(Storage::open_part)
+            .named("open")
+            .merge(walker, AllOpened::none, AllOpened::add)
+            .map(AllOpened::done)
+    });
+    let fetch = program.operation("fetch", |b| {
+        b.on(walker)
+            .split_indexed(Visit::pieces, Visit::piece)
+            .if_else(
+                Piece::is_here,
+                |b| {
+                    let read = |_: &mut Storage, piece: Piece| piece.read();
+                    b.on(storage.at(Piece::thread)).run(read).named("read")
+                },
+                |b| b.on(walker).run_async(Walker::ask).named("ask"),
+            )
+            .merge(walker, Clone::clone, Visit::take)
+    });
+    program.operation("process", |b| {
+        b.on(compute.any())
+            .run(Compute::prepare)
+            .named("prepare")
+            .call(open)
+            .on(walker)
+            .map(Walk::begin)
+            .window(Window::automatic_up_to(window))
+            .split_while(Walk::next)
+            .on(compute.any())
+            .run_async(Compute::look)
+            .named("look")
+            .when(Visit::lacks_itself_only, |b| {
+                b.on(storage.at(Visit::thread))
+                    .run(Storage::fetch)
+                    .named("read")
+                    .on(compute.any())
+                    .run_async(Compute::see)
+                    .named("see")
+            })
+            .when(Visit::lacks_others, |b| {
+                b.call(fetch).on(compute.any()).run_async(Compute::see).named("see")
+            })
+            .when(Visit::is_made, |b| {
+                b.on(storage.at(Visit::target_thread)).run(Storage::put).named("write")
+            })
+            .merge(
+                walker,
+                |walk: &Walk| Calling(walk.running.clone()),
+                |call: &mut Calling, _: Visit| call.0.note_done(),
+            )
+            .on(compute.any())
+            .run(Compute::finish)
+            .named("finish")
+    })
+}
+
+impl Walker {
+    /// Asks another node for something that is wanted with an extent.
+    fn ask(&mut self, piece: Piece, next: Successor<Piece>) {
+        piece.ask(move |piece| next.call(piece));
+    }
+}
+
+impl Calling {
+    /// The numbers of the subfiles that are to be opened.
+    fn numbers(&self) -> Range<u64> {
+        match self.0.has_parts() {
+            true => 0..0,
+            false => 0..self.0.work.parts.len() as u64,
+        }
+    }
+
+    /// A subfile that is to be opened, if it is here.
+    fn opening(&self, number: u64) -> Option<Opening> {
+        let running = self.0.clone();
+        let part = *running.work.parts.get(usize::try_from(number).ok()?)?;
+        let disk = running.shared.disks.number_of(part.disk).ok()?;
+        let thread = running.shared.disks.disk(disk).thread;
+        Some(Opening { running, part, disk, thread })
+    }
+}
+
+impl AllOpened {
+    fn none(call: &Calling) -> Self {
+        Self { running: call.0.clone(), parts: Vec::new() }
+    }
+
+    fn add(&mut self, opened: Opened) {
+        self.parts.extend(opened.0);
+    }
+
+    fn done(mut self) -> Calling {
+        self.parts.sort_by_key(|open| open.part.subfile);
+        self.running.set_parts(self.parts);
+        Calling(self.running)
+    }
+}
+
+impl Walk {
+    fn begin(call: Calling) -> Self {
+        let route = call.0.route();
+        Self { running: call.0, route }
+    }
+
+    fn next(&mut self) -> Option<Visit> {
+        if self.running.is_stopped() {
+            return None;
+        }
+        let (part, place) = self.route.next(self.running.parts())?;
+        Some(Visit::new(self.running.clone(), part, place))
+    }
+}
