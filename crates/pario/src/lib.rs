@@ -57,14 +57,14 @@ pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, Sha
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
-#[cfg(feature = "embedded")]
-pub use pario_server::operation;
-pub use process::{Process, Report, Stopper, Work};
 pub use pario_proto::{
     Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
     ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
     FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity,
     JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange, LockWait, MissingRank, Mode,
-    NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress, Ranks, Seat, Seek, SharedFileStatus, SubfileIndex,
-    SubfileMeasure, Trouble, WaitStatus,
+    NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress, Ranks, Seat, Seek,
+    SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
 };
+#[cfg(feature = "embedded")]
+pub use pario_server::operation;
+pub use process::{Process, Report, Stopper, Work};

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use bytes::Bytes;
 use pario_net::Bulk;
 use pario_proto::{
-    ExtentPlace, Failure, ProcessRequest, ProcessTarget, ProcessWork, Processed, Reply,
-    Request, Selection, WorkSpan,
+    ExtentPlace, Failure, ProcessRequest, ProcessTarget, ProcessWork, Processed, Reply, Request,
+    Selection, WorkSpan,
 };
 
 use super::{Report, Work};
@@ -35,7 +35,8 @@ pub fn run(
     let parameters = match std::mem::replace(&mut work.parameters, Ok(Vec::new())) {
         Ok(parameters) => Bulk::from(parameters),
         Err(why) => {
-            let text = format!("operation {:?}: its parameters cannot be sent: {why}", work.operation);
+            let text =
+                format!("operation {:?}: its parameters cannot be sent: {why}", work.operation);
             return Err(Error::invalid(text));
         }
     };
@@ -227,10 +228,9 @@ impl Desk<'_> {
     }
 
     fn request(&self, work: &Work<'_>) -> Request {
-        let target = work.target.map(|target| ProcessTarget {
-            grant: target.grant(),
-            parts: target.parts().to_vec(),
-        });
+        let target = work
+            .target
+            .map(|target| ProcessTarget { grant: target.grant(), parts: target.parts().to_vec() });
         let work = ProcessWork {
             grant: work.file.grant(),
             parts: work.file.parts().to_vec(),

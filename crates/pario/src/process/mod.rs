@@ -95,7 +95,11 @@ impl Cluster {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn add_operation(&self, name: &str, operation: Arc<dyn pario_server::operation::Operation>) {
+    pub fn add_operation(
+        &self,
+        name: &str,
+        operation: Arc<dyn pario_server::operation::Operation>,
+    ) {
         if let Some(node) = &self.shared.embedded {
             node.operations().add_shared(name, operation);
         }

@@ -32,7 +32,13 @@ impl Report {
     }
 
     /// A node has told what was done when; its clock is `ahead_ns` ahead of the one here.
-    pub(super) fn note_spans(&mut self, node: &str, call: u64, ahead_ns: i64, spans: Vec<WorkSpan>) {
+    pub(super) fn note_spans(
+        &mut self,
+        node: &str,
+        call: u64,
+        ahead_ns: i64,
+        spans: Vec<WorkSpan>,
+    ) {
         let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
         self.trace.spans.extend(spans.into_iter().map(|span| Span {
             space: node.to_owned(),

@@ -5,6 +5,8 @@
 //! that are reached over TCP.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod operations;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -102,6 +104,22 @@ impl Site {
     ) -> Self {
         let cluster = connect_when_complete(&address, &options);
         Self { cluster, way, address, options, nodes, child, dir }
+    }
+
+    /// The same, and every node can do what the tests want to have done with extents.
+    pub fn with_operations(way: Way) -> Self {
+        let site = Self::new(way);
+        for node in &site.nodes {
+            operations::add_to(node.operations());
+        }
+        if way == Way::Embedded {
+            let registry = pario::operation::Registry::new();
+            operations::add_to(&registry);
+            for name in registry.names() {
+                site.cluster.add_operation(&name, registry.find(&name).unwrap());
+            }
+        }
+        site
     }
 
     /// Another client; an embedded cluster has only one.
@@ -318,6 +336,7 @@ fn node_process() {
         }
     };
     let node = Node::start(&config, &name).unwrap();
+    operations::add_to(node.operations());
     // One line in one write: the test runner writes to the same place.
     std::io::stdout().write_all(format!("@{}\n", node.address()).as_bytes()).unwrap();
     // Until whoever has started it closes the pipe, or is gone.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{CutPiece, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection};
+use pario_proto::{
+    CutPiece, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection,
+};
 
 use super::door::{Door, Reporter};
 use crate::operation::Operation;

@@ -188,7 +188,11 @@ impl Running {
     }
 
     /// What a compute thread has for itself.
-    pub fn with_scratch<T>(&self, thread: usize, work: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
+    pub fn with_scratch<T>(
+        &self,
+        thread: usize,
+        work: impl FnOnce(&mut Scratch) -> T,
+    ) -> Option<T> {
         let task = self.task()?;
         let mut slot = self.scratches.get(thread)?.lock();
         let scratch = slot.get_or_insert_with(|| task.scratch());
@@ -366,7 +370,12 @@ impl Running {
     }
 
     /// Does something, and notes when if that is wanted; `thread` says who.
-    pub fn timed<T>(&self, thread: impl FnOnce() -> String, name: &str, work: impl FnOnce() -> T) -> T {
+    pub fn timed<T>(
+        &self,
+        thread: impl FnOnce() -> String,
+        name: &str,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let Some(spans) = &self.spans else { return work() };
         let begin_ns = now_ns();
         let done = work();

@@ -97,12 +97,7 @@ fn open(
     Ok((Some(file), runs))
 }
 
-fn write(
-    running: &Running,
-    place: ExtentPlace,
-    header: &[u8],
-    body: &[u8],
-) -> Result<(), Failure> {
+fn write(running: &Running, place: ExtentPlace, header: &[u8], body: &[u8]) -> Result<(), Failure> {
     let shared = &running.shared;
     let Some(ProcessTarget { grant, parts }) = &running.work.target else {
         return Err(missing_target(running, place, "the caller has named no file for it"));

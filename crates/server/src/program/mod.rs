@@ -194,8 +194,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
             )
     });
     let window = EXTENTS_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
-    let process =
-        process::add_to(&mut program, Workers { walker, storage, compute, window });
+    let process = process::add_to(&mut program, Workers { walker, storage, compute, window });
     let cut = cut::add_to(&mut program, walker, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
     Ok((run, Operations { data, names, set_rights, purge, here, process, cut }))

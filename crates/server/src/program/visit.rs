@@ -4,9 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{
-    Answer, CutPiece, ExtentPlace, Failure, ProcessRequest, Reply, Request,
-};
+use pario_proto::{Answer, CutPiece, ExtentPlace, Failure, ProcessRequest, Reply, Request};
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
 
@@ -102,9 +100,7 @@ impl Visit {
         let wanted = usize::try_from(number).ok()?.checked_sub(1);
         let (is_there, place) = match wanted {
             None => (self.found.is_some(), self.place),
-            Some(wanted) => {
-                (self.gathered.lock()[wanted].is_some(), self.wanted[wanted].place)
-            }
+            Some(wanted) => (self.gathered.lock()[wanted].is_some(), self.wanted[wanted].place),
         };
         let part = self.running.part_of(place);
         (!is_there).then(|| Piece { visit: self.clone(), wanted, part })
