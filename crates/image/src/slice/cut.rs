@@ -8,7 +8,7 @@ use super::grid::{BoxPlace, Grid};
 use super::interpolation::Interpolation;
 use super::parts::SliceParts;
 use super::plane::{HALF, Plane, PlaneError};
-use super::rows::{RowSpan, Rows};
+use super::rows::{Region, RowSpan, Rows, Slant};
 use super::run::Run;
 use super::trilinear::WEIGHT;
 use super::{met, nearest, sums, trilinear};
@@ -38,6 +38,7 @@ use crate::pixel::{Pixel, PixelError, Sample};
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     plane: Plane,
+    slant: Slant,
     grid: Grid,
     pixel: Pixel,
     interpolation: Interpolation,
@@ -112,7 +113,7 @@ impl Cut {
     ) -> Result<Cut, CutError> {
         plane.validate()?;
         check_pixel(pixel)?;
-        Ok(Cut { plane, grid, pixel, interpolation })
+        Ok(Cut { slant: Slant::new(&plane), plane, grid, pixel, interpolation })
     }
 
     /// The slice.
@@ -129,7 +130,7 @@ impl Cut {
     /// z.
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
-        met::add_boxes(&self.grid, &self.plane, self.interpolation, &mut boxes);
+        met::add_boxes(&self.grid, (&self.slant, &self.plane), self.interpolation, &mut boxes);
         met::tidy(&mut boxes);
         boxes
     }
@@ -142,7 +143,14 @@ impl Cut {
         parts: &mut SliceParts,
     ) -> Result<(), ExtractError> {
         let place = place_of(&self.grid, self.pixel, tile, voxels)?;
-        add_parts(&self.plane, &place, (self.pixel, self.interpolation), voxels, 0, parts);
+        add_parts(
+            (&self.slant, &self.plane),
+            &place,
+            (self.pixel, self.interpolation),
+            voxels,
+            0,
+            parts,
+        );
         Ok(())
     }
 
@@ -151,6 +159,9 @@ impl Cut {
         Slice::blank(self.plane.width(), self.plane.height(), self.pixel, background)
     }
 }
+
+/// A slice, and what it has in common with those parallel to it.
+pub(super) type Sloping<'a> = (&'a Slant, &'a Plane);
 
 /// Refuses pixels that came from elsewhere and do not exist.
 pub(super) fn check_pixel(pixel: Pixel) -> Result<(), PixelError> {
@@ -176,7 +187,7 @@ pub(super) fn place_of(
 
 /// Adds what of a slice lies in a box.
 pub(super) fn add_parts(
-    plane: &Plane,
+    sloping: Sloping<'_>,
     place: &BoxPlace,
     (pixel, interpolation): (Pixel, Interpolation),
     voxels: &[u8],
@@ -184,23 +195,26 @@ pub(super) fn add_parts(
     parts: &mut SliceParts,
 ) {
     match (interpolation, pixel.bytes()) {
-        (Interpolation::Nearest, 1) => add_nearest::<1>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 2) => add_nearest::<2>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 3) => add_nearest::<3>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 4) => add_nearest::<4>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 6) => add_nearest::<6>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 8) => add_nearest::<8>(plane, place, voxels, parts),
-        (Interpolation::Nearest, 12) => add_nearest::<12>(plane, place, voxels, parts),
-        (Interpolation::Nearest, _) => add_nearest::<16>(plane, place, voxels, parts),
+        (Interpolation::Nearest, 1) => add_nearest::<1>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 2) => add_nearest::<2>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 3) => add_nearest::<3>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 4) => add_nearest::<4>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 6) => add_nearest::<6>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 8) => add_nearest::<8>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 12) => add_nearest::<12>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, _) => add_nearest::<16>(sloping, place, voxels, parts),
         (Interpolation::Trilinear, _) => {
-            for_pixel!(pixel, add_trilinear::<S, C, N>(plane, place, pixel, voxels, layer, parts));
+            for_pixel!(
+                pixel,
+                add_trilinear::<S, C, N>(sloping, place, pixel, voxels, layer, parts)
+            );
         }
     }
 }
 
 /// Calls for each pixel of which the box has some with row, column, weight and sums.
 pub(super) fn for_sums(
-    plane: &Plane,
+    sloping: Sloping<'_>,
     place: &BoxPlace,
     (pixel, interpolation): (Pixel, Interpolation),
     voxels: &[u8],
@@ -209,9 +223,9 @@ pub(super) fn for_sums(
     match interpolation {
         Interpolation::Nearest => {
             let mut parts = SliceParts::new();
-            add_parts(plane, place, (pixel, interpolation), voxels, 0, &mut parts);
+            add_parts(sloping, place, (pixel, interpolation), voxels, 0, &mut parts);
             let (sample, mut pixels) = (pixel.sample(), parts.pixels.chunks_exact(pixel.bytes()));
-            for span in Rows::new(plane, place.nearest()) {
+            for span in Rows::new(sloping.0, sloping.1, place.nearest()) {
                 for (column, pixel) in (span.first..span.end).zip(&mut pixels) {
                     let mut found = [0; 4];
                     let channels = pixel.chunks_exact(sample.bytes());
@@ -228,26 +242,49 @@ pub(super) fn for_sums(
             }
         }
         Interpolation::Trilinear => {
-            for_pixel!(pixel, for_trilinear_sums::<S, C, N>(plane, place, voxels, take));
+            for_pixel!(pixel, for_trilinear_sums::<S, C, N>(sloping, place, voxels, take));
         }
     }
 }
 
 fn add_nearest<const N: usize>(
-    plane: &Plane,
+    sloping: Sloping<'_>,
     place: &BoxPlace,
     voxels: &[u8],
     parts: &mut SliceParts,
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    for span in Rows::new(plane, place.nearest()) {
+    let region = place.nearest();
+    for_runs(sloping, place, region, HALF, parts, |run, out| nearest::copy_run(voxels, run, out));
+}
+
+/// Adds the runs of a region, then their pixels: so room for them is made once.
+fn for_runs<const N: usize>(
+    sloping: Sloping<'_>,
+    place: &BoxPlace,
+    region: Region,
+    shift: i64,
+    parts: &mut SliceParts,
+    mut fill: impl FnMut(&Run, &mut [[u8; N]]),
+) {
+    let (old_runs, old_pixels) = (parts.runs.len(), parts.pixels.len());
+    let mut pixels = 0;
+    for span in Rows::new(sloping.0, sloping.1, region) {
         parts.push_run(span);
-        nearest::add_run(voxels, &Run::new(plane, place, span, HALF), &mut parts.pixels);
+        pixels += (span.end - span.first) as usize;
+    }
+    parts.pixels.resize(old_pixels + pixels * N, 0);
+    let (mut left, _) = parts.pixels[old_pixels..].as_chunks_mut::<N>();
+    for run in parts.runs[old_runs..].as_chunks().0 {
+        let run = Run::new(sloping.1, place, RowSpan::decode(*run), shift);
+        let (out, rest) = left.split_at_mut(run.len);
+        fill(&run, out);
+        left = rest;
     }
 }
 
 fn add_trilinear<S: trilinear::Channel, const C: usize, const N: usize>(
-    plane: &Plane,
+    sloping: Sloping<'_>,
     place: &BoxPlace,
     pixel: Pixel,
     voxels: &[u8],
@@ -255,20 +292,18 @@ fn add_trilinear<S: trilinear::Channel, const C: usize, const N: usize>(
     parts: &mut SliceParts,
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    for span in Rows::new(plane, place.complete()) {
-        parts.push_run(span);
-        let run = Run::new(plane, place, span, 0);
-        trilinear::add_run::<S, C, N>(voxels, &run, &mut parts.pixels);
-    }
+    for_runs(sloping, place, place.complete(), 0, parts, |run, out| {
+        trilinear::blend_run::<S, C, N>(voxels, run, out);
+    });
     // Where the box has only a share: left and right of what is complete.
-    let mut complete = Rows::new(plane, place.complete()).peekable();
-    for span in Rows::new(plane, place.shared()) {
+    let mut complete = Rows::new(sloping.0, sloping.1, place.complete()).peekable();
+    for span in Rows::new(sloping.0, sloping.1, place.shared()) {
         let inner = complete.next_if(|inner| inner.row == span.row);
         let (end, first) = inner.map_or((span.end, span.end), |inner| (inner.first, inner.end));
         for share in [RowSpan { end, ..span }, RowSpan { first, ..span }] {
             if share.first < share.end {
                 parts.push_share_run(layer, share);
-                let run = Run::new(plane, place, share, 0);
+                let run = Run::new(sloping.1, place, share, 0);
                 trilinear::add_shares::<S, C, N>(voxels, &run, |weight, sums| {
                     parts.push_share(pixel, weight, &sums);
                 });
@@ -278,14 +313,14 @@ fn add_trilinear<S: trilinear::Channel, const C: usize, const N: usize>(
 }
 
 fn for_trilinear_sums<S: trilinear::Channel, const C: usize, const N: usize>(
-    plane: &Plane,
+    sloping: Sloping<'_>,
     place: &BoxPlace,
     voxels: &[u8],
     mut take: impl FnMut(RowSpan, u32, &[u64]),
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    for span in Rows::new(plane, place.shared()) {
-        let run = Run::new(plane, place, span, 0);
+    for span in Rows::new(sloping.0, sloping.1, place.shared()) {
+        let run = Run::new(sloping.1, place, span, 0);
         let mut columns = span.first..span.end;
         trilinear::add_shares::<S, C, N>(voxels, &run, |weight, sums| {
             if let Some(column) = columns.next() {

@@ -9,9 +9,10 @@
 
 use pario_proto::{Shape, TilePosition};
 
+use super::cut::Sloping;
 use super::grid::{Grid, axes};
 use super::interpolation::Interpolation;
-use super::plane::{HALF, Plane, VOXEL};
+use super::plane::{HALF, VOXEL};
 use super::rows::{Region, Rows};
 use super::trilinear::GRAIN;
 
@@ -21,7 +22,7 @@ type Cell = [i64; 3];
 /// Adds the boxes that have pixels, or shares in pixels, of a slice that was checked.
 pub(super) fn add_boxes(
     grid: &Grid,
-    plane: &Plane,
+    (slant, plane): Sloping<'_>,
     interpolation: Interpolation,
     found: &mut Vec<TilePosition>,
 ) {
@@ -29,7 +30,7 @@ pub(super) fn add_boxes(
     let right = plane.right();
     let (mut above, mut row, mut new) = (Vec::new(), Vec::new(), Vec::<Cell>::new());
     let mut last = None;
-    for span in Rows::new(plane, whole(grid, interpolation)) {
+    for span in Rows::new(slant, plane, whole(grid, interpolation)) {
         if last != span.row.checked_sub(1) {
             above.clear();
         }

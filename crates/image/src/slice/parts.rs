@@ -145,12 +145,12 @@ impl SliceParts {
     }
 
     pub(super) fn push_run(&mut self, span: RowSpan) {
-        self.runs.extend_from_slice(&run_bytes(span));
+        self.runs.extend_from_slice(&span.encode());
     }
 
     pub(super) fn push_share_run(&mut self, layer: u16, span: RowSpan) {
         self.shares.extend_from_slice(&layer.to_le_bytes());
-        self.shares.extend_from_slice(&run_bytes(span));
+        self.shares.extend_from_slice(&span.encode());
     }
 
     pub(super) fn push_share(&mut self, pixel: Pixel, weight: u32, sums: &[u64]) {
@@ -180,7 +180,7 @@ impl<'a> PartsView<'a> {
     /// Calls for each run with its pixels, all inside of a slice of this size.
     pub fn for_runs(
         &self,
-        (width, height): (u32, u32),
+        size: (u32, u32),
         pixel: Pixel,
         mut take: impl FnMut(RowSpan, &[u8]),
     ) -> Result<(), PartsError> {
@@ -190,7 +190,7 @@ impl<'a> PartsView<'a> {
         }
         let mut left = self.pixels;
         for run in runs {
-            let span = span_of(*run, width, height)?;
+            let span = RowSpan::decode_inside(*run, size)?;
             let bytes = (span.end - span.first) as usize * pixel.bytes();
             let (pixels, rest) = left.split_at_checked(bytes).ok_or(self.wrong())?;
             take(span, pixels);
@@ -203,7 +203,7 @@ impl<'a> PartsView<'a> {
     /// size.
     pub fn for_shares(
         &self,
-        (width, height): (u32, u32),
+        size: (u32, u32),
         pixel: Pixel,
         mut take: impl FnMut(u16, u32, u32, u32, [u64; 4]) -> Result<(), PartsError>,
     ) -> Result<(), PartsError> {
@@ -211,7 +211,7 @@ impl<'a> PartsView<'a> {
         let mut left = self.shares;
         while let Some((head, rest)) = left.split_first_chunk::<SHARE_BYTES>() {
             let [a, b, run @ ..] = *head;
-            let span = span_of(run, width, height)?;
+            let span = RowSpan::decode_inside(run, size)?;
             left = rest;
             for column in span.first..span.end {
                 let (weight, rest) = left.split_first_chunk::<4>().ok_or(self.wrong())?;
@@ -232,27 +232,37 @@ impl<'a> PartsView<'a> {
     }
 }
 
-/// The bytes of a run.
-#[expect(clippy::cast_possible_truncation, reason = "a slice has at most 65,536 columns and rows")]
-pub(super) fn run_bytes(span: RowSpan) -> [u8; RUN_BYTES] {
-    let [a, b] = (span.row as u16).to_le_bytes();
-    let [c, d] = (span.first as u16).to_le_bytes();
-    let [e, f] = ((span.end - span.first - 1) as u16).to_le_bytes();
-    [a, b, c, d, e, f]
-}
+impl RowSpan {
+    /// As bytes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a slice has at most 65,536 columns and rows"
+    )]
+    pub fn encode(self) -> [u8; RUN_BYTES] {
+        let [a, b] = (self.row as u16).to_le_bytes();
+        let [c, d] = (self.first as u16).to_le_bytes();
+        let [e, f] = ((self.end - self.first - 1) as u16).to_le_bytes();
+        [a, b, c, d, e, f]
+    }
 
-/// The run in these bytes, if it lies inside.
-pub(super) fn span_of(
-    [a, b, c, d, e, f]: [u8; RUN_BYTES],
-    width: u32,
-    height: u32,
-) -> Result<RowSpan, PartsError> {
-    let row = u32::from(u16::from_le_bytes([a, b]));
-    let first = u32::from(u16::from_le_bytes([c, d]));
-    let last = first + u32::from(u16::from_le_bytes([e, f]));
-    if row < height && last < width {
-        Ok(RowSpan { row, first, end: last + 1 })
-    } else {
-        Err(PartsError::Outside { row, first, last, width, height })
+    /// From its bytes; it may lie anywhere, but is not empty.
+    pub fn decode([a, b, c, d, e, f]: [u8; RUN_BYTES]) -> RowSpan {
+        let number = |low: u8, high: u8| u32::from(u16::from_le_bytes([low, high]));
+        let first = number(c, d);
+        RowSpan { row: number(a, b), first, end: first + number(e, f) + 1 }
+    }
+
+    /// From bytes that came from elsewhere, if it lies inside.
+    pub fn decode_inside(
+        bytes: [u8; RUN_BYTES],
+        (width, height): (u32, u32),
+    ) -> Result<RowSpan, PartsError> {
+        let span = RowSpan::decode(bytes);
+        let RowSpan { row, first, end } = span;
+        if row < height && end <= width {
+            Ok(span)
+        } else {
+            Err(PartsError::Outside { row, first, last: end - 1, width, height })
+        }
     }
 }

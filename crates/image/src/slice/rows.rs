@@ -1,12 +1,15 @@
 //! Which pixels of each row of a slice lie in a box-shaped region.
 //!
 //! Invariants: all is exact. The rows that may meet the region are found by eliminating the column
-//! from each pair of the bounds; products of coordinates fit 128 bits, and the quotients only have to
-//! be right to a thousandth of a row, because the pixels of each row are found exactly. The bounds of
-//! a row are quotients of whole numbers that grow by the same amount from row to row, so that
-//! quotient and remainder are carried on without dividing again.
+//! from each pair of the bounds, with floating-point numbers; they are widened by more than what
+//! rounding can have cost, because the pixels of each row are found exactly. The bounds of a row are
+//! quotients of whole numbers that grow by the same amount from row to row, so that quotient and
+//! remainder are carried on without dividing again.
 
 use super::plane::Plane;
+
+/// The pairs of bounds: 0 to 2 are the axes, 3 are the columns.
+const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
 /// A box in coordinates: from `lo` on, up to but without `hi`.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,20 @@ pub(super) struct RowSpan {
     pub row: u32,
     pub first: u32,
     pub end: u32,
+}
+
+/// What all slices have in common that are parallel and have the same pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slant {
+    right: [i64; 3],
+    down: [i64; 3],
+    width: u32,
+    height: u32,
+    /// By how much the column where an axis is left grows from row to row: quotient and remainder.
+    per_row: [(i64, i64); 3],
+    /// For each pair of bounds, one over what is left of a row when the column is eliminated; nothing
+    /// if nothing is left.
+    per_pair: [Option<f64>; 6],
 }
 
 /// The rows that have pixels in the region.
@@ -48,25 +65,76 @@ struct Edge {
     rest_per_row: i64,
 }
 
-impl Rows {
-    /// The rows of a slice that was checked.
-    pub fn new(plane: &Plane, region: Region) -> Rows {
-        let (row, end) = rows_met(plane, region);
-        let (at, right, down) = (plane.position(0, row), plane.right(), plane.down());
-        let edge = |axis: usize, bound: i64| {
-            if right[axis] > 0 {
-                Edge::new(bound - at[axis] - 1, -down[axis], right[axis])
-            } else {
-                Edge::new(at[axis] - bound, down[axis], -right[axis])
+impl Slant {
+    /// Of a slice that was checked.
+    pub fn new(plane: &Plane) -> Slant {
+        let (right, down) = (plane.right(), plane.down());
+        let per_row = [0, 1, 2].map(|axis| {
+            let number = if right[axis] > 0 { -down[axis] } else { down[axis] };
+            let by = right[axis].abs().max(1);
+            (number.div_euclid(by), number.rem_euclid(by))
+        });
+        let steps = |bound: usize| match bound {
+            3 => (1, 0),
+            axis => (i128::from(right[axis]), i128::from(down[axis])),
+        };
+        let per_pair = PAIRS.map(|(one, two)| {
+            let ((right, down), (other_right, other_down)) = (steps(one), steps(two));
+            let left = other_right * down - right * other_down;
+            (left != 0).then(|| 1.0 / left as f64)
+        });
+        let (width, height) = (plane.width(), plane.height());
+        Slant { right, down, width, height, per_row, per_pair }
+    }
+
+    /// The first row that may meet the region and the one after the last.
+    fn rows_met(&self, origin: [i64; 3], region: Region) -> (u32, u32) {
+        // Bounds `low <= right * i + down * j <= high`: of the three axes, and of the columns.
+        let mut bounds = [(1.0, 0.0, f64::from(self.width - 1)); 4];
+        for axis in 0..3 {
+            if region.lo[axis] >= region.hi[axis] {
+                return (0, 0);
             }
+            let low = (region.lo[axis] - origin[axis]) as f64;
+            let high = (region.hi[axis] - origin[axis]) as f64;
+            bounds[axis] = (self.right[axis] as f64, low, high);
+        }
+        let (mut first, mut last) = (0.0, f64::from(self.height - 1));
+        for (&(one, two), per_pair) in PAIRS.iter().zip(self.per_pair) {
+            let Some(per_pair) = per_pair else { continue };
+            let ((right, low, high), (other_right, other_low, other_high)) =
+                (bounds[one], bounds[two]);
+            // Both times the other's step to the right: then the column falls out.
+            let (ours_low, ours_high) = between(other_right * low, other_right * high);
+            let (others_low, others_high) = between(right * other_low, right * other_high);
+            let one = (ours_low - others_high) * per_pair;
+            let two = (ours_high - others_low) * per_pair;
+            let largest =
+                ours_low.abs().max(ours_high.abs()) + others_low.abs().max(others_high.abs());
+            let slack = largest * per_pair.abs() * 1e-14 + 1e-3;
+            first = f64::max(first, one.min(two) - slack);
+            last = f64::min(last, one.max(two) + slack);
+        }
+        if first > last { (0, 0) } else { (row(first.ceil()), row(last.floor()) + 1) }
+    }
+}
+
+impl Rows {
+    /// The rows of a slice.
+    pub fn new(slant: &Slant, plane: &Plane, region: Region) -> Rows {
+        let (row, end) = slant.rows_met(plane.position(0, 0), region);
+        let (at, right) = (plane.position(0, row), slant.right);
+        let edge = |axis: usize, bound: i64| {
+            let number = if right[axis] > 0 { bound - at[axis] - 1 } else { at[axis] - bound };
+            Edge::new(number, right[axis].abs(), slant.per_row[axis])
         };
         let (lo, hi) = (region.lo, region.hi);
         Rows {
             row,
             end,
-            width: plane.width().into(),
+            width: slant.width.into(),
             at,
-            down,
+            down: slant.down,
             region,
             is_flat: right.map(|step| step == 0),
             lows: [0, 1, 2].map(|axis| edge(axis, if right[axis] > 0 { lo } else { hi }[axis])),
@@ -106,16 +174,12 @@ impl Iterator for Rows {
 }
 
 impl Edge {
-    fn new(number: i64, per_row: i64, by: i64) -> Edge {
+    fn new(number: i64, by: i64, (columns_per_row, rest_per_row): (i64, i64)) -> Edge {
         // A step of zero is never asked for its columns.
         let by = by.max(1);
-        Edge {
-            by,
-            column: number.div_euclid(by) + 1,
-            rest: number.rem_euclid(by),
-            columns_per_row: per_row.div_euclid(by),
-            rest_per_row: per_row.rem_euclid(by),
-        }
+        let column = number.div_euclid(by);
+        let rest = number - column * by;
+        Edge { by, column: column + 1, rest, columns_per_row, rest_per_row }
     }
 
     fn advance(&mut self) {
@@ -127,42 +191,7 @@ impl Edge {
     }
 }
 
-/// The first row that may meet the region and the one after the last.
-fn rows_met(plane: &Plane, region: Region) -> (u32, u32) {
-    // Bounds `low <= right * i + down * j <= high`: of the three axes, and of the columns.
-    let (at, right, down) = (plane.position(0, 0), plane.right(), plane.down());
-    let mut bounds = [(1, 0, 0, i128::from(plane.width()) - 1); 4];
-    for axis in 0..3 {
-        if region.lo[axis] >= region.hi[axis] {
-            return (0, 0);
-        }
-        let low = i128::from(region.lo[axis] - at[axis]);
-        let high = i128::from(region.hi[axis] - 1 - at[axis]);
-        bounds[axis] = (i128::from(right[axis]), i128::from(down[axis]), low, high);
-    }
-    let (mut first, mut last) = (0.0, f64::from(plane.height()) - 1.0);
-    for (at, &(right, down, low, high)) in bounds.iter().enumerate() {
-        for &(other_right, other_down, other_low, other_high) in &bounds[at + 1..] {
-            // Both times the other's step to the right: then the column falls out.
-            let by = other_right * down - right * other_down;
-            let ours = between(other_right * low, other_right * high);
-            let others = between(right * other_low, right * other_high);
-            let (low, high) = (ours.0 - others.1, ours.1 - others.0);
-            if by == 0 {
-                if low > 0 || high < 0 {
-                    return (0, 0);
-                }
-                continue;
-            }
-            let (one, two) = (low as f64 / by as f64, high as f64 / by as f64);
-            first = f64::max(first, one.min(two) - 1e-3);
-            last = f64::min(last, one.max(two) + 1e-3);
-        }
-    }
-    if first > last { (0, 0) } else { (row(first.ceil()), row(last.floor()) + 1) }
-}
-
-fn between(a: i128, b: i128) -> (i128, i128) {
+fn between(a: f64, b: f64) -> (f64, f64) {
     if a < b { (a, b) } else { (b, a) }
 }
 

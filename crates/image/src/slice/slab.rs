@@ -13,6 +13,7 @@ use super::interpolation::Interpolation;
 use super::met;
 use super::parts::SliceParts;
 use super::plane::{Plane, PlaneError};
+use super::rows::Slant;
 use super::slab_parts::SlabParts;
 use crate::pixel::Pixel;
 
@@ -58,6 +59,7 @@ pub struct Slab {
 #[derive(Clone, Copy, Debug)]
 pub struct SlabCut {
     slab: Slab,
+    slant: Slant,
     grid: Grid,
     pixel: Pixel,
     interpolation: Interpolation,
@@ -113,7 +115,7 @@ impl SlabCut {
     ) -> Result<SlabCut, CutError> {
         slab.validate()?;
         check_pixel(pixel)?;
-        Ok(SlabCut { slab, grid, pixel, interpolation })
+        Ok(SlabCut { slant: Slant::new(&slab.plane), slab, grid, pixel, interpolation })
     }
 
     /// The slab.
@@ -126,7 +128,7 @@ impl SlabCut {
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
         for (_, plane) in self.slab.layers() {
-            met::add_boxes(&self.grid, &plane, self.interpolation, &mut boxes);
+            met::add_boxes(&self.grid, (&self.slant, &plane), self.interpolation, &mut boxes);
             // No more than twice what is found in the end, and a slice.
             met::tidy(&mut boxes);
         }
@@ -144,12 +146,14 @@ impl SlabCut {
         let kind = (self.pixel, self.interpolation);
         for (layer, plane) in self.slab.layers() {
             match self.slab.blend {
-                Blend::Mean => for_sums(&plane, &place, kind, voxels, |span, weight, sums| {
-                    parts.add_sum(span, weight, sums);
-                }),
+                Blend::Mean => {
+                    for_sums((&self.slant, &plane), &place, kind, voxels, |span, weight, sums| {
+                        parts.add_sum(span, weight, sums);
+                    })
+                }
                 Blend::Maximum => {
                     let mut found = SliceParts::new();
-                    add_parts(&plane, &place, kind, voxels, layer, &mut found);
+                    add_parts((&self.slant, &plane), &place, kind, voxels, layer, &mut found);
                     parts.add_pixels(&found);
                 }
             }

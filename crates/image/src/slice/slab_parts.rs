@@ -10,7 +10,7 @@
 //! ```
 
 use super::canvas::{OpenPixels, Slice};
-use super::parts::{PartsError, PartsView, RUN_BYTES, SliceParts, run_bytes, span_of};
+use super::parts::{PartsError, PartsView, RUN_BYTES, SliceParts};
 use super::rows::RowSpan;
 use super::slab::Blend;
 use super::sums;
@@ -71,7 +71,7 @@ impl SlabParts {
         let rows_len = u32::from_le_bytes(rows_len) as usize;
         let (mut left, shares) = rest.split_at_checked(rows_len).ok_or(wrong)?;
         while let Some((&run, rest)) = left.split_first_chunk::<RUN_BYTES>() {
-            let span = span_of(run, self.width, self.height())?;
+            let span = RowSpan::decode_inside(run, (self.width, self.height()))?;
             let cells = (span.end - span.first) as usize * self.cell_bytes();
             let (cells, rest) = rest.split_at_checked(cells).ok_or(wrong)?;
             self.blend_cells(span, cells);
@@ -92,7 +92,7 @@ impl SlabParts {
         for (row, found) in (0..).zip(&self.rows) {
             if !found.cells.is_empty() {
                 let end = found.first + found.len(bytes);
-                out.extend_from_slice(&run_bytes(RowSpan { row, first: found.first, end }));
+                out.extend_from_slice(&RowSpan { row, first: found.first, end }.encode());
                 out.extend_from_slice(&found.cells);
             }
         }

@@ -97,21 +97,19 @@ impl Channel for f32 {
     }
 }
 
-/// Adds the pixels of a run, all of whose neighbours are stored, from voxels of N bytes and C
+/// Computes the pixels of a run, all of whose neighbours are stored, from voxels of N bytes and C
 /// channels.
-pub(super) fn add_run<S: Channel, const C: usize, const N: usize>(
+pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
     run: &Run,
-    out: &mut Vec<u8>,
+    out: &mut [[u8; N]],
 ) {
     let mut at = run.at;
-    for _ in 0..run.len {
-        let mut pixel = [0; N];
+    for pixel in out {
         let sums = between_neighbours::<S, C, N>(voxels, at, run.strides);
         for (sum, out) in sums.into_iter().zip(pixel.chunks_exact_mut(N / C)) {
             S::put(sum, out);
         }
-        out.extend_from_slice(&pixel);
         at = [0, 1, 2].map(|axis| at[axis] + run.right[axis]);
     }
 }
