@@ -3,5 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod pixel;
+mod slice;
 
 pub use pixel::{Pixel, PixelError, Sample};
+pub use slice::{
+    Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
+    PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,
+};

@@ -1,0 +1,156 @@
+//! A slice that is put together of its parts.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::parts::{PartsError, PartsView, SliceParts};
+use super::sums;
+use super::trilinear::WEIGHT;
+use crate::pixel::Pixel;
+
+/// The pixels of a slice, row by row. What no part was pasted on is background.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    width: u32,
+    height: u32,
+    pixel: Pixel,
+    data: Vec<u8>,
+    open: OpenPixels,
+}
+
+/// Pixels of which not all shares have come, by place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenPixels {
+    pixels: HashMap<u64, OpenPixel>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenPixel {
+    weight: u32,
+    sums: [u64; 4],
+}
+
+impl Slice {
+    /// A slice that is all background. The background has the bytes of one pixel; what is missing of
+    /// them is 0.
+    pub fn blank(width: u32, height: u32, pixel: Pixel, background: &[u8]) -> Slice {
+        let mut one = vec![0; pixel.bytes()];
+        for (byte, &given) in one.iter_mut().zip(background) {
+            *byte = given;
+        }
+        let data = one.repeat(width as usize * height as usize);
+        Slice { width, height, pixel, data, open: OpenPixels::default() }
+    }
+
+    /// The number of pixels in a row.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// The number of rows.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// What its pixels are.
+    pub fn pixel(&self) -> Pixel {
+        self.pixel
+    }
+
+    /// The bytes of all pixels, row by row.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The bytes of all pixels, row by row, when all parts were pasted.
+    pub fn into_data(self) -> Result<Vec<u8>, PartsError> {
+        self.check_finished()?;
+        Ok(self.data)
+    }
+
+    /// Whether every pixel that got a share got all of them.
+    pub fn check_finished(&self) -> Result<(), PartsError> {
+        match self.open.pixels.len() {
+            0 => Ok(()),
+            pixels => Err(PartsError::Unfinished { pixels }),
+        }
+    }
+
+    /// Pastes parts of this slice, in any order. Parts that are not of this slice are refused; the
+    /// slice may then have got some of them.
+    pub fn paste(&mut self, parts: &SliceParts) -> Result<(), PartsError> {
+        self.paste_view(parts.view())
+    }
+
+    /// The same for parts as they were sent.
+    pub fn paste_message(&mut self, message: &[u8]) -> Result<(), PartsError> {
+        self.paste_view(PartsView::decode(message)?)
+    }
+
+    fn paste_view(&mut self, parts: PartsView<'_>) -> Result<(), PartsError> {
+        let (size, width, pixel) = ((self.width, self.height), self.width as usize, self.pixel);
+        let data = &mut self.data;
+        let place =
+            |column: u32, row: u32| (row as usize * width + column as usize) * pixel.bytes();
+        parts.for_runs(size, pixel, |span, pixels| {
+            let start = place(span.first, span.row);
+            data[start..start + pixels.len()].copy_from_slice(pixels);
+        })?;
+        parts.for_shares(size, pixel, |layer, column, row, weight, sums| {
+            if layer != 0 {
+                return Err(PartsError::Layer { layer: layer.into(), depth: 1 });
+            }
+            let start = place(column, row);
+            let out = &mut data[start..start + pixel.bytes()];
+            self.open.add(pixel, (0, column, row), weight, sums, out)?;
+            Ok(())
+        })
+    }
+
+    /// The bytes of one pixel, to be written.
+    pub(super) fn pixel_mut(&mut self, column: u32, row: u32) -> &mut [u8] {
+        let bytes = self.pixel.bytes();
+        let start = (row as usize * self.width as usize + column as usize) * bytes;
+        &mut self.data[start..start + bytes]
+    }
+}
+
+impl OpenPixels {
+    /// How many pixels lack shares.
+    pub fn count(&self) -> usize {
+        self.pixels.len()
+    }
+
+    /// Adds a share of a pixel, given by layer, column and row. Once all shares have come, the pixel
+    /// is put to `out`, and the answer is true.
+    pub fn add(
+        &mut self,
+        pixel: Pixel,
+        (layer, column, row): (u16, u32, u32),
+        weight: u32,
+        sums: [u64; 4],
+        out: &mut [u8],
+    ) -> Result<bool, PartsError> {
+        let key = u64::from(layer) << 32 | u64::from(row) << 16 | u64::from(column);
+        let mut entry = match self.pixels.entry(key) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => entry.insert_entry(OpenPixel::default()),
+        };
+        let open = entry.get_mut();
+        open.weight = open.weight.saturating_add(weight);
+        if open.weight > WEIGHT {
+            return Err(PartsError::TooMuch { column, row });
+        }
+        for (sum, more) in open.sums.iter_mut().zip(sums) {
+            *sum = sums::add(pixel.sample(), *sum, more);
+        }
+        if open.weight < WEIGHT {
+            return Ok(false);
+        }
+        let open = entry.remove();
+        for (sum, out) in open.sums.into_iter().zip(out.chunks_exact_mut(pixel.sample().bytes())) {
+            sums::put(pixel.sample(), sum, WEIGHT.into(), out);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,51 @@
+//! Weighted sums of channels, as they are added up between boxes, slices and nodes.
+//!
+//! Invariants: a sum has 64 bits; of whole numbers it is a whole number, of floating-point numbers
+//! the bits of an `f64`. Zero bits are a sum of nothing. Sums that came from elsewhere may be
+//! anything: nothing here fails.
+
+use crate::pixel::Sample;
+
+/// The sum of two.
+pub(super) fn add(sample: Sample, one: u64, two: u64) -> u64 {
+    match sample {
+        Sample::U8 | Sample::U16 => one.wrapping_add(two),
+        Sample::F32 => (f64::from_bits(one) + f64::from_bits(two)).to_bits(),
+    }
+}
+
+/// The channel in these bytes times a weight.
+pub(super) fn weighted(sample: Sample, channel: &[u8], weight: u32) -> u64 {
+    match (sample, channel) {
+        (Sample::U8, &[value]) => u64::from(value) * u64::from(weight),
+        (Sample::U16, &[low, high]) => {
+            u64::from(u16::from_le_bytes([low, high])) * u64::from(weight)
+        }
+        (Sample::F32, &[a, b, c, d]) => {
+            (f64::from(f32::from_le_bytes([a, b, c, d])) * f64::from(weight)).to_bits()
+        }
+        _ => unreachable!("a channel of {sample} has {} bytes", sample.bytes()),
+    }
+}
+
+/// Puts a sum of a weight above 0 as a channel again.
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the pixel")]
+pub(super) fn put(sample: Sample, sum: u64, weight: u64, out: &mut [u8]) {
+    let rounded = sum.saturating_add(weight / 2) / weight;
+    match sample {
+        Sample::U8 => out.copy_from_slice(&(rounded.min(u8::MAX.into()) as u8).to_le_bytes()),
+        Sample::U16 => out.copy_from_slice(&(rounded.min(u16::MAX.into()) as u16).to_le_bytes()),
+        Sample::F32 => {
+            let mean = f64::from_bits(sum) / weight as f64;
+            out.copy_from_slice(&(mean as f32).to_le_bytes());
+        }
+    }
+}
+
+/// How many bytes a sum for one pixel takes in a message: those of bytes fit in four.
+pub(super) fn bytes_in_message(sample: Sample) -> usize {
+    match sample {
+        Sample::U8 => 4,
+        Sample::U16 | Sample::F32 => 8,
+    }
+}

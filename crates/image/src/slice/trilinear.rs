@@ -1,0 +1,189 @@
+//! Pixels between voxels.
+//!
+//! Invariants: a weight is a whole number of 2⁻²⁴, the product of three whole numbers of 256ths, and
+//! the weights of a pixel add up to 2²⁴. Of whole numbers, sums are exact, so it does not matter who
+//! adds them up and in which order; they are rounded once. A voxel of weight 0 is not looked at.
+
+use super::run::Run;
+use super::sums;
+use crate::pixel::Sample;
+
+/// A 256th of a voxel, as a coordinate: positions are rounded down to it.
+pub(super) const GRAIN: i64 = 1 << 24;
+
+/// What the weights of a pixel add up to.
+pub(super) const WEIGHT: u32 = 1 << 24;
+
+/// A type of channel.
+pub(super) trait Channel: Copy {
+    /// Holds a channel times [`WEIGHT`].
+    type Sum: Copy + Default;
+    /// Its name as a value.
+    const SAMPLE: Sample;
+
+    /// From its bytes.
+    fn read(bytes: &[u8]) -> Self;
+    /// As a sum of weight 1.
+    fn widen(self) -> Self::Sum;
+    /// A sum on the way from one to the next, in 256ths; 256 times the weight.
+    fn between(one: Self::Sum, two: Self::Sum, part: u32) -> Self::Sum;
+    /// A sum of weight [`WEIGHT`] as a channel again.
+    fn put(sum: Self::Sum, out: &mut [u8]);
+}
+
+impl Channel for u8 {
+    type Sum = u32;
+    const SAMPLE: Sample = Sample::U8;
+
+    fn read(bytes: &[u8]) -> u8 {
+        bytes[0]
+    }
+
+    fn widen(self) -> u32 {
+        self.into()
+    }
+
+    fn between(one: u32, two: u32, part: u32) -> u32 {
+        // At most 255 * 2^24.
+        one * (256 - part) + two * part
+    }
+
+    fn put(sum: u32, out: &mut [u8]) {
+        out[0] = ((sum + WEIGHT / 2) >> 24).to_le_bytes()[0];
+    }
+}
+
+impl Channel for u16 {
+    type Sum = u64;
+    const SAMPLE: Sample = Sample::U16;
+
+    fn read(bytes: &[u8]) -> u16 {
+        u16::from_le_bytes([bytes[0], bytes[1]])
+    }
+
+    fn widen(self) -> u64 {
+        self.into()
+    }
+
+    fn between(one: u64, two: u64, part: u32) -> u64 {
+        one * u64::from(256 - part) + two * u64::from(part)
+    }
+
+    fn put(sum: u64, out: &mut [u8]) {
+        out.copy_from_slice(&((sum + u64::from(WEIGHT / 2)) >> 24).to_le_bytes()[..2]);
+    }
+}
+
+impl Channel for f32 {
+    type Sum = f64;
+    const SAMPLE: Sample = Sample::F32;
+
+    fn read(bytes: &[u8]) -> f32 {
+        f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+
+    fn widen(self) -> f64 {
+        self.into()
+    }
+
+    fn between(one: f64, two: f64, part: u32) -> f64 {
+        // Without looking at what has no weight: zero times infinity is not zero.
+        if part == 0 { one * 256.0 } else { one * f64::from(256 - part) + two * f64::from(part) }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the pixel")]
+    fn put(sum: f64, out: &mut [u8]) {
+        out.copy_from_slice(&((sum / f64::from(WEIGHT)) as f32).to_le_bytes());
+    }
+}
+
+/// Computes the pixels of a run, all of whose neighbours are stored, from voxels of N bytes and C
+/// channels.
+pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
+    voxels: &[[u8; N]],
+    run: &Run,
+    out: &mut [[u8; N]],
+) {
+    let mut at = run.at;
+    for pixel in out {
+        let sums = between_neighbours::<S, C, N>(voxels, at, run.strides);
+        for (sum, out) in sums.into_iter().zip(pixel.chunks_exact_mut(N / C)) {
+            S::put(sum, out);
+        }
+        at = [0, 1, 2].map(|axis| at[axis] + run.right[axis]);
+    }
+}
+
+fn between_neighbours<S: Channel, const C: usize, const N: usize>(
+    voxels: &[[u8; N]],
+    at: [i64; 3],
+    strides: [usize; 3],
+) -> [S::Sum; C] {
+    let [x, y, z] = at.map(voxel);
+    let [part_x, part_y, part_z] = at.map(part);
+    // A neighbour of weight 0 need not be stored.
+    let on = |part: u32, stride: usize| if part == 0 { 0 } else { stride };
+    let (on_x, on_y, on_z) = (on(part_x, 1), on(part_y, strides[1]), on(part_z, strides[2]));
+    let first = x + y * strides[1] + z * strides[2];
+    let row = |start: usize| -> [S::Sum; C] {
+        let (one, two) = (&voxels[start], &voxels[start + on_x]);
+        let mut sums = [S::Sum::default(); C];
+        for (channel, sum) in sums.iter_mut().enumerate() {
+            let read = |voxel: &[u8; N]| S::read(&voxel[channel * (N / C)..]).widen();
+            *sum = S::between(read(one), read(two), part_x);
+        }
+        sums
+    };
+    let blend = |one: [S::Sum; C], two: [S::Sum; C], part: u32| -> [S::Sum; C] {
+        let mut sums = one;
+        for (sum, two) in sums.iter_mut().zip(two) {
+            *sum = S::between(*sum, two, part);
+        }
+        sums
+    };
+    let near = blend(row(first), row(first + on_y), part_y);
+    let far = blend(row(first + on_z), row(first + on_y + on_z), part_y);
+    blend(near, far, part_z)
+}
+
+/// Adds the shares that a box has in the pixels of a run: for each the weight, then the sums.
+pub(super) fn add_shares<S: Channel, const C: usize, const N: usize>(
+    voxels: &[[u8; N]],
+    run: &Run,
+    mut out: impl FnMut(u32, [u64; C]),
+) {
+    let mut at = run.at;
+    for _ in 0..run.len {
+        let first = at.map(|at| at >> 32);
+        let part = at.map(part);
+        let (mut weight, mut sums) = (0, [0; C]);
+        for corner in 0..8u32 {
+            let side = [corner & 1, corner >> 1 & 1, corner >> 2];
+            let share = |axis: usize| if side[axis] == 0 { 256 - part[axis] } else { part[axis] };
+            let share = share(0) * share(1) * share(2);
+            let place = [0, 1, 2].map(|axis| first[axis] + i64::from(side[axis]));
+            let is_here = (0..3).all(|axis| (0..run.stored[axis]).contains(&place[axis]));
+            if share == 0 || !is_here {
+                continue;
+            }
+            let [x, y, z] = place.map(|place| voxel(place << 32));
+            let found = &voxels[x + y * run.strides[1] + z * run.strides[2]];
+            weight += share;
+            for (sum, channel) in sums.iter_mut().zip(found.chunks_exact(N / C)) {
+                *sum = sums::add(S::SAMPLE, *sum, sums::weighted(S::SAMPLE, channel, share));
+            }
+        }
+        out(weight, sums);
+        at = [0, 1, 2].map(|axis| at[axis] + run.right[axis]);
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a box has at most 2^31 voxels")]
+fn voxel(at: i64) -> usize {
+    (at >> 32) as usize
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "8 bits")]
+fn part(at: i64) -> u32 {
+    (at >> 24 & 255) as u32
+}
