@@ -2,11 +2,21 @@
 //! computed with them where they lie.
 #![forbid(unsafe_code)]
 
+mod error;
+mod node;
+mod phantom;
 mod pixel;
 mod slice;
+mod stored;
+mod volume;
 
+pub use error::ImageError;
+pub use node::operations;
+pub use phantom::Phantom;
 pub use pixel::{Pixel, PixelError, Sample};
 pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
     PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,
 };
+pub use stored::{Compression, Description, StoredError};
+pub use volume::{Series, Volume, VolumeOptions};

@@ -1,0 +1,53 @@
+//! What can go wrong with images and volumes.
+
+use pario::FilePath;
+use thiserror::Error;
+
+use crate::slice::{CutError, GridError, PartsError, PlaneError};
+
+/// Why something with an image or volume failed. Each error says what happened, to what, and what to
+/// do.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The cluster cannot do it.
+    #[error(transparent)]
+    Cluster(#[from] pario::Error),
+    /// The file is something else.
+    #[error("{path}: this is no image or volume: {why}")]
+    NotAnImage {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
+    /// The slice is impossible.
+    #[error(transparent)]
+    Plane(#[from] PlaneError),
+    /// The same.
+    #[error(transparent)]
+    Cut(#[from] CutError),
+    /// It cannot be cut into such tiles.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// What nodes have sent does not fit together.
+    #[error("what came from the nodes does not fit together: {0}")]
+    Parts(#[from] PartsError),
+    /// What was asked for is impossible.
+    #[error("{0}")]
+    Invalid(String),
+    /// Anything else.
+    #[error("{path}: {why}")]
+    Other {
+        /// The file.
+        path: String,
+        /// What happened.
+        why: String,
+    },
+}
+
+impl ImageError {
+    pub(crate) fn other(path: &FilePath, why: impl Into<String>) -> Self {
+        Self::Other { path: path.to_string(), why: why.into() }
+    }
+}

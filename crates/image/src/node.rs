@@ -1,0 +1,36 @@
+//! What nodes can do with images and volumes.
+
+use std::sync::Arc;
+
+use pario::Cluster;
+use pario::operation::Operation;
+
+use crate::volume::{PhantomOperation, SlabOperation, SliceOperation};
+
+/// A slice through a volume.
+pub(crate) const SLICE: &str = "volume slice";
+/// Several slices as one.
+pub(crate) const SLAB: &str = "volume slab";
+/// A body that does not exist.
+pub(crate) const PHANTOM: &str = "volume phantom";
+
+/// What a node must be able to do for images and volumes: with these it is started.
+///
+/// ```no_run
+/// pario_server::Node::new().operations(pario_image::operations()).run()?;
+/// # Ok::<(), pario_server::NodeError>(())
+/// ```
+pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
+    vec![
+        (SLICE, Arc::new(SliceOperation)),
+        (SLAB, Arc::new(SlabOperation)),
+        (PHANTOM, Arc::new(PhantomOperation)),
+    ]
+}
+
+/// A node in this process can do it from now on.
+pub(crate) fn teach(cluster: &Cluster) {
+    for (name, operation) in operations() {
+        cluster.add_operation(name, operation);
+    }
+}

@@ -1,0 +1,237 @@
+//! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
+
+mod options;
+mod phantom_operation;
+mod series;
+mod slab_operation;
+mod slice_operation;
+mod writing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use pario::{Cluster, File, Report};
+use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
+
+pub(crate) use phantom_operation::PhantomOperation;
+pub use options::VolumeOptions;
+pub use series::Series;
+pub(crate) use slab_operation::SlabOperation;
+pub(crate) use slice_operation::SliceOperation;
+
+use crate::error::ImageError;
+use crate::node;
+use crate::slice::{
+    Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice,
+};
+use crate::stored::{Description, Placed, read_description};
+use phantom_operation::PhantomCall;
+use slab_operation::SlabCall;
+use slice_operation::SliceCall;
+
+/// A volume on a cluster. Clones are the same volume; any number of threads may use them.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use pario_image::{Phantom, Pixel, Plane, VolumeOptions};
+///
+/// let cluster = pario::Cluster::embedded(dir.path())?;
+/// let options = VolumeOptions::new([64, 64, 48], Pixel::RGB).spacing([1.0, 1.0, 2.0]);
+/// let body = options.create(&cluster, "/body")?;
+/// body.generate(7)?; // at the nodes
+///
+/// let centre = [32.0, 32.0, 48.0]; // in the units of the spacing
+/// let slice = body.slice(Plane::through(centre).normal([1.0, 1.0, 1.0]).size(100, 80))?;
+/// assert_eq!(slice.data().len(), 100 * 80 * 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Volume {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cluster: Cluster,
+    file: File,
+    tiles: Tiles,
+    grid: Grid,
+    description: Description,
+    placed: Placed,
+}
+
+impl Volume {
+    /// Opens a volume for reading.
+    pub fn open(cluster: &Cluster, path: &str) -> Result<Self, ImageError> {
+        Self::of(cluster, cluster.open(path)?)
+    }
+
+    /// Opens a volume for reading and writing.
+    pub fn open_to_write(cluster: &Cluster, path: &str) -> Result<Self, ImageError> {
+        Self::of(cluster, cluster.options().read(true).write(true).open(path)?)
+    }
+
+    fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
+        let (tiles, description) = read_description(&file)?;
+        Self::new(cluster, file, tiles, description)
+    }
+
+    fn new(
+        cluster: &Cluster,
+        file: File,
+        tiles: Tiles,
+        description: Description,
+    ) -> Result<Self, ImageError> {
+        node::teach(cluster);
+        let grid = description.grid(&tiles)?;
+        let placed = Placed::new(&tiles, description);
+        let cluster = cluster.clone();
+        Ok(Self { shared: Arc::new(Shared { cluster, file, tiles, grid, description, placed }) })
+    }
+
+    /// How many voxels it has along each axis.
+    pub fn shape(&self) -> Shape {
+        self.shared.tiles.image()
+    }
+
+    /// How far its voxels are apart.
+    pub fn spacing(&self) -> [f64; 3] {
+        self.shared.description.spacing
+    }
+
+    /// What its voxels are, and how they are stored.
+    pub fn description(&self) -> &Description {
+        &self.shared.description
+    }
+
+    /// How it is cut into boxes, and where they lie.
+    pub fn tiles(&self) -> &Tiles {
+        &self.shared.tiles
+    }
+
+    /// Its file.
+    pub fn file(&self) -> &File {
+        &self.shared.file
+    }
+
+    /// The place of its middle, in the units of the spacing.
+    pub fn centre(&self) -> [f64; 3] {
+        let (Shape { x, y, z }, spacing) = (self.shape(), self.spacing());
+        let sides = [x, y, z];
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let middle = |axis: usize| (sides[axis] - 1) as f64 / 2.0 * spacing[axis];
+        [middle(0), middle(1), middle(2)]
+    }
+
+    /// A slice: to each pixel the voxel that is nearest. Outside of the volume it is 0.
+    pub fn slice(&self, plane: PlaneWish) -> Result<Slice, ImageError> {
+        let plane = plane.in_volume(self.spacing())?;
+        Ok(self.slice_of(&plane, Interpolation::Nearest, &[])?.0)
+    }
+
+    /// The same with another way to find the value between voxels, and a background. The report says
+    /// what it has cost.
+    pub fn slice_of(
+        &self,
+        plane: &Plane,
+        interpolation: Interpolation,
+        background: &[u8],
+    ) -> Result<(Slice, Report), ImageError> {
+        self.traced_slice(plane, interpolation, background, false)
+    }
+
+    /// The same; the report has a trace, too, if that is wanted.
+    pub fn traced_slice(
+        &self,
+        plane: &Plane,
+        interpolation: Interpolation,
+        background: &[u8],
+        is_traced: bool,
+    ) -> Result<(Slice, Report), ImageError> {
+        let shared = &self.shared;
+        let pixel = shared.description.pixel;
+        let cut = Cut::new(*plane, shared.grid, pixel, interpolation)?;
+        let mut slice = cut.blank(background);
+        let call = SliceCall { placed: shared.placed.clone(), plane: *plane, interpolation };
+        let work = shared.cluster.process(&shared.file).operation(node::SLICE, call);
+        let report = work.trace(is_traced).for_each_bytes(|_, message| {
+            slice.paste_message(&message).map_err(|error| unfit(&error))
+        })?;
+        slice.check_finished()?;
+        Ok((slice, report))
+    }
+
+    /// Several parallel slices, `step` apart in the units of the spacing, as one.
+    pub fn slab(
+        &self,
+        plane: PlaneWish,
+        depth: u32,
+        step: f64,
+        blend: Blend,
+        interpolation: Interpolation,
+    ) -> Result<(Slice, Report), ImageError> {
+        let shared = &self.shared;
+        let slab = plane.slab_in_volume(self.spacing(), depth, step, blend)?;
+        let cut = SlabCut::new(slab, shared.grid, shared.description.pixel, interpolation)?;
+        let mut whole = cut.blank();
+        let call = SlabCall { placed: shared.placed.clone(), slab, interpolation };
+        let work = shared.cluster.process(&shared.file).operation(node::SLAB, call);
+        let report = work.for_each_bytes(|_, message| {
+            whole.merge_message(&message).map_err(|error| unfit(&error))
+        })?;
+        Ok((whole.finish(&[])?, report))
+    }
+
+    /// The slices of planes, in order; some of the next are fetched while one is looked at.
+    pub fn series(
+        &self,
+        planes: impl IntoIterator<Item = Plane>,
+        interpolation: Interpolation,
+    ) -> Series {
+        Series::new(self.clone(), planes.into_iter().collect(), interpolation)
+    }
+
+    /// Fills the volume with a body that does not exist, made of a seed, where its boxes lie.
+    pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
+        self.generate_watched(seed, |_| ())
+    }
+
+    /// The same; `watch` is told how far it has come.
+    pub fn generate_watched(
+        &self,
+        seed: u64,
+        watch: impl FnMut(&Report),
+    ) -> Result<Report, ImageError> {
+        let shared = &self.shared;
+        let call = PhantomCall { placed: shared.placed.clone(), seed };
+        let work = shared.cluster.process(&shared.file).operation(node::PHANTOM, call);
+        Ok(work.watch(watch).write_to(&shared.file)?)
+    }
+
+    /// The voxels of a box, as they are stored; nothing if nobody has written them.
+    pub fn read_box(&self, tile: TilePosition) -> Result<Option<(PixelWindow, Vec<u8>)>, ImageError> {
+        writing::read_box(&self.shared, tile)
+    }
+
+    /// Writes the voxels of a box, all that it stores: also the layer that is the first of the next.
+    pub fn write_box(&self, tile: TilePosition, voxels: &[u8]) -> Result<(), ImageError> {
+        writing::write_box(&self.shared, tile, voxels)
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> Result<(), ImageError> {
+        Ok(self.shared.file.sync()?)
+    }
+}
+
+/// What a node has sent is not a part of what was asked for.
+fn unfit(error: &crate::slice::PartsError) -> pario::Error {
+    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Volume({}, {})", self.shared.file.path(), self.shape())
+    }
+}

@@ -1,0 +1,90 @@
+//! A volume that is to be made.
+
+use pario::{Cluster, Layout};
+use pario_proto::{Shape, Tiles};
+
+use super::Volume;
+use crate::error::ImageError;
+use crate::pixel::Pixel;
+use crate::stored::{Compression, Description, spread, write_description};
+
+/// A volume that is to be made: everything but its size and its voxels has a default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeOptions {
+    shape: Shape,
+    core: Shape,
+    description: Description,
+    disks: Option<u32>,
+}
+
+impl VolumeOptions {
+    /// A volume of so many voxels, 1 apart, in boxes of 32 x 32 x 17, of which one layer is also the
+    /// first of the next box.
+    pub fn new(voxels: [u64; 3], pixel: Pixel) -> Self {
+        let [x, y, z] = voxels;
+        let description = Description {
+            pixel,
+            spacing: [1.0; 3],
+            overlap: [false, false, true],
+            compression: Compression::None,
+        };
+        let (shape, core) = (Shape::volume(x, y, z), Shape::volume(32, 32, 16));
+        Self { shape, core, description, disks: None }
+    }
+
+    /// How far voxels are apart along each axis.
+    pub fn spacing(mut self, spacing: [f64; 3]) -> Self {
+        self.description.spacing = spacing;
+        self
+    }
+
+    /// The size of a box without the layers that it has in common with the next, and along which
+    /// axes there is such a layer. Slices between voxels cost less where there is.
+    pub fn boxes(mut self, core: [u64; 3], overlap: [bool; 3]) -> Self {
+        let [x, y, z] = core;
+        self.core = Shape::volume(x, y, z);
+        self.description.overlap = overlap;
+        self
+    }
+
+    /// How boxes are packed.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.description.compression = compression;
+        self
+    }
+
+    /// Over how many disks it is spread; over all if nothing is said.
+    pub fn disk_count(mut self, disks: u32) -> Self {
+        self.disks = Some(disks);
+        self
+    }
+
+    /// Makes the volume. A file that is there already is an error. What nobody has written is
+    /// background.
+    pub fn create(self, cluster: &Cluster, path: &str) -> Result<Volume, ImageError> {
+        if self.description.spacing.iter().any(|side| !(side.is_finite() && *side > 0.0)) {
+            let spacing = self.description.spacing;
+            return Err(ImageError::Invalid(format!("voxels cannot be {spacing:?} apart")));
+        }
+        let disks = spread(cluster, self.disks)?;
+        let tiles = Tiles::new(self.shape, self.core, disks)
+            .map_err(|error| ImageError::Invalid(error.to_string()))?;
+        let grid = self.description.grid(&tiles)?;
+        let corner = pario_proto::TilePosition { x: 0, y: 0, z: 0 };
+        let largest = grid.stored(corner).map_or(0, |stored| self.description.bytes_of(stored.size));
+        if largest > BOX_LIMIT_BYTES {
+            return Err(ImageError::Invalid(format!(
+                "boxes of {} would have {largest} bytes, the limit is {BOX_LIMIT_BYTES}: make them \
+                 smaller",
+                self.core
+            )));
+        }
+        let options = cluster.options().read(true).write(true).create_new(true);
+        let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
+        write_description(&file, &tiles, &self.description)?;
+        Volume::new(cluster, file, tiles, self.description)
+    }
+}
+
+/// The largest box.
+const BOX_LIMIT_BYTES: usize = 16 << 20;
