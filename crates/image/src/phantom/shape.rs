@@ -133,9 +133,9 @@ fn around(center: [f32; 3], radii: [f32; 3]) -> Bounds {
 fn around_knots(knots: &[Knot], more: [f32; 2]) -> Bounds {
     let mut bounds = Bounds { low: [f32::MAX; 3], high: [f32::MIN; 3] };
     for knot in knots {
-        for axis in 0..2 {
+        for (axis, more) in more.into_iter().enumerate() {
             // Between knots a column can be a little wider than at them.
-            let radius = knot.radii[axis] * 1.1 + 0.5 + more[axis];
+            let radius = knot.radii[axis] * 1.1 + 0.5 + more;
             bounds.low[axis] = bounds.low[axis].min(knot.center[axis] - radius);
             bounds.high[axis] = bounds.high[axis].max(knot.center[axis] + radius);
         }
