@@ -12,7 +12,7 @@ mod volume;
 
 pub use error::ImageError;
 pub use node::operations;
-pub use phantom::Phantom;
+pub use phantom::{Phantom, PhantomError};
 pub use pixel::{Pixel, PixelError, Sample};
 pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
