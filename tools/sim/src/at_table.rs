@@ -7,7 +7,7 @@ use std::cell::Cell;
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use pario_net::MemoryPart;
-use pario_proto::{Arrival, Call, Chunk, Outcome, SharedCall, Table, Trouble};
+use pario_proto::{Arrival, BytesUse, Call, Chunk, Outcome, SharedCall, Table, Trouble};
 
 use crate::home::Said;
 use crate::world::Ticket;
@@ -132,7 +132,7 @@ impl AtTable {
             SharedCall::Seek(seek) => Some(table.seek(seek, measure).map(Outcome::At)),
             SharedCall::Tell => Some(Ok(Outcome::At(table.offset()))),
             SharedCall::Lock { from, len, is_write, .. } => {
-                table.want_range(rank, from, len, is_write);
+                table.want_range(rank, BytesUse::new(from, len, is_write), 0);
                 sleeps = Some(Awaited::Range);
                 None
             }
