@@ -264,6 +264,7 @@ impl<T> Assembly<T> {
         for (_, performance) in std::mem::take(&mut self.performing) {
             answer_all(performance.others, &Err(Trouble::Reset), act);
         }
+        answer_all(self.ranges.clear(), &Err(Trouble::Reset), act);
         for rank in 0..self.gathering.size() {
             self.gathering.leave(rank, Fate::Reset);
         }
@@ -563,6 +564,9 @@ mod tests {
         file.unlock(2, 7, &mut |action| actions.push(action));
         assert_eq!(actions[1..], [Action::Answer(0, Ok(Outcome::Done))]);
         assert!(file.waits(200).is_empty());
+        file.lock(wish(1, 1, 200), 1, &mut |action| panic!("{action:?}"));
+        assert_eq!(reset(&mut file), [Action::Answer(1, Err(Trouble::Reset)), Action::End]);
+        assert!(file.waits(300).is_empty());
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl<T> Ranges<T> {
         self.line.retain(|InLine { wish, .. }| wish.rank != rank);
     }
 
+    /// Nobody needs bytes any more, or wants some; those who waited.
+    pub fn clear(&mut self) -> Vec<T> {
+        self.line.drain(..).filter_map(|in_line| in_line.ticket).collect()
+    }
+
     /// The next one that has its bytes and was not told.
     pub fn grant(&mut self) -> Option<T> {
         let is_free = |index: usize| {
