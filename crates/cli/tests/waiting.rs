@@ -3,15 +3,18 @@
 
 mod command;
 
-use std::io::BufRead;
-use std::process::{Command, Output, Stdio};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Lines};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use command::{Served, Site, stderr, stdout};
-use pario::{Cluster, Group, LockKind, Mode, SharedFile};
-use serde_json::Value;
+use pario::{Cluster, ClusterOptions, Group, LockKind, Mode, Seek, SharedFile};
+use serde_json::{Value, json};
 
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -35,12 +38,24 @@ type Deed = Box<dyn FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Se
 impl Rank {
     /// Starts a rank of a job on the node of a site; all open a file together.
     fn start(site: &Site, job: &str, size: u32, rank: u32) -> Self {
+        Self::opening(site, ClusterOptions::default(), (job, size, rank), |group| {
+            group.create("/result", Mode::Sync)
+        })
+    }
+
+    /// Starts a rank that opens a file with the others.
+    fn opening(
+        site: &Site,
+        options: ClusterOptions,
+        (job, size, rank): (&str, u32, u32),
+        open: impl FnOnce(&Group) -> Result<SharedFile, pario::Error> + Send + 'static,
+    ) -> Self {
         let ((tell, told), (say, heard)) = (channel::<Deed>(), channel());
         let (address, job) = (site.file("data").display().to_string(), job.to_owned());
         let thread = thread::spawn(move || {
-            let cluster = Cluster::connect(&address).unwrap();
+            let cluster = Cluster::connect_with(&address, options).unwrap();
             let group = Group::new(&cluster, &job, size, rank).unwrap();
-            let file = group.create("/result", Mode::Sync).unwrap();
+            let file = open(&group).unwrap();
             for deed in told {
                 let _ = say.send(deed(&group, &file).map_err(|error| error.to_string()));
             }
@@ -303,6 +318,186 @@ fn the_node_warns_of_long_waits() {
     drop(node.wait());
     let rest: Vec<_> = log.map(Result::unwrap).filter(|line| line.contains("waits for")).collect();
     assert_eq!(rest, [] as [&str; 0]);
+}
+
+/// Two nodes: processes meet at the first one, and what they write lies on the second one, which
+/// can be paused.
+struct Pair {
+    site: Site,
+    far: Served,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let mut site = Site::empty();
+        let key = site.file("lab.key");
+        std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [near, far] = ports.map(|port| port.local_addr().unwrap());
+        let root = site.path().display();
+        let text = format!(
+            "name = \"lab\"\nkey_file = {key:?}\n\
+             [nodes.a]\nlisten = \"{near}\"\ndata = \"{root}/data\"\n\
+             disks = [\"{root}/disk\"]\nwait_warning_seconds = 0.2\n\
+             [nodes.b]\nlisten = \"{far}\"\ndata = \"{root}/b\"\ndisks = [\"{root}/far\"]\n\
+             short_cut = false\n"
+        );
+        std::fs::write(site.file("cluster.toml"), text).unwrap();
+        let serve = |name| site.pario(&["serve", "--config", "cluster.toml", "--node", name]);
+        let mut near = serve("a");
+        near.env("PARIO_LOG", "warn").stderr(Stdio::piped());
+        let (mut near, far) = (Served::start(near), Served::start(serve("b")));
+        let log = near.stderr().lines();
+        site.serve_by(near);
+        until("the nodes know each other", || site.run(&["status"]).status.success().then_some(()));
+        Self { site, far, log }
+    }
+
+    /// Three ranks that meet in common memory or by messages, have a file on the second node open,
+    /// and have written a byte of it each.
+    fn ranks(&self, job: &str, is_near: bool, path: &'static str, mode: Mode) -> Vec<Rank> {
+        let options = ClusterOptions {
+            short_cut: Some(is_near),
+            key_file: Some(self.site.file("lab.key")),
+            timeout: Some(Duration::from_secs(600)),
+            ..ClusterOptions::default()
+        };
+        let start = |rank| {
+            Rank::opening(&self.site, options.clone(), (job, 3, rank), move |group| {
+                let open = group.options(mode).read(true).write(true).create(true);
+                open.disks(["b/far"]).open(path)
+            })
+        };
+        let ranks: Vec<_> = (0..3).map(start).collect();
+        for rank in &ranks {
+            rank.begin(|_, file| file.write(b"x"));
+        }
+        for rank in &ranks {
+            rank.outcome().unwrap();
+        }
+        ranks
+    }
+
+    /// What the first node warns of, as soon as it is about this.
+    fn warning(&mut self, what: &str) -> String {
+        let mut lines = self.log.by_ref().map(Result::unwrap);
+        lines.find(|line| line.contains(what)).expect("the node runs")
+    }
+
+    /// The waits of a job, if there are so many.
+    fn waits(&self, job: &str, count: usize) -> Option<Value> {
+        let waits = self.site.json(&["why", job])["jobs"][0]["waits"].take();
+        (waits.as_array().map(Vec::len) == Some(count)).then_some(waits)
+    }
+
+    fn go_on(&self, ranks: Vec<Rank>, busy: &[usize]) {
+        self.far.resume();
+        for rank in busy {
+            ranks[*rank].outcome().unwrap();
+        }
+        for rank in ranks {
+            rank.end();
+        }
+    }
+}
+
+fn write_at(offset: u64) -> Deed {
+    Box::new(move |_, file| {
+        file.seek(Seek::Start(offset))?;
+        file.write(&[1; 65_536])
+    })
+}
+
+/// Two ranks write bytes in part the same; who comes first has them as long as the disk is away.
+/// A third one reads what both of them want.
+fn waits_for_bytes_are_told(job: &str, is_near: bool) {
+    let mut pair = Pair::start();
+    let ranks = pair.ranks(job, is_near, "/state", Mode::Unix);
+    pair.far.pause();
+    let places = [0, 131_072, 98_304];
+    for rank in [1, 2] {
+        ranks[rank].begin(write_at(places[rank]));
+    }
+    let waits = until("one waits for the other", || pair.waits(job, 1));
+    let (late, early) = if waits[0]["arrived"][0]["rank"] == 1 { (1, 2) } else { (2, 1) };
+    let (wanted, held) = (places[late], places[early]);
+    let warning = pair.warning(" waits for bytes ");
+    let told = format!(
+        "rank {late} waits for bytes of rank {early} in write of 65536 bytes at {wanted} of \
+         /state; `pario why {job}` tells more"
+    );
+    assert!(warning.contains("WARN") && warning.contains(&told), "{warning}");
+
+    let bytes = &waits[0]["bytes"];
+    let to = wanted + 65_536;
+    assert_eq!(bytes["wanted"], json!({ "from": wanted, "to": to, "write": true }));
+    assert_eq!((&bytes["before"][0]["rank"], &bytes["more"]), (&early.into(), &0.into()));
+    assert_eq!(
+        (&waits[0]["number"], &waits[0]["missing"][0]["rank"]),
+        (&Value::Null, &early.into())
+    );
+
+    ranks[0].begin(|_, file| {
+        file.seek(Seek::Start(100_000))?;
+        let mut bytes = [0; 50_000];
+        file.read(&mut bytes).map(|_| ())
+    });
+    until("another one waits for both", || pair.waits(job, 2));
+    for arguments in [["why", job].as_slice(), &["status", "--file", "/state"]] {
+        let text = pair.site.ok(arguments);
+        let lines: Vec<&str> = text.lines().collect();
+        let begins = |line: &&str| line.starts_with("  /state  M_UNIX, for ");
+        let starts: Vec<_> = (0..lines.len()).filter(|line| begins(&lines[*line])).collect();
+        let [first, second] = starts[..] else { panic!("{text}") };
+        let writes = |place: u64| format!(" in write of 65536 bytes at {place}");
+        assert_eq!(lines[first + 1], format!("   {}: rank {late}", writes(wanted)), "{text}");
+        let has = format!("    waits for bytes that rank {early} has: for ");
+        assert!(lines[first + 2].starts_with(&has), "{text}");
+        assert!(lines[first + 2].ends_with(&writes(held)), "{text}");
+        assert_eq!(second, first + 3, "{text}");
+        assert_eq!(lines[second + 1], "    in read of 50000 bytes at 100000: rank 0", "{text}");
+        assert!(lines[second + 2].starts_with(&has), "{text}");
+        let wants =
+            format!("    waits for bytes that rank {late} wants as well, and came before: ");
+        assert!(lines[second + 3].starts_with(&wants), "{text}");
+        assert_eq!(lines.len(), second + 4, "{text}");
+    }
+    pair.go_on(ranks, &[0, 1, 2]);
+}
+
+#[test]
+fn waits_for_bytes_are_told_in_common_memory() {
+    waits_for_bytes_are_told("near", true);
+}
+
+#[test]
+fn waits_for_bytes_are_told_by_messages() {
+    waits_for_bytes_are_told("far", false);
+}
+
+/// A read at the end of what is known of a file, while its disk is away.
+#[test]
+fn waits_for_the_size_of_a_file_are_told() {
+    let mut pair = Pair::start();
+    for (job, is_near, path) in [("near", true, "/near"), ("far", false, "/far")] {
+        let ranks = pair.ranks(job, is_near, path, Mode::Log);
+        pair.far.pause();
+        ranks[1].begin(|_, file| file.read(&mut [0; 10]).map(|_| ()));
+        let waits = until("one waits", || pair.waits(job, 1));
+        assert_eq!((&waits[0]["measured"], &waits[0]["missing"]), (&true.into(), &json!([])));
+        let text = pair.site.ok(&["why", job]);
+        assert!(text.contains(&format!("\n  {path}  M_LOG, for ")), "{text}");
+        let told =
+            "\n    in read (10 bytes): rank 1\n    the size of the file is being found out\n";
+        assert!(text.contains(told), "{text}");
+        assert!(pair.site.ok(&["why"]).contains(" for the size of the file\n"));
+        let told = format!("rank 1 waits for the size of the file in read (10 bytes) of {path}; ");
+        let warning = pair.warning(" waits for the size ");
+        assert!(warning.contains(&told), "{warning}");
+        pair.go_on(ranks, &[1]);
+    }
 }
 
 /// One of the old names.

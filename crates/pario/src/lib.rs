@@ -58,12 +58,13 @@ pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use open::OpenOptions;
 pub use pario_proto::{
-    Access, AssemblyId, ByteRange, Call, CheckDepth, CheckReport, CheckRequest, ClientStatus,
-    ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure,
-    FileKind, FilePath, FileRecord, Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity,
-    JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange, LockWait, MissingRank, Mode,
-    NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress, Ranks, Seat, Seek,
-    SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitStatus,
+    Access, AssemblyId, Awaited, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth,
+    CheckReport, CheckRequest, ClientStatus, ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex,
+    ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath, FileRecord, Finding, FindingKind,
+    GROUP_LIMIT, HeldLock, Identity, JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange,
+    LockWait, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress,
+    Ranks, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitCause,
+    WaitStatus,
 };
 #[cfg(feature = "embedded")]
 pub use pario_server::operation;

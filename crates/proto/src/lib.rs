@@ -57,7 +57,7 @@ pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,
     Seat, SharedCall, SharedRequest, TablePlace,
 };
-pub use cluster::jobs::{JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
+pub use cluster::jobs::{Awaited, JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::lock::{
     HeldLock, LOCK_END, LOCKS_LIMIT, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
     LockWait,
@@ -94,3 +94,4 @@ pub use modes::position::{
 };
 pub use modes::table::{Arrival, Chunk, Standing, Table};
 pub use modes::trouble::Trouble;
+pub use modes::waiting::{BytesUse, BytesUser, BytesWait, BytesWish, WaitCause};

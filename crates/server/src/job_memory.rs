@@ -114,14 +114,14 @@ impl SharedTable {
 
     /// Who waits for whom, by the clock of the node.
     pub fn waits(&self, now_ms: u64) -> Vec<Wait> {
-        let standings = Table::of(self.0.words()).map(|table| table.standings());
         let machine_ms = machine_ms();
+        let standings = Table::of(self.0.words()).map(|table| table.standings(machine_ms));
         let wait = |standing: Standing| Wait {
             number: standing.number,
             arrived: standing.arrived,
             missing: standing.missing,
             since_ms: now_ms.saturating_sub(machine_ms.saturating_sub(standing.since_ms)),
-            is_performed: standing.is_performed,
+            cause: standing.cause,
         };
         standings.unwrap_or_default().into_iter().map(wait).collect()
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use pario_net::{CommonMemory, SpaceId};
 use pario_proto::{
-    AssemblyId, Call, Disagreement, Failure, FilePath, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, MemoryId,
-    Mode, Opened, Outcome, Seat, SharedCall, TablePlace, Trouble,
+    AssemblyId, BytesUse, BytesWish, Call, Disagreement, Failure, FilePath, GROUP_LIMIT,
+    JOB_NAME_LIMIT_BYTES, MemoryId, Mode, Opened, Outcome, Seat, SharedCall, TablePlace, Trouble,
 };
 use parking_lot::Mutex;
 
@@ -249,20 +249,24 @@ impl<J, T> Meetings<J, T> {
             SharedCall::Meet { number, call } => {
                 file.assembly.meet(rank, number, call, caller, now_ms, act);
             }
-            SharedCall::Transfer(transfer) => file.assembly.transfer(rank, transfer, caller, act),
-            SharedCall::Seek(seek) => file.assembly.seek(rank, seek, caller, act),
+            SharedCall::Transfer(transfer) => {
+                file.assembly.transfer(rank, transfer, caller, now_ms, act);
+            }
+            SharedCall::Seek(seek) => file.assembly.seek(rank, seek, caller, now_ms, act),
             SharedCall::Leave => {
                 file.assembly.leave(rank, Fate::Closed, act);
                 act(Action::Answer(caller, Ok(Outcome::Done)));
             }
             SharedCall::Lock { number, from, len, is_write } => {
-                file.assembly.lock((rank, number), (from, len), is_write, caller, act);
+                let bytes = BytesUse::new(from, len, is_write);
+                let wish = BytesWish { rank, number, bytes, since_ms: now_ms };
+                file.assembly.lock(wish, caller, act);
             }
             SharedCall::Unlock { number } => {
                 file.assembly.unlock(rank, number, act);
                 act(Action::Answer(caller, Ok(Outcome::Done)));
             }
-            SharedCall::Tell => file.assembly.tell(rank, caller, act),
+            SharedCall::Tell => file.assembly.tell(rank, caller, now_ms, act),
             SharedCall::Close => file.assembly.close(rank, caller, act),
             SharedCall::Performed { number, done } => {
                 file.assembly.performed(rank, number, &done, act);

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use pario_net::MemoryPart;
-use pario_proto::{Arrival, Call, Chunk, Outcome, SharedCall, Table, Trouble};
+use pario_proto::{Arrival, BytesUse, Call, Chunk, Outcome, SharedCall, Table, Trouble};
 
 use crate::home::Said;
 use crate::world::Ticket;
@@ -127,12 +127,18 @@ impl AtTable {
                 None
             }
             SharedCall::Transfer(transfer) => {
-                Some(table.transfer(transfer, measure).map(Outcome::Placed))
+                let call = Call::Transfer(transfer);
+                let placed = table.transfer(transfer, || table.measuring(&call, 0, measure));
+                Some(placed.map(Outcome::Placed))
             }
-            SharedCall::Seek(seek) => Some(table.seek(seek, measure).map(Outcome::At)),
+            SharedCall::Seek(seek) => {
+                let call = Call::Seek(seek);
+                let sought = table.seek(seek, || table.measuring(&call, 0, measure));
+                Some(sought.map(Outcome::At))
+            }
             SharedCall::Tell => Some(Ok(Outcome::At(table.offset()))),
             SharedCall::Lock { from, len, is_write, .. } => {
-                table.want_range(rank, from, len, is_write);
+                table.want_range(rank, BytesUse::new(from, len, is_write), 0);
                 sleeps = Some(Awaited::Range);
                 None
             }
@@ -224,10 +230,11 @@ impl AtTable {
                 let arrived = held.arrive(rank, *number, call, 0);
                 let mut is_news = false;
                 while arrived == Ok(Arrival::Counted) && held.is_complete() {
-                    held.decide(|| {
+                    let measure = || {
                         said.push(Said::Measured);
                         Ok(len)
-                    });
+                    };
+                    held.decide(|| held.measuring(call, 0, measure));
                     is_news = true;
                 }
                 held.unlock();

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Args;
-use pario::{JobStatus, LOCK_END, LockWait, MissingRank, Ranks, WaitStatus};
+use pario::{
+    Awaited, BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank, Ranks,
+    WaitCause, WaitStatus,
+};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, elapsed};
@@ -77,7 +80,7 @@ pub fn job_table(jobs: &[JobStatus]) -> Table<6> {
     for job in jobs {
         let waiting = job.waits.first().map_or_else(
             || "-".to_owned(),
-            |wait| format!("{} for {}", waited(wait), Ranks(&wait.awaited())),
+            |wait| format!("{} for {}", waited(wait), Awaited(wait)),
         );
         table.push([
             job.job.clone(),
@@ -114,13 +117,17 @@ fn print_job(out: &mut impl Write, job: &JobStatus) -> io::Result<()> {
     Ok(())
 }
 
-/// A meeting that has begun, in several lines.
+/// A meeting that has begun, or an access that cannot, in several lines.
 pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
-    let WaitStatus { number, .. } = wait;
     let since = waited(wait);
+    let call = number(wait).map(|number| format!(", call {number}")).unwrap_or_default();
     match (&wait.path, &wait.mode) {
-        (Some(path), Some(mode)) => writeln!(out, "  {path}  {mode}, call {number}, for {since}")?,
-        _ => writeln!(out, "  the job, call {number}, for {since}")?,
+        (Some(path), Some(mode)) => writeln!(out, "  {path}  {mode}{call}, for {since}")?,
+        _ => writeln!(out, "  the job{call}, for {since}")?,
+    }
+    match &wait.cause {
+        WaitCause::Bytes(bytes) => return print_bytes(out, &wait.waiting(), bytes),
+        WaitCause::Absence | WaitCause::Performance | WaitCause::Size => {}
     }
     let mut calls: Vec<(String, Vec<u32>)> = Vec::new();
     for (rank, call) in &wait.arrived {
@@ -137,8 +144,14 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
         let rest: Vec<u32> = calls[LINES..].iter().flat_map(|(_, ranks)| ranks.clone()).collect();
         writeln!(out, "    in other calls: {}", Ranks(&rest))?;
     }
-    if wait.is_performed {
-        return writeln!(out, "    {} does it for all", Ranks(&wait.awaited()));
+    match wait.cause {
+        WaitCause::Performance => {
+            return writeln!(out, "    {} does it for all", Ranks(&wait.awaited()));
+        }
+        WaitCause::Size => {
+            return writeln!(out, "    the size of the file is being found out");
+        }
+        WaitCause::Absence | WaitCause::Bytes(_) => {}
     }
     for missing in wait.missing.iter().take(LINES) {
         writeln!(out, "    missing: {}", told(missing))?;
@@ -146,6 +159,29 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
     if wait.missing.len() > LINES {
         let rest: Vec<u32> = wait.missing[LINES..].iter().map(|missing| missing.rank).collect();
         writeln!(out, "    missing: {}", Ranks(&rest))?;
+    }
+    Ok(())
+}
+
+/// Calls in which all meet are numbered.
+fn number(wait: &WaitStatus) -> Option<u64> {
+    match wait.cause {
+        WaitCause::Absence | WaitCause::Performance => Some(wait.number),
+        WaitCause::Bytes(_) | WaitCause::Size => None,
+    }
+}
+
+/// A wait for bytes: who has them, and who wanted them before.
+fn print_bytes(out: &mut impl Write, waiting: &[u32], wait: &BytesWait) -> io::Result<()> {
+    writeln!(out, "    in {}: {}", wait.wanted, Ranks(waiting))?;
+    for BytesUser { rank, bytes, has_them, for_ms } in wait.before.iter().take(LINES) {
+        let since = elapsed(Duration::from_millis(*for_ms));
+        let how = if *has_them { "has" } else { "wants as well, and came before" };
+        writeln!(out, "    waits for bytes that rank {rank} {how}: for {since} in {bytes}")?;
+    }
+    let more = wait.before.len().saturating_sub(LINES) as u64 + u64::from(wait.more);
+    if more > 0 {
+        writeln!(out, "    waits for bytes of {} more", count(more, "rank"))?;
     }
     Ok(())
 }
@@ -223,15 +259,34 @@ fn wait_json(wait: &WaitStatus) -> Value {
             "last_ms": last.map(|last| last.ago_ms),
         })
     });
+    let bytes = match &wait.cause {
+        WaitCause::Bytes(BytesWait { wanted, before, more }) => {
+            let before = before.iter().map(|BytesUser { rank, bytes, has_them, for_ms }| {
+                json!({
+                    "rank": rank, "bytes": bytes_json(bytes), "has_them": has_them,
+                    "for_ms": for_ms,
+                })
+            });
+            let before = before.collect::<Vec<_>>();
+            Some(json!({ "wanted": bytes_json(wanted), "before": before, "more": more }))
+        }
+        WaitCause::Absence | WaitCause::Performance | WaitCause::Size => None,
+    };
     json!({
         "path": wait.path.as_ref().map(ToString::to_string),
         "mode": wait.mode.map(|mode| mode.to_string()),
-        "number": wait.number,
+        "number": number(wait),
         "waited_ms": wait.waited_ms,
         "arrived": arrived.collect::<Vec<_>>(),
         "missing": missing.collect::<Vec<_>>(),
-        "performed": wait.is_performed,
+        "performed": wait.cause == WaitCause::Performance,
+        "measured": wait.cause == WaitCause::Size,
+        "bytes": bytes,
     })
+}
+
+fn bytes_json(bytes: &BytesUse) -> Value {
+    json!({ "from": bytes.from, "to": bytes.to, "write": bytes.is_write })
 }
 
 #[cfg(test)]
@@ -263,7 +318,7 @@ pub mod tests {
             number: 41,
             arrived: vec![(0, Call::Close), (1, Call::Close), (2, Call::SetMode(Mode::Log))],
             missing: vec![MissingRank { rank: 3, is_here: true, last: Some(last) }],
-            is_performed: false,
+            cause: WaitCause::Absence,
             waited_ms: 12_900,
         };
         JobStatus {
@@ -293,6 +348,64 @@ job 4711, 5 ranks, waiting for 12 s
   /runs/log  M_LOG, at byte 4096: nobody waits
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    /// Rank 1 waits for bytes that some ranks have, and some others want.
+    fn waiting_for_bytes(before: u32, more: u32) -> WaitStatus {
+        let user = |rank: u32| BytesUser {
+            rank,
+            bytes: BytesUse::new(98_304, 65_536, rank == 2),
+            has_them: rank == 2,
+            for_ms: 13_000,
+        };
+        let mut wait = job().waits.remove(0);
+        let wanted = BytesUse::new(131_072, 65_536, true);
+        wait.mode = Some(Mode::Unix);
+        wait.arrived = vec![(1, wanted.call())];
+        let before = (2..2 + before).map(user).collect();
+        wait.cause = WaitCause::Bytes(BytesWait { wanted, before, more });
+        wait
+    }
+
+    #[test]
+    fn a_wait_for_bytes_is_told_in_lines() {
+        let mut out = Vec::new();
+        print_wait(&mut out, &waiting_for_bytes(2, 0)).unwrap();
+        let expected = "  /runs/result  M_UNIX, for 12 s
+    in write of 65536 bytes at 131072: rank 1
+    waits for bytes that rank 2 has: for 13 s in write of 65536 bytes at 98304
+    waits for bytes that rank 3 wants as well, and came before: for 13 s in read of 65536 bytes at \
+                        98304\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let mut out = Vec::new();
+        print_wait(&mut out, &waiting_for_bytes(16, 5)).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 2 + LINES + 1, "{text}");
+        assert!(text.ends_with("\n    waits for bytes of 13 ranks more\n"), "{text}");
+        let json = wait_json(&waiting_for_bytes(2, 5));
+        assert_eq!((&json["number"], &json["performed"]), (&Value::Null, &false.into()));
+        let bytes = &json["bytes"];
+        assert_eq!(bytes["wanted"], json!({ "from": 131_072, "to": 196_608, "write": true }));
+        assert_eq!((&bytes["before"][1]["rank"], &bytes["more"]), (&3.into(), &5.into()));
+        assert_eq!(bytes["before"][0]["has_them"], true);
+    }
+
+    #[test]
+    fn a_wait_for_the_size_is_told_in_lines() {
+        let mut job = job();
+        job.waits[0].cause = WaitCause::Size;
+        job.waits[0].missing.clear();
+        job.waits[0].arrived.truncate(1);
+        let mut out = Vec::new();
+        print_wait(&mut out, &job.waits[0]).unwrap();
+        let expected = "  /runs/result  M_SYNC, for 12 s
+    in close: rank 0
+    the size of the file is being found out\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(wait_json(&job.waits[0])["measured"], true);
+        let mut out = Vec::new();
+        job_table(&[job]).print(&mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().ends_with("12 s for the size of the file\n"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::ffi::OsStr;
+use std::fs::{DirEntry, read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -177,6 +178,27 @@ impl Served {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the node is there");
+    }
+
+    /// It does nothing more until it is resumed.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        // The signal has come to a process before each of its threads has stopped.
+        let is_stopped = |task: std::io::Result<DirEntry>| {
+            let stat = read_to_string(task.expect("a thread").path().join("stat"));
+            stat.is_ok_and(|stat| {
+                stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+            })
+        };
+        let tasks = format!("/proc/{}/task", self.child.id());
+        while !read_dir(&tasks).expect("the node is there").all(is_stopped) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// It goes on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
     }
 
     /// Waits for the end: how it ended, and what it said since the first two lines.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 use pario_proto::{
-    Arrival, Call, DescriptorRequest, MemoryId, OPENING_LIMIT_BYTES, Outcome, Placement, Seek,
-    Table, Transfer, Trouble,
+    Arrival, BytesUse, Call, DescriptorRequest, MemoryId, OPENING_LIMIT_BYTES, Outcome, Placement,
+    Seek, Table, Transfer, Trouble,
 };
 
 use super::Group;
@@ -107,7 +107,8 @@ impl AtTable {
                 if arrived == Arrival::Counted {
                     let mut is_news = false;
                     while held.table.is_complete() {
-                        held.table.decide(&measure);
+                        let table = &held.table;
+                        table.decide(|| table.measuring(call, machine_ms(), &measure));
                         is_news = true;
                     }
                     drop(held);
@@ -166,7 +167,8 @@ impl AtTable {
         transfer: Transfer,
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<Placement, Trouble> {
-        self.lock()?.table.transfer(transfer, measure)
+        let (held, call) = (self.lock()?, Call::Transfer(transfer));
+        held.table.transfer(transfer, || held.table.measuring(&call, machine_ms(), measure))
     }
 
     /// Moves the shared pointer.
@@ -175,7 +177,8 @@ impl AtTable {
         seek: Seek,
         measure: impl FnOnce() -> Result<u64, String>,
     ) -> Result<u64, Trouble> {
-        self.lock()?.table.seek(seek, measure)
+        let (held, call) = (self.lock()?, Call::Seek(seek));
+        held.table.seek(seek, || held.table.measuring(&call, machine_ms(), measure))
     }
 
     /// Where the shared pointer is.
@@ -315,15 +318,10 @@ impl AtTable {
 
     /// Does something while nobody writes some bytes, or while nobody uses them at all. One at a
     /// time of this rank.
-    pub fn with_range<R>(
-        &self,
-        (from, len): (u64, u64),
-        is_write: bool,
-        what: impl FnOnce() -> R,
-    ) -> Result<R, Trouble> {
+    pub fn with_range<R>(&self, bytes: BytesUse, what: impl FnOnce() -> R) -> Result<R, Trouble> {
         let has_it = {
             let held = self.lock()?;
-            held.table.want_range(self.rank, from, len, is_write);
+            held.table.want_range(self.rank, bytes, machine_ms());
             held.table.has_range(self.rank)
         };
         let _until_then = Range(self);

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use pario_net::Bulk;
 use pario_proto::{
-    AssemblyId, Call, Outcome, Placement, Reply, Request, Seek, SharedCall, SharedRequest,
-    TablePlace, Transfer, Trouble,
+    AssemblyId, BytesUse, Call, Outcome, Placement, Reply, Request, Seek, SharedCall,
+    SharedRequest, TablePlace, Transfer, Trouble,
 };
 use parking_lot::Mutex;
 
@@ -262,7 +262,7 @@ impl Meeting {
             return what();
         }
         if let Some(table) = self.table()? {
-            let done = table.with_range((from, len), is_write, what);
+            let done = table.with_range(BytesUse::new(from, len, is_write), what);
             return done.map_err(|trouble| self.error(trouble))?;
         }
         *ranges += 1;

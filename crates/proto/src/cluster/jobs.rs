@@ -8,6 +8,7 @@ use super::group::AssemblyId;
 use super::path::FilePath;
 use crate::modes::call::{Call, Ranks};
 use crate::modes::mode::Mode;
+use crate::modes::waiting::WaitCause;
 
 /// A job at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ pub struct SharedFileStatus {
     pub here: Vec<u32>,
 }
 
-/// A meeting that has begun.
+/// A meeting that has begun, or an access that cannot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitStatus {
     /// Which opening of a file it is about; none for what a job does outside of files.
@@ -50,14 +51,15 @@ pub struct WaitStatus {
     pub path: Option<FilePath>,
     /// The mode of that file.
     pub mode: Option<Mode>,
-    /// How many such calls there were before.
+    /// How many such calls there were before; for bytes a number that no other wait for them has,
+    /// of this rank.
     pub number: u64,
     /// Who has called what.
     pub arrived: Vec<(u32, Call)>,
     /// For whom they wait.
     pub missing: Vec<MissingRank>,
-    /// Whether all have called, and the one that is missing does it for all.
-    pub is_performed: bool,
+    /// Why they wait.
+    pub cause: WaitCause,
     /// How long the first of them has waited.
     pub waited_ms: u64,
 }
@@ -96,14 +98,34 @@ impl WaitStatus {
     }
 }
 
+/// What is waited for, in few words.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited<'a>(pub &'a WaitStatus);
+
+impl fmt::Display for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let awaited = self.0.awaited();
+        match &self.0.cause {
+            WaitCause::Absence | WaitCause::Performance => Ranks(&awaited).fmt(f),
+            WaitCause::Bytes(bytes) if bytes.more > 0 => {
+                write!(f, "bytes of {} and {} more", Ranks(&awaited), bytes.more)
+            }
+            WaitCause::Bytes(_) => write!(f, "bytes of {}", Ranks(&awaited)),
+            WaitCause::Size => f.write_str("the size of the file"),
+        }
+    }
+}
+
 impl fmt::Display for WaitStatus {
     /// One sentence, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (waiting, awaited) = (self.waiting(), self.awaited());
+        let waiting = self.waiting();
         let verb = if waiting.len() == 1 { "waits" } else { "wait" };
-        write!(f, "{} {verb} for {}", Ranks(&waiting), Ranks(&awaited))?;
-        if let Some((_, call)) = self.arrived.first() {
-            write!(f, " in {call}")?;
+        write!(f, "{} {verb} for {}", Ranks(&waiting), Awaited(self))?;
+        match (&self.cause, self.arrived.first()) {
+            (WaitCause::Bytes(bytes), _) => write!(f, " in {}", bytes.wanted)?,
+            (_, Some((_, call))) => write!(f, " in {call}")?,
+            (_, None) => {}
         }
         match &self.path {
             Some(path) => write!(f, " of {path}"),
@@ -125,6 +147,7 @@ impl fmt::Display for LastCall {
 mod tests {
     use super::*;
     use crate::modes::position::Transfer;
+    use crate::modes::waiting::{BytesUse, BytesWait};
 
     #[test]
     fn a_wait_is_a_sentence() {
@@ -137,11 +160,25 @@ mod tests {
             number: 41,
             arrived: [0, 1, 2, 4].map(|rank| (rank, call.clone())).to_vec(),
             missing: vec![missing(3)],
-            is_performed: false,
+            cause: WaitCause::Absence,
             waited_ms: 12_000,
         };
         let text = "ranks 0 to 2, 4 wait for rank 3 in write (10 bytes) of /runs/7/result";
         assert_eq!(wait.to_string(), text);
+        let wanted = BytesUse::new(131_072, 65_536, true);
+        let mut bytes = BytesWait { wanted, before: Vec::new(), more: 0 };
+        wait.arrived = vec![(1, wanted.call())];
+        wait.cause = WaitCause::Bytes(bytes.clone());
+        let of_file = "in write of 65536 bytes at 131072 of /runs/7/result";
+        assert_eq!(wait.to_string(), format!("rank 1 waits for bytes of rank 3 {of_file}"));
+        bytes.more = 2;
+        wait.cause = WaitCause::Bytes(bytes);
+        assert_eq!(Awaited(&wait).to_string(), "bytes of rank 3 and 2 more");
+        wait.cause = WaitCause::Size;
+        wait.missing.clear();
+        let text = "rank 1 waits for the size of the file in write (65536 bytes) of /runs/7/result";
+        assert_eq!(wait.to_string(), text);
+        wait.cause = WaitCause::Absence;
         wait.arrived = vec![(1, Call::Barrier)];
         wait.missing = vec![missing(0), missing(2)];
         wait.path = None;

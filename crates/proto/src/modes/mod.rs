@@ -6,3 +6,4 @@ pub mod mode;
 pub mod position;
 pub mod table;
 pub mod trouble;
+pub mod waiting;

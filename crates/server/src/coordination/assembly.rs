@@ -6,7 +6,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pario_proto::{Call, Course, Decision, Mode, Outcome, Placement, Seek, Transfer, Trouble};
+use pario_proto::{
+    BytesWish, Call, Course, Decision, Mode, Outcome, Placement, Seek, Transfer, Trouble, WaitCause,
+};
 
 use super::gathering::{Decided, Fate, Gathering, Met, Wait};
 use super::ranges::Ranges;
@@ -17,7 +19,7 @@ pub struct Assembly<T> {
     course: Course,
     gathering: Gathering<T>,
     /// What has been decided and waits for its place, or for what is before it.
-    line: VecDeque<Work<T>>,
+    line: VecDeque<InLine<T>>,
     /// Whether the size of the file is being found out, for the first in line.
     is_measuring: bool,
     /// Rounds that one rank does for all, by their numbers.
@@ -29,13 +31,19 @@ pub struct Assembly<T> {
 }
 
 #[derive(Debug)]
+struct InLine<T> {
+    work: Work<T>,
+    since_ms: u64,
+}
+
+#[derive(Debug)]
 enum Work<T> {
     /// One rank's access.
-    One(Transfer, T),
+    One(u32, Transfer, T),
     /// One rank's seek.
-    Seek(Seek, T),
+    Seek(u32, Seek, T),
     /// One rank asks where the pointer is.
-    Tell(T),
+    Tell(u32, T),
     /// All have called.
     Round(Met<T>),
 }
@@ -79,7 +87,7 @@ impl<T> Assembly<T> {
     }
 
     /// Who waits for whom.
-    pub fn waits(&self) -> Vec<Wait> {
+    pub fn waits(&self, now_ms: u64) -> Vec<Wait> {
         let performed = self.performing.iter().map(|(number, performance)| {
             let Performance { rank, call, since_ms, .. } = performance;
             let others = (0..self.gathering.size()).filter(|other| other != rank);
@@ -88,10 +96,28 @@ impl<T> Assembly<T> {
                 arrived: others.filter_map(|other| Some((other, call.clone()?))).collect(),
                 missing: vec![*rank],
                 since_ms: *since_ms,
-                is_performed: true,
+                cause: WaitCause::Performance,
             }
         });
-        performed.chain(self.gathering.waits()).collect()
+        let met = performed.chain(self.gathering.waits());
+        met.chain(self.ranges.waits(now_ms)).chain(self.wait_for_size()).collect()
+    }
+
+    /// Those who are in line while the size of the file is being found out.
+    fn wait_for_size(&self) -> Option<Wait> {
+        let first = self.line.front().filter(|_| self.is_measuring)?;
+        let mut arrived: Vec<_> =
+            self.line.iter().flat_map(|in_line| in_line.work.calls()).collect();
+        // What a rank has called first is told.
+        arrived.sort_by_key(|(rank, _)| *rank);
+        arrived.dedup_by_key(|(rank, _)| *rank);
+        Some(Wait {
+            number: 0,
+            arrived,
+            missing: Vec::new(),
+            since_ms: first.since_ms,
+            cause: WaitCause::Size,
+        })
     }
 
     /// The mode.
@@ -136,46 +162,49 @@ impl<T> Assembly<T> {
         rank: u32,
         transfer: Transfer,
         ticket: T,
+        now_ms: u64,
         act: &mut impl FnMut(Action<T>),
     ) {
         if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
-        self.line.push_back(Work::One(transfer, ticket));
-        self.advance(act);
+        self.queue(Work::One(rank, transfer, ticket), now_ms, act);
     }
 
     /// A rank moves the shared pointer, and waits for nobody.
-    pub fn seek(&mut self, rank: u32, seek: Seek, ticket: T, act: &mut impl FnMut(Action<T>)) {
+    pub fn seek(
+        &mut self,
+        rank: u32,
+        seek: Seek,
+        ticket: T,
+        now_ms: u64,
+        act: &mut impl FnMut(Action<T>),
+    ) {
         if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
-        self.line.push_back(Work::Seek(seek, ticket));
-        self.advance(act);
+        self.queue(Work::Seek(rank, seek, ticket), now_ms, act);
     }
 
     /// A rank asks where the shared pointer is, after all that was decided before.
-    pub fn tell(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(Action<T>)) {
+    pub fn tell(&mut self, rank: u32, ticket: T, now_ms: u64, act: &mut impl FnMut(Action<T>)) {
         if let Err(trouble) = self.check(rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
-        self.line.push_back(Work::Tell(ticket));
+        self.queue(Work::Tell(rank, ticket), now_ms, act);
+    }
+
+    fn queue(&mut self, work: Work<T>, since_ms: u64, act: &mut impl FnMut(Action<T>)) {
+        self.line.push_back(InLine { work, since_ms });
         self.advance(act);
     }
 
     /// A rank wants bytes for itself, or wants to read them while nobody writes them.
-    pub fn lock(
-        &mut self,
-        (rank, number): (u32, u64),
-        range: (u64, u64),
-        is_write: bool,
-        ticket: T,
-        act: &mut impl FnMut(Action<T>),
-    ) {
-        if let Err(trouble) = self.check(rank) {
+    pub fn lock(&mut self, wish: BytesWish, ticket: T, act: &mut impl FnMut(Action<T>)) {
+        if let Err(trouble) = self.check(wish.rank) {
             return act(Action::Answer(ticket, Err(trouble)));
         }
-        self.ranges.want((rank, number), range, is_write, ticket);
+        self.ranges.want(wish, ticket);
         self.give_ranges(act);
     }
 
@@ -229,12 +258,13 @@ impl<T> Assembly<T> {
 
     /// Ends everything: whoever waits is told, and nobody has the file open any more.
     pub fn reset(&mut self, act: &mut impl FnMut(Action<T>)) {
-        for work in std::mem::take(&mut self.line) {
+        for InLine { work, .. } in std::mem::take(&mut self.line) {
             fail(work, Trouble::Reset, act);
         }
         for (_, performance) in std::mem::take(&mut self.performing) {
             answer_all(performance.others, &Err(Trouble::Reset), act);
         }
+        answer_all(self.ranges.clear(), &Err(Trouble::Reset), act);
         for rank in 0..self.gathering.size() {
             self.gathering.leave(rank, Fate::Reset);
         }
@@ -277,9 +307,9 @@ impl<T> Assembly<T> {
         match len {
             Ok(len) => {
                 self.course.measured(len);
-                self.decide(first, act);
+                self.decide(first.work, act);
             }
-            Err(why) => fail(first, Trouble::NotMeasured { why }, act),
+            Err(why) => fail(first.work, Trouble::NotMeasured { why }, act),
         }
         self.advance(act);
     }
@@ -317,7 +347,10 @@ impl<T> Assembly<T> {
         loop {
             while let Some(decided) = self.gathering.decide() {
                 match decided {
-                    Decided::Met(met) => self.line.push_back(Work::Round(met)),
+                    Decided::Met(met) => {
+                        let (work, since_ms) = (Work::Round(met), self.met_ms);
+                        self.line.push_back(InLine { work, since_ms });
+                    }
                     Decided::Failed(rank, call, ticket, trouble) => {
                         self.fail_one(rank, call == Call::Close, ticket, trouble, act);
                     }
@@ -327,21 +360,21 @@ impl<T> Assembly<T> {
                 return;
             }
             let Some(first) = self.line.pop_front() else { return };
-            if self.is_unsure_of(&first) {
+            if self.is_unsure_of(&first.work) {
                 self.line.push_front(first);
                 self.is_measuring = true;
                 return act(Action::Measure);
             }
-            self.decide(first, act);
+            self.decide(first.work, act);
         }
     }
 
     /// Whether the size of the file must be looked at first.
     fn is_unsure_of(&self, work: &Work<T>) -> bool {
         match work {
-            Work::One(transfer, _) => self.course.is_unsure_of(*transfer),
-            Work::Seek(seek, _) => Course::is_unsure_of_seek(*seek),
-            Work::Tell(_) => false,
+            Work::One(_, transfer, _) => self.course.is_unsure_of(*transfer),
+            Work::Seek(_, seek, _) => Course::is_unsure_of_seek(*seek),
+            Work::Tell(..) => false,
             Work::Round(met) => {
                 self.course.is_unsure_of_round(met.calls.iter().map(|(call, _)| call))
             }
@@ -350,14 +383,14 @@ impl<T> Assembly<T> {
 
     fn decide(&mut self, work: Work<T>, act: &mut impl FnMut(Action<T>)) {
         match work {
-            Work::One(transfer, ticket) => {
+            Work::One(_, transfer, ticket) => {
                 let placed = self.course.transfer(transfer).map(Outcome::Placed);
                 act(Action::Answer(ticket, placed));
             }
-            Work::Seek(seek, ticket) => {
+            Work::Seek(_, seek, ticket) => {
                 act(Action::Answer(ticket, self.course.seek(seek).map(Outcome::At)));
             }
-            Work::Tell(ticket) => {
+            Work::Tell(_, ticket) => {
                 act(Action::Answer(ticket, Ok(Outcome::At(self.course.position.offset))));
             }
             Work::Round(met) => self.decide_round(met, act),
@@ -420,6 +453,18 @@ impl<T> Assembly<T> {
     }
 }
 
+impl<T> Work<T> {
+    /// Who has called what.
+    fn calls(&self) -> Vec<(u32, Call)> {
+        match self {
+            Work::One(rank, transfer, _) => vec![(*rank, Call::Transfer(*transfer))],
+            Work::Seek(rank, seek, _) => vec![(*rank, Call::Seek(*seek))],
+            Work::Tell(rank, _) => vec![(*rank, Call::Seek(Seek::Current(0)))],
+            Work::Round(met) => (0..).zip(met.calls.iter().map(|(call, _)| call.clone())).collect(),
+        }
+    }
+}
+
 fn answer_all<T>(
     tickets: Vec<T>,
     outcome: &Result<Outcome, Trouble>,
@@ -432,7 +477,7 @@ fn answer_all<T>(
 
 fn fail<T>(work: Work<T>, trouble: Trouble, act: &mut impl FnMut(Action<T>)) {
     let tickets = match work {
-        Work::One(_, ticket) | Work::Seek(_, ticket) | Work::Tell(ticket) => vec![ticket],
+        Work::One(.., ticket) | Work::Seek(.., ticket) | Work::Tell(_, ticket) => vec![ticket],
         Work::Round(met) => met.calls.into_iter().map(|(_, ticket)| ticket).collect(),
     };
     answer_all(tickets, &Err(trouble), act);
@@ -440,6 +485,8 @@ fn fail<T>(work: Work<T>, trouble: Trouble, act: &mut impl FnMut(Action<T>)) {
 
 #[cfg(test)]
 mod tests {
+    use pario_proto::{BytesUse, BytesUser, BytesWait};
+
     use super::*;
 
     /// A file that ranks 0 to 2 have open, of unknown length.
@@ -471,24 +518,78 @@ mod tests {
             arrived: vec![(0, call.clone()), (2, call)],
             missing: vec![1],
             since_ms: 300,
-            is_performed: true,
+            cause: WaitCause::Performance,
         };
-        assert_eq!(file.waits(), [wait]);
+        assert_eq!(file.waits(400), [wait]);
         let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
         assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
-        assert!(file.waits().is_empty());
+        assert!(file.waits(400).is_empty());
     }
 
     #[test]
     fn who_waits_in_line_or_for_others_is_told_of_a_reset() {
         let mut file = open(Mode::Log);
         let mut actions = Vec::new();
-        file.transfer(0, Transfer::read(10), 0, &mut |action| actions.push(action));
+        file.transfer(0, Transfer::read(10), 0, 0, &mut |action| actions.push(action));
         assert_eq!(actions, [Action::Measure], "its end is not known");
         file.meet(2, 0, Call::Close, 2, 0, &mut |action| actions.push(action));
         let told = |rank| Action::Answer(rank, Err(Trouble::Reset));
         assert_eq!(reset(&mut file), [told(0), told(2), Action::End]);
         // What comes back later concerns nobody.
         file.measured(Ok(7), &mut |action| panic!("{action:?}"));
+    }
+
+    #[test]
+    fn who_waits_for_bytes_is_seen_until_they_are_given_back() {
+        let mut file = open(Mode::Unix);
+        let mut actions = Vec::new();
+        let wish = |rank, number, since_ms| {
+            let bytes = BytesUse::new(u64::from(rank), 10, true);
+            BytesWish { rank, number, bytes, since_ms }
+        };
+        file.lock(wish(2, 7, 100), 2, &mut |action| actions.push(action));
+        assert!(file.waits(200).is_empty(), "it has what it wants");
+        file.lock(wish(0, 3, 150), 0, &mut |action| actions.push(action));
+        assert_eq!(actions, [Action::Answer(2, Ok(Outcome::Done))]);
+        let user = BytesUser { rank: 2, bytes: wish(2, 7, 0).bytes, has_them: true, for_ms: 100 };
+        let wanted = wish(0, 3, 0).bytes;
+        let wait = Wait {
+            number: 3,
+            arrived: vec![(0, Call::Transfer(Transfer::write(10)))],
+            missing: vec![2],
+            since_ms: 150,
+            cause: WaitCause::Bytes(BytesWait { wanted, before: vec![user], more: 0 }),
+        };
+        assert_eq!(file.waits(200), [wait]);
+        file.unlock(2, 7, &mut |action| actions.push(action));
+        assert_eq!(actions[1..], [Action::Answer(0, Ok(Outcome::Done))]);
+        assert!(file.waits(200).is_empty());
+        file.lock(wish(1, 1, 200), 1, &mut |action| panic!("{action:?}"));
+        assert_eq!(reset(&mut file), [Action::Answer(1, Err(Trouble::Reset)), Action::End]);
+        assert!(file.waits(300).is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_the_size_is_seen_until_it_is_known() {
+        let mut file = open(Mode::Log);
+        let mut actions = Vec::new();
+        file.transfer(2, Transfer::read(10), 20, 100, &mut |action| actions.push(action));
+        file.tell(0, 0, 110, &mut |action| actions.push(action));
+        file.transfer(2, Transfer::write(5), 21, 120, &mut |action| actions.push(action));
+        assert_eq!(actions, [Action::Measure]);
+        let wait = Wait {
+            number: 0,
+            arrived: vec![
+                (0, Call::Seek(Seek::Current(0))),
+                (2, Call::Transfer(Transfer::read(10))),
+            ],
+            missing: Vec::new(),
+            since_ms: 100,
+            cause: WaitCause::Size,
+        };
+        assert_eq!(file.waits(200), [wait]);
+        file.measured(Ok(30), &mut |action| actions.push(action));
+        assert_eq!(actions.len(), 4, "{actions:?}");
+        assert!(file.waits(200).is_empty());
     }
 }

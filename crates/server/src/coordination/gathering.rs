@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use pario_proto::{Call, Trouble};
+use pario_proto::{Call, Trouble, WaitCause};
 
 /// So many rounds may be begun and not decided: so many calls can a rank have under way.
 pub const ROUNDS_LIMIT: u64 = 4096;
@@ -75,16 +75,16 @@ pub struct Met<T> {
 /// Who waits for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The number of the round.
+    /// The number of the round, or of a wish for bytes.
     pub number: u64,
     /// Who has called what.
     pub arrived: Vec<(u32, Call)>,
-    /// Who has not.
+    /// For whom they wait.
     pub missing: Vec<u32>,
     /// Since when the first of them waits.
     pub since_ms: u64,
-    /// Whether all have called, and the one that is missing does it for all.
-    pub is_performed: bool,
+    /// Why they wait.
+    pub cause: WaitCause,
 }
 
 impl<T> Gathering<T> {
@@ -212,7 +212,7 @@ impl<T> Gathering<T> {
                 arrived: arrived.collect(),
                 missing: missing.collect(),
                 since_ms: round.since_ms,
-                is_performed: false,
+                cause: WaitCause::Absence,
             }
         };
         let begun = (self.first..).zip(&self.rounds);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use pario_proto::{AssemblyId, JobStatus, LockKind, LockRange, LockWait, WaitStatus};
+use pario_proto::{AssemblyId, JobStatus, LockKind, LockRange, LockWait, WaitCause, WaitStatus};
 
 /// Finds waits that last too long.
 #[derive(Debug)]
@@ -13,8 +13,19 @@ pub struct Overdue {
     told_of_locks: HashSet<Locking>,
 }
 
-/// A wait of a job: the user, the job, the opening of a file, the number of the call.
-type Meeting = (u32, String, Option<AssemblyId>, u64);
+/// A wait of a job: the user, the job, the opening of a file, and for what.
+type Meeting = (u32, String, Option<AssemblyId>, Awaited);
+
+/// For what ranks wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Awaited {
+    /// For others, in the call of this number.
+    Others(u64),
+    /// This rank for bytes, in its wish of this number.
+    Bytes(Option<u32>, u64),
+    /// For the size of the file.
+    Size,
+}
 
 /// A wait for a lock: the process, the file, and what is wanted of it.
 type Locking = (String, String, LockRange, LockKind);
@@ -30,7 +41,7 @@ impl Overdue {
         let waits = jobs.iter().flat_map(|job| job.waits.iter().map(move |wait| (job, wait)));
         let late = waits.filter(|(_, wait)| wait.waited_ms >= self.limit_ms);
         new_ones(&mut self.told, late.collect(), |(job, wait)| {
-            (job.uid, job.job.clone(), wait.opening, wait.number)
+            (job.uid, job.job.clone(), wait.opening, awaited(wait))
         })
     }
 
@@ -40,6 +51,16 @@ impl Overdue {
         new_ones(&mut self.told_of_locks, late.collect(), |wait| {
             (wait.client.clone(), wait.path.to_string(), wait.range, wait.kind)
         })
+    }
+}
+
+fn awaited(wait: &WaitStatus) -> Awaited {
+    match wait.cause {
+        WaitCause::Absence | WaitCause::Performance => Awaited::Others(wait.number),
+        WaitCause::Bytes(_) => {
+            Awaited::Bytes(wait.arrived.first().map(|(rank, _)| *rank), wait.number)
+        }
+        WaitCause::Size => Awaited::Size,
     }
 }
 
@@ -57,7 +78,7 @@ fn new_ones<W, K: Eq + Hash>(
 
 #[cfg(test)]
 mod tests {
-    use pario_proto::{Call, FilePath, MissingRank};
+    use pario_proto::{BytesUse, BytesWait, Call, FilePath, MissingRank};
 
     use super::*;
 
@@ -69,7 +90,7 @@ mod tests {
             number,
             arrived: vec![(0, Call::Barrier)],
             missing: vec![MissingRank { rank: 1, is_here: true, last: None }],
-            is_performed: false,
+            cause: WaitCause::Absence,
             waited_ms,
         };
         JobStatus {
@@ -96,6 +117,26 @@ mod tests {
         assert_eq!(told(&[(0, 30_000), (1, 20_500)]), [] as [u64; 0]);
         assert_eq!(told(&[]), [] as [u64; 0]);
         assert_eq!(told(&[(0, 10_000)]), [0], "this is another one with the same number");
+    }
+
+    /// Numbers of waits for bytes are those of a rank, and not those of calls.
+    #[test]
+    fn a_wait_for_bytes_is_none_for_others() {
+        let mut overdue = Overdue::new(10);
+        let mut jobs = [job(&[(3, 10)])];
+        assert_eq!(overdue.look(&jobs).len(), 1);
+        let mut wait = jobs[0].waits[0].clone();
+        let wanted = BytesUse::new(0, 1, true);
+        wait.cause = WaitCause::Bytes(BytesWait { wanted, before: Vec::new(), more: 0 });
+        jobs[0].waits.push(wait.clone());
+        assert_eq!(overdue.look(&jobs), [(&jobs[0], &wait)]);
+        wait.arrived = vec![(1, Call::Barrier)];
+        jobs[0].waits.push(wait.clone());
+        assert_eq!(overdue.look(&jobs), [(&jobs[0], &wait)]);
+        wait.cause = WaitCause::Size;
+        jobs[0].waits.push(wait.clone());
+        assert_eq!(overdue.look(&jobs), [(&jobs[0], &wait)]);
+        assert!(overdue.look(&jobs).is_empty());
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl<J, T> State<J, T> {
             number: wait.number,
             arrived: wait.arrived,
             missing: wait.missing.into_iter().map(missing).collect(),
-            is_performed: wait.is_performed,
+            cause: wait.cause,
             waited_ms: now_ms.saturating_sub(wait.since_ms),
         };
         let at_table = job.memory.iter().flat_map(|memory| memory.own().waits(now_ms));
@@ -83,7 +83,7 @@ impl<T> SharedFile<T> {
     fn waits(&self, now_ms: u64) -> Vec<Wait> {
         match &self.table {
             Some((_, table)) => table.waits(now_ms),
-            None => self.assembly.waits(),
+            None => self.assembly.waits(now_ms),
         }
     }
 

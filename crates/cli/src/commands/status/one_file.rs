@@ -17,12 +17,14 @@ use crate::{paths, reach, terminal};
 pub fn run(global: &Global, file: &OsStr) -> anyhow::Result<()> {
     let path = paths::in_cluster(file)?;
     let cluster = reach::cluster(global)?;
-    // What is not there cannot be open, or was deleted since.
-    cluster.metadata(&path.to_string())?;
     let jobs: Vec<JobStatus> =
         cluster.jobs()?.into_iter().filter_map(|job| about(job, &path)).collect();
     let mut lock_waits = cluster.lock_waits()?;
     lock_waits.retain(|wait| wait.path == path);
+    // What somebody has open is not looked at: a node that it lies on may be why they wait.
+    if jobs.is_empty() && lock_waits.is_empty() {
+        cluster.metadata(&path.to_string())?;
+    }
     if global.json {
         let jobs: Vec<_> = jobs.iter().map(why::job_json).collect();
         let lock_waits: Vec<_> = lock_waits.iter().map(why::lock_wait_json).collect();

@@ -71,7 +71,7 @@ fn decode_of(call: &Call) -> Call {
     decode(kind, flags, value)
 }
 
-fn decode(kind: u32, flags: u32, value: u64) -> Call {
+pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
     match kind {
         1 => Call::Transfer(Transfer {
             is_write: flags & 1 != 0,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Table;
-use super::words::{head, seat};
+use super::words::head;
 use crate::modes::trouble::Trouble;
 
 /// In the word of the lock: somebody sleeps.
@@ -39,15 +39,16 @@ impl Table<'_> {
     /// Takes the lock away from a rank that is gone, for good: what it has left behind nobody can
     /// trust. Whoever waits for the lock calls this from time to time.
     pub fn bury(&self) -> Result<(), Trouble> {
-        let lock = self.word(head::LOCK);
-        let seen = lock.load(Ordering::Acquire);
-        let Some(rank) = (seen & !IS_WANTED).checked_sub(1).filter(|rank| *rank < self.size) else {
-            return Ok(());
-        };
-        if self.word(self.seat(rank) + seat::IS_LOST).load(Ordering::Acquire) == 0 {
-            return Ok(());
+        match self.holder().filter(|rank| self.is_lost(*rank)) {
+            Some(rank) => Err(Trouble::Gone { rank }),
+            None => Ok(()),
         }
-        Err(Trouble::Gone { rank })
+    }
+
+    /// The rank that has the lock.
+    pub(super) fn holder(&self) -> Option<u32> {
+        let seen = self.word(head::LOCK).load(Ordering::Acquire);
+        (seen & !IS_WANTED).checked_sub(1).filter(|rank| *rank < self.size)
     }
 
     /// Says that something has happened; whether somebody sleeps because of it.

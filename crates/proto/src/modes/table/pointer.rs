@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::Table;
+use super::encoding::{decode, encode};
 use super::words::head;
+use crate::modes::call::Call;
 use crate::modes::course::Course;
 use crate::modes::mode::Mode;
 use crate::modes::position::{Placement, Position, Seek, Transfer};
@@ -45,6 +47,19 @@ impl Table<'_> {
         changed
     }
 
+    /// Finds out how long the file is, for a call of the rank that has the lock; meanwhile people
+    /// are told of it.
+    pub fn measuring<R>(&self, call: &Call, now_ms: u64, measure: impl FnOnce() -> R) -> R {
+        let (kind, flags, value) = encode(call);
+        self.word(head::MEASURING_FLAGS).store(flags, Ordering::Relaxed);
+        self.put(head::MEASURING_VALUE, value);
+        self.put(head::MEASURING_SINCE_MS, now_ms);
+        self.word(head::MEASURING).store(kind, Ordering::Release);
+        let measured = measure();
+        self.word(head::MEASURING).store(0, Ordering::Release);
+        measured
+    }
+
     /// Where the shared pointer is.
     pub fn offset(&self) -> u64 {
         self.number(head::OFFSET)
@@ -60,6 +75,16 @@ impl Table<'_> {
     /// Where the shared pointer is, in modes that have one, as far as can be seen while it changes.
     pub fn shared_offset(&self) -> Option<u64> {
         self.course().shared_offset()
+    }
+
+    /// The call for which the size of the file is being found out, of whom, and since when, as far
+    /// as can be seen while it changes.
+    pub(super) fn measured_for(&self) -> Option<(u32, Call, u64)> {
+        let kind = self.word(head::MEASURING).load(Ordering::Acquire);
+        let rank = self.holder().filter(|rank| kind != 0 && !self.is_lost(*rank))?;
+        let flags = self.word(head::MEASURING_FLAGS).load(Ordering::Relaxed);
+        let call = decode(kind, flags, self.number(head::MEASURING_VALUE));
+        Some((rank, call, self.number(head::MEASURING_SINCE_MS)))
     }
 
     /// The mode, as far as can be seen while it changes.

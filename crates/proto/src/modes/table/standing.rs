@@ -5,29 +5,49 @@ use std::sync::atomic::Ordering;
 use super::Table;
 use super::words::{head, kind, round};
 use crate::modes::call::Call;
+use crate::modes::waiting::{BytesWait, WaitCause};
 
 /// How a table stands, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The number of a round that is not decided.
+    /// The number of a round that is not decided, or of a wish for bytes.
     pub number: u64,
     /// Who has called what.
     pub arrived: Vec<(u32, Call)>,
-    /// Who has not.
+    /// For whom they wait.
     pub missing: Vec<u32>,
     /// Since when the first of them waits, by the clock of the machine.
     pub since_ms: u64,
-    /// Whether all have called, and the one that is missing does it for all.
-    pub is_performed: bool,
+    /// Why they wait.
+    pub cause: WaitCause,
 }
 
 impl Table<'_> {
-    /// Who waits for whom, oldest first, as far as can be seen while it changes.
-    pub fn standings(&self) -> Vec<Standing> {
+    /// Who waits for whom, as far as can be seen while it changes: in rounds, oldest first, for
+    /// bytes, and for the size of the file. It is so late by the clock of the machine.
+    pub fn standings(&self, now_ms: u64) -> Vec<Standing> {
         let first = self.number(head::FIRST);
         let numbers = first.saturating_sub(Self::DEPTH)..first.saturating_add(Self::DEPTH);
         let begun = numbers.filter(|number| self.has_room_for(*number));
-        begun.filter_map(|number| self.standing(number)).collect()
+        let mut standings: Vec<_> = begun.filter_map(|number| self.standing(number)).collect();
+        let waits = BytesWait::among(&self.wishes(), now_ms);
+        standings.extend(waits.into_iter().map(|(wish, wait)| Standing {
+            number: wish.number,
+            arrived: vec![(wish.rank, wish.bytes.call())],
+            missing: wait.ranks(),
+            since_ms: wish.since_ms,
+            cause: WaitCause::Bytes(wait),
+        }));
+        let is_told = standings.iter().any(|standing| standing.cause == WaitCause::Size);
+        let measured = self.measured_for().filter(|_| !is_told);
+        standings.extend(measured.map(|(rank, call, since_ms)| Standing {
+            number: 0,
+            arrived: vec![(rank, call)],
+            missing: Vec::new(),
+            since_ms,
+            cause: WaitCause::Size,
+        }));
+        standings
     }
 
     fn standing(&self, number: u64) -> Option<Standing> {
@@ -43,17 +63,29 @@ impl Table<'_> {
         let (arrived, missing): (Vec<u32>, Vec<u32>) = (0..self.size).partition(waits);
         let arrived: Vec<(u32, Call)> =
             arrived.into_iter().map(|rank| (rank, self.call_told(number, rank))).collect();
-        let since_ms = self.number(at + round::SINCE_MS);
-        let is_begun = !arrived.is_empty() && !missing.is_empty();
-        is_begun.then_some(Standing { number, arrived, missing, since_ms, is_performed })
+        let mut since_ms = self.number(at + round::SINCE_MS);
+        let cause = match is_performed {
+            _ if missing.is_empty() => {
+                // All have called, and the last one decides it for all.
+                since_ms = self.measured_for()?.2;
+                WaitCause::Size
+            }
+            true => WaitCause::Performance,
+            false => WaitCause::Absence,
+        };
+        let is_begun = !arrived.is_empty();
+        is_begun.then_some(Standing { number, arrived, missing, since_ms, cause })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::words;
+    use super::super::words::seat;
     use super::*;
     use crate::modes::mode::Mode;
+    use crate::modes::position::Transfer;
+    use crate::modes::waiting::{BytesUse, BytesUser};
 
     /// Whatever is in the words, looking at them for people does not fail.
     #[test]
@@ -63,13 +95,21 @@ mod tests {
         for word in &words[head::MODE..] {
             word.store(u32::MAX, Ordering::Relaxed);
         }
-        let _ = (table.standings(), table.mode(), table.offset(), table.outcome(1, 7));
+        let _ = (table.standings(20), table.mode(), table.offset(), table.outcome(1, 7));
         table.put(head::FIRST, 3);
         table.put(table.round(3), 3);
         table.word(table.round(3) + round::IS_DECIDED).store(0, Ordering::Relaxed);
         table.word(table.called(3, 1)).store(0, Ordering::Relaxed);
-        let standings = table.standings();
+        let standings = table.standings(20);
         assert_eq!((standings.len(), &standings[0].missing[..]), (1, &[1][..]));
+        for rank in 0..3 {
+            table.put(table.seat(rank) + seat::FROM, 0);
+        }
+        assert_eq!(table.standings(20).len(), 3, "a round, and two who want what a third one has");
+        for (index, word) in words[head::MODE..].iter().enumerate() {
+            word.store(u32::try_from(index).unwrap().wrapping_mul(0x9e37_79b9), Ordering::Relaxed);
+        }
+        let _ = table.standings(20);
         table.lose(7);
     }
 
@@ -80,9 +120,62 @@ mod tests {
         let open = |what: &str| Call::Open(what.to_owned());
         table.arrive(1, 0, &open("/a for reading"), 7).unwrap();
         table.arrive(2, 0, &open("/b for reading"), 8).unwrap();
-        let [standing] = &table.standings()[..] else { panic!("one round has begun") };
+        let [standing] = &table.standings(20)[..] else { panic!("one round has begun") };
         assert_eq!(standing.arrived[0], (1, open("/a for reading")));
         let (rank, other) = &standing.arrived[1];
         assert!(*rank == 2 && matches!(other, Call::Open(what) if what.len() == 16), "{other:?}");
+    }
+
+    #[test]
+    fn who_waits_for_bytes_is_told() {
+        let words = words(3);
+        let table = Table::new(&words, 3, Mode::Unix, None).unwrap();
+        table.want_range(2, BytesUse::new(0, 100, true), 5);
+        table.want_range(1, BytesUse::new(200, 100, true), 6);
+        assert_eq!(table.standings(20), [], "nobody has what others want");
+        table.want_range(0, BytesUse::new(90, 20, false), 7);
+        let wanted = BytesUse::new(90, 20, false);
+        let bytes = BytesUse::new(0, 100, true);
+        let before = vec![BytesUser { rank: 2, bytes, has_them: true, for_ms: 15 }];
+        let standing = Standing {
+            number: 3,
+            arrived: vec![(0, Call::Transfer(Transfer::read(20)))],
+            missing: vec![2],
+            since_ms: 7,
+            cause: WaitCause::Bytes(BytesWait { wanted, before, more: 0 }),
+        };
+        assert_eq!(table.standings(20), [standing]);
+        table.leave_range(2);
+        assert_eq!(table.standings(20), []);
+    }
+
+    #[test]
+    fn who_waits_for_the_size_is_told() {
+        let words = words(2);
+        let table = Table::new(&words, 2, Mode::Sync, None).unwrap();
+        let read = Call::Transfer(Transfer::read(20));
+        let standing = |number, arrived| Standing {
+            number,
+            arrived,
+            missing: Vec::new(),
+            since_ms: 9,
+            cause: WaitCause::Size,
+        };
+        assert!(table.try_lock(1, false));
+        table.measuring(&read, 9, || {
+            assert_eq!(table.standings(20), [standing(0, vec![(1, read.clone())])]);
+        });
+        assert_eq!(table.standings(20), []);
+        for rank in 0..2 {
+            table.arrive(rank, 0, &read, 7).unwrap();
+        }
+        table.decide(|| {
+            table.measuring(&read, 9, || {
+                let both = vec![(0, read.clone()), (1, read.clone())];
+                assert_eq!(table.standings(20), [standing(0, both)]);
+                Ok(0)
+            })
+        });
+        assert_eq!(table.standings(20), []);
     }
 }

@@ -19,6 +19,11 @@ pub mod head {
     pub const CHUNKS: usize = 18;
     /// Written by the node alone.
     pub const IS_RESET: usize = 19;
+    /// Of the call for which the size of the file is being found out; its kind is 0 otherwise.
+    pub const MEASURING: usize = 20;
+    pub const MEASURING_FLAGS: usize = 21;
+    pub const MEASURING_VALUE: usize = 22;
+    pub const MEASURING_SINCE_MS: usize = 24;
     pub const WORDS: usize = 32;
 }
 
@@ -32,6 +37,7 @@ pub mod seat {
     pub const FROM: usize = 6;
     pub const TO: usize = 8;
     pub const IS_WRITE: usize = 10;
+    pub const SINCE_MS: usize = 12;
     pub const WORDS: usize = 16;
 }
 
