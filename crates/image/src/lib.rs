@@ -2,9 +2,11 @@
 //! computed with them where they lie.
 #![forbid(unsafe_code)]
 
+mod phantom;
 mod pixel;
 mod slice;
 
+pub use phantom::{Phantom, PhantomError};
 pub use pixel::{Pixel, PixelError, Sample};
 pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,

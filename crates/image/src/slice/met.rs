@@ -166,20 +166,20 @@ impl Walk {
     /// To the first pixel of the next cell.
     fn go_on(&mut self, cells: &Cells, right: [i64; 3]) {
         let stay = self.stay;
-        for axis in 0..3 {
-            self.at[axis] += stay * right[axis];
+        for (axis, right) in right.into_iter().enumerate() {
+            self.at[axis] += stay * right;
             self.stays[axis] -= stay;
             if self.stays[axis] == 0 {
                 // Most often it is the next cell.
                 let on = if cells.has_seams[axis] { 1 } else { 2 };
-                let next = self.cell[axis] + if right[axis] > 0 { on } else { -on };
+                let next = self.cell[axis] + if right > 0 { on } else { -on };
                 let (start, end) = cells.span(axis, next);
                 self.cell[axis] = if (start..end).contains(&self.at[axis]) {
                     next
                 } else {
                     cells.at(axis, self.at[axis])
                 };
-                self.enter(cells, axis, right[axis]);
+                self.enter(cells, axis, right);
             }
         }
         self.choose();

@@ -178,12 +178,10 @@ pub(super) fn add_shares<S: Channel, const C: usize, const N: usize>(
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a box has at most 2^31 voxels")]
 fn voxel(at: i64) -> usize {
     (at >> 32) as usize
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "8 bits")]
 fn part(at: i64) -> u32 {
     (at >> 24 & 255) as u32
 }
