@@ -91,7 +91,7 @@ impl Builder {
         low: [f32; 3],
         high: [f32; 3],
     ) {
-        let form = Form::Shell { center, radii, half_thickness };
+        let form = Form::Shell { center, radii, half_thickness, taper: 0.0 };
         self.parts.push(Part { tissue, form, bounds: Bounds { low, high } });
     }
 
@@ -384,7 +384,9 @@ impl Builder {
             let (low, high) = if side < 0.0 { (-17.5, -6.5) } else { (6.5, 17.5) };
             // Shoulder blades and hip bones.
             let (center, radii) = ([side * 4.0, 0.0, 44.0], [14.0, 11.4, 18.0]);
-            self.shell(Bone, center, radii, 0.34, [low, 2.0, 34.0], [high, 12.0, 51.0]);
+            let form = Form::Shell { center, radii, half_thickness: 0.34, taper: 0.55 };
+            let bounds = Bounds { low: [low, 2.0, 34.5], high: [high, 12.0, 51.0] };
+            self.parts.push(Part { tissue: Bone, form, bounds });
             let (low, high) = if side < 0.0 { (-15.0, -3.4) } else { (3.4, 15.0) };
             let (center, radii) = ([side * 2.5, -1.6, 84.0], [11.6, 9.4, 11.6]);
             self.shell(Bone, center, radii, 0.55, [low, -4.5, 81.0], [high, 9.5, 94.0]);

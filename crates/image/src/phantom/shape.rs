@@ -26,8 +26,8 @@ pub(super) enum Form {
     /// An ellipsoid.
     Ellipsoid { center: [f32; 3], radii: [f32; 3] },
     /// The wall of an ellipsoid, half as thick on either side of its surface as said, cut off at the
-    /// bounds.
-    Shell { center: [f32; 3], radii: [f32; 3], half_thickness: f32 },
+    /// bounds; on the side away from x = 0 it loses `taper` with every centimetre down.
+    Shell { center: [f32; 3], radii: [f32; 3], half_thickness: f32, taper: f32 },
     /// All places near a line between two points, with a radius at each.
     Capsule { from: [f32; 3], to: [f32; 3], radii: [f32; 2] },
     /// An upright tube of changing place and size; `squareness` from 0 (ellipse) to 1.
@@ -70,7 +70,7 @@ impl Form {
     pub fn bounds(&self) -> Bounds {
         match self {
             Form::Ellipsoid { center, radii } => around(*center, *radii),
-            Form::Shell { center, radii, half_thickness } => {
+            Form::Shell { center, radii, half_thickness, .. } => {
                 around(*center, radii.map(|radius| radius + half_thickness))
             }
             Form::Capsule { from, to, radii } => {
@@ -90,13 +90,15 @@ impl Form {
     pub fn depths(&self, row: &RowPlace, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
         match self {
             Form::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
-            Form::Shell { center, radii, half_thickness } => {
+            Form::Shell { center, radii, half_thickness, taper } => {
                 let mut depths = ellipsoid(row, *center, *radii);
                 let sides = (row.y - bounds.low[1]).min(bounds.high[1] - row.y);
                 let ends = (row.z - bounds.low[2]).min(bounds.high[2] - row.z);
                 let edge = sides.min(ends);
+                let outer = bounds.high[0].max(-bounds.low[0]) - taper * (row.z - bounds.low[2]);
                 for (depth, &x) in depths.iter_mut().zip(&row.x) {
-                    let edge = edge.min(x - bounds.low[0]).min(bounds.high[0] - x);
+                    let edge =
+                        edge.min(x - bounds.low[0]).min(bounds.high[0] - x).min(outer - x.abs());
                     *depth = (half_thickness - depth.abs()).min(edge);
                 }
                 depths

@@ -63,9 +63,11 @@ proptest! {
 
 #[test]
 fn bodies_are_the_same_on_every_machine() {
-    assert_eq!(fingerprint(&whole(1, Pixel::RGB)), 0x4EAF_26F7_54AD_6DD7);
-    assert_eq!(fingerprint(&whole(1, Pixel::GREY)), 0x38C5_3C3A_DF8C_91CF);
-    assert_eq!(fingerprint(&whole(2, Pixel::new(Sample::F32, 1).unwrap())), 0xD9C0_E033_B1D7_09AC);
+    let real = Pixel::new(Sample::F32, 1).unwrap();
+    let bodies = [whole(1, Pixel::RGB), whole(1, Pixel::GREY), whole(2, real)];
+    let found = bodies.map(|body| fingerprint(&body));
+    let expected = [0x1F0E_3998_63F3_6CF9, 0xBD24_36D3_51A3_BD8C, 0x7DC4_B2BB_DA2B_8200];
+    assert_eq!(found, expected, "{found:#X?}");
 }
 
 #[test]

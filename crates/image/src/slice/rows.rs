@@ -46,23 +46,18 @@ pub(super) struct Rows {
     row: u32,
     end: u32,
     width: i64,
-    /// Where the first pixel of the next row lies.
-    at: [i64; 3],
-    down: [i64; 3],
-    region: Region,
-    is_flat: [bool; 3],
-    lows: [Edge; 3],
-    highs: [Edge; 3],
+    /// Where the row enters the region along each axis, then where it leaves it.
+    edges: Edges,
 }
 
-/// The column `number / by + 1`, rounded down, for a number that grows from row to row.
-#[derive(Clone, Copy, Debug)]
-struct Edge {
-    by: i64,
-    column: i64,
-    rest: i64,
-    columns_per_row: i64,
-    rest_per_row: i64,
+/// Columns `number / by + 1`, rounded down, for numbers that grow from row to row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Edges {
+    by: [i64; 6],
+    column: [i64; 6],
+    rest: [i64; 6],
+    columns_per_row: [i64; 6],
+    rest_per_row: [i64; 6],
 }
 
 impl Slant {
@@ -122,24 +117,31 @@ impl Slant {
 impl Rows {
     /// The rows of a slice.
     pub fn new(slant: &Slant, plane: &Plane, region: Region) -> Rows {
-        let (row, end) = slant.rows_met(plane.position(0, 0), region);
-        let (at, right) = (plane.position(0, row), slant.right);
-        let edge = |axis: usize, bound: i64| {
-            let number = if right[axis] > 0 { bound - at[axis] - 1 } else { at[axis] - bound };
-            Edge::new(number, right[axis].abs(), slant.per_row[axis])
-        };
-        let (lo, hi) = (region.lo, region.hi);
-        Rows {
-            row,
-            end,
-            width: slant.width.into(),
-            at,
-            down: slant.down,
-            region,
-            is_flat: right.map(|step| step == 0),
-            lows: [0, 1, 2].map(|axis| edge(axis, if right[axis] > 0 { lo } else { hi }[axis])),
-            highs: [0, 1, 2].map(|axis| edge(axis, if right[axis] > 0 { hi } else { lo }[axis])),
+        let (mut row, mut end) = slant.rows_met(plane.position(0, 0), region);
+        for axis in 0..3 {
+            if slant.right[axis] == 0 {
+                let origin = plane.position(0, 0)[axis];
+                let (low, high) = (region.lo[axis] - origin, region.hi[axis] - origin);
+                (row, end) = rows_between(slant.down[axis], low, high, (row, end));
+            }
         }
+        let (at, right) = (plane.position(0, row), slant.right);
+        let mut edges = Edges { by: [1; 6], ..Edges::default() };
+        for axis in 0..3 {
+            let (low, high) = (region.lo[axis] - at[axis], region.hi[axis] - at[axis]);
+            let (first, end) = match right[axis] {
+                // The rows were chosen so that they do not leave the region along this axis.
+                0 => {
+                    edges.column[axis + 3] = slant.width.into();
+                    continue;
+                }
+                1.. => (low - 1, high - 1),
+                _ => (-high, -low),
+            };
+            edges.set(axis, first, right[axis].abs(), slant.per_row[axis]);
+            edges.set(axis + 3, end, right[axis].abs(), slant.per_row[axis]);
+        }
+        Rows { row, end, width: slant.width.into(), edges }
     }
 }
 
@@ -148,47 +150,52 @@ impl Iterator for Rows {
 
     fn next(&mut self) -> Option<RowSpan> {
         while self.row < self.end {
-            let (mut first, mut end) = (0, self.width);
-            for axis in 0..3 {
-                if self.is_flat[axis] {
-                    let at = self.at[axis];
-                    if at < self.region.lo[axis] || at >= self.region.hi[axis] {
-                        end = 0;
-                    }
-                } else {
-                    first = first.max(self.lows[axis].column);
-                    end = end.min(self.highs[axis].column);
-                    self.lows[axis].advance();
-                    self.highs[axis].advance();
-                }
-                self.at[axis] += self.down[axis];
-            }
+            let column = self.edges.column;
+            let first = column[0].max(column[1]).max(column[2]).max(0);
+            let end = column[3].min(column[4]).min(column[5]).min(self.width);
+            self.edges.advance();
             let row = self.row;
             self.row += 1;
             if first < end {
-                return Some(RowSpan { row, first: column(first), end: column(end) });
+                return Some(RowSpan { row, first: narrow(first), end: narrow(end) });
             }
         }
         None
     }
 }
 
-impl Edge {
-    fn new(number: i64, by: i64, (columns_per_row, rest_per_row): (i64, i64)) -> Edge {
-        // A step of zero is never asked for its columns.
-        let by = by.max(1);
+impl Edges {
+    fn set(&mut self, edge: usize, number: i64, by: i64, per_row: (i64, i64)) {
         let column = number.div_euclid(by);
-        let rest = number - column * by;
-        Edge { by, column: column + 1, rest, columns_per_row, rest_per_row }
+        self.by[edge] = by;
+        self.column[edge] = column + 1;
+        self.rest[edge] = number - column * by;
+        (self.columns_per_row[edge], self.rest_per_row[edge]) = per_row;
     }
 
     fn advance(&mut self) {
-        let rest = self.rest + self.rest_per_row;
-        let carry = i64::from(rest >= self.by);
-        self.rest = rest - carry * self.by;
-        // Beyond the last row the number may leave what the slice was checked for.
-        self.column = self.column.wrapping_add(self.columns_per_row + carry);
+        for edge in 0..6 {
+            let rest = self.rest[edge] + self.rest_per_row[edge];
+            let carry = i64::from(rest >= self.by[edge]);
+            self.rest[edge] = rest - (self.by[edge] & -carry);
+            // Beyond the last row the number may leave what the slice was checked for.
+            let columns = self.columns_per_row[edge] + carry;
+            self.column[edge] = self.column[edge].wrapping_add(columns);
+        }
     }
+}
+
+/// Those of some rows, from one up to another, where `low <= down * row < high`.
+fn rows_between(down: i64, low: i64, high: i64, (first, end): (u32, u32)) -> (u32, u32) {
+    // The first row that is at least at a bound, or beyond it if rows run the other way.
+    let (from, to) = match down {
+        0 if low <= 0 && 0 < high => return (first, end),
+        0 => return (0, 0),
+        1.. => ((low - 1).div_euclid(down) + 1, (high - 1).div_euclid(down) + 1),
+        _ => ((-high).div_euclid(-down) + 1, (-low).div_euclid(-down) + 1),
+    };
+    let (from, to) = (from.max(first.into()), to.min(end.into()));
+    if from < to { (narrow(from), narrow(to)) } else { (0, 0) }
 }
 
 fn between(a: f64, b: f64) -> (f64, f64) {
@@ -200,7 +207,7 @@ fn row(number: f64) -> u32 {
     number as u32
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to the width")]
-fn column(number: i64) -> u32 {
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 65,536")]
+fn narrow(number: i64) -> u32 {
     number as u32
 }

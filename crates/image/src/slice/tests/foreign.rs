@@ -162,3 +162,42 @@ fn shares_must_come_once_and_all() {
     slice.paste(&two).unwrap();
     assert_eq!(slice.into_data().unwrap(), [13], "12.5 is rounded up");
 }
+
+#[test]
+fn parts_must_lie_inside() {
+    let (width, height) = (30u16, 20u16);
+    let wish = Plane::axial([1.0; 3]).size(width.into(), height.into());
+    let slab = wish.slab_in_volume([1.0; 3], 2, 1.0, Blend::Maximum).unwrap();
+    let grid = Grid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
+    let cut = SlabCut::new(slab, grid, Pixel::GREY, Interpolation::Trilinear).unwrap();
+    let edges = [
+        (height - 1, width - 1, 0, true),
+        (height - 1, 0, width - 1, true),
+        (height, 0, 0, false),
+        (0, width, 0, false),
+        (0, width - 1, 1, false),
+        (height - 1, 0, width, false),
+        (u16::MAX, u16::MAX, u16::MAX, false),
+    ];
+    for (row, first, more, is_inside) in edges {
+        let run = [row, first, more].map(u16::to_le_bytes).concat();
+        let pixels = vec![1; usize::from(more) + 1];
+        let head = |runs: u32, shares: u32| [runs.to_le_bytes(), shares.to_le_bytes()].concat();
+        let mut slice = Slice::blank(width.into(), height.into(), Pixel::GREY, &[]);
+        let pasted = slice.paste_message(&[&head(6, 0)[..], &run, &pixels].concat());
+        let outside =
+            |result: Result<(), PartsError>| matches!(result, Err(PartsError::Outside { .. }));
+        assert_eq!((pasted.is_ok(), outside(pasted)), (is_inside, !is_inside));
+
+        // A share of nothing is a share, and has its place.
+        let share = [&[0, 0][..], &run, &vec![0; pixels.len() * 8]].concat();
+        let len = u32::try_from(share.len()).unwrap();
+        let pasted = slice.paste_message(&[&head(0, len)[..], &share].concat());
+        assert_eq!((pasted.is_ok(), outside(pasted)), (is_inside, !is_inside));
+
+        let cells = [1, 9].repeat(pixels.len());
+        let len = u32::try_from(6 + cells.len()).unwrap().to_le_bytes();
+        let merged = cut.blank().merge_message(&[&len[..], &run, &cells].concat());
+        assert_eq!((merged.is_ok(), outside(merged)), (is_inside, !is_inside));
+    }
+}
