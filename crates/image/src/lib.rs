@@ -2,6 +2,12 @@
 //! computed with them where they lie.
 #![forbid(unsafe_code)]
 
+mod filter;
 mod pixel;
+mod pixelwise;
 
+pub use filter::{
+    AXIS_LIMIT, Edge, Filter, FilterError, FrameError, Framed, Grid, GridError, KERNEL_LIMIT,
+    Piece, Pixels, PixelsError, RADIUS_LIMIT, Scratch, Serpentine, Window,
+};
 pub use pixel::{Pixel, PixelError, Sample};

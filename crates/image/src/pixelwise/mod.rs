@@ -1,0 +1,2 @@
+//! Pixel-wise operations.
+pub(crate) mod power;
