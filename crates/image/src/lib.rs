@@ -11,3 +11,7 @@ pub use filter::{
     Piece, Pixels, PixelsError, RADIUS_LIMIT, Scratch, Serpentine, Window,
 };
 pub use pixel::{Pixel, PixelError, Sample};
+pub use pixelwise::{
+    Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, Prepared, Summary,
+    SummaryError, Total,
+};
