@@ -5,6 +5,7 @@
 mod filter;
 mod pixel;
 mod pixelwise;
+mod resample;
 
 pub use filter::{
     AXIS_LIMIT, Edge, Filter, FilterError, FrameError, Framed, Grid, GridError, KERNEL_LIMIT,
@@ -14,4 +15,8 @@ pub use pixel::{Pixel, PixelError, Sample};
 pub use pixelwise::{
     Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, Prepared, Summary,
     SummaryError, Total,
+};
+pub use resample::{
+    AffineMap, Canvas, CanvasError, Contribution, Interpolation, MapError, ONE_PIXEL, OUTPUT_LIMIT,
+    Resampling, ResamplingError, Run, Share, Sums,
 };

@@ -1,7 +1,7 @@
 //! How a two-dimensional image is cut into tiles, and which parts of them a window is made of.
 //!
 //! Invariants: no side is 0; no side of the image is above [`AXIS_LIMIT`], so that every position in
-//! it has 31 bits, and one between pixels 63. Tiles at the right and at the bottom end where the
+//! it has 30 bits, and one between pixels 62. Tiles at the right and at the bottom end where the
 //! image ends.
 
 use pario_proto::{Shape, TilePosition};
@@ -9,7 +9,7 @@ use pario_proto::{Shape, TilePosition};
 use crate::filter::Window;
 
 /// The most pixels of an image along one axis.
-pub const AXIS_LIMIT: u32 = (1 << 31) - 1;
+pub const AXIS_LIMIT: u32 = 1 << 30;
 
 /// An image cut into equal tiles.
 ///
