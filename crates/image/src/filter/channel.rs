@@ -39,6 +39,11 @@ pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
 pub(crate) trait Key: Copy + Default + Ord + 'static {
     /// Where a thread keeps numbers of this type.
     fn lanes(scratch: &mut Scratch) -> &mut Lanes<Self>;
+
+    /// The smaller and the greater one of two.
+    fn pair(self, other: Self) -> (Self, Self) {
+        (self.min(other), self.max(other))
+    }
 }
 
 impl Channel for u8 {
@@ -59,7 +64,6 @@ impl Channel for u8 {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
-    #[expect(clippy::cast_sign_loss, reason = "cut off before")]
     fn nearest(real: f64) -> u8 {
         rounded(real.clamp(0.0, 255.0)) as u8
     }
@@ -92,7 +96,6 @@ impl Channel for u16 {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
-    #[expect(clippy::cast_sign_loss, reason = "cut off before")]
     fn nearest(real: f64) -> u16 {
         rounded(real.clamp(0.0, 65_535.0)) as u16
     }
@@ -153,6 +156,12 @@ impl Key for u16 {
 impl Key for i32 {
     fn lanes(scratch: &mut Scratch) -> &mut Lanes<i32> {
         &mut scratch.numbers
+    }
+
+    // Not every processor has instructions for it: the bits in which they differ are exchanged.
+    fn pair(self, other: i32) -> (i32, i32) {
+        let differing = (self ^ other) & -i32::from(self > other);
+        (self ^ differing, other ^ differing)
     }
 }
 

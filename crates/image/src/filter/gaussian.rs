@@ -15,14 +15,12 @@ const SIDE_BY_SIDE: usize = 16;
 
 /// How far the bell reaches.
 #[expect(clippy::cast_possible_truncation, reason = "what is too far was refused")]
-#[expect(clippy::cast_sign_loss, reason = "what is not positive was refused")]
 pub(crate) fn radius(sigma: f64) -> u32 {
     (3.0 * sigma).ceil() as u32
 }
 
 /// The weights from the middle outwards; the middle one counts once, the others twice.
 #[expect(clippy::cast_possible_truncation, reason = "no weight is above 2^16")]
-#[expect(clippy::cast_sign_loss, reason = "no weight is negative")]
 pub(crate) fn weights(sigma: f64) -> Vec<u32> {
     let bell = |away: u32| {
         let ratio = f64::from(away) / sigma;
@@ -87,7 +85,6 @@ fn words(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) ->
 }
 
 fn reals(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
-    #[expect(clippy::cast_precision_loss, reason = "weights have 16 bits")]
     let weights: Vec<f32> = weights.iter().map(|weight| *weight as f32 / 65_536.0).collect();
     let shape = Shape::new(framed, reach);
     let samples = &mut scratch.reals;

@@ -15,47 +15,67 @@ const SIDE_BY_SIDE: usize = 16;
 pub(crate) fn apply(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
     match (radius, framed.pixels().pixel().sample()) {
         (0, _) => framed.rows(0, 0).flatten().copied().collect(),
-        (1, Sample::U8) => compared::<u8, 9>(radius, framed, scratch),
-        (1, Sample::U16) => compared::<u16, 9>(radius, framed, scratch),
-        (1, Sample::F32) => compared::<f32, 9>(radius, framed, scratch),
-        (2, Sample::U8) => compared::<u8, 25>(radius, framed, scratch),
-        (2, Sample::U16) => compared::<u16, 25>(radius, framed, scratch),
-        (2, Sample::F32) => compared::<f32, 25>(radius, framed, scratch),
+        (1 | 2, Sample::U8) => {
+            // Compilers do better with samples of 16 bits.
+            load_keys::<u8>(framed, radius, &mut scratch.bytes.near);
+            let keys = &mut scratch.words.near;
+            keys.clear();
+            keys.extend(scratch.bytes.near.iter().map(|key| u16::from(*key)));
+            compared(radius, framed, keys, |key| key.to_le_bytes()[0])
+        }
+        (1 | 2, Sample::U16) => {
+            load_keys::<u16>(framed, radius, &mut scratch.words.near);
+            compared(radius, framed, &mut scratch.words.near, u16::of_key)
+        }
+        (1 | 2, Sample::F32) => {
+            load_keys::<f32>(framed, radius, &mut scratch.numbers.near);
+            compared(radius, framed, &mut scratch.numbers.near, f32::of_key)
+        }
         (_, Sample::U8) => rank::bytes(radius, framed, scratch),
         (_, Sample::U16) => rank::words(radius, framed, scratch),
         (_, Sample::F32) => rank::reals(radius, framed, scratch),
     }
 }
 
-fn compared<T: Channel, const N: usize>(
+fn compared<K: Key, T: Channel>(
     radius: u32,
     framed: &Framed,
-    scratch: &mut Scratch,
+    keys: &mut Vec<K>,
+    value: impl Fn(K) -> T,
+) -> Vec<u8> {
+    // The last block may look beyond the last row, at what is not used.
+    keys.resize(keys.len() + SIDE_BY_SIDE, K::default());
+    match radius {
+        1 => square::<K, T, 9>(3, framed, keys, value),
+        _ => square::<K, T, 25>(5, framed, keys, value),
+    }
+}
+
+/// The medians of squares with this side and so many samples.
+fn square<K: Key, T: Channel, const N: usize>(
+    side: usize,
+    framed: &Framed,
+    keys: &[K],
+    value: impl Fn(K) -> T,
 ) -> Vec<u8> {
     let channels = framed.pixels().pixel().channels();
-    let side = 2 * radius as usize + 1;
-    let stride = (framed.width() + 2 * radius) as usize * channels;
     let length = framed.width() as usize * channels;
-    let lanes = T::Key::lanes(scratch);
-    load_keys::<T>(framed, radius, &mut lanes.near);
-    // A block may look beyond the last row, at what is not used.
-    lanes.near.resize(lanes.near.len() + SIDE_BY_SIDE, T::Key::default());
+    let stride = length + (side - 1) * channels;
     let places: [usize; N] =
         std::array::from_fn(|number| number / side * stride + number % side * channels);
-
     let mut data = Vec::with_capacity(framed.height() as usize * length * size_of::<T>());
     let mut values: Vec<T> = Vec::with_capacity(length);
     for y in 0..framed.height() as usize {
         values.clear();
         for x in (0..length).step_by(SIDE_BY_SIDE) {
-            let keys = &lanes.near[y * stride + x..];
-            let mut square = [[T::Key::default(); SIDE_BY_SIDE]; N];
-            for (keys_here, place) in square.iter_mut().zip(places) {
-                keys_here.copy_from_slice(&keys[place..][..SIDE_BY_SIDE]);
+            let keys = &keys[y * stride + x..];
+            let mut samples = [[K::default(); SIDE_BY_SIDE]; N];
+            for (samples, place) in samples.iter_mut().zip(places) {
+                samples.copy_from_slice(&keys[place..][..SIDE_BY_SIDE]);
             }
-            let medians = median(&mut square);
+            let medians = median(&mut samples);
             let used = SIDE_BY_SIDE.min(length - x);
-            values.extend(medians[..used].iter().map(|key| T::of_key(*key)));
+            values.extend(medians[..used].iter().map(|key| value(*key)));
         }
         T::store(&values, &mut data);
     }
@@ -96,9 +116,8 @@ fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; S
 /// Puts the smaller one of each pair to the first place.
 #[inline(always)]
 fn sort<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N], low: usize, high: usize) {
-    for lane in 0..SIDE_BY_SIDE {
-        let (one, other) = (samples[low][lane], samples[high][lane]);
-        samples[low][lane] = one.min(other);
-        samples[high][lane] = one.max(other);
-    }
+    let (one, other) = (samples[low], samples[high]);
+    let pairs: [(K, K); SIDE_BY_SIDE] = std::array::from_fn(|lane| one[lane].pair(other[lane]));
+    samples[low] = pairs.map(|pair| pair.0);
+    samples[high] = pairs.map(|pair| pair.1);
 }

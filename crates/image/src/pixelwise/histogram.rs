@@ -257,7 +257,6 @@ struct Range {
 impl Range {
     /// The bin of a number; otherwise 0 if it is less, 1 if it is more, 2 if it is none.
     #[expect(clippy::cast_possible_truncation, reason = "cut off at the number of bins")]
-    #[expect(clippy::cast_sign_loss, reason = "not below the first bin")]
     fn bin(&self, value: f64) -> Result<usize, usize> {
         if value.is_nan() {
             Err(2)

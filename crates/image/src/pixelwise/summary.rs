@@ -144,7 +144,6 @@ impl ChannelSummary {
     }
 
     /// The mean, if there are any samples.
-    #[expect(clippy::cast_precision_loss, reason = "the nearest number will do")]
     pub fn mean(&self) -> Option<f64> {
         let total = match self.total {
             Total::Whole(total) => total as f64,
@@ -196,7 +195,6 @@ impl ChannelSummary {
 
 /// So many samples of this value; values that no sample has are refused elsewhere.
 #[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits")]
-#[expect(clippy::cast_sign_loss, reason = "samples are not negative")]
 fn bound(value: f64, count: u64) -> u128 {
     u128::from(value.clamp(0.0, 65_535.0) as u64) * u128::from(count)
 }

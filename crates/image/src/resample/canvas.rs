@@ -154,9 +154,7 @@ impl Canvas {
     }
 
     /// Sets a pixel to its sums and, for what they lack, to the background.
-    #[expect(clippy::cast_precision_loss, reason = "weights are below 2^53")]
     #[expect(clippy::cast_possible_truncation, reason = "backgrounds of whole numbers are samples")]
-    #[expect(clippy::cast_sign_loss, reason = "backgrounds of whole numbers are samples")]
     fn set(&mut self, share: &Share, total: u64) {
         let pixel = self.pixels.pixel();
         let missing = total - share.weight;

@@ -158,7 +158,6 @@ impl Summed for u16 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "weights are below 2^53")]
 impl Summed for f32 {
     type Sum = f64;
 

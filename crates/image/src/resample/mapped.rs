@@ -103,7 +103,7 @@ impl Mapped<'_> {
             }
             let (x, length) = (columns.start, columns.end - columns.start);
             contribution.runs.push(Run { x, y, length });
-            let mut at = self.from_tile(self.map.position(x, y));
+            let mut at = self.in_tile(self.map.position(x, y));
             contribution.pixels.reserve(length as usize * BYTES);
             for _ in columns {
                 let pixel = whole(at[1]) * stride + whole(at[0]);
@@ -166,7 +166,7 @@ impl Mapped<'_> {
         let (x, length) = (columns.start, columns.end - columns.start);
         contribution.runs.push(Run { x, y, length });
         let stride = self.tile.width as usize;
-        let mut at = self.from_tile(self.map.position(x, y).map(|position| position - HALF_PIXEL));
+        let mut at = self.in_tile(self.map.position(x, y).map(|position| position - HALF_PIXEL));
         for _ in columns {
             let first = whole(at[1]) * stride + whole(at[0]);
             let [right, below] = at.map(fraction);
@@ -217,7 +217,7 @@ impl Mapped<'_> {
     }
 
     /// A position counted from the corner of the tile.
-    fn from_tile(&self, position: [i64; 2]) -> [i64; 2] {
+    fn in_tile(&self, position: [i64; 2]) -> [i64; 2] {
         let [x, y] = position;
         [x - (i64::from(self.tile.x) << 32), y - (i64::from(self.tile.y) << 32)]
     }
@@ -230,8 +230,6 @@ impl Mapped<'_> {
 }
 
 /// The pixel of a position that is not negative.
-#[expect(clippy::cast_possible_truncation, reason = "an image has at most 2^30 pixels per axis")]
-#[expect(clippy::cast_sign_loss, reason = "it lies in the tile")]
 fn whole(position: i64) -> usize {
     (position >> 32) as usize
 }
