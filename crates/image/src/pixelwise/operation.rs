@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Pixel;
 use crate::filter::Pixels;
 use crate::pixelwise::Prepared;
-use crate::pixelwise::power::power;
+use crate::pixelwise::power::powers;
 
 /// What becomes of each pixel. White is 255, 65,535 or 1, according to the type of its channels; a
 /// result is rounded to the nearest sample, halves away from zero, and cut off where samples end.
@@ -21,7 +21,7 @@ use crate::pixelwise::power::power;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pixelwise {
-    /// `white * (value / white) ^ gamma`; what is negative becomes 0.
+    /// `white * (value / white) ^ gamma`; what is negative or no number becomes 0.
     Gamma {
         /// The exponent, more than 0; below 1 it makes pictures brighter.
         gamma: f64,
@@ -164,16 +164,20 @@ impl Pixelwise {
         self.prepare(pixels.pixel())?.apply(pixels)
     }
 
-    /// What becomes of a value; a mix of channels leaves it as it is.
-    pub(super) fn value(&self, value: f64, white: f64) -> f64 {
+    /// What becomes of some values; a mix of channels leaves them as they are.
+    pub(super) fn values<const N: usize>(&self, values: [f64; N], white: f64) -> [f64; N] {
         match self {
-            Pixelwise::Gamma { gamma } => white * power((value / white).max(0.0), *gamma),
-            Pixelwise::Threshold { at, above, .. } if value >= *at => *above,
-            Pixelwise::Threshold { below, .. } => *below,
-            Pixelwise::ChannelMix { .. } => value,
-            Pixelwise::Invert => white - value,
+            Pixelwise::Gamma { gamma } => {
+                let bases = values.map(|value| (value / white).max(0.0));
+                powers(bases, *gamma).map(|power| white * power)
+            }
+            Pixelwise::Threshold { at, below, above } => {
+                values.map(|value| if value >= *at { *above } else { *below })
+            }
+            Pixelwise::ChannelMix { .. } => values,
+            Pixelwise::Invert => values.map(|value| white - value),
             Pixelwise::Levels { low, high } => {
-                ((value - low) / (high - low) * white).clamp(0.0, white)
+                values.map(|value| ((value - low) / (high - low) * white).clamp(0.0, white))
             }
         }
     }

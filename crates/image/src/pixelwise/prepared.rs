@@ -5,6 +5,9 @@ use crate::filter::channel::Channel;
 use crate::pixelwise::{Pixelwise, PixelwiseError};
 use crate::{Pixel, Sample};
 
+/// Samples that are computed side by side.
+const SIDE_BY_SIDE: usize = 8;
+
 /// A pixel-wise operation with its tables; see [`Pixelwise::prepare`]. Threads may share it.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -83,18 +86,25 @@ impl Prepared {
 }
 
 fn table<T: Channel>(operation: &Pixelwise, values: impl Iterator<Item = T>) -> Vec<T> {
-    values.map(|value| T::nearest(operation.value(value.real(), T::WHITE))).collect()
+    values.map(|value| changed(operation, [value])[0]).collect()
 }
 
 fn reals(operation: &Pixelwise, pixels: &Pixels) -> Vec<u8> {
     let mut values = Vec::with_capacity(pixels.data().len() / size_of::<f32>());
     f32::load(pixels.data(), &mut values);
-    for value in &mut values {
-        *value = f32::nearest(operation.value(value.real(), f32::WHITE));
+    let (blocks, rest) = values.as_chunks_mut::<SIDE_BY_SIDE>();
+    blocks.iter_mut().for_each(|block| *block = changed(operation, *block));
+    for value in rest {
+        [*value] = changed(operation, [*value]);
     }
     let mut data = Vec::with_capacity(pixels.data().len());
     f32::store(&values, &mut data);
     data
+}
+
+/// What becomes of some samples.
+fn changed<T: Channel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
+    operation.values(values.map(T::real), T::WHITE).map(T::nearest)
 }
 
 impl Mix {
