@@ -11,19 +11,18 @@ use crate::Pixel;
 
 fn kernel() -> impl Strategy<Value = Filter> {
     let side = || prop_oneof![4 => 0u32..=2, 1 => 3u32..=15].prop_map(|reach| 2 * reach + 1);
-    let weight = prop_oneof![(-4i8..=9).prop_map(f32::from), -2f32..2.0];
+    // Halves are among the results: whole weights, divided by 2.
+    let divisor = prop_oneof![Just(1f32), Just(2.0), Just(9.0), -3f32..-0.1];
+    let offset = prop_oneof![Just(0f32), -20f32..200.0];
     (side(), side()).prop_flat_map(move |(width, height)| {
         let count = (width * height) as usize;
-        let weights = prop::collection::vec(weight.clone(), count);
-        (weights, prop_oneof![Just(1f32), Just(9.0), -3f32..-0.1], -20f32..200.0).prop_map(
-            move |(weights, divisor, offset)| Filter::Convolution {
-                width,
-                height,
-                weights,
-                divisor,
-                offset,
-            },
-        )
+        let weights = prop_oneof![
+            prop::collection::vec((-4i8..=9).prop_map(f32::from), count),
+            prop::collection::vec(-2f32..2.0, count),
+        ];
+        (weights, divisor.clone(), offset.clone()).prop_map(move |(weights, divisor, offset)| {
+            Filter::Convolution { width, height, weights, divisor, offset }
+        })
     })
 }
 
