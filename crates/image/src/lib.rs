@@ -3,17 +3,32 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod filter;
 mod node;
 mod phantom;
 mod pixel;
+mod pixelwise;
+mod resample;
 mod slice;
 mod stored;
 mod volume;
 
 pub use error::ImageError;
+pub use filter::{
+    AXIS_LIMIT, Edge, Filter, FilterError, FrameError, Framed, KERNEL_LIMIT, Piece, Pixels,
+    PixelsError, RADIUS_LIMIT, Scratch, Serpentine, TileGrid, TileGridError, Window,
+};
 pub use node::operations;
 pub use phantom::{Phantom, PhantomError};
 pub use pixel::{Pixel, PixelError, Sample};
+pub use pixelwise::{
+    Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, Prepared, Summary,
+    SummaryError, Total,
+};
+pub use resample::{
+    AffineMap, Canvas, CanvasError, Contribution, MapError, ONE_PIXEL, OUTPUT_LIMIT, Resampling,
+    ResamplingError, Run, Sampling, Share, Sums,
+};
 pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
     PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,

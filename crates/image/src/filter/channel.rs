@@ -1,0 +1,202 @@
+//! The three types of samples as Rust knows them.
+//!
+//! Invariants: loading and storing are inverse to each other, bit by bit; so are keys, and keys are
+//! in the order of the values. A number that is computed and is none is always stored as the same
+//! bits, whatever led to it.
+
+use crate::filter::Scratch;
+use crate::filter::scratch::Lanes;
+use crate::{Pixel, Sample};
+
+/// A sample in memory.
+pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
+    /// A whole number for each value, in the same order.
+    type Key: Key;
+
+    /// The greatest value of a picture: as white as it gets.
+    const WHITE: f64;
+
+    /// Appends what the bytes mean.
+    fn load(bytes: &[u8], values: &mut Vec<Self>);
+
+    /// Appends the bytes.
+    fn store(values: &[Self], bytes: &mut Vec<u8>);
+
+    /// The value as a number.
+    fn real(self) -> f64;
+
+    /// The nearest value, halves away from zero, cut off at the ends.
+    fn nearest(real: f64) -> Self;
+
+    /// Its place in the order of all values.
+    fn key(self) -> Self::Key;
+
+    /// The value of a place.
+    fn of_key(key: Self::Key) -> Self;
+}
+
+/// Whole numbers that are compared in place of samples.
+pub(crate) trait Key: Copy + Default + Ord + 'static {
+    /// Where a thread keeps numbers of this type.
+    fn lanes(scratch: &mut Scratch) -> &mut Lanes<Self>;
+
+    /// The smaller and the greater one of two.
+    fn pair(self, other: Self) -> (Self, Self) {
+        (self.min(other), self.max(other))
+    }
+}
+
+impl Channel for u8 {
+    type Key = u8;
+
+    const WHITE: f64 = 255.0;
+
+    fn load(bytes: &[u8], values: &mut Vec<u8>) {
+        values.extend_from_slice(bytes);
+    }
+
+    fn store(values: &[u8], bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(values);
+    }
+
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    fn nearest(real: f64) -> u8 {
+        rounded(real.clamp(0.0, 255.0)) as u8
+    }
+
+    fn key(self) -> u8 {
+        self
+    }
+
+    fn of_key(key: u8) -> u8 {
+        key
+    }
+}
+
+impl Channel for u16 {
+    type Key = u16;
+
+    const WHITE: f64 = 65_535.0;
+
+    fn load(bytes: &[u8], values: &mut Vec<u16>) {
+        let (samples, _) = bytes.as_chunks();
+        values.extend(samples.iter().map(|sample| u16::from_le_bytes(*sample)));
+    }
+
+    fn store(values: &[u16], bytes: &mut Vec<u8>) {
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    fn nearest(real: f64) -> u16 {
+        rounded(real.clamp(0.0, 65_535.0)) as u16
+    }
+
+    fn key(self) -> u16 {
+        self
+    }
+
+    fn of_key(key: u16) -> u16 {
+        key
+    }
+}
+
+impl Channel for f32 {
+    type Key = i32;
+
+    const WHITE: f64 = 1.0;
+
+    fn load(bytes: &[u8], values: &mut Vec<f32>) {
+        let (samples, _) = bytes.as_chunks();
+        values.extend(samples.iter().map(|sample| f32::from_le_bytes(*sample)));
+    }
+
+    fn store(values: &[f32], bytes: &mut Vec<u8>) {
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the nearest value is meant")]
+    fn nearest(real: f64) -> f32 {
+        one_nan(real as f32)
+    }
+
+    fn key(self) -> i32 {
+        ordered(self.to_bits().cast_signed())
+    }
+
+    fn of_key(key: i32) -> f32 {
+        f32::from_bits(ordered(key).cast_unsigned())
+    }
+}
+
+impl Key for u8 {
+    fn lanes(scratch: &mut Scratch) -> &mut Lanes<u8> {
+        &mut scratch.bytes
+    }
+}
+
+impl Key for u16 {
+    fn lanes(scratch: &mut Scratch) -> &mut Lanes<u16> {
+        &mut scratch.words
+    }
+}
+
+impl Key for i32 {
+    fn lanes(scratch: &mut Scratch) -> &mut Lanes<i32> {
+        &mut scratch.numbers
+    }
+
+    // Not every processor has instructions for it: the bits in which they differ are exchanged.
+    fn pair(self, other: i32) -> (i32, i32) {
+        let differing = (self ^ other) & -i32::from(self > other);
+        (self ^ differing, other ^ differing)
+    }
+}
+
+/// The same bits for all that are no numbers: which of them come out of a sum is not defined.
+pub(crate) fn one_nan(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value }
+}
+
+/// The nearest whole number to one that is not negative, halves upwards. Adding a half first would
+/// be wrong just below a half.
+#[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits at most")]
+fn rounded(real: f64) -> i32 {
+    let whole = real as i32;
+    whole + i32::from(real - f64::from(whole) >= 0.5)
+}
+
+/// From the bits of a floating-point number to a whole number in the total order, and back.
+fn ordered(bits: i32) -> i32 {
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+}
+
+/// The bytes of a pixel that has the same value in all channels.
+pub(crate) fn sample_bytes(pixel: Pixel, value: f32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..pixel.channels() {
+        append_sample(pixel.sample(), f64::from(value), &mut bytes);
+    }
+    bytes
+}
+
+/// Appends the bytes of the sample that is nearest to a number.
+pub(crate) fn append_sample(sample: Sample, value: f64, bytes: &mut Vec<u8>) {
+    match sample {
+        Sample::U8 => u8::store(&[u8::nearest(value)], bytes),
+        Sample::U16 => u16::store(&[u16::nearest(value)], bytes),
+        Sample::F32 => f32::store(&[f32::nearest(value)], bytes),
+    }
+}

@@ -1,0 +1,122 @@
+//! The median of a large square, by counting.
+//!
+//! The samples in the square are counted by value. When it moves on by a pixel, a column leaves and
+//! a column enters. Counts are kept twice, by value and by groups of values, so the median is found
+//! in two short walks. Floating-point numbers are counted by their rank among all that the framed
+//! tile has: the order is all that matters.
+//!
+//! Invariant: between rows all counts are 0.
+
+use crate::filter::channel::Channel;
+use crate::filter::extreme::load_keys;
+use crate::filter::{Framed, Scratch};
+
+#[expect(clippy::cast_possible_truncation, reason = "there are 256 values")]
+pub(crate) fn bytes(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+    let Scratch { bytes, counts, .. } = scratch;
+    load_keys::<u8>(framed, radius, &mut bytes.near);
+    medians(radius, framed, &bytes.near, Counts::new(counts, 256), |key| key as u8)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
+pub(crate) fn words(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+    let Scratch { words, counts, .. } = scratch;
+    load_keys::<u16>(framed, radius, &mut words.near);
+    medians(radius, framed, &words.near, Counts::new(counts, 65_536), |key| key as u16)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a tile has less than 2^32 samples")]
+pub(crate) fn reals(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+    let Scratch { numbers, ranks, counts, .. } = scratch;
+    load_keys::<f32>(framed, radius, &mut numbers.near);
+    let (keys, sorted) = (&numbers.near, &mut numbers.far);
+    sorted.clone_from(keys);
+    sorted.sort_unstable();
+    sorted.dedup();
+    ranks.clear();
+    ranks.extend(keys.iter().map(|key| sorted.partition_point(|other| other < key) as u32));
+    medians(radius, framed, ranks, Counts::new(counts, sorted.len()), |rank| {
+        f32::of_key(sorted[rank])
+    })
+}
+
+/// How often each number is in the square, and each group of numbers.
+struct Counts<'a> {
+    each: &'a mut [u16],
+    groups: &'a mut [u16],
+    shift: u32,
+}
+
+impl<'a> Counts<'a> {
+    /// For the numbers below a limit.
+    fn new(memory: &'a mut Vec<u16>, limit: usize) -> Counts<'a> {
+        let shift = limit.ilog2().div_ceil(2);
+        memory.clear();
+        memory.resize(limit + (limit >> shift) + 1, 0);
+        let (each, groups) = memory.split_at_mut(limit);
+        Counts { each, groups, shift }
+    }
+
+    fn enter(&mut self, number: usize) {
+        self.each[number] += 1;
+        self.groups[number >> self.shift] += 1;
+    }
+
+    fn leave(&mut self, number: usize) {
+        self.each[number] -= 1;
+        self.groups[number >> self.shift] -= 1;
+    }
+
+    /// The number that has so many before it.
+    fn find(&self, mut before: u16) -> usize {
+        let mut group = 0;
+        while self.groups[group] <= before {
+            before -= self.groups[group];
+            group += 1;
+        }
+        let mut number = group << self.shift;
+        while self.each[number] <= before {
+            before -= self.each[number];
+            number += 1;
+        }
+        number
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a square has at most 961 samples")]
+fn medians<N: Copy + TryInto<usize>, T: Channel>(
+    radius: u32,
+    framed: &Framed,
+    numbers: &[N],
+    mut counts: Counts<'_>,
+    value: impl Fn(usize) -> T,
+) -> Vec<u8> {
+    let channels = framed.pixels().pixel().channels();
+    let (width, side) = (framed.width() as usize, 2 * radius as usize + 1);
+    let stride = (width + side - 1) * channels;
+    let middle = (side * side / 2) as u16;
+    let mut data = Vec::with_capacity(framed.height() as usize * width * channels * size_of::<T>());
+    let mut values = vec![T::default(); width * channels];
+    for y in 0..framed.height() as usize {
+        let rows = &numbers[y * stride..][..side * stride];
+        for channel in 0..channels {
+            let column = |x: usize| {
+                let first = x * channels + channel;
+                (0..side).map(move |down| index(rows[down * stride + first]))
+            };
+            (0..side - 1).flat_map(column).for_each(|number| counts.enter(number));
+            for x in 0..width {
+                column(x + side - 1).for_each(|number| counts.enter(number));
+                values[x * channels + channel] = value(counts.find(middle));
+                column(x).for_each(|number| counts.leave(number));
+            }
+            (width..width + side - 1).flat_map(column).for_each(|number| counts.leave(number));
+        }
+        T::store(&values, &mut data);
+    }
+    data
+}
+
+fn index<N: TryInto<usize>>(number: N) -> usize {
+    number.try_into().unwrap_or(usize::MAX)
+}

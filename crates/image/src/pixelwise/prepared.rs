@@ -1,0 +1,145 @@
+//! A pixel-wise operation that is ready for tiles of one kind of pixels.
+
+use crate::filter::Pixels;
+use crate::filter::channel::Channel;
+use crate::pixelwise::{Pixelwise, PixelwiseError};
+use crate::{Pixel, Sample};
+
+/// Samples that are computed side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+/// A pixel-wise operation with its tables; see [`Pixelwise::prepare`]. Threads may share it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    input: Pixel,
+    output: Pixel,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    /// What each of the 256 values becomes.
+    Bytes(Box<[u8; 256]>),
+    /// What each of the 65,536 values becomes, as bytes.
+    Words(Vec<[u8; 2]>),
+    /// Each value is computed.
+    Reals(Pixelwise),
+    Mix(Mix),
+}
+
+#[derive(Clone, Debug)]
+struct Mix {
+    /// A row for each channel that comes out.
+    matrix: [[f64; 4]; 4],
+    offsets: [f64; 4],
+}
+
+impl Prepared {
+    pub(super) fn new(operation: &Pixelwise, input: Pixel) -> Result<Prepared, PixelwiseError> {
+        let output = operation.output_pixel(input)?;
+        let work = match (operation, input.sample()) {
+            (Pixelwise::ChannelMix { matrix, offsets }, _) => {
+                Work::Mix(Mix::new(matrix, offsets, input.channels()))
+            }
+            (_, Sample::U8) => {
+                let table = table::<u8>(operation, 0..=u8::MAX);
+                Work::Bytes(Box::new(std::array::from_fn(|value| table[value])))
+            }
+            (_, Sample::U16) => {
+                let table = table::<u16>(operation, 0..=u16::MAX);
+                Work::Words(table.into_iter().map(u16::to_le_bytes).collect())
+            }
+            (_, Sample::F32) => Work::Reals(operation.clone()),
+        };
+        Ok(Prepared { input, output, work })
+    }
+
+    /// The kind of pixels that come out.
+    pub fn output_pixel(&self) -> Pixel {
+        self.output
+    }
+
+    /// What becomes of pixels.
+    pub fn apply(&self, pixels: &Pixels) -> Result<Pixels, PixelwiseError> {
+        if pixels.pixel() != self.input {
+            let (prepared, pixel) = (self.input, pixels.pixel());
+            return Err(PixelwiseError::OtherPixel { prepared, pixel });
+        }
+        let data = match (&self.work, self.input.sample()) {
+            (Work::Bytes(table), _) => {
+                pixels.data().iter().map(|value| table[usize::from(*value)]).collect()
+            }
+            (Work::Words(table), _) => {
+                let (samples, _) = pixels.data().as_chunks();
+                let values = samples.iter().map(|sample| u16::from_le_bytes(*sample));
+                let mut data = Vec::with_capacity(pixels.data().len());
+                values.for_each(|value| data.extend_from_slice(&table[usize::from(value)]));
+                data
+            }
+            (Work::Reals(operation), _) => reals(operation, pixels),
+            (Work::Mix(mix), Sample::U8) => mix.tile::<u8>(pixels, self.output.channels()),
+            (Work::Mix(mix), Sample::U16) => mix.tile::<u16>(pixels, self.output.channels()),
+            (Work::Mix(mix), Sample::F32) => mix.tile::<f32>(pixels, self.output.channels()),
+        };
+        Ok(Pixels::made(pixels.width(), pixels.height(), self.output, data))
+    }
+}
+
+fn table<T: Channel>(operation: &Pixelwise, values: impl Iterator<Item = T>) -> Vec<T> {
+    values.map(|value| changed(operation, [value])[0]).collect()
+}
+
+fn reals(operation: &Pixelwise, pixels: &Pixels) -> Vec<u8> {
+    let mut values = Vec::with_capacity(pixels.data().len() / size_of::<f32>());
+    f32::load(pixels.data(), &mut values);
+    let (blocks, rest) = values.as_chunks_mut::<SIDE_BY_SIDE>();
+    blocks.iter_mut().for_each(|block| *block = changed(operation, *block));
+    for value in rest {
+        [*value] = changed(operation, [*value]);
+    }
+    let mut data = Vec::with_capacity(pixels.data().len());
+    f32::store(&values, &mut data);
+    data
+}
+
+/// What becomes of some samples.
+fn changed<T: Channel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
+    operation.values(values.map(T::real), T::WHITE).map(T::nearest)
+}
+
+impl Mix {
+    fn new(matrix: &[f64], offsets: &[f64], inputs: usize) -> Mix {
+        let mut mix = Mix { matrix: [[0.0; 4]; 4], offsets: [0.0; 4] };
+        for (row, weights) in mix.matrix.iter_mut().zip(matrix.chunks_exact(inputs)) {
+            row[..inputs].copy_from_slice(weights);
+        }
+        mix.offsets[..offsets.len()].copy_from_slice(offsets);
+        mix
+    }
+
+    fn tile<T: Channel>(&self, pixels: &Pixels, outputs: usize) -> Vec<u8> {
+        match pixels.pixel().channels() {
+            1 => self.channels::<T, 1>(pixels, outputs),
+            2 => self.channels::<T, 2>(pixels, outputs),
+            3 => self.channels::<T, 3>(pixels, outputs),
+            _ => self.channels::<T, 4>(pixels, outputs),
+        }
+    }
+
+    fn channels<T: Channel, const IN: usize>(&self, pixels: &Pixels, outputs: usize) -> Vec<u8> {
+        let mut values: Vec<T> = Vec::with_capacity(pixels.data().len() / size_of::<T>());
+        T::load(pixels.data(), &mut values);
+        let (inputs, _) = values.as_chunks::<IN>();
+        let mut mixed: Vec<T> = Vec::with_capacity(inputs.len() * outputs);
+        for input in inputs {
+            let input = input.map(T::real);
+            for (row, offset) in self.matrix[..outputs].iter().zip(self.offsets) {
+                let products = row.iter().zip(input).map(|(weight, value)| weight * value);
+                mixed.push(T::nearest(products.fold(offset, |sum, product| sum + product)));
+            }
+        }
+        let mut data = Vec::with_capacity(size_of_val(mixed.as_slice()));
+        T::store(&mixed, &mut data);
+        data
+    }
+}

@@ -1,0 +1,267 @@
+//! The smallest and the greatest value, and the mean.
+//!
+//! Invariants: there is one summary for each channel; where nothing was counted the extremes are
+//! those of no numbers (infinity, and minus infinity); else the smallest is not above the greatest.
+//! Totals of whole numbers are exact.
+
+use serde::{Deserialize, Serialize};
+
+use crate::filter::Pixels;
+use crate::filter::channel::Channel;
+use crate::{Pixel, Sample};
+
+/// What can be said of all samples of each channel. Summaries of tiles are added up to that of an
+/// image.
+///
+/// ```
+/// use pario_image::{Pixel, Pixels, Summary};
+///
+/// let mut summary = Summary::new(Pixel::GREY);
+/// summary.count(&Pixels::new(2, 1, Pixel::GREY, vec![3, 9])?)?;
+/// let grey = summary.channels()[0];
+/// assert_eq!((grey.minimum, grey.maximum, grey.mean()), (3.0, 9.0, Some(6.0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
+pub struct Summary {
+    pixel: Pixel,
+    channels: Vec<ChannelSummary>,
+}
+
+/// What can be said of the samples of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelSummary {
+    /// How many samples there are, those that are no numbers left out.
+    pub count: u64,
+    /// How many are no numbers.
+    pub not_numbers: u64,
+    /// The smallest value.
+    pub minimum: f64,
+    /// The greatest value.
+    pub maximum: f64,
+    /// Their sum.
+    pub total: Total,
+}
+
+/// A sum of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Total {
+    /// Of whole numbers, exact.
+    Whole(u128),
+    /// Of floating-point numbers; the last bits depend on the order in which tiles are added.
+    Real(f64),
+}
+
+/// A summary of which nothing is known yet.
+#[derive(Deserialize)]
+struct Stored {
+    pixel: Pixel,
+    channels: Vec<ChannelSummary>,
+}
+
+/// Why summaries cannot be read or added.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SummaryError {
+    /// It is none.
+    #[error("a summary of {pixel} with {channels} channels whose values contradict each other")]
+    Contradiction {
+        /// The pixels.
+        pixel: Pixel,
+        /// The channels given.
+        channels: usize,
+    },
+    /// The pixels differ.
+    #[error("a summary of {pixel} and one of {other} do not add up")]
+    Other {
+        /// The pixels here.
+        pixel: Pixel,
+        /// The pixels there.
+        other: Pixel,
+    },
+    /// More samples than can be counted.
+    #[error("summaries of more than 2^64 samples of {pixel} do not add up")]
+    TooMany {
+        /// The pixels.
+        pixel: Pixel,
+    },
+}
+
+impl Summary {
+    /// One without any samples.
+    pub fn new(pixel: Pixel) -> Summary {
+        let total = match pixel.sample() {
+            Sample::U8 | Sample::U16 => Total::Whole(0),
+            Sample::F32 => Total::Real(0.0),
+        };
+        Summary { pixel, channels: vec![ChannelSummary::none(total); pixel.channels()] }
+    }
+
+    /// The pixels it is for.
+    pub fn pixel(&self) -> Pixel {
+        self.pixel
+    }
+
+    /// One for each channel.
+    pub fn channels(&self) -> &[ChannelSummary] {
+        &self.channels
+    }
+
+    /// Counts the samples of a tile.
+    pub fn count(&mut self, pixels: &Pixels) -> Result<(), SummaryError> {
+        if pixels.pixel() != self.pixel {
+            return Err(SummaryError::Other { pixel: self.pixel, other: pixels.pixel() });
+        }
+        let seen = match self.pixel.sample() {
+            Sample::U8 => whole::<u8>(pixels),
+            Sample::U16 => whole::<u16>(pixels),
+            Sample::F32 => reals(pixels),
+        };
+        self.add(&Summary { pixel: self.pixel, channels: seen })
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Summary) -> Result<(), SummaryError> {
+        if other.pixel != self.pixel {
+            return Err(SummaryError::Other { pixel: self.pixel, other: other.pixel });
+        }
+        let pairs = self.channels.iter().zip(&other.channels);
+        let sums: Option<Vec<_>> = pairs.map(|(one, more)| one.plus(more)).collect();
+        self.channels = sums.ok_or(SummaryError::TooMany { pixel: self.pixel })?;
+        Ok(())
+    }
+}
+
+impl ChannelSummary {
+    fn none(total: Total) -> ChannelSummary {
+        ChannelSummary {
+            count: 0,
+            not_numbers: 0,
+            minimum: f64::INFINITY,
+            maximum: f64::NEG_INFINITY,
+            total,
+        }
+    }
+
+    /// The mean, if there are any samples.
+    pub fn mean(&self) -> Option<f64> {
+        let total = match self.total {
+            Total::Whole(total) => total as f64,
+            Total::Real(total) => total,
+        };
+        (self.count > 0).then(|| total / self.count as f64)
+    }
+
+    fn plus(&self, other: &ChannelSummary) -> Option<ChannelSummary> {
+        Some(ChannelSummary {
+            count: self.count.checked_add(other.count)?,
+            not_numbers: self.not_numbers.checked_add(other.not_numbers)?,
+            minimum: self.minimum.min(other.minimum),
+            maximum: self.maximum.max(other.maximum),
+            total: match (self.total, other.total) {
+                (Total::Whole(one), Total::Whole(more)) => Total::Whole(one.checked_add(more)?),
+                (Total::Real(one), Total::Real(more)) => Total::Real(one + more),
+                _ => return None,
+            },
+        })
+    }
+
+    /// Whether samples of this type can have led to it.
+    fn is_possible(&self, sample: Sample) -> bool {
+        let ChannelSummary { count, not_numbers, minimum, maximum, total } = *self;
+        let greatest = match sample {
+            Sample::U8 => 255u8.real(),
+            Sample::U16 => u16::MAX.real(),
+            Sample::F32 => f64::INFINITY,
+        };
+        let whole = |value: f64| value.trunc() == value && (0.0..=greatest).contains(&value);
+        match (sample, total) {
+            (Sample::F32, Total::Real(total)) if count == 0 => {
+                (minimum, maximum, total) == (f64::INFINITY, f64::NEG_INFINITY, 0.0)
+            }
+            (Sample::F32, Total::Real(_)) => minimum <= maximum,
+            (Sample::U8 | Sample::U16, Total::Whole(0)) if count == 0 => {
+                (minimum, maximum, not_numbers) == (f64::INFINITY, f64::NEG_INFINITY, 0)
+            }
+            (Sample::U8 | Sample::U16, Total::Whole(total)) => {
+                let bounds = bound(minimum, count)..=bound(maximum, count);
+                let numbers = whole(minimum) && whole(maximum) && not_numbers == 0;
+                count > 0 && numbers && bounds.contains(&total)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// So many samples of this value; values that no sample has are refused elsewhere.
+#[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits")]
+fn bound(value: f64, count: u64) -> u128 {
+    u128::from(value.clamp(0.0, 65_535.0) as u64) * u128::from(count)
+}
+
+fn whole<T: Channel + Ord + Into<u64>>(pixels: &Pixels) -> Vec<ChannelSummary> {
+    let mut samples: Vec<T> = Vec::new();
+    let channels = pixels.pixel().channels();
+    let mut sums = [0u64; 4];
+    let mut extremes = [None; 4];
+    for y in 0..pixels.height() {
+        samples.clear();
+        T::load(pixels.row(y), &mut samples);
+        for channel in 0..channels {
+            let values = || samples.iter().copied().skip(channel).step_by(channels);
+            let row = values().map(|value| (value, value, value.into()));
+            let row = row.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2 + b.2));
+            let Some((least, most, sum)) = row else { continue };
+            sums[channel] += sum;
+            let (low, high) = extremes[channel].unwrap_or((least, most));
+            extremes[channel] = Some((least.min(low), most.max(high)));
+        }
+    }
+    let count = pixels.window().area();
+    let summary = |(sum, extremes): (u64, Option<(T, T)>)| match extremes {
+        None => ChannelSummary::none(Total::Whole(0)),
+        Some((low, high)) => ChannelSummary {
+            count,
+            not_numbers: 0,
+            minimum: low.real(),
+            maximum: high.real(),
+            total: Total::Whole(sum.into()),
+        },
+    };
+    sums.into_iter().zip(extremes).take(channels).map(summary).collect()
+}
+
+fn reals(pixels: &Pixels) -> Vec<ChannelSummary> {
+    let channels = pixels.pixel().channels();
+    let (samples, _) = pixels.data().as_chunks();
+    let of_channel = |channel: usize| {
+        let mut summary = ChannelSummary::none(Total::Real(0.0));
+        let mut total = 0.0;
+        for sample in samples.iter().skip(channel).step_by(channels) {
+            let value = f32::from_le_bytes(*sample).real();
+            if value.is_nan() {
+                summary.not_numbers += 1;
+                continue;
+            }
+            summary.count += 1;
+            summary.minimum = summary.minimum.min(value);
+            summary.maximum = summary.maximum.max(value);
+            total += value;
+        }
+        ChannelSummary { total: Total::Real(total), ..summary }
+    };
+    (0..channels).map(of_channel).collect()
+}
+
+impl TryFrom<Stored> for Summary {
+    type Error = SummaryError;
+
+    fn try_from(stored: Stored) -> Result<Summary, SummaryError> {
+        let Stored { pixel, channels } = stored;
+        let possible = channels.iter().all(|channel| channel.is_possible(pixel.sample()));
+        match possible && channels.len() == pixel.channels() {
+            true => Ok(Summary { pixel, channels }),
+            false => Err(SummaryError::Contradiction { pixel, channels: channels.len() }),
+        }
+    }
+}

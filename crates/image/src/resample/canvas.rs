@@ -1,0 +1,177 @@
+//! An output that is put together from contributions.
+//!
+//! Invariants: a pixel of which not all is known is in `open`, with a weight below its total; all
+//! others are in `pixels`, and are background until something came. Nothing that comes is trusted.
+
+use std::collections::BTreeMap;
+
+use crate::filter::channel::{Channel, append_sample};
+use crate::filter::{Pixels, PixelsError};
+use crate::resample::{Contribution, Resampling, ResamplingError, Run, Share, Sums};
+use crate::{Pixel, Sample};
+
+/// An output that is being put together. What no tile contributes stays background.
+#[derive(Clone, Debug)]
+pub struct Canvas {
+    resampling: Resampling,
+    background: [f64; 4],
+    pixels: Pixels,
+    /// Sums of the shares of pixels that are not complete, by row and column.
+    open: BTreeMap<(u32, u32), Share>,
+}
+
+/// Why there is no such output, or a contribution is none.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CanvasError {
+    /// The resampling makes no sense.
+    #[error(transparent)]
+    Resampling(#[from] ResamplingError),
+    /// The output does not fit into memory.
+    #[error(transparent)]
+    Pixels(#[from] PixelsError),
+    /// A run leaves the output.
+    #[error("a run of {} pixels from ({}, {}) on leaves an output of {width} x {height}", run.length, run.x, run.y)]
+    Run {
+        /// The run.
+        run: Run,
+        /// The width of the output.
+        width: u32,
+        /// The height of the output.
+        height: u32,
+    },
+    /// There are too few or too many bytes.
+    #[error("runs of pixels with {needed} bytes came with {given}")]
+    Bytes {
+        /// The bytes that they have.
+        needed: u64,
+        /// The bytes given.
+        given: usize,
+    },
+    /// A share lies outside, is larger than a pixel, or has sums that no samples have.
+    #[error("a share of weight {} for ({}, {}) cannot be one of this output", share.weight, share.x, share.y)]
+    Share {
+        /// The share.
+        share: Share,
+    },
+}
+
+impl Canvas {
+    /// An output of which nothing has come: all background, which is rounded to a sample.
+    pub fn new(
+        resampling: Resampling,
+        pixel: Pixel,
+        background: [f32; 4],
+    ) -> Result<Canvas, CanvasError> {
+        resampling.validate()?;
+        let (width, height) = resampling.size();
+        let background = background.map(f64::from).map(|value| match pixel.sample() {
+            Sample::U8 => u8::nearest(value).real(),
+            Sample::U16 => u16::nearest(value).real(),
+            Sample::F32 => value,
+        });
+        let mut pixels = Pixels::blank(width, height, pixel)?;
+        let mut one = Vec::new();
+        for value in &background[..pixel.channels()] {
+            append_sample(pixel.sample(), *value, &mut one);
+        }
+        for y in 0..height {
+            pixels.row_mut(y).chunks_exact_mut(one.len()).for_each(|to| to.copy_from_slice(&one));
+        }
+        Ok(Canvas { resampling, background, pixels, open: BTreeMap::new() })
+    }
+
+    /// Adds what a tile or a node contributes. If there is something wrong with it, what was found
+    /// to be right before may have been added.
+    pub fn add(&mut self, contribution: &Contribution) -> Result<(), CanvasError> {
+        let lengths = contribution.runs.iter().map(|run| u64::from(run.length));
+        let bytes = self.pixels.pixel().bytes();
+        let needed = lengths.fold(0, u64::saturating_add).saturating_mul(bytes as u64);
+        let given = contribution.pixels.len();
+        if needed != given as u64 {
+            return Err(CanvasError::Bytes { needed, given });
+        }
+        let mut left = contribution.pixels.as_slice();
+        for run in &contribution.runs {
+            let (width, height) = (self.pixels.width(), self.pixels.height());
+            if u64::from(run.x) + u64::from(run.length) > width.into() || run.y >= height {
+                return Err(CanvasError::Run { run: *run, width, height });
+            }
+            let (here, rest) = left.split_at(run.length as usize * bytes);
+            left = rest;
+            self.pixels.row_mut(run.y)[run.x as usize * bytes..][..here.len()]
+                .copy_from_slice(here);
+        }
+        contribution.shares.iter().try_for_each(|share| self.add_share(share))
+    }
+
+    /// Whether some pixels have shares that do not make them complete.
+    pub fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The output. What is missing of pixels is background.
+    pub fn finish(mut self) -> Pixels {
+        for share in std::mem::take(&mut self.open).into_values() {
+            let total = self.resampling.total(share.x, share.y);
+            self.set(&share, total);
+        }
+        self.pixels
+    }
+
+    fn add_share(&mut self, share: &Share) -> Result<(), CanvasError> {
+        let refused = CanvasError::Share { share: *share };
+        if share.x >= self.pixels.width() || share.y >= self.pixels.height() {
+            return Err(refused);
+        }
+        let total = self.resampling.total(share.x, share.y);
+        let limit = match self.pixels.pixel().sample() {
+            Sample::U8 => Some(share.weight.saturating_mul(255)),
+            Sample::U16 => Some(share.weight.saturating_mul(65_535)),
+            Sample::F32 => None,
+        };
+        let possible = match (share.sums, limit) {
+            (Sums::Whole(sums), Some(limit)) => sums.iter().all(|sum| *sum <= limit),
+            (Sums::Real(_), None) => true,
+            _ => false,
+        };
+        if !possible || share.weight > total {
+            return Err(refused);
+        }
+        let place = (share.y, share.x);
+        let mut sum = *share;
+        if let Some(open) = self.open.get(&place)
+            && (open.weight + share.weight > total || !sum.add(open))
+        {
+            return Err(refused);
+        }
+        if sum.weight == total {
+            self.open.remove(&place);
+            self.set(&sum, total);
+        } else {
+            self.open.insert(place, sum);
+        }
+        Ok(())
+    }
+
+    /// Sets a pixel to its sums and, for what they lack, to the background.
+    #[expect(clippy::cast_possible_truncation, reason = "backgrounds of whole numbers are samples")]
+    fn set(&mut self, share: &Share, total: u64) {
+        let pixel = self.pixels.pixel();
+        let missing = total - share.weight;
+        let mut bytes = Vec::with_capacity(pixel.bytes());
+        for channel in 0..pixel.channels() {
+            let background = self.background[channel];
+            let value = match share.sums {
+                Sums::Whole(sums) => {
+                    let sum = sums[channel] + background as u64 * missing;
+                    ((sum + total / 2) / total) as f64
+                }
+                Sums::Real(sums) if missing == 0 => sums[channel] / total as f64,
+                Sums::Real(sums) => (sums[channel] + background * missing as f64) / total as f64,
+            };
+            append_sample(pixel.sample(), value, &mut bytes);
+        }
+        let at = share.x as usize * bytes.len();
+        self.pixels.row_mut(share.y)[at..][..bytes.len()].copy_from_slice(&bytes);
+    }
+}

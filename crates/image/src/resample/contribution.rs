@@ -1,0 +1,175 @@
+//! What a tile, or all tiles of a node, have of an output.
+
+use serde::{Deserialize, Serialize};
+
+use crate::filter::channel::Channel;
+
+/// Parts of an output: runs of complete pixels, and shares of others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Contribution {
+    /// Where the complete pixels belong.
+    pub runs: Vec<Run>,
+    /// Their bytes, run by run.
+    pub pixels: Vec<u8>,
+    /// Parts of pixels.
+    pub shares: Vec<Share>,
+}
+
+/// Complete pixels side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The column of the first one.
+    pub x: u32,
+    /// Their row.
+    pub y: u32,
+    /// How many there are.
+    pub length: u32,
+}
+
+/// A part of a pixel: some samples, each times its weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The column.
+    pub x: u32,
+    /// The row.
+    pub y: u32,
+    /// The sum of the weights.
+    pub weight: u64,
+    /// The weighted sum for each channel.
+    pub sums: Sums,
+}
+
+/// Weighted sums of samples; those of channels that do not exist are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Sums {
+    /// Of whole numbers.
+    Whole([u64; 4]),
+    /// Of floating-point numbers.
+    Real([f64; 4]),
+}
+
+/// Samples that can be summed up with weights.
+pub(super) trait Summed: Channel {
+    /// What sums are kept in.
+    type Sum: Copy + Default + std::ops::AddAssign;
+
+    /// The sample times a weight.
+    fn weighed(self, weight: u64) -> Self::Sum;
+
+    /// The sum divided by all weights.
+    fn mean(sum: Self::Sum, total: u64) -> Self;
+
+    /// Sums of all channels.
+    fn sums(sums: [Self::Sum; 4]) -> Sums;
+}
+
+impl Contribution {
+    /// Nothing.
+    pub fn new() -> Contribution {
+        Contribution::default()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.shares.is_empty()
+    }
+
+    /// Takes over what other tiles contribute to the same output.
+    pub fn append(&mut self, mut other: Contribution) {
+        self.runs.append(&mut other.runs);
+        self.pixels.append(&mut other.pixels);
+        self.shares.append(&mut other.shares);
+    }
+
+    /// Adds up shares of the same pixel, so that less is sent.
+    pub fn settle(&mut self) {
+        self.shares.sort_by_key(|share| (share.y, share.x));
+        self.shares
+            .dedup_by(|more, share| (more.x, more.y) == (share.x, share.y) && share.add(more));
+    }
+
+    /// Puts the next pixel into the run that ends before it, or begins one.
+    pub(super) fn push(&mut self, x: u32, y: u32) {
+        match self.runs.last_mut() {
+            Some(run) if (run.x + run.length, run.y) == (x, y) => run.length += 1,
+            _ => self.runs.push(Run { x, y, length: 1 }),
+        }
+    }
+}
+
+impl Share {
+    /// Adds another share of the same pixel, if they are of one kind and the numbers are not too
+    /// large.
+    #[must_use]
+    pub(super) fn add(&mut self, other: &Share) -> bool {
+        let Some(weight) = self.weight.checked_add(other.weight) else { return false };
+        let sums = match (self.sums, other.sums) {
+            (Sums::Whole(one), Sums::Whole(more)) => {
+                let mut sums = [0; 4];
+                for (sum, (one, more)) in sums.iter_mut().zip(one.into_iter().zip(more)) {
+                    match one.checked_add(more) {
+                        Some(both) => *sum = both,
+                        None => return false,
+                    }
+                }
+                Sums::Whole(sums)
+            }
+            (Sums::Real(one), Sums::Real(more)) => {
+                Sums::Real(std::array::from_fn(|channel| one[channel] + more[channel]))
+            }
+            _ => return false,
+        };
+        (self.weight, self.sums) = (weight, sums);
+        true
+    }
+}
+
+impl Summed for u8 {
+    type Sum = u64;
+
+    fn weighed(self, weight: u64) -> u64 {
+        u64::from(self) * weight
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a mean is not above the greatest sample")]
+    fn mean(sum: u64, total: u64) -> u8 {
+        ((sum + total / 2) / total) as u8
+    }
+
+    fn sums(sums: [u64; 4]) -> Sums {
+        Sums::Whole(sums)
+    }
+}
+
+impl Summed for u16 {
+    type Sum = u64;
+
+    fn weighed(self, weight: u64) -> u64 {
+        u64::from(self) * weight
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a mean is not above the greatest sample")]
+    fn mean(sum: u64, total: u64) -> u16 {
+        ((sum + total / 2) / total) as u16
+    }
+
+    fn sums(sums: [u64; 4]) -> Sums {
+        Sums::Whole(sums)
+    }
+}
+
+impl Summed for f32 {
+    type Sum = f64;
+
+    fn weighed(self, weight: u64) -> f64 {
+        f64::from(self) * weight as f64
+    }
+
+    fn mean(sum: f64, total: u64) -> f32 {
+        f32::nearest(sum / total as f64)
+    }
+
+    fn sums(sums: [f64; 4]) -> Sums {
+        Sums::Real(sums)
+    }
+}
