@@ -2,6 +2,7 @@
 //! computed with them where they lie.
 #![forbid(unsafe_code)]
 
+pub mod formats;
 mod pixel;
 
 pub use pixel::{Pixel, PixelError, Sample};
