@@ -40,6 +40,15 @@ impl Frame {
         Ok(Frame { name: name.to_owned(), width, height, pixel, row_bytes, data_bytes, next: 0 })
     }
 
+    /// A picture that is to be written: its size is what the caller asks for.
+    pub fn to_write(name: &str, size: (u64, u64), pixel: Pixel) -> Result<Frame, FormatError> {
+        Frame::new(name, size, pixel, usize::MAX).map_err(|_| {
+            let (width, height) = size;
+            let what = format!("a file of {width} x {height} pixels of {pixel} cannot be made");
+            FormatError::misuse(name, what)
+        })
+    }
+
     /// Counts a row of so many bytes. The result is its number.
     pub fn count_row(&mut self, bytes: usize) -> Result<u64, FormatError> {
         if bytes != self.row_bytes {

@@ -1,8 +1,8 @@
 //! Picture files and volume files of other programs, read and written row by row.
 //!
-//! A picture may be far larger than memory: a reader keeps a few rows, or a row of compressed tiles,
-//! and never more than [`OpenOptions::memory_bytes`]. What a file says about itself is checked
-//! before memory is taken for it.
+//! A picture may be far larger than memory: a reader keeps a few rows, or what it needs to go on in
+//! each tile of a row of tiles. What a file says about itself is checked against
+//! [`OpenOptions::memory_bytes`] before memory is taken for it.
 //!
 //! | format | read | written |
 //! | --- | --- | --- |
@@ -85,7 +85,8 @@ pub trait RowSink: Send {
 /// How files of others are opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// The most memory that a reader takes. A row must fit into it.
+    /// The most memory that is taken at a time: for a row, for a row of tiles, for the list of
+    /// strips or tiles, for an interlaced picture.
     pub memory_bytes: usize,
     /// Whether the header of a volume may name a data file outside its own directory.
     pub data_anywhere: bool,

@@ -137,7 +137,7 @@ impl<W: Write + Send + 'static> PngSink<W> {
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<PngSink<W>, FormatError> {
-        let frame = Frame::new(name, size, pixel, usize::MAX)?;
+        let frame = Frame::to_write(name, size, pixel)?;
         let depth = match pixel.sample() {
             Sample::U8 => BitDepth::Eight,
             Sample::U16 => BitDepth::Sixteen,
@@ -151,7 +151,7 @@ impl<W: Write + Send + 'static> PngSink<W> {
                 [pixel.channels() - 1];
         let side = |pixels: u64| u32::try_from(pixels).ok().filter(|side| side >> 31 == 0);
         let (Some(width), Some(height)) = (side(size.0), side(size.1)) else {
-            let what = format!("PNG has at most 2,147,483,647 rows and columns, not {size:?}");
+            let what = format!("PNG has no pictures of {} x {} pixels", size.0, size.1);
             return Err(FormatError::unsupported(name, what, "choose TIFF, NRRD or raw"));
         };
         let output = Witness::new(output);

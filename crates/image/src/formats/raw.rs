@@ -48,6 +48,11 @@ impl<S: Source> RawRows<S> {
         layout: &RawLayout,
         options: &OpenOptions,
     ) -> Result<RawRows<S>, FormatError> {
+        if layout.size.contains(&0) {
+            let [width, height, depth] = layout.size;
+            let what = format!("a size of {width} x {height} x {depth} has no pixels, say another");
+            return Err(FormatError::misuse(name, what));
+        }
         let frame = layout.frame(name, options.memory_bytes)?;
         let failed = |error| FormatError::reading(name, Place::Byte(layout.skip_bytes), error);
         frame.check_length(layout.skip_bytes, source::length(&mut source).map_err(failed)?)?;
@@ -96,7 +101,7 @@ impl<W: Write + Send> RawSink<W> {
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<RawSink<W>, FormatError> {
-        Ok(RawSink { frame: Frame::new(name, size, pixel, usize::MAX)?, output })
+        Ok(RawSink { frame: Frame::to_write(name, size, pixel)?, output })
     }
 }
 

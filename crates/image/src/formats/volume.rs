@@ -8,7 +8,7 @@ use super::nrrd::{self, Beside};
 use super::open::{buffered, head_of};
 use super::source::Source;
 use super::stack::{Stack, natural_order};
-use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, open_picture, read_picture};
+use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffRows, read_picture, tiff};
 use crate::Pixel;
 
 /// A volume that is read row by row: the rows of the first plane from the top, then those of the
@@ -93,9 +93,7 @@ pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSou
         if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
             return nrrd::open(&name, source, Beside::Header(path), options);
         }
-        let rows = open_picture(path, options)?;
-        let (width, height) = rows.size();
-        return Ok(VolumeSource { rows, size: [width, height, 1], spacing: [1.0; 3] });
+        return read_volume(&name, source, options);
     }
     let mut paths = paths.to_vec();
     paths.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
@@ -108,10 +106,20 @@ pub fn read_volume<S: Source + 'static>(
     mut source: S,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
-    if nrrd::is_nrrd(&head_of(name, &mut source)?) {
+    let head = head_of(name, &mut source)?;
+    if nrrd::is_nrrd(&head) {
         return nrrd::open(name, source, Beside::Nothing, options);
     }
-    let rows = read_picture(name, source, options)?;
+    let rows: Box<dyn Rows> = if tiff::is_tiff(&head) {
+        let rows = TiffRows::open(name, source, options)?;
+        if rows.has_more_pages() {
+            let advice = "split it into one file for each plane";
+            return Err(FormatError::unsupported(name, "TIFF of many pages is no volume", advice));
+        }
+        Box::new(rows)
+    } else {
+        read_picture(name, source, options)?
+    };
     let (width, height) = rows.size();
     Ok(VolumeSource { rows, size: [width, height, 1], spacing: [1.0; 3] })
 }

@@ -41,7 +41,8 @@ impl Header {
         let order = match (sample, fields.get("endian")) {
             (Sample::U8, _) | (_, Some("little")) => ByteOrder::Little,
             (_, Some("big")) => ByteOrder::Big,
-            (_, other) => {
+            (_, None) => return Err(fields.damaged("the field \"endian\" is missing".to_owned())),
+            (_, Some(other)) => {
                 let what = format!("the field \"endian\" is {other:?}, not little or big");
                 return Err(fields.damaged(what));
             }

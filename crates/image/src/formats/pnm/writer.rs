@@ -1,5 +1,6 @@
 //! Writing binary PGM and PPM, PAM and PFM.
 
+use std::fmt;
 use std::io::SeekFrom;
 
 use super::super::frame::Frame;
@@ -63,6 +64,17 @@ impl PnmKind {
     }
 }
 
+impl fmt::Display for PnmKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PnmKind::Pgm => "PGM",
+            PnmKind::Ppm => "PPM",
+            PnmKind::Pam => "PAM",
+            PnmKind::Pfm => "PFM",
+        })
+    }
+}
+
 impl<W: Output> PnmSink<W> {
     /// A picture of this kind, size and pixel, from the beginning of the output.
     pub fn new(
@@ -72,9 +84,9 @@ impl<W: Output> PnmSink<W> {
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<PnmSink<W>, FormatError> {
-        let frame = Frame::new(name, size, pixel, usize::MAX)?;
+        let frame = Frame::to_write(name, size, pixel)?;
         let Some(header) = kind.header(size, pixel) else {
-            let what = format!("{kind:?} has no pixels of {pixel}");
+            let what = format!("{kind} has no pixels of {pixel}");
             let advice = "PGM has 1 and PPM 3 channels of u8 or u16, PAM 1 to 4 of these, PFM 1 or \
                           3 of f32; TIFF and NRRD have all";
             return Err(FormatError::unsupported(name, what, advice));

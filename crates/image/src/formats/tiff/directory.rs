@@ -16,6 +16,8 @@ pub(super) struct Directory {
     pub order: ByteOrder,
     entries: BTreeMap<u16, Entry>,
     file_bytes: u64,
+    /// Whether another directory follows.
+    pub has_next: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -58,7 +60,10 @@ impl Directory {
             }
             entries.insert(tag, Entry { kind, count, place });
         }
-        Ok(Directory { name: name.to_owned(), order: cursor.order, entries, file_bytes })
+        // Some programs leave out the place of a next directory if there is none.
+        let has_next = cursor.number(word).is_ok_and(|next| next != 0);
+        let (name, order) = (name.to_owned(), cursor.order);
+        Ok(Directory { name, order, entries, file_bytes, has_next })
     }
 
     pub fn has(&self, tag: u16) -> bool {

@@ -22,6 +22,7 @@ pub struct TiffRows<S> {
     predictor: Predictor,
     white_is_zero: bool,
     grid: Grid,
+    has_more_pages: bool,
     /// The chunks that the next row runs through, plane by plane.
     band: Vec<Unpacker>,
     /// A row of a chunk, and room for as much.
@@ -71,10 +72,16 @@ impl<S: Source> TiffRows<S> {
             predictor,
             white_is_zero,
             grid,
+            has_more_pages: directory.has_next,
             band: Vec::new(),
             chunk_row: vec![0; row_bytes],
             scratch: vec![0; scratch_bytes],
         })
+    }
+
+    /// Whether the file has further pages, which are not read.
+    pub fn has_more_pages(&self) -> bool {
+        self.has_more_pages
     }
 
     /// Goes to the next row of every chunk and puts what they hold together.

@@ -26,9 +26,9 @@ impl<W: Write + Send> TiffSink<W> {
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<TiffSink<W>, FormatError> {
-        let frame = Frame::new(name, size, pixel, usize::MAX)?;
+        let frame = Frame::to_write(name, size, pixel)?;
         let (Ok(width), Ok(height)) = (u32::try_from(size.0), u32::try_from(size.1)) else {
-            let what = format!("TIFF has at most 4,294,967,295 rows and columns, not {size:?}");
+            let what = format!("TIFF has no pictures of {} x {} pixels", size.0, size.1);
             return Err(FormatError::unsupported(name, what, "choose NRRD or raw"));
         };
         let head = Head::new(&frame, false);
