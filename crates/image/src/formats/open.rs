@@ -1,14 +1,14 @@
 //! Which format a file has.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
 
 use super::nrrd::{self, Beside};
 use super::source::Source;
 use super::volume::VolumeSource;
 use super::{FormatError, NrrdSink, OpenOptions, Place, PngRows, PngSink, PnmKind, PnmRows};
-use super::{PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink, png, pnm, tiff};
+use super::{Output, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink, png, pnm, tiff};
 use crate::Pixel;
 
 /// So many bytes tell the format.
@@ -53,33 +53,21 @@ pub fn read_picture<S: Source + 'static>(
     })
 }
 
-/// Makes a picture file; the format is that of the name's ending. What was there is replaced.
+/// Makes a picture file; the format is that of the name's ending. What was there is replaced, unless
+/// the format cannot hold such a picture.
 pub fn create_picture(
     path: &Path,
     width: u64,
     height: u64,
     pixel: Pixel,
 ) -> Result<Box<dyn RowSink>, FormatError> {
-    let name = path.display().to_string();
-    let size = (width, height);
-    let pnm = |kind| {
-        let sink = PnmSink::new(&name, created(path)?, kind, size, pixel)?;
-        Ok::<Box<dyn RowSink>, FormatError>(Box::new(sink))
-    };
-    match extension(&name).as_str() {
-        "png" => Ok(Box::new(PngSink::new(&name, created(path)?, size, pixel)?)),
-        "tif" | "tiff" => Ok(Box::new(TiffSink::new(&name, created(path)?, size, pixel)?)),
-        "pgm" => pnm(PnmKind::Pgm),
-        "ppm" => pnm(PnmKind::Ppm),
-        "pam" => pnm(PnmKind::Pam),
-        "pfm" => pnm(PnmKind::Pfm),
-        "pnm" => pnm(PnmKind::of(pixel)),
-        _ => create_volume(path, [width, height, 1], [1.0; 3], pixel),
-    }
+    let (name, size) = (path.display().to_string(), (width, height));
+    picture_sink(&name, io::empty(), size, pixel)?;
+    picture_sink(&name, created(path)?, size, pixel)
 }
 
 /// Makes a volume file, NRRD or raw by the name's ending, of which the rows are put plane after
-/// plane. What was there is replaced.
+/// plane. What was there is replaced, unless there can be no such volume.
 pub fn create_volume(
     path: &Path,
     size: [u64; 3],
@@ -87,15 +75,45 @@ pub fn create_volume(
     pixel: Pixel,
 ) -> Result<Box<dyn RowSink>, FormatError> {
     let name = path.display().to_string();
-    match extension(&name).as_str() {
-        "nrrd" => Ok(Box::new(NrrdSink::new(&name, created(path)?, size, spacing, pixel)?)),
+    volume_sink(&name, io::empty(), size, spacing, pixel)?;
+    volume_sink(&name, created(path)?, size, spacing, pixel)
+}
+
+fn picture_sink<W: Output + 'static>(
+    name: &str,
+    output: W,
+    size: (u64, u64),
+    pixel: Pixel,
+) -> Result<Box<dyn RowSink>, FormatError> {
+    let kind = match extension(name).as_str() {
+        "png" => return Ok(Box::new(PngSink::new(name, output, size, pixel)?)),
+        "tif" | "tiff" => return Ok(Box::new(TiffSink::new(name, output, size, pixel)?)),
+        "pgm" => PnmKind::Pgm,
+        "ppm" => PnmKind::Ppm,
+        "pam" => PnmKind::Pam,
+        "pfm" => PnmKind::Pfm,
+        "pnm" => PnmKind::of(pixel),
+        _ => return volume_sink(name, output, [size.0, size.1, 1], [1.0; 3], pixel),
+    };
+    Ok(Box::new(PnmSink::new(name, output, kind, size, pixel)?))
+}
+
+fn volume_sink<W: Output + 'static>(
+    name: &str,
+    output: W,
+    size: [u64; 3],
+    spacing: [f64; 3],
+    pixel: Pixel,
+) -> Result<Box<dyn RowSink>, FormatError> {
+    match extension(name).as_str() {
+        "nrrd" => Ok(Box::new(NrrdSink::new(name, output, size, spacing, pixel)?)),
         "raw" => {
             let rows = size[1].saturating_mul(size[2]);
-            Ok(Box::new(RawSink::new(&name, created(path)?, (size[0], rows), pixel)?))
+            Ok(Box::new(RawSink::new(name, output, (size[0], rows), pixel)?))
         }
         ending => {
             let what = format!("no format has names that end with {ending:?}");
-            Err(FormatError::unsupported(&name, what, WRITE_ADVICE))
+            Err(FormatError::unsupported(name, what, WRITE_ADVICE))
         }
     }
 }

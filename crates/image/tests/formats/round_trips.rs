@@ -1,9 +1,12 @@
 //! What was written is read back, byte by byte; what a format cannot hold is refused.
 
 use std::fs;
+use std::io::{self, Seek, SeekFrom, Write};
 
-use pario_image::formats::{ByteOrder, VolumeSource};
-use pario_image::formats::{FormatError, OpenOptions, RawLayout, create_picture};
+use pario_image::formats::{
+    ByteOrder, FormatError, NrrdSink, OpenOptions, PngSink, PnmKind, PnmSink, RawLayout, RawSink,
+    RowSink, TiffSink, VolumeSource, create_picture,
+};
 use pario_image::{Pixel, Sample};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -27,7 +30,7 @@ fn holds(ending: &str, pixel: Pixel) -> bool {
 const ENDINGS: [&str; 9] = ["png", "pam", "pgm", "ppm", "pfm", "pnm", "tif", "TIFF", "nrrd"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn every_format_gives_back_what_it_was_given(
@@ -97,11 +100,13 @@ fn what_a_format_cannot_hold_is_refused_by_name() {
     for pixel in all_pixels() {
         for ending in ENDINGS.into_iter().filter(|ending| !holds(ending, pixel)) {
             let path = dir.path().join(format!("picture.{ending}"));
+            fs::write(&path, "precious").unwrap();
             let Err(error) = create_picture(&path, 3, 3, pixel) else {
                 panic!("{ending} of {pixel} was not refused")
             };
             let text = error.to_string();
             assert!(text.contains("picture.") && text.contains("TIFF"), "{text}");
+            assert_eq!(fs::read(&path).unwrap(), b"precious");
         }
     }
     let error = create_picture(&dir.path().join("picture.jpg"), 3, 3, Pixel::GREY).err().unwrap();
@@ -134,24 +139,77 @@ fn rows_of_a_wrong_length_or_number_are_refused() {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_told_by_every_format() {
-    use pario_image::formats::{NrrdSink, PngSink, PnmKind, PnmSink, RawSink, RowSink, TiffSink};
-    use std::fs::File;
-    use std::io::BufWriter;
+/// An output that takes so many bytes.
+struct Disk {
+    left: usize,
+}
 
-    let full = || BufWriter::with_capacity(1 << 20, File::create("/dev/full").unwrap());
-    let (size, grey) = ((8, 1), Pixel::GREY);
-    let sinks: [Box<dyn RowSink>; 5] = [
-        Box::new(PngSink::new("full", full(), size, grey).unwrap()),
-        Box::new(TiffSink::new("full", full(), size, grey).unwrap()),
-        Box::new(PnmSink::new("full", full(), PnmKind::Pgm, size, grey).unwrap()),
-        Box::new(NrrdSink::new("full", full(), [8, 1, 1], [1.0; 3], grey).unwrap()),
-        Box::new(RawSink::new("full", full(), size, grey).unwrap()),
-    ];
-    for mut sink in sinks {
-        sink.put_row(&[0; 8]).unwrap();
-        assert!(matches!(sink.finish(), Err(FormatError::Io { action: "write", .. })));
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match bytes.len().min(self.left) {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::StorageFull.into()),
+            taken => {
+                self.left -= taken;
+                Ok(taken)
+            }
+        }
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Disk {
+    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
+        Ok(0)
+    }
+}
+
+type Make = fn(Disk) -> Result<Box<dyn RowSink>, FormatError>;
+
+#[test]
+fn a_disk_that_is_full_at_any_byte_is_told_by_every_format() {
+    const SIZE: (u64, u64) = (8, 3);
+    let makes: [Make; 6] = [
+        |disk| Ok(Box::new(PngSink::new("full", disk, SIZE, Pixel::GREY)?)),
+        |disk| Ok(Box::new(TiffSink::new("full", disk, SIZE, Pixel::GREY)?)),
+        |disk| Ok(Box::new(PnmSink::new("full", disk, PnmKind::Pgm, SIZE, Pixel::GREY)?)),
+        |disk| {
+            let size = (2, 3);
+            Ok(Box::new(PnmSink::new("full", disk, PnmKind::Pfm, size, pixel(Sample::F32, 1))?))
+        },
+        |disk| Ok(Box::new(NrrdSink::new("full", disk, [8, 3, 1], [1.0; 3], Pixel::GREY)?)),
+        |disk| Ok(Box::new(RawSink::new("full", disk, SIZE, Pixel::GREY)?)),
+    ];
+    for make in makes {
+        let write = |left| {
+            let mut sink = make(Disk { left })?;
+            (0..SIZE.1).try_for_each(|_| sink.put_row(&[7; 8]))?;
+            sink.finish()
+        };
+        let needed = (0..1_000).find(|bytes| write(*bytes).is_ok()).expect("it fits");
+        assert!(needed >= 24);
+        // Once it fits, it fits in more; before, every failure is told.
+        assert!((needed..1_000).all(|bytes| write(bytes).is_ok()));
+        let error = write(needed - 1).unwrap_err();
+        assert!(matches!(error, FormatError::Io { action: "write", .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_file_is_as_long_as_the_disk_it_needs() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("picture.png");
+    let picture = Picture { size: (8, 3), pixel: Pixel::GREY, bytes: vec![7; 24] };
+    picture.write(&path).unwrap();
+    let length = usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
+    let write = |left| {
+        let mut sink = Box::new(PngSink::new("full", Disk { left }, picture.size, Pixel::GREY)?);
+        picture.rows().try_for_each(|row| sink.put_row(row))?;
+        sink.finish()
+    };
+    assert!(write(length).is_ok());
+    // The last bytes are written when the encoder is dropped.
+    assert!(write(length - 1).is_err() && write(length - 12).is_err());
 }
