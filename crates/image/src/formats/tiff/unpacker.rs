@@ -11,7 +11,7 @@ use super::super::source::Source;
 pub(super) const INPUT_BYTES: usize = 16 << 10;
 
 /// What an unpacker takes besides its input, at most.
-pub(super) const STATE_BYTES: usize = 48 << 10;
+pub(super) const STATE_BYTES: usize = 56 << 10;
 
 /// How chunks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ enum Method {
     Zeros,
     Plain,
     PackBits(Run),
-    Lzw(Box<decode::Decoder>),
+    Lzw(Box<Lzw>),
     Deflate(Box<Decompress>),
 }
 
@@ -60,10 +60,7 @@ impl Unpacker {
             _ if at == 0 && bytes == 0 => Method::Zeros,
             Compression::Plain => Method::Plain,
             Compression::PackBits => Method::PackBits(Run::Head),
-            Compression::Lzw => {
-                let tiff = decode::Configuration::with_tiff_size_switch(BitOrder::Msb, 8);
-                Method::Lzw(Box::new(tiff.with_yield_on_full_buffer(true).build()))
-            }
+            Compression::Lzw => Method::Lzw(Box::new(Lzw::new())),
             Compression::Deflate => Method::Deflate(Box::new(Decompress::new(true))),
         };
         Unpacker { at, left: bytes, input: Vec::new(), used: 0, method }
@@ -113,16 +110,7 @@ fn step(method: &mut Method, input: &[u8], out: &mut [u8]) -> io::Result<(usize,
             Ok((bytes, bytes))
         }
         Method::PackBits(run) => Ok(unpack_bits(run, input, out)),
-        Method::Lzw(decoder) => {
-            let result = decoder.decode_bytes(input, out);
-            match result.status {
-                Ok(LzwStatus::Done) if result.consumed_out < out.len() => {
-                    Err(io::ErrorKind::UnexpectedEof.into())
-                }
-                Ok(_) => Ok((result.consumed_in, result.consumed_out)),
-                Err(error) => Err(damaged(error.to_string())),
-            }
-        }
+        Method::Lzw(lzw) => lzw.step(input, out).map_err(damaged),
         Method::Deflate(decoder) => {
             let (taken, made) = (decoder.total_in(), decoder.total_out());
             let status = decoder
@@ -137,6 +125,46 @@ fn step(method: &mut Method, input: &[u8], out: &mut [u8]) -> io::Result<(usize,
             }
             Ok((taken, made))
         }
+    }
+}
+
+/// An LZW decoder and what it has made so far. It is not given the rows themselves: with room for a
+/// byte or two at a time it stops before the end of the data.
+struct Lzw {
+    decoder: decode::Decoder,
+    made: Vec<u8>,
+    given: usize,
+    ended: bool,
+}
+
+/// Twice the longest word of the code.
+const LZW_BYTES: usize = 8 << 10;
+
+impl Lzw {
+    fn new() -> Lzw {
+        let decoder = decode::Decoder::with_tiff_size_switch(BitOrder::Msb, 8);
+        Lzw { decoder, made: Vec::new(), given: 0, ended: false }
+    }
+
+    fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), String> {
+        let mut taken = 0;
+        if self.given == self.made.len() && !self.ended {
+            self.made.resize(LZW_BYTES, 0);
+            let result = self.decoder.decode_bytes(input, &mut self.made);
+            self.made.truncate(result.consumed_out);
+            self.given = 0;
+            taken = result.consumed_in;
+            match result.status {
+                Ok(status) => self.ended = matches!(status, LzwStatus::Done),
+                // What was made before is right. There are programs that write no end.
+                Err(_) if result.consumed_out > 0 => self.ended = true,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let bytes = (self.made.len() - self.given).min(out.len());
+        out[..bytes].copy_from_slice(&self.made[self.given..self.given + bytes]);
+        self.given += bytes;
+        Ok((taken, bytes))
     }
 }
 
