@@ -4,6 +4,7 @@
 
 mod error;
 mod filter;
+pub mod formats;
 mod node;
 mod phantom;
 mod pixel;

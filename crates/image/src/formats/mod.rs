@@ -1,0 +1,100 @@
+//! Picture files and volume files of other programs, read and written row by row.
+//!
+//! A picture may be far larger than memory: a reader keeps a few rows, or what it needs to go on in
+//! each tile of a row of tiles. What a file says about itself is checked against
+//! [`OpenOptions::memory_bytes`] before memory is taken for it.
+//!
+//! | format | read | written |
+//! | --- | --- | --- |
+//! | PNG | all kinds; interlaced ones if they fit into memory | u8 and u16, 1 to 4 channels |
+//! | TIFF, BigTIFF | strips and tiles, plain, PackBits, LZW and Deflate; the first page | all pixels, plain strips |
+//! | PNM | P1 to P6, PAM (P7), PFM | P5, P6, PAM, PFM |
+//! | NRRD | raw and gzip, attached and detached, pictures and volumes | raw, attached |
+//! | raw | what the caller says it is | little-endian |
+//! | stack | pictures of the same size and pixel, as a volume | |
+//!
+//! Rows are as in [`Pixel`]: little-endian, channels interleaved, x fastest.
+//!
+//! ```
+//! use pario_image::formats::{create_picture, open_picture, OpenOptions};
+//! use pario_image::Pixel;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let path = dir.path().join("ramp.png");
+//! let mut sink = create_picture(&path, 4, 2, Pixel::GREY)?;
+//! sink.put_row(&[0, 1, 2, 3])?;
+//! sink.put_row(&[4, 5, 6, 7])?;
+//! sink.finish()?;
+//!
+//! let mut rows = open_picture(&path, &OpenOptions::default())?;
+//! assert_eq!((rows.size(), rows.pixel()), ((4, 2), Pixel::GREY));
+//! let mut row = [0; 4];
+//! rows.next_row(&mut row)?;
+//! assert_eq!(row, [0, 1, 2, 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod frame;
+mod nrrd;
+mod open;
+mod png;
+mod pnm;
+mod raw;
+mod samples;
+mod source;
+mod stack;
+mod tiff;
+mod volume;
+
+pub use error::{FormatError, Place};
+pub use nrrd::NrrdSink;
+pub use open::{create_picture, create_volume, open_picture, read_picture};
+pub use png::{PngRows, PngSink};
+pub use pnm::{PnmKind, PnmRows, PnmSink};
+pub use raw::{RawLayout, RawRows, RawSink};
+pub use samples::ByteOrder;
+pub use source::{Output, Source};
+pub use stack::{Stack, natural_order};
+pub use tiff::{TiffRows, TiffSink};
+pub use volume::{VolumeSource, open_volume, read_volume};
+
+use crate::Pixel;
+
+/// A picture that is read row by row, from the top.
+pub trait Rows: Send {
+    /// Width and height.
+    fn size(&self) -> (u64, u64);
+
+    /// What its pixels are.
+    fn pixel(&self) -> Pixel;
+
+    /// Reads the next row into `row`, which is as long as a row is.
+    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError>;
+}
+
+/// A picture that is written row by row, from the top. Without [`RowSink::finish`] it is not whole.
+pub trait RowSink: Send {
+    /// Writes the next row.
+    fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError>;
+
+    /// Ends the picture: all rows must have been written.
+    fn finish(self: Box<Self>) -> Result<(), FormatError>;
+}
+
+/// How files of others are opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The most memory that is taken at a time: for a row, for a row of tiles, for the list of
+    /// strips or tiles, for an interlaced picture.
+    pub memory_bytes: usize,
+    /// Whether the header of a volume may name a data file outside its own directory.
+    pub data_anywhere: bool,
+}
+
+impl Default for OpenOptions {
+    /// 256 MiB, and data files beside their header.
+    fn default() -> OpenOptions {
+        OpenOptions { memory_bytes: 256 << 20, data_anywhere: false }
+    }
+}

@@ -1,0 +1,194 @@
+//! What the fields of a header mean.
+
+use super::super::{ByteOrder, FormatError, RawLayout};
+use super::fields::Fields;
+use crate::{Pixel, Sample};
+
+/// How the data is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Raw,
+    Gzip,
+}
+
+/// Where the pixels begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skip {
+    /// After so many bytes.
+    Bytes(u64),
+    /// So that they end with the file.
+    ToEnd,
+}
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// Size, pixel and byte order; nothing is skipped.
+    pub layout: RawLayout,
+    pub spacing: [f64; 3],
+    pub encoding: Encoding,
+    /// Lines of the data file before the data.
+    pub skip_lines: u64,
+    /// Bytes after these lines, after decompression.
+    pub skip: Skip,
+    pub data_file: Option<String>,
+}
+
+impl Header {
+    pub fn new(name: &str, fields: &Fields) -> Result<Header, FormatError> {
+        let sample = sample(name, fields)?;
+        let axes = Axes::new(name, fields, sample)?;
+        let order = match (sample, fields.get("endian")) {
+            (Sample::U8, _) | (_, Some("little")) => ByteOrder::Little,
+            (_, Some("big")) => ByteOrder::Big,
+            (_, None) => return Err(fields.damaged("the field \"endian\" is missing".to_owned())),
+            (_, Some(other)) => {
+                let what = format!("the field \"endian\" is {other:?}, not little or big");
+                return Err(fields.damaged(what));
+            }
+        };
+        let encoding = match fields.required("encoding")? {
+            "raw" => Encoding::Raw,
+            "gzip" | "gz" => Encoding::Gzip,
+            other => {
+                let what = format!("NRRD with encoding {other:?} cannot be read");
+                return Err(FormatError::unsupported(name, what, "convert it to raw or gzip"));
+            }
+        };
+        let line_skip = u64::try_from(fields.number("lineskip", 0)?);
+        let skip_lines = line_skip
+            .map_err(|_| fields.damaged("the field \"line skip\" is less than 0".to_owned()))?;
+        let skip = match (u64::try_from(fields.number("byteskip", 0)?), encoding) {
+            (Ok(bytes), _) => Skip::Bytes(bytes),
+            (Err(_), Encoding::Raw) => Skip::ToEnd,
+            (Err(_), Encoding::Gzip) => {
+                let what = "the field \"byte skip\" is less than 0, which gzip does not allow";
+                return Err(fields.damaged(what.to_owned()));
+            }
+        };
+        Ok(Header {
+            layout: RawLayout { size: axes.size, pixel: axes.pixel, order, skip_bytes: 0 },
+            spacing: axes.spacing,
+            encoding,
+            skip_lines,
+            skip,
+            data_file: fields.get("datafile").map(str::to_owned),
+        })
+    }
+}
+
+fn sample(name: &str, fields: &Fields) -> Result<Sample, FormatError> {
+    match fields.required("type")? {
+        "uchar" | "unsigned char" | "uint8" | "uint8_t" => Ok(Sample::U8),
+        "ushort" | "unsigned short" | "unsigned short int" | "uint16" | "uint16_t" => {
+            Ok(Sample::U16)
+        }
+        "float" => Ok(Sample::F32),
+        other => {
+            let what = format!("NRRD with samples of type {other:?} cannot be read");
+            Err(FormatError::unsupported(name, what, "convert it to uint8, uint16 or float"))
+        }
+    }
+}
+
+/// What the axes mean.
+struct Axes {
+    size: [u64; 3],
+    spacing: [f64; 3],
+    pixel: Pixel,
+}
+
+impl Axes {
+    fn new(name: &str, fields: &Fields, sample: Sample) -> Result<Axes, FormatError> {
+        let count = match fields.number("dimension", 0)? {
+            2 => 2,
+            3 => 3,
+            4 => 4,
+            other => {
+                let what = format!("NRRD with {other} axes cannot be read");
+                let advice = "2 axes are a picture, 3 a volume, one more in front the channels";
+                return Err(FormatError::unsupported(name, what, advice));
+            }
+        };
+        let Some(words) = fields.words("sizes", count)? else {
+            return Err(fields.damaged("the field \"sizes\" is missing".to_owned()));
+        };
+        let mut sizes = Vec::with_capacity(count);
+        for word in &words {
+            let what = || fields.damaged(format!("the size {word:?} is not a number"));
+            sizes.push(word.parse::<u64>().map_err(|_| what())?);
+        }
+        let mut spacing = spacings(fields, count)?;
+        let channels = match has_channels(fields, &sizes, &spacing)? {
+            false => 1,
+            true => {
+                spacing.remove(0);
+                sizes.remove(0)
+            }
+        };
+        let pixel = Pixel::new(sample, u32::try_from(channels).unwrap_or(u32::MAX));
+        let pixel = pixel.map_err(|error| {
+            let advice = "cut the first axis, which is the channels, to 1 to 4";
+            FormatError::unsupported(name, error.to_string(), advice)
+        })?;
+        let mut axes = Axes { size: [1; 3], spacing: [1.0; 3], pixel };
+        for (axis, (size, spacing)) in sizes.into_iter().zip(spacing).enumerate() {
+            axes.size[axis] = size;
+            axes.spacing[axis] = spacing.unwrap_or(1.0);
+        }
+        Ok(axes)
+    }
+}
+
+/// Whether the first axis is the channels: it is with four axes. With three it is if the header says
+/// so, or if it has at most four entries and the header does not say that it is one of space.
+fn has_channels(
+    fields: &Fields,
+    sizes: &[u64],
+    spacing: &[Option<f64>],
+) -> Result<bool, FormatError> {
+    if sizes.len() != 3 {
+        return Ok(sizes.len() == 4);
+    }
+    if let Some(kinds) = fields.words("kinds", sizes.len())? {
+        match kinds[0].as_str() {
+            "domain" | "space" => return Ok(false),
+            "???" | "none" => {}
+            _ => return Ok(true),
+        }
+    }
+    Ok(match (spacing[0], spacing[1]) {
+        (None, Some(_)) => true,
+        (Some(_), _) if fields.get("spacedirections").is_some() => false,
+        _ => sizes[0] <= 4,
+    })
+}
+
+/// The distance of neighbours on each axis, if it is said.
+fn spacings(fields: &Fields, count: usize) -> Result<Vec<Option<f64>>, FormatError> {
+    let (words, field) = match fields.words("spacedirections", count)? {
+        Some(words) => (words, "space directions"),
+        None => match fields.words("spacings", count)? {
+            Some(words) => (words, "spacings"),
+            None => return Ok(vec![None; count]),
+        },
+    };
+    words
+        .iter()
+        .map(|word| {
+            if word == "none" || word.eq_ignore_ascii_case("nan") {
+                return Ok(None);
+            }
+            let length = match word.strip_prefix('(').and_then(|word| word.strip_suffix(')')) {
+                None => word.parse::<f64>().ok(),
+                Some(vector) => vector
+                    .split(',')
+                    .try_fold(0.0, |sum, part| Some(sum + part.parse::<f64>().ok()?.powi(2)))
+                    .map(f64::sqrt),
+            };
+            let length = length.map(f64::abs).filter(|length| length.is_normal());
+            let what = || fields.damaged(format!("{word:?} in the field {field:?} is no length"));
+            length.map(Some).ok_or_else(what)
+        })
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! A stack of pictures: the planes of a volume.
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+
+use super::{FormatError, OpenOptions, Rows, open_picture};
+use crate::Pixel;
+
+/// Pictures of the same size and pixel, one below the other. One is open at a time.
+pub struct Stack {
+    paths: Vec<PathBuf>,
+    options: OpenOptions,
+    size: (u64, u64),
+    pixel: Pixel,
+    /// The picture that is being read, and how many of its rows are left.
+    current: Option<(Box<dyn Rows>, u64)>,
+    /// How many pictures have been begun.
+    begun: usize,
+}
+
+impl Stack {
+    /// The pictures in this order. The heads of all are looked at, so that one that differs is
+    /// found at once.
+    pub fn open(paths: Vec<PathBuf>, options: &OpenOptions) -> Result<Stack, FormatError> {
+        let Some(first) = paths.first() else {
+            return Err(FormatError::misuse("stack", "it has no pictures, name at least one"));
+        };
+        let rows = open_picture(first, options)?;
+        let (size, pixel) = (rows.size(), rows.pixel());
+        let stack = Stack { paths, options: options.clone(), size, pixel, current: None, begun: 0 };
+        for number in 1..stack.paths.len() {
+            stack.picture(number)?;
+        }
+        Ok(stack)
+    }
+
+    /// How many pictures there are.
+    pub fn depth(&self) -> u64 {
+        self.paths.len() as u64
+    }
+
+    /// Opens a picture, which must be like the first.
+    fn picture(&self, number: usize) -> Result<Box<dyn Rows>, FormatError> {
+        let rows = open_picture(&self.paths[number], &self.options)?;
+        if (rows.size(), rows.pixel()) == (self.size, self.pixel) {
+            return Ok(rows);
+        }
+        let shape = |(width, height): (u64, u64), pixel| format!("{width} x {height} of {pixel}");
+        Err(FormatError::Differs {
+            name: self.paths[number].display().to_string(),
+            has: shape(rows.size(), rows.pixel()),
+            first: self.paths[0].display().to_string(),
+            expected: shape(self.size, self.pixel),
+        })
+    }
+}
+
+impl Rows for Stack {
+    fn size(&self) -> (u64, u64) {
+        (self.size.0, self.size.1 * self.depth())
+    }
+
+    fn pixel(&self) -> Pixel {
+        self.pixel
+    }
+
+    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
+        let (mut rows, left) = match self.current.take() {
+            Some((rows, left)) if left > 0 => (rows, left),
+            _ if self.begun == self.paths.len() => {
+                let what = "all rows of its pictures have gone by, there is no further one";
+                return Err(FormatError::misuse("stack", what));
+            }
+            _ => {
+                self.begun += 1;
+                (self.picture(self.begun - 1)?, self.size.1)
+            }
+        };
+        rows.next_row(row)?;
+        self.current = Some((rows, left - 1));
+        Ok(())
+    }
+}
+
+/// The order in which people put names with numbers: `img2` comes before `img10`.
+pub fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    loop {
+        let (a_part, a_rest) = first_part(left);
+        let (b_part, b_rest) = first_part(right);
+        if a_part.is_empty() || b_part.is_empty() {
+            // Numbers that differ by zeros in front are told apart by the whole names.
+            return a_part.len().cmp(&b_part.len()).then_with(|| a.cmp(b));
+        }
+        let order = match (number(a_part), number(b_part)) {
+            (Some(a), Some(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
+            _ => a_part.cmp(b_part),
+        };
+        if order.is_ne() {
+            return order;
+        }
+        (left, right) = (a_rest, b_rest);
+    }
+}
+
+/// A run of digits, or one letter, and the rest.
+fn first_part(text: &str) -> (&str, &str) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let letter = text.chars().next().map_or(0, char::len_utf8);
+    text.split_at(digits.max(letter))
+}
+
+/// A run of digits without the zeros in front.
+fn number(part: &str) -> Option<&str> {
+    part.starts_with(|first: char| first.is_ascii_digit()).then(|| part.trim_start_matches('0'))
+}

@@ -1,0 +1,193 @@
+//! The directory of a TIFF: its tags, and where their values are.
+
+use std::collections::BTreeMap;
+use std::io::{self, SeekFrom};
+
+use super::super::source::{self, Source};
+use super::super::{ByteOrder, FormatError, Place};
+use super::kind;
+
+/// More tags than any program writes.
+const MOST_TAGS: u64 = 4096;
+
+/// The first directory of a file. Values are read when they are asked for.
+pub(super) struct Directory {
+    name: String,
+    pub order: ByteOrder,
+    entries: BTreeMap<u16, Entry>,
+    file_bytes: u64,
+    /// Whether another directory follows.
+    pub has_next: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    kind: u16,
+    count: u64,
+    /// Where the values are, in the entry or elsewhere.
+    place: u64,
+}
+
+impl Directory {
+    pub fn read<S: Source>(name: &str, source: &mut S) -> Result<Directory, FormatError> {
+        let file_bytes = source::length(source)
+            .map_err(|error| FormatError::reading(name, Place::Header, error))?;
+        let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
+        cursor.go_to(0)?;
+        if cursor.bytes::<2>()? == *b"MM" {
+            cursor.order = ByteOrder::Big;
+        }
+        let big = cursor.number(2)? == 43;
+        if big && cursor.number(4)? != if cursor.order == ByteOrder::Big { 8 << 16 } else { 8 } {
+            return Err(FormatError::damaged(name, Place::Byte(4), "offsets are not of 8 bytes"));
+        }
+        let word = if big { 8 } else { 4 };
+        let start = cursor.number(word)?;
+        cursor.go_to(start)?;
+        let tags = cursor.number(if big { 8 } else { 2 })?;
+        if tags > MOST_TAGS {
+            let what = format!("the directory has {tags} tags, at most {MOST_TAGS} make sense");
+            return Err(FormatError::damaged(name, Place::Byte(start), what));
+        }
+        let mut entries = BTreeMap::new();
+        for _ in 0..tags {
+            let (tag, kind) = (cursor.short()?, cursor.short()?);
+            let count = cursor.number(word)?;
+            let mut place = cursor.at;
+            let value = cursor.number(word)?;
+            if count.saturating_mul(value_bytes(kind).unwrap_or(1)) > word as u64 {
+                place = value;
+            }
+            entries.insert(tag, Entry { kind, count, place });
+        }
+        // Some programs leave out the place of a next directory if there is none.
+        let has_next = cursor.number(word).is_ok_and(|next| next != 0);
+        let (name, order) = (name.to_owned(), cursor.order);
+        Ok(Directory { name, order, entries, file_bytes, has_next })
+    }
+
+    pub fn has(&self, tag: u16) -> bool {
+        self.entries.contains_key(&tag)
+    }
+
+    /// The first value of a tag, if it is there.
+    pub fn number<S: Source>(&self, source: &mut S, tag: u16) -> Result<Option<u64>, FormatError> {
+        match self.entries.get(&tag) {
+            None => Ok(None),
+            Some(entry) => Ok(Some(self.values(source, tag, Entry { count: 1, ..*entry })?[0])),
+        }
+    }
+
+    /// The value of a tag that must be there.
+    pub fn required<S: Source>(&self, source: &mut S, tag: u16) -> Result<u64, FormatError> {
+        self.number(source, tag)?.ok_or_else(|| self.missing(tag))
+    }
+
+    /// All values of a tag, which must be so many.
+    pub fn numbers<S: Source>(
+        &self,
+        source: &mut S,
+        tag: u16,
+        count: u64,
+    ) -> Result<Vec<u64>, FormatError> {
+        let entry = *self.entries.get(&tag).ok_or_else(|| self.missing(tag))?;
+        if entry.count != count {
+            let what = format!("tag {tag} has {} values instead of {count}", entry.count);
+            return Err(FormatError::damaged(&self.name, Place::Header, what));
+        }
+        self.values(source, tag, entry)
+    }
+
+    /// Whether all values of a tag are the same.
+    pub fn uniform<S: Source>(&self, source: &mut S, tag: u16) -> Result<bool, FormatError> {
+        let Some(entry) = self.entries.get(&tag) else { return Ok(true) };
+        let few = Entry { count: entry.count.min(16), ..*entry };
+        let values = self.values(source, tag, few)?;
+        Ok(values.iter().all(|value| *value == values[0]))
+    }
+
+    fn values<S: Source>(
+        &self,
+        source: &mut S,
+        tag: u16,
+        entry: Entry,
+    ) -> Result<Vec<u64>, FormatError> {
+        let damaged = |what| Err(FormatError::damaged(&self.name, Place::Byte(entry.place), what));
+        let Some(each) = value_bytes(entry.kind) else {
+            return damaged(format!("tag {tag} has values of type {}, not numbers", entry.kind));
+        };
+        // So no more memory is taken than a few times the length of the file.
+        let end = entry.count.checked_mul(each).and_then(|bytes| entry.place.checked_add(bytes));
+        if end.is_none_or(|end| end > self.file_bytes) {
+            return damaged(format!("the {} values of tag {tag} are not in the file", entry.count));
+        }
+        let mut cursor = Cursor { name: &self.name, source, order: self.order, at: entry.place };
+        cursor.go_to(entry.place)?;
+        // At most the length of the file.
+        #[allow(clippy::cast_possible_truncation)]
+        let each = each as usize;
+        (0..entry.count).map(|_| cursor.number(each)).collect()
+    }
+
+    fn missing(&self, tag: u16) -> FormatError {
+        FormatError::damaged(&self.name, Place::Header, format!("tag {tag} is missing"))
+    }
+}
+
+/// The bytes of a whole number of this type.
+fn value_bytes(kind: u16) -> Option<u64> {
+    match kind {
+        kind::BYTE => Some(1),
+        kind::SHORT => Some(2),
+        kind::LONG => Some(4),
+        kind::LONG8 => Some(8),
+        _ => None,
+    }
+}
+
+/// Reads numbers one after the other.
+struct Cursor<'a, S> {
+    name: &'a str,
+    source: &'a mut S,
+    order: ByteOrder,
+    at: u64,
+}
+
+impl<S: Source> Cursor<'_, S> {
+    fn go_to(&mut self, place: u64) -> Result<(), FormatError> {
+        self.source.seek(SeekFrom::Start(place)).map_err(|error| self.failed(error))?;
+        self.at = place;
+        Ok(())
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
+        let mut bytes = [0; N];
+        self.source.read_exact(&mut bytes).map_err(|error| self.failed(error))?;
+        self.at += N as u64;
+        Ok(bytes)
+    }
+
+    /// A number of 1, 2, 4 or 8 bytes.
+    fn number(&mut self, bytes: usize) -> Result<u64, FormatError> {
+        let mut word = [0; 8];
+        let word_bytes = &mut word[..bytes];
+        self.source.read_exact(word_bytes).map_err(|error| self.failed(error))?;
+        self.at += bytes as u64;
+        if self.order == ByteOrder::Big {
+            word[..bytes].reverse();
+        }
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn short(&mut self) -> Result<u16, FormatError> {
+        let bytes = self.bytes()?;
+        Ok(match self.order {
+            ByteOrder::Little => u16::from_le_bytes(bytes),
+            ByteOrder::Big => u16::from_be_bytes(bytes),
+        })
+    }
+
+    fn failed(&self, error: io::Error) -> FormatError {
+        FormatError::reading(self.name, Place::Byte(self.at), error)
+    }
+}

@@ -1,0 +1,48 @@
+//! TIFF and BigTIFF.
+//!
+//! Chunks (strips or tiles) are decompressed as rows are asked for, so a file that is one strip
+//! takes no more memory than one of many.
+
+mod directory;
+mod reader;
+mod rebuild;
+mod unpacker;
+mod writer;
+
+pub use reader::TiffRows;
+pub use writer::TiffSink;
+
+/// Whether a file begins like a TIFF.
+pub(super) fn is_tiff(head: &[u8]) -> bool {
+    [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"].iter().any(|magic| head.starts_with(&magic[..]))
+}
+
+/// The tags that count here.
+mod tag {
+    pub const WIDTH: u16 = 256;
+    pub const HEIGHT: u16 = 257;
+    pub const BITS: u16 = 258;
+    pub const COMPRESSION: u16 = 259;
+    pub const PHOTOMETRIC: u16 = 262;
+    pub const FILL_ORDER: u16 = 266;
+    pub const STRIP_OFFSETS: u16 = 273;
+    pub const CHANNELS: u16 = 277;
+    pub const STRIP_ROWS: u16 = 278;
+    pub const STRIP_BYTES: u16 = 279;
+    pub const PLANAR: u16 = 284;
+    pub const PREDICTOR: u16 = 317;
+    pub const TILE_WIDTH: u16 = 322;
+    pub const TILE_HEIGHT: u16 = 323;
+    pub const TILE_OFFSETS: u16 = 324;
+    pub const TILE_BYTES: u16 = 325;
+    pub const EXTRA_SAMPLES: u16 = 338;
+    pub const SAMPLE_FORMAT: u16 = 339;
+}
+
+/// The types of values that count here.
+mod kind {
+    pub const BYTE: u16 = 1;
+    pub const SHORT: u16 = 3;
+    pub const LONG: u16 = 4;
+    pub const LONG8: u16 = 16;
+}

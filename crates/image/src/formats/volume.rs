@@ -1,0 +1,145 @@
+//! Volumes: rows plane after plane.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::nrrd::{self, Beside};
+use super::open::{buffered, head_of};
+use super::source::Source;
+use super::stack::{Stack, natural_order};
+use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffRows, read_picture, tiff};
+use crate::Pixel;
+
+/// A volume that is read row by row: the rows of the first plane from the top, then those of the
+/// next.
+pub struct VolumeSource {
+    rows: Box<dyn Rows>,
+    size: [u64; 3],
+    spacing: [f64; 3],
+}
+
+impl VolumeSource {
+    /// Rows that are `size[1]` times `size[2]`.
+    pub(super) fn new(
+        rows: impl Rows + 'static,
+        size: [u64; 3],
+        spacing: [f64; 3],
+    ) -> VolumeSource {
+        VolumeSource { rows: Box::new(rows), size, spacing }
+    }
+
+    /// A file without a header that holds what the layout says, with pixels at these distances.
+    pub fn raw(
+        path: &Path,
+        layout: &RawLayout,
+        spacing: [f64; 3],
+        options: &OpenOptions,
+    ) -> Result<VolumeSource, FormatError> {
+        let name = path.display().to_string();
+        let rows = RawRows::open(&name, buffered(path)?, layout, options)?;
+        Ok(VolumeSource::new(rows, layout.size, spacing))
+    }
+
+    /// A stack of pictures, with pixels and planes at these distances.
+    pub fn stack(stack: Stack, spacing: [f64; 3]) -> VolumeSource {
+        let (width, rows) = stack.size();
+        let depth = stack.depth();
+        VolumeSource::new(stack, [width, rows / depth, depth], spacing)
+    }
+
+    /// Width, height and depth.
+    pub fn size(&self) -> [u64; 3] {
+        self.size
+    }
+
+    /// The distance of neighbouring voxels along x, y and z; 1 if the file does not say.
+    pub fn spacing(&self) -> [f64; 3] {
+        self.spacing
+    }
+
+    /// What the voxels are.
+    pub fn pixel(&self) -> Pixel {
+        self.rows.pixel()
+    }
+
+    /// Reads the next row. After the last of a plane comes the first of the next.
+    pub fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
+        self.rows.next_row(row)
+    }
+
+    /// All planes as one picture, one below the other.
+    pub fn into_rows(self) -> Box<dyn Rows> {
+        self.rows
+    }
+}
+
+impl fmt::Debug for VolumeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let VolumeSource { size, spacing, .. } = self;
+        f.debug_struct("VolumeSource").field("size", size).field("spacing", spacing).finish()
+    }
+}
+
+/// Opens a volume: a NRRD file, a directory of pictures, or pictures, which are taken in the natural
+/// order of their names. One picture is a volume of depth 1.
+pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSource, FormatError> {
+    if let [path] = paths {
+        if path.is_dir() {
+            return open_volume(&pictures_in(path)?, options);
+        }
+        let name = path.display().to_string();
+        let mut source = buffered(path)?;
+        if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
+            return nrrd::open(&name, source, Beside::Header(path), options);
+        }
+        return read_volume(&name, source, options);
+    }
+    let mut paths = paths.to_vec();
+    paths.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
+    Ok(VolumeSource::stack(Stack::open(paths, options)?, [1.0; 3]))
+}
+
+/// Reads a volume from bytes: what they are is seen from their beginning.
+pub fn read_volume<S: Source + 'static>(
+    name: &str,
+    mut source: S,
+    options: &OpenOptions,
+) -> Result<VolumeSource, FormatError> {
+    let head = head_of(name, &mut source)?;
+    if nrrd::is_nrrd(&head) {
+        return nrrd::open(name, source, Beside::Nothing, options);
+    }
+    let rows: Box<dyn Rows> = if tiff::is_tiff(&head) {
+        let rows = TiffRows::open(name, source, options)?;
+        if rows.has_more_pages() {
+            let advice = "split it into one file for each plane";
+            return Err(FormatError::unsupported(name, "TIFF of many pages is no volume", advice));
+        }
+        Box::new(rows)
+    } else {
+        read_picture(name, source, options)?
+    };
+    let (width, height) = rows.size();
+    Ok(VolumeSource { rows, size: [width, height, 1], spacing: [1.0; 3] })
+}
+
+/// The files of a directory whose names do not begin with a dot.
+fn pictures_in(directory: &Path) -> Result<Vec<PathBuf>, FormatError> {
+    let failed =
+        |source| FormatError::Io { name: directory.display().to_string(), action: "list", source };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if !hidden && entry.path().is_file() {
+            paths.push(entry.path());
+        }
+    }
+    if paths.is_empty() {
+        let name = directory.display().to_string();
+        let what = "there are no files in this directory";
+        return Err(FormatError::unsupported(&name, what, "name one with the pictures of a stack"));
+    }
+    Ok(paths)
+}

@@ -1,0 +1,12 @@
+//! Picture and volume files: written and read back, made by other programs, damaged, huge.
+
+mod damage;
+mod foreign_png;
+mod foreign_tiff;
+mod golden_nrrd;
+mod golden_pnm;
+mod huge;
+mod pictures;
+mod round_trips;
+mod tiff_files;
+mod volumes;
