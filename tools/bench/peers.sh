@@ -51,8 +51,18 @@ case "${1:-}" in
     need "/usr/include/$(cc -print-multiarch)/mpich/mpi.h" libmpich-dev
     mpicc.mpich -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/modes-mpich" "$here/peers/modes.c"
     ;;
+  slices)
+    need python3 python3-minimal
+    python3 -c 'import venv, ensurepip' 2>/dev/null || need /no/such/file python3-venv
+    place="${2:?a directory is missing}/python"
+    [ -x "$place/bin/python" ] || python3 -m venv "$place" >&2
+    if ! timeout 600 "$place/bin/pip" install -q tensorstore zarr numpy >&2; then
+      echo "tensorstore, zarr and numpy cannot be installed from PyPI" >&2
+      exit 1
+    fi
+    ;;
   *)
-    echo "usage: peers.sh zmq|openmpi|mpich DIRECTORY, or peers.sh gluster" >&2
+    echo "usage: peers.sh zmq|openmpi|mpich|slices DIRECTORY, or peers.sh gluster" >&2
     exit 2
     ;;
 esac

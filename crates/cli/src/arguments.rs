@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, reset, rm, rmdir, run, serve,
-    stat, status, stop, top, why,
+    stat, status, stop, top, volume, why,
 };
 use crate::demo;
 
@@ -161,6 +161,9 @@ pub enum Command {
     /// right.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
+    /// Volumes: three-dimensional images, with slices at any place and in any direction
+    #[command(subcommand, after_help = after_help(volume::EXAMPLES))]
+    Volume(volume::Action),
     /// Show what Pario does, on nodes and disks of its own
     ///
     /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and
@@ -178,7 +181,7 @@ pub enum Command {
 }
 
 /// What stands at the end of every help.
-fn after_help(examples: &str) -> String {
+pub fn after_help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 

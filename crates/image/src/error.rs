@@ -3,6 +3,7 @@
 use pario::FilePath;
 use thiserror::Error;
 
+use crate::formats::FormatError;
 use crate::slice::{CutError, GridError, PartsError, PlaneError};
 
 /// Why something with an image or volume failed. Each error says what happened, to what, and what to
@@ -21,6 +22,9 @@ pub enum ImageError {
         /// Why not.
         why: String,
     },
+    /// A file of another program cannot be used.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// The slice is impossible.
     #[error(transparent)]
     Plane(#[from] PlaneError),

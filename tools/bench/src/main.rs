@@ -16,6 +16,7 @@ mod partner;
 mod patience;
 mod report;
 mod scratch;
+mod slices;
 mod statistics;
 mod store;
 mod turns;
@@ -34,7 +35,8 @@ use report::Report;
 use scratch::Scratch;
 
 /// All areas.
-const AREAS: &[Area] = &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA];
+const AREAS: &[Area] =
+    &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA, slices::AREA];
 
 /// What a second process of this program can be told to be.
 const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES];

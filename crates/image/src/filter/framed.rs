@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Pixel;
 use crate::filter::channel::sample_bytes;
-use crate::filter::{TileGrid, Pixels, PixelsError, Window};
+use crate::filter::{Pixels, PixelsError, TileGrid, Window};
 
 /// What lies beyond the edges of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -33,7 +33,7 @@ mod tests;
 
 pub use filter::{Filter, FilterError, KERNEL_LIMIT, RADIUS_LIMIT};
 pub use framed::{Edge, FrameError, Framed};
-pub use grid::{AXIS_LIMIT, TileGrid, TileGridError, Piece};
+pub use grid::{AXIS_LIMIT, Piece, TileGrid, TileGridError};
 pub use pixels::{Pixels, PixelsError};
 pub use scratch::Scratch;
 pub use serpentine::Serpentine;

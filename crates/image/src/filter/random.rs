@@ -3,7 +3,7 @@
 use pario_proto::{Shape, TilePosition, TileWindow};
 use proptest::prelude::*;
 
-use crate::filter::{Edge, TileGrid, Pixels, Serpentine, Window};
+use crate::filter::{Edge, Pixels, Serpentine, TileGrid, Window};
 use crate::{Pixel, Sample};
 
 /// A pixel of any kind.

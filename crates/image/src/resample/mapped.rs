@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::filter::{Pixels, Window};
 use crate::resample::contribution::Summed;
 use crate::resample::map::ONE_PIXEL;
-use crate::resample::{AffineMap, Contribution, Sampling, Run, Share};
+use crate::resample::{AffineMap, Contribution, Run, Sampling, Share};
 
 /// All weights of four pixels together: 256 along each axis.
 pub(super) const WEIGHTS_BILINEAR: u64 = 1 << 16;
@@ -53,12 +53,7 @@ pub(super) fn reach(
 }
 
 /// A window that has all pixels that an output is made of.
-pub(super) fn source(
-    map: &AffineMap,
-    width: u32,
-    height: u32,
-    interpolation: Sampling,
-) -> Window {
+pub(super) fn source(map: &AffineMap, width: u32, height: u32, interpolation: Sampling) -> Window {
     let (last_column, last_row) = (width.saturating_sub(1), height.saturating_sub(1));
     let corners = [(0, 0), (last_column, 0), (0, last_row), (last_column, last_row)];
     let corners = corners.map(|(column, row)| map.position(column, row));

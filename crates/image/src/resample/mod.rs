@@ -25,4 +25,4 @@ mod tests;
 pub use canvas::{Canvas, CanvasError};
 pub use contribution::{Contribution, Run, Share, Sums};
 pub use map::{AffineMap, MapError, ONE_PIXEL};
-pub use resampling::{Sampling, OUTPUT_LIMIT, Resampling, ResamplingError};
+pub use resampling::{OUTPUT_LIMIT, Resampling, ResamplingError, Sampling};

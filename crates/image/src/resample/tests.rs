@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::filter::channel::{Channel, append_sample};
 use crate::filter::random::{cut_image, image, tiles};
-use crate::filter::{AXIS_LIMIT, TileGrid, Pixels, Window};
+use crate::filter::{AXIS_LIMIT, Pixels, TileGrid, Window};
 use crate::{Pixel, Sample};
 
 fn position() -> impl Strategy<Value = i64> {
@@ -163,7 +163,12 @@ fn reduced(
 }
 
 /// Each tile contributes by itself; two nodes have every other tile.
-fn in_tiles(resampling: Resampling, image: &Pixels, grid: &TileGrid, background: [f32; 4]) -> Pixels {
+fn in_tiles(
+    resampling: Resampling,
+    image: &Pixels,
+    grid: &TileGrid,
+    background: [f32; 4],
+) -> Pixels {
     let mut nodes = [Contribution::new(), Contribution::new()];
     for (number, (_, window)) in tiles(grid).enumerate() {
         let tile = image.cut(window).unwrap();
@@ -330,8 +335,8 @@ fn positions_far_away_are_no_trouble() {
             interpolation: Sampling::Bilinear,
         };
         let picture = image(3, 3, Pixel::GREY, 2);
-        let grid =
-            TileGrid::new(pario_proto::Shape::image(3, 3), pario_proto::Shape::image(2, 2)).unwrap();
+        let grid = TileGrid::new(pario_proto::Shape::image(3, 3), pario_proto::Shape::image(2, 2))
+            .unwrap();
         check(resampling, &picture, &grid).unwrap();
     }
 }

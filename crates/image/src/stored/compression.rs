@@ -22,7 +22,9 @@ pub enum Compression {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoredError {
     /// The header is not one.
-    #[error("the header of the tile has {found} bytes instead of {HEADER_BYTES}, or is of a later version")]
+    #[error(
+        "the header of the tile has {found} bytes instead of {HEADER_BYTES}, or is of a later version"
+    )]
     Header {
         /// How many bytes it has.
         found: usize,

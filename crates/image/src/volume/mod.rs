@@ -1,5 +1,6 @@
 //! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
 
+mod import;
 mod options;
 mod phantom_operation;
 mod series;
@@ -13,17 +14,15 @@ use std::sync::Arc;
 use pario::{Cluster, File, Report};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
 
-pub(crate) use phantom_operation::PhantomOperation;
 pub use options::VolumeOptions;
+pub(crate) use phantom_operation::PhantomOperation;
 pub use series::Series;
 pub(crate) use slab_operation::SlabOperation;
 pub(crate) use slice_operation::SliceOperation;
 
 use crate::error::ImageError;
 use crate::node;
-use crate::slice::{
-    Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice,
-};
+use crate::slice::{Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice};
 use crate::stored::{Description, Placed, read_description};
 use phantom_operation::PhantomCall;
 use slab_operation::SlabCall;
@@ -113,6 +112,27 @@ impl Volume {
     /// Its file.
     pub fn file(&self) -> &File {
         &self.shared.file
+    }
+
+    /// Bytes of its voxels.
+    pub fn voxel_bytes(&self) -> u64 {
+        self.shared.description.bytes_of(self.shape()) as u64
+    }
+
+    /// Bytes of its voxels as boxes hold them, some more than once, before they are packed.
+    pub fn stored_bytes(&self) -> u64 {
+        let (tiles, grid) = (&self.shared.tiles, &self.shared.grid);
+        let along = |axis: fn(Shape) -> u64, tile: fn(u64) -> TilePosition| -> u64 {
+            let boxes = axis(tiles.tiles_per_axis());
+            let stored = |number| grid.stored(tile(number)).map_or(0, |stored| axis(stored.size));
+            // All boxes but the last two of an axis are alike.
+            let alike = boxes.saturating_sub(2);
+            alike * stored(0) + (alike..boxes).map(stored).sum::<u64>()
+        };
+        let x = along(|shape| shape.x, |x| TilePosition { x, y: 0, z: 0 });
+        let y = along(|shape| shape.y, |y| TilePosition { x: 0, y, z: 0 });
+        let z = along(|shape| shape.z, |z| TilePosition { x: 0, y: 0, z });
+        x * y * z * self.shared.description.pixel.bytes() as u64
     }
 
     /// The place of its middle, in the units of the spacing.
@@ -210,7 +230,10 @@ impl Volume {
     }
 
     /// The voxels of a box, as they are stored; nothing if nobody has written them.
-    pub fn read_box(&self, tile: TilePosition) -> Result<Option<(PixelWindow, Vec<u8>)>, ImageError> {
+    pub fn read_box(
+        &self,
+        tile: TilePosition,
+    ) -> Result<Option<(PixelWindow, Vec<u8>)>, ImageError> {
         writing::read_box(&self.shared, tile)
     }
 

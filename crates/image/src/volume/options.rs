@@ -71,7 +71,8 @@ impl VolumeOptions {
             .map_err(|error| ImageError::Invalid(error.to_string()))?;
         let grid = self.description.grid(&tiles)?;
         let corner = pario_proto::TilePosition { x: 0, y: 0, z: 0 };
-        let largest = grid.stored(corner).map_or(0, |stored| self.description.bytes_of(stored.size));
+        let largest =
+            grid.stored(corner).map_or(0, |stored| self.description.bytes_of(stored.size));
         if largest > BOX_LIMIT_BYTES {
             return Err(ImageError::Invalid(format!(
                 "boxes of {} would have {largest} bytes, the limit is {BOX_LIMIT_BYTES}: make them \

@@ -36,8 +36,8 @@ impl Operation for PhantomOperation {
         let every = tiles.tiles_in(all).map_err(|error| error.to_string())?;
         let extents = here(call, &tiles, every);
         let spacing = wanted.placed.description.spacing;
-        let phantom = Phantom::new(wanted.seed, tiles.image(), spacing)
-            .map_err(|error| error.to_string())?;
+        let phantom =
+            Phantom::new(wanted.seed, tiles.image(), spacing).map_err(|error| error.to_string())?;
         Ok(Box::new(PhantomTask { tiles, grid, extents, phantom, call: wanted }))
     }
 }

@@ -26,7 +26,11 @@ pub struct Series {
 }
 
 impl Series {
-    pub(super) fn new(volume: Volume, planes: VecDeque<Plane>, interpolation: Interpolation) -> Self {
+    pub(super) fn new(
+        volume: Volume,
+        planes: VecDeque<Plane>,
+        interpolation: Interpolation,
+    ) -> Self {
         let count = planes.len();
         let waiting = Arc::new(Mutex::new(planes.into_iter().enumerate()));
         let (sender, receiver) = sync_channel(1);

@@ -67,7 +67,8 @@ impl Task for SlabTask {
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let mut found = scratches.into_iter().filter_map(|scratch| scratch.downcast::<Found>().ok());
+        let mut found =
+            scratches.into_iter().filter_map(|scratch| scratch.downcast::<Found>().ok());
         let Some(mut first) = found.next() else { return Ok(None) };
         for more in found {
             first.parts.merge(&more.parts);

@@ -45,13 +45,18 @@ pub struct Due {
 }
 
 impl Outbox {
-    /// Puts a result in. If there is room for more, `then` is given back, to go on at once.
-    pub fn put<T>(&mut self, place: Option<ExtentPlace>, bytes: Bulk, then: T) -> Option<T>
+    /// Puts a result in.
+    pub fn put(&mut self, place: Option<ExtentPlace>, bytes: Bulk) {
+        self.ready_bytes += bytes.len() as u64;
+        self.ready.push_back((place, bytes));
+    }
+
+    /// Keeps `then` until there is room for more results. If there is, it is given back, to go on at
+    /// once.
+    pub fn hold<T>(&mut self, then: T) -> Option<T>
     where
         T: FnOnce() + Send + 'static,
     {
-        self.ready_bytes += bytes.len() as u64;
-        self.ready.push_back((place, bytes));
         if self.ready_bytes <= OUTBOX_LIMIT_BYTES {
             return Some(then);
         }

@@ -20,6 +20,9 @@ use crate::shared::{Shared, Ticket};
 
 /// The most spans that are kept until they are fetched.
 const SPANS_LIMIT: usize = 1 << 16;
+/// So many extents set out together at most, and so many bytes.
+const COMPANY: usize = 16;
+const COMPANY_BYTES: u64 = 1 << 20;
 /// The largest result.
 const RESULT_LIMIT_BYTES: usize = 64 << 20;
 
@@ -187,6 +190,26 @@ impl Running {
         route
     }
 
+    /// How many extents set out together: fewer if they are long, one if it is not known how long
+    /// they are, or if parts of others are wanted with them.
+    pub fn company(&self, first: Option<ExtentPlace>) -> usize {
+        let wants = |place| self.task().is_none_or(|task| !task.wants(place).is_empty());
+        if first.is_none_or(wants) {
+            return 1;
+        }
+        let stats = self.parts().iter().filter_map(|open| open.file.as_ref()?.stat().ok());
+        let (extents, bytes) = stats.fold((0, 0), |(extents, bytes), stat| {
+            (extents + stat.extents, bytes + stat.live_bytes)
+        });
+        let each = bytes.checked_div(extents).unwrap_or(COMPANY_BYTES).max(1);
+        usize::try_from(COMPANY_BYTES / each).unwrap_or(1).clamp(1, COMPANY)
+    }
+
+    /// How many compute threads may work for it.
+    pub fn threads(&self) -> usize {
+        self.scratches.len()
+    }
+
     /// What a compute thread has for itself.
     pub fn with_scratch<T>(
         &self,
@@ -230,11 +253,8 @@ impl Running {
         self.fail(Failure::Operation { node, operation, place, why });
     }
 
-    /// Puts a result into the outbox; `then` goes on when there is room for more.
-    pub fn put<T>(&self, place: Option<ExtentPlace>, bytes: Vec<u8>, then: T)
-    where
-        T: FnOnce() + Send + 'static,
-    {
+    /// Puts a result into the outbox.
+    pub fn put(&self, place: Option<ExtentPlace>, bytes: Vec<u8>) {
         if bytes.len() > RESULT_LIMIT_BYTES {
             let why = format!(
                 "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: give it out \
@@ -244,17 +264,26 @@ impl Running {
             self.fail_at(place, why);
         }
         if self.is_stopped() {
-            return then();
+            return;
         }
         self.counts.result_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let now = Instant::now();
-        let (go_on, due) = {
+        let due = {
             let mut outbox = self.outbox.lock();
-            (outbox.put(place, Bulk::from(bytes), then), outbox.due(now))
+            outbox.put(place, Bulk::from(bytes));
+            outbox.due(now)
         };
         self.deliver(due);
-        if let Some(go_on) = go_on {
-            go_on();
+    }
+
+    /// Goes on with `then` when there is room for more results.
+    pub fn go_on<T>(&self, then: T)
+    where
+        T: FnOnce() + Send + 'static,
+    {
+        let at_once = self.outbox.lock().hold(then);
+        if let Some(then) = at_once {
+            then();
         } else if self.is_stopped() {
             // Whoever stopped it has not seen what is held since.
             self.stop();
@@ -410,10 +439,21 @@ pub enum Route {
 
 impl Route {
     /// How many are left.
-    fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         match self {
             Route::Listed(places) => places.len() as u64,
             Route::All { runs, .. } => runs.iter().flatten().map(|(_, len)| len).sum(),
+        }
+    }
+
+    /// The next one, which stays.
+    pub fn first(&self, parts: &[OpenPart]) -> Option<ExtentPlace> {
+        match self {
+            Route::Listed(places) => places.front().map(|(_, place)| *place),
+            Route::All { runs, .. } => parts.iter().zip(runs).find_map(|(open, runs)| {
+                let extent = pario_proto::ExtentIndex(runs.front()?.0);
+                Some(ExtentPlace { subfile: open.part.subfile, extent })
+            }),
         }
     }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pario_flow::Successor;
 
-use super::process::Calling;
+use super::process::{Calling, Company};
 use super::visit::{Visit, stored};
 use crate::operation::{Outcome, Scratch, Seen};
 use crate::processing::Running;
@@ -27,45 +27,45 @@ impl Compute {
         call
     }
 
-    /// Takes what is at hand, and goes on with it if it is enough.
-    pub fn look(&mut self, mut visit: Visit, next: Successor<Visit>) {
-        if visit.look() {
-            self.see(visit, next);
-        } else {
-            next.call(visit);
-        }
+    /// Takes what is at hand of each extent, and shows those to the task of which that is enough.
+    pub fn look(&mut self, mut company: Company, next: Successor<Company>) {
+        let running = company.running.clone();
+        company.visits.retain_mut(|visit| {
+            if !visit.look() {
+                return true;
+            }
+            self.show(visit);
+            if visit.made.is_none() {
+                running.note_done();
+            }
+            visit.made.is_some()
+        });
+        running.go_on(move || next.call(company));
     }
 
-    /// Shows an extent to the task.
+    /// Shows an extent to the task, now that everything is there.
     pub fn see(&mut self, mut visit: Visit, next: Successor<Visit>) {
+        self.show(&mut visit);
+        let running = visit.running.clone();
+        running.go_on(move || next.call(visit));
+    }
+
+    /// Shows an extent to the task, and keeps what comes of it.
+    fn show(&mut self, visit: &mut Visit) {
         let running = visit.running.clone();
         if running.is_stopped() {
-            return next.call(visit);
+            return;
         }
-        let place = visit.place;
-        let number = self.number;
+        let (place, number) = (visit.place, self.number);
         let shown = catch_unwind(AssertUnwindSafe(|| {
-            running.with_scratch(number, |scratch| show(&visit, number, scratch))
+            running.with_scratch(number, |scratch| show(visit, number, scratch))
         }));
-        let outcome = match shown {
-            Ok(Some(Ok(outcome))) => outcome,
-            Ok(Some(Err(why))) => {
-                running.fail_at(Some(place), why);
-                Outcome::Nothing
-            }
-            Ok(None) => Outcome::Nothing,
-            Err(panic) => {
-                running.fail_at(Some(place), told(panic.as_ref()));
-                Outcome::Nothing
-            }
-        };
-        match outcome {
-            Outcome::Nothing => next.call(visit),
-            Outcome::Result(bytes) => running.put(Some(place), bytes, move || next.call(visit)),
-            made @ Outcome::Extent { .. } => {
-                visit.made = Some(made.into());
-                next.call(visit);
-            }
+        match shown {
+            Ok(Some(Ok(Outcome::Result(bytes)))) => running.put(Some(place), bytes),
+            Ok(Some(Ok(made @ Outcome::Extent { .. }))) => visit.made = Some(made.into()),
+            Ok(Some(Ok(Outcome::Nothing)) | None) => {}
+            Ok(Some(Err(why))) => running.fail_at(Some(place), why),
+            Err(panic) => running.fail_at(Some(place), told(panic.as_ref())),
         }
     }
 
@@ -76,7 +76,7 @@ impl Compute {
             let Some(task) = running.task().filter(|_| !running.is_stopped()) else { return };
             let name = || format!("Compute[{}]", self.number);
             match running.timed(name, "finish", || task.finish(scratches)) {
-                Ok(Some(bytes)) => running.put(None, bytes, || ()),
+                Ok(Some(bytes)) => running.put(None, bytes),
                 Ok(None) => {}
                 Err(why) => running.fail_at(None, why),
             }

@@ -39,8 +39,9 @@ use crate::shared::Shared;
 /// further requests wait in front of it.
 const CALLS: usize = 4096;
 
-/// So many extents of a call may be under way, and more if there are many disks or processors.
-const EXTENTS_UNDER_WAY: usize = 64;
+/// So many companies of extents of a call may be under way, and more if there are many disks or
+/// processors.
+const UNDER_WAY: usize = 32;
 
 /// The operations of a node.
 #[derive(Clone, Copy)]
@@ -193,7 +194,7 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
                 Purged::note,
             )
     });
-    let window = EXTENTS_UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
+    let window = UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
     let process = process::add_to(&mut program, Workers { walker, storage, compute, window });
     let cut = cut::add_to(&mut program, walker, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;

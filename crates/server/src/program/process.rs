@@ -44,9 +44,20 @@ struct AllOpened {
 struct Walk {
     running: Arc<Running>,
     route: Route,
+    /// So many are left.
+    left: u64,
+    /// So many set out together at most.
+    company: usize,
 }
 
-stays_here!(Calling, Opening, Opened, AllOpened, Walk);
+/// Extents that set out together. Only those stay of which more has to be fetched, or to be written.
+#[derive(Clone)]
+pub struct Company {
+    pub running: Arc<Running>,
+    pub visits: Vec<Visit>,
+}
+
+stays_here!(Calling, Opening, Opened, AllOpened, Walk, Company);
 
 /// The threads that work with extents.
 #[derive(Clone, Copy)]
@@ -83,18 +94,9 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
             )
             .merge(walker, Clone::clone, Visit::take)
     });
-    program.operation("process", |b| {
-        b.on(compute.any())
-            .run(Compute::prepare)
-            .named("prepare")
-            .call(open)
-            .on(walker)
-            .map(Walk::begin)
-            .window(Window::automatic_up_to(window))
-            .split_while(Walk::next)
-            .on(compute.any())
-            .run_async(Compute::look)
-            .named("look")
+    let visit = program.operation("visit", |b| {
+        b.on(walker)
+            .split_indexed(Company::numbers, Company::visit)
             .when(Visit::lacks_itself_only, |b| {
                 b.on(storage.at(Visit::thread))
                     .run(Storage::fetch)
@@ -109,11 +111,24 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
             .when(Visit::is_made, |b| {
                 b.on(storage.at(Visit::target_thread)).run(Storage::put).named("write")
             })
-            .merge(
-                walker,
-                |walk: &Walk| Calling(walk.running.clone()),
-                |call: &mut Calling, _: Visit| call.0.note_done(),
-            )
+            .merge(walker, Clone::clone, |company: &mut Company, _: Visit| {
+                company.running.note_done();
+            })
+    });
+    program.operation("process", |b| {
+        b.on(compute.any())
+            .run(Compute::prepare)
+            .named("prepare")
+            .call(open)
+            .on(walker)
+            .map(Walk::begin)
+            .window(Window::automatic_up_to(window))
+            .split_while(Walk::next)
+            .on(compute.any())
+            .run_async(Compute::look)
+            .named("look")
+            .when(Company::is_unfinished, |b| b.call(visit))
+            .merge(walker, |walk: &Walk| Calling(walk.running.clone()), |_, _: Company| ())
             .on(compute.any())
             .run(Compute::finish)
             .named("finish")
@@ -165,14 +180,37 @@ impl AllOpened {
 impl Walk {
     fn begin(call: Calling) -> Self {
         let route = call.0.route();
-        Self { running: call.0, route }
+        let company = call.0.company(route.first(call.0.parts()));
+        Self { running: call.0, left: route.len(), route, company }
     }
 
-    fn next(&mut self) -> Option<Visit> {
+    /// The next extents. Towards the end fewer set out together, so that no thread has to wait long
+    /// for another one.
+    fn next(&mut self) -> Option<Company> {
         if self.running.is_stopped() {
             return None;
         }
-        let (part, place) = self.route.next(self.running.parts())?;
-        Some(Visit::new(self.running.clone(), part, place))
+        let running = self.running.clone();
+        let share = self.left / (4 * running.threads() as u64);
+        let count = usize::try_from(share).unwrap_or(self.company).clamp(1, self.company);
+        let visit = |(part, place)| Visit::new(running.clone(), part, place);
+        let next = std::iter::from_fn(|| self.route.next(running.parts()));
+        let visits: Vec<Visit> = next.take(count).map(visit).collect();
+        self.left = self.left.saturating_sub(visits.len() as u64);
+        (!visits.is_empty()).then(|| Company { running, visits })
+    }
+}
+
+impl Company {
+    fn is_unfinished(&self) -> bool {
+        !self.visits.is_empty()
+    }
+
+    fn numbers(&self) -> Range<u64> {
+        0..self.visits.len() as u64
+    }
+
+    fn visit(&self, number: u64) -> Option<Visit> {
+        self.visits.get(usize::try_from(number).ok()?).cloned()
     }
 }

@@ -1,0 +1,65 @@
+//! `pario volume info`
+
+use std::io::Write;
+
+use clap::Args;
+use pario_image::Volume;
+use serde_json::json;
+
+use crate::amounts::size;
+use crate::arguments::Global;
+use crate::{reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario volume info /body\n  pario volume info /body --json";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The volume
+    volume: String,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let cluster = reach::cluster(global)?;
+    let volume = Volume::open(&cluster, &options.volume)?;
+    let (shape, tiles, description) = (volume.shape(), volume.tiles(), volume.description());
+    let metadata = cluster.metadata(&options.volume)?;
+    let (core, boxes) = (tiles.tile(), tiles.tiles_per_axis());
+    let bytes = volume.voxel_bytes();
+    if global.json {
+        return terminal::print_json(&json!({
+            "volume": options.volume,
+            "voxels": [shape.x, shape.y, shape.z],
+            "pixel": description.pixel.to_string(),
+            "spacing": description.spacing,
+            "box": [core.x, core.y, core.z],
+            "overlap": description.overlap,
+            "boxes": [boxes.x, boxes.y, boxes.z],
+            "compression": description.compression.to_string(),
+            "disks": tiles.disks().count(),
+            "voxel_bytes": bytes,
+            "stored_bytes": metadata.len,
+        }));
+    }
+    let axes = ["x", "y", "z"].into_iter().zip(description.overlap);
+    let overlap: Vec<&str> = axes.filter(|(_, is)| *is).map(|(axis, _)| axis).collect();
+    let overlap = match overlap.is_empty() {
+        true => "no overlap".to_owned(),
+        false => format!("one layer more along {}", overlap.join(", ")),
+    };
+    let [x, y, z] = description.spacing;
+    let mut out = terminal::output();
+    writeln!(out, "{}   {shape} voxels of {}, {}", options.volume, description.pixel, size(bytes))?;
+    writeln!(out, "  voxels are {x} x {y} x {z} apart")?;
+    writeln!(out, "  {} boxes of {core}, {overlap}", tiles.tile_count())?;
+    writeln!(
+        out,
+        "  {} stored (compression: {}) over {} disks",
+        size(metadata.len),
+        description.compression,
+        tiles.disks().count()
+    )?;
+    Ok(out.flush()?)
+}

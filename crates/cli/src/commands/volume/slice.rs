@@ -1,0 +1,156 @@
+//! `pario volume slice`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use pario::Report;
+use pario_image::formats::create_picture;
+use pario_image::{Blend, Interpolation, Plane, PlaneWish, Slice, Volume};
+use serde_json::json;
+
+use super::written;
+use crate::amounts::size;
+use crate::arguments::Global;
+use crate::exit::Usage;
+use crate::{reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario volume slice /body middle.png\n  \
+                            pario volume slice /body cut.png --normal 1,1,1 --size 512x512\n  \
+                            pario volume slice /body bones.png --normal 0,1,0 --slab 80 --maximum\n  \
+                            pario volume slice /body cut.png --linear --trace trace.svg";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The volume
+    volume: String,
+
+    /// The picture: .png, .tif, .pnm, .nrrd, .raw
+    picture: PathBuf,
+
+    /// A place in the slice, its middle [default: the middle of the volume]
+    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, allow_hyphen_values = true)]
+    center: Option<[f64; 3]>,
+
+    /// The direction across the slice
+    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, default_value = "0,0,1", allow_hyphen_values = true)]
+    normal: [f64; 3],
+
+    /// The direction that is up
+    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, allow_hyphen_values = true)]
+    up: Option<[f64; 3]>,
+
+    /// Pixels of the picture
+    #[arg(long, value_name = "WxH", value_parser = written::pixels, default_value = "512x512")]
+    size: [u32; 2],
+
+    /// Show everything so many times as large
+    #[arg(long, default_value_t = 1.0)]
+    zoom: f64,
+
+    /// Values between voxels from the eight around, not from the nearest
+    #[arg(long)]
+    linear: bool,
+
+    /// Put so many slices behind each other together to one: their mean
+    #[arg(long, value_name = "SLICES")]
+    slab: Option<u32>,
+
+    /// How far the slices of a slab are apart [default: as far as voxels where they are closest]
+    #[arg(long, requires = "slab")]
+    step: Option<f64>,
+
+    /// The largest values of a slab, not their mean
+    #[arg(long, requires = "slab")]
+    maximum: bool,
+
+    /// Write what was done when: .svg for a picture, .json for a viewer of traces
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    if options.slab.is_some() && options.trace.is_some() {
+        return Err(Usage("a trace is made of a single slice, not of a slab".to_owned()).into());
+    }
+    let cluster = reach::cluster(global)?;
+    let volume = Volume::open(&cluster, &options.volume)?;
+    let began = Instant::now();
+    let (slice, report) = take(options, &volume)?;
+    let seconds = began.elapsed().as_secs_f64();
+    save(&slice, options)?;
+    if let Some(path) = &options.trace {
+        report.trace.save(path).map_err(|error| {
+            anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
+        })?;
+    }
+    let progress = report.progress;
+    if global.json {
+        return terminal::print_json(&json!({
+            "picture": options.picture,
+            "width": slice.width(),
+            "height": slice.height(),
+            "milliseconds": seconds * 1e3,
+            "extents": progress.found,
+            "cache_hits": progress.cache_hits,
+            "bytes_seen": progress.seen_bytes,
+            "bytes_sent": progress.result_bytes,
+        }));
+    }
+    println!(
+        "{}  {} x {} in {:.1} ms: {} extents ({} from the cache), {} looked at, {} sent",
+        options.picture.display(),
+        slice.width(),
+        slice.height(),
+        seconds * 1e3,
+        progress.found,
+        progress.cache_hits,
+        size(progress.seen_bytes),
+        size(progress.result_bytes)
+    );
+    Ok(())
+}
+
+fn wish(options: &Options, volume: &Volume) -> PlaneWish {
+    let [width, height] = options.size;
+    let plane = Plane::through(options.center.unwrap_or_else(|| volume.centre()))
+        .normal(options.normal)
+        .size(width, height)
+        .zoom(options.zoom);
+    match options.up {
+        Some(up) => plane.up(up),
+        None => plane,
+    }
+}
+
+fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
+    let interpolation = match options.linear {
+        true => Interpolation::Trilinear,
+        false => Interpolation::Nearest,
+    };
+    let (wish, spacing) = (wish(options, volume), volume.spacing());
+    Ok(match options.slab {
+        Some(depth) => {
+            let closest = spacing.into_iter().fold(f64::INFINITY, f64::min);
+            let blend = if options.maximum { Blend::Maximum } else { Blend::Mean };
+            let step = options.step.unwrap_or(closest);
+            volume.slab(wish, depth, step, blend, interpolation)?
+        }
+        None => {
+            let plane = wish.in_volume(spacing)?;
+            volume.traced_slice(&plane, interpolation, &[], options.trace.is_some())?
+        }
+    })
+}
+
+fn save(slice: &Slice, options: &Options) -> anyhow::Result<()> {
+    let (width, height) = (u64::from(slice.width()), u64::from(slice.height()));
+    let mut picture = create_picture(&options.picture, width, height, slice.pixel())?;
+    for row in slice.data().chunks_exact(slice.width() as usize * slice.pixel().bytes()) {
+        picture.put_row(row)?;
+    }
+    Ok(picture.finish()?)
+}

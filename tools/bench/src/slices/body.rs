@@ -1,0 +1,71 @@
+//! The volume that everybody takes slices of: 1024 x 1024 x 512 voxels, RGB.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use pario::Cluster;
+use pario_image::{Phantom, Pixel, Plane, PlaneWish, Volume, VolumeOptions};
+use pario_proto::{PixelPosition, Shape};
+
+/// Voxels along each axis.
+pub const SIDES: [u64; 3] = [1024, 1024, 512];
+/// Boxes as in the thesis: 32 x 32 x 17, one layer of it shared with the next.
+const CORE: [u64; 3] = [32, 32, 16];
+const SEED: u64 = 7;
+const PATH: &str = "/body";
+
+/// Opens the volume of a cluster; makes it if there is none.
+pub fn volume(cluster: &Cluster) -> Result<Volume> {
+    if cluster.metadata(PATH).is_ok() {
+        return Ok(Volume::open(cluster, PATH)?);
+    }
+    eprintln!("making a volume of {SIDES:?} voxels");
+    let options = VolumeOptions::new(SIDES, Pixel::RGB).boxes(CORE, [false, false, true]);
+    let volume = options.create(cluster, PATH)?;
+    volume.generate(SEED)?;
+    volume.sync()?;
+    Ok(volume)
+}
+
+/// The same volume as a file without a header, for the others.
+pub fn write_raw(path: &Path) -> Result<()> {
+    let [x, y, z] = SIDES;
+    let phantom = Phantom::new(SEED, Shape::volume(x, y, z), [1.0; 3])?;
+    let mut out = BufWriter::new(File::create(path).context("making volume.raw")?);
+    let mut plane = vec![0; usize::try_from(x * y * 3)?];
+    for z in 0..z {
+        let start = PixelPosition { x: 0, y: 0, z };
+        phantom.fill(start, Shape::volume(x, y, 1), Pixel::RGB, &mut plane);
+        out.write_all(&plane)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// A slice across the diagonal, 512 x 512 pixels, the number of a turn away from the middle.
+pub fn oblique(number: u32) -> PlaneWish {
+    let away = f64::from(number % 64) * 1.5 - 48.0;
+    let [x, y, z] = [512.0 + away, 512.0 + away, 256.0 + away];
+    Plane::through([x, y, z]).normal([1.0, 1.0, 1.0]).size(512, 512)
+}
+
+/// A slice as the others are asked for it: where its first pixel is, and the steps right and down.
+pub fn asked(plane: &Plane) -> String {
+    let [origin, right, down] = [plane.voxel_at(0, 0), plane.voxel_at(1, 0), plane.voxel_at(0, 1)];
+    let step = |to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - origin[axis]);
+    let numbers = [origin, step(right), step(down)].concat();
+    let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    format!("{} {} {}", numbers.join(" "), plane.width(), plane.height())
+}
+
+/// That the others see the same: but for pixels whose place lies within rounding halfway between two
+/// voxels.
+pub fn check(ours: &[u8], theirs: &Path) -> Result<()> {
+    let theirs = std::fs::read(theirs).context("reading the picture of the peer")?;
+    ensure!(ours.len() == theirs.len(), "the peer's picture has another size");
+    let different = ours.chunks(3).zip(theirs.chunks(3)).filter(|(a, b)| a != b).count();
+    ensure!(different * 500 < ours.len() / 3, "{different} pixels differ from the peer's");
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Slices in all directions, from memory and from the disk.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pario::Cluster;
+use pario_image::{Interpolation, Plane, Volume};
+
+use super::body::{asked, check, oblique, volume};
+use super::python::{PEERS, Python, picture};
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::report::Report;
+use crate::turns::alternate;
+
+/// Turns of each figure.
+const TURNS: usize = 15;
+/// Our volume, theirs twice, and some room.
+const NEEDED_BYTES: u64 = 6 << 30;
+
+/// The ratio that each peer should be exceeded by.
+const WARM_GOALS: [(&str, Option<f64>); 3] =
+    [("tensorstore", Some(10.0)), ("zarr", None), ("memmap", Some(4.0))];
+const COLD_GOAL: f64 = 5.0;
+const ALIGNED_GOAL: f64 = 3.0;
+
+/// Ours and theirs, with all that is needed; nothing if it cannot be had, which was reported.
+fn both(
+    setting: &Setting,
+    report: &mut Report,
+    figures: &[String],
+) -> Result<Option<(Cluster, Python)>> {
+    let skip = |report: &mut Report, reason: &str| {
+        for figure in figures {
+            report.skipped(figure, reason);
+        }
+    };
+    if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
+        skip(report, &reason);
+        return Ok(None);
+    }
+    let dir = setting.dir.join("slices");
+    std::fs::create_dir_all(&dir)?;
+    match Python::start(&dir)? {
+        Ok(python) => Ok(Some((Cluster::embedded(dir.join("cluster"))?, python))),
+        Err(reason) => {
+            skip(report, &reason);
+            Ok(None)
+        }
+    }
+}
+
+fn names(family: &str, peers: &[&str]) -> Vec<String> {
+    peers.iter().map(|peer| format!("{family}-{peer}")).collect()
+}
+
+fn plane(number: u32) -> Result<Plane> {
+    Ok(oblique(number).in_volume([1.0; 3])?)
+}
+
+fn take(volume: &Volume, plane: &Plane) -> Result<Duration> {
+    let began = Instant::now();
+    let (slice, _) = volume.slice_of(plane, Interpolation::Nearest, &[])?;
+    let took = began.elapsed();
+    drop(slice);
+    Ok(took)
+}
+
+/// From memory: the same slices again and again.
+pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
+    let Some((cluster, mut python)) = both(setting, report, &names("warm", &PEERS))? else {
+        return Ok(());
+    };
+    let volume = volume(&cluster)?;
+    let dir = setting.dir.join("slices");
+    let slices = setting.choose(4, 2);
+    for (peer, goal) in WARM_GOALS {
+        let first = plane(0)?;
+        python.take(&format!("{peer} {} {}", asked(&first), picture(&dir).display()))?;
+        let ours = volume.slice_of(&first, Interpolation::Nearest, &[])?.0;
+        check(ours.data(), &picture(&dir)).with_context(|| format!("comparing with {peer}"))?;
+        let mut our_turn = || (0..slices).map(|n| take(&volume, &plane(n)?)).sum::<Result<_>>();
+        let mut their_turn =
+            || (0..slices).map(|n| python.take(&format!("{peer} {}", asked(&plane(n)?)))).sum();
+        let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
+        report.measured(&format!("warm-{peer}"), compared, Quantity::Events(slices.into()), goal);
+    }
+    Ok(())
+}
+
+/// Across the axes, from memory.
+pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
+    let axes = ["x", "y", "z"];
+    let Some((cluster, mut python)) = both(setting, report, &names("aligned", &axes))? else {
+        return Ok(());
+    };
+    let volume = volume(&cluster)?;
+    let centre = [512.0, 512.0, 256.0];
+    let wishes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
+    for (axis, wish) in axes.into_iter().zip(wishes) {
+        let plane = wish.size(512, 512).in_volume([1.0; 3])?;
+        let at = if axis == "z" { 256 } else { 512 };
+        let request = match axis {
+            "z" => format!("tensorstore plane z {at} 256 256 512 512"),
+            _ => format!("tensorstore plane {axis} {at} 256 0 512 512"),
+        };
+        let mut ours = || take(&volume, &plane);
+        let mut theirs = || python.take(&request);
+        let compared = alternate(TURNS, &mut ours, &mut theirs)?;
+        let name = format!("aligned-{axis}");
+        report.measured(&name, compared, Quantity::Events(1.0), ALIGNED_GOAL);
+    }
+    Ok(())
+}
+
+/// From the disk: another slice each time, after everything in memory was dropped.
+pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
+    let figures = names("cold", &PEERS);
+    if let Err(error) = drop_caches() {
+        for figure in &figures {
+            report.skipped(figure, format!("the page cache cannot be dropped: {error}"));
+        }
+        return Ok(());
+    }
+    for peer in PEERS {
+        let Some((cluster, mut python)) = both(setting, report, &names("cold", &[peer]))? else {
+            return Ok(());
+        };
+        volume(&cluster)?;
+        let mut ours = Some(cluster);
+        let place = setting.dir.join("slices/cluster");
+        let (mut our_number, mut their_number) = (0, 0);
+        let mut our_turn = || {
+            // Its own cache goes with it.
+            ours.take();
+            let cluster = Cluster::embedded(&place)?;
+            let volume = volume(&cluster)?;
+            drop_caches()?;
+            our_number += 13;
+            let took = take(&volume, &plane(our_number)?);
+            drop(volume);
+            ours = Some(cluster);
+            took
+        };
+        let dir = setting.dir.join("slices");
+        let mut their_turn = || {
+            python = match Python::start(&dir)? {
+                Ok(python) => python,
+                Err(reason) => anyhow::bail!(reason),
+            };
+            drop_caches()?;
+            their_number += 13;
+            python.take(&format!("{peer} {}", asked(&plane(their_number)?)))
+        };
+        let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
+        report.measured(&format!("cold-{peer}"), compared, Quantity::Events(1.0), COLD_GOAL);
+    }
+    Ok(())
+}
+
+/// Has the kernel forget what it has read; only root may.
+fn drop_caches() -> std::io::Result<()> {
+    rustix::fs::sync();
+    std::fs::write("/proc/sys/vm/drop_caches", "3")
+}

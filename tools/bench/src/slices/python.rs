@@ -1,0 +1,79 @@
+//! The other side: a Python process that takes slices when it is told to.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::body;
+
+/// What a Python user would pick.
+pub const PEERS: [&str; 3] = ["tensorstore", "zarr", "memmap"];
+
+/// A Python process.
+pub struct Python {
+    process: Child,
+    asked: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Python {
+    /// Installs what is missing, makes the volume and starts the process. What is wrong, if it cannot
+    /// be had.
+    pub fn start(dir: &Path) -> Result<Result<Self, String>> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let installed = Command::new(here.join("peers.sh")).arg("slices").arg(dir).output();
+        let installed = installed.context("calling peers.sh")?;
+        if !installed.status.success() {
+            let said = String::from_utf8_lossy(&installed.stderr);
+            return Ok(Err(said.lines().last().unwrap_or("peers.sh failed").to_owned()));
+        }
+        let raw = dir.join("volume.raw");
+        if !raw.exists() {
+            body::write_raw(&raw)?;
+        }
+        let mut process = Command::new(dir.join("python/bin/python"))
+            .arg(here.join("peers/slices.py"))
+            .arg(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting Python")?;
+        let (Some(asked), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
+            bail!("Python has no pipes");
+        };
+        let mut python = Self { process, asked, answers: BufReader::new(answers) };
+        if python.answer()? != "ready" {
+            return Ok(Err("the Python program has not started".to_owned()));
+        }
+        Ok(Ok(python))
+    }
+
+    /// Has a slice taken; how long that took.
+    pub fn take(&mut self, request: &str) -> Result<Duration> {
+        writeln!(self.asked, "{request}").context("asking Python")?;
+        let answer = self.answer()?;
+        let seconds: f64 = answer.parse().with_context(|| format!("Python says {answer:?}"))?;
+        Ok(Duration::from_secs_f64(seconds))
+    }
+
+    fn answer(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).context("listening to Python")?;
+        Ok(line.trim().to_owned())
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Where a picture of the peer goes, to be compared.
+pub fn picture(dir: &Path) -> PathBuf {
+    dir.join("picture.raw")
+}
