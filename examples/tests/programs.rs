@@ -236,3 +236,28 @@ fn a_wrong_placement_is_explained() {
         "{errors}"
     );
 }
+
+/// A node with an operation of its own, in a process of its own; it ends with the test.
+#[test]
+fn own_operation() {
+    struct Serving(std::process::Child);
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let executable = env!("CARGO_BIN_EXE_own-operation");
+    // The node of whoever runs the tests is none of its business.
+    let mut serving = Command::new(executable);
+    serving.args(["serve", path]).env("XDG_RUNTIME_DIR", dir.path());
+    let _serving = Serving(serving.spawn().unwrap());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while pario::Cluster::connect(path).is_err() {
+        assert!(std::time::Instant::now() < deadline, "the node has not started");
+        std::thread::yield_now();
+    }
+    assert_eq!(run(executable, &["count", path]), "disk: 3\nmoves: 2\nwhat: 3\n");
+}

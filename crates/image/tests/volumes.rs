@@ -215,3 +215,47 @@ fn what_is_no_volume_is_told() {
     assert_eq!(slice.data(), [0; 64]);
     assert!(volume.slice(Plane::axial([5.0; 3]).size(0, 8)).is_err());
 }
+
+#[test]
+fn volumes_of_other_programs_are_imported() {
+    use pario_image::formats::{OpenOptions, create_volume, open_volume};
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::embedded(dir.path().join("cluster")).unwrap();
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let both = Both::random(&cluster, &format!("/written {seed}"), &mut random);
+        let Both { volume, voxels, shape, pixel } = &both;
+        let path = dir.path().join(format!("{seed}.nrrd"));
+        let sides = [shape.x, shape.y, shape.z];
+        let mut sink = create_volume(&path, sides, volume.spacing(), *pixel).unwrap();
+        for row in voxels.chunks_exact(shape.x as usize * pixel.bytes()) {
+            sink.put_row(row).unwrap();
+        }
+        sink.finish().unwrap();
+        let mut source = open_volume(std::slice::from_ref(&path), &OpenOptions::default()).unwrap();
+        let tile = volume.tiles().tile();
+        let options = VolumeOptions::new(source.size(), source.pixel())
+            .spacing(source.spacing())
+            .boxes([tile.x, tile.y, tile.z], volume.description().overlap);
+        let imported = options.create(&cluster, &format!("/imported {seed}")).unwrap();
+        let mut done = 0;
+        imported
+            .import(&mut source, |planes| {
+                assert!(planes > done);
+                done = planes;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(done, shape.z);
+        let start = TilePosition { x: 0, y: 0, z: 0 };
+        let all = TileWindow { start, size: volume.tiles().tiles_per_axis() };
+        for tile in volume.tiles().tiles_in(all).unwrap() {
+            assert_eq!(imported.read_box(tile).unwrap(), volume.read_box(tile).unwrap(), "{tile}");
+        }
+        // Of another size, or of other voxels, it is none.
+        let mut source = open_volume(&[path], &OpenOptions::default()).unwrap();
+        let other = VolumeOptions::new([shape.x + 1, shape.y, shape.z], *pixel);
+        let other = other.create(&cluster, &format!("/other {seed}")).unwrap();
+        assert!(other.import(&mut source, |_| Ok(())).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! A node that can do something of one's own with extents, and a program that has it done there.
+//!
+//! The node counts words where the text lies; what comes back is one small table per node.
+//!
+//! ```text
+//! cargo run -p pario-examples --bin own-operation -- serve /tmp/words &    # a node with the operation
+//! cargo run -p pario-examples --bin own-operation -- count /tmp/words
+//! pario --cluster /tmp/words stop
+//! ```
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+use pario::operation::{Seen, fold};
+use pario::{Cluster, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario_server::Node;
+
+type Words = BTreeMap<String, u64>;
+
+const TEXT: [&str; 4] = [
+    "the disk turns and the arm moves",
+    "the arm reads what the disk holds",
+    "what moves costs more than what stays",
+    "so the work goes to the disk",
+];
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", directory] => serve(directory),
+        ["count", directory] => count(directory),
+        _ => bail!("Example: own-operation serve DIRECTORY, then own-operation count DIRECTORY"),
+    }
+}
+
+/// A node with four disks in the directory, until it is stopped.
+fn serve(directory: &str) -> anyhow::Result<()> {
+    let count = fold(
+        |shortest: &usize, words: &mut Words, seen: &Seen<'_>| {
+            let text = std::str::from_utf8(seen.body()).map_err(|error| error.to_string())?;
+            for word in text.split_whitespace().filter(|word| word.len() >= *shortest) {
+                *words.entry(word.to_owned()).or_default() += 1;
+            }
+            Ok::<(), String>(())
+        },
+        add,
+    );
+    Ok(Node::new().operation("words", count).data(directory).run()?)
+}
+
+/// Adds the words that others have found.
+fn add(words: &mut Words, others: Words) {
+    for (word, count) in others {
+        *words.entry(word).or_default() += count;
+    }
+}
+
+/// Writes a text, a line to each extent, and has its words counted.
+fn count(directory: &str) -> anyhow::Result<()> {
+    let cluster = Cluster::connect(directory)?;
+    let text = cluster.options().read(true).write(true).create(true).extents().open("/text")?;
+    for (number, line) in (0..).zip(TEXT) {
+        let place = ExtentPlace { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
+        text.write_extent(place, b"", line.as_bytes())?;
+    }
+    let words = cluster.process(&text).operation("words", 4usize).merge(add)?;
+    for (word, count) in words.unwrap_or_default().iter().filter(|(_, count)| **count > 1) {
+        println!("{word}: {count}");
+    }
+    Ok(())
+}
