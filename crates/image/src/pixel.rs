@@ -26,9 +26,24 @@ pub enum Sample {
 /// # Ok::<(), pario_image::PixelError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "(Sample, u8)", into = "(Sample, u8)")]
 pub struct Pixel {
     sample: Sample,
     channels: u8,
+}
+
+impl TryFrom<(Sample, u8)> for Pixel {
+    type Error = PixelError;
+
+    fn try_from((sample, channels): (Sample, u8)) -> Result<Pixel, PixelError> {
+        Pixel::new(sample, channels.into())
+    }
+}
+
+impl From<Pixel> for (Sample, u8) {
+    fn from(pixel: Pixel) -> (Sample, u8) {
+        (pixel.sample, pixel.channels)
+    }
 }
 
 /// There are pixels of one to four channels.

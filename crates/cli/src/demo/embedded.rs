@@ -1,4 +1,4 @@
-//! The first part of the demo: a cluster inside of this process.
+//! The second part of the demo: files and extents on a cluster inside of this process.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -23,13 +23,13 @@ const EXTENTS_LIMIT_BYTES: u64 = 64 << 20;
 
 /// Copies a file in and out, uses extents, and says what the disks have of the file.
 pub fn run(
+    cluster: &Cluster,
     directory: &Path,
     content: &Content,
     phases: &mut Phases,
 ) -> anyhow::Result<Vec<DiskReport>> {
     let original = directory.join("original");
     write_original(&original, content, phases.interrupt())?;
-    let cluster = Cluster::embedded(directory.join("embedded"))?;
     let inside = Place::Cluster(pario::FilePath::new("/demo")?);
     let outside = directory.join("copied-out");
 
@@ -40,15 +40,15 @@ pub fn run(
     for (phase, job) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
         phases.run(phase, content.size_bytes(), |progress, interrupt| {
             let options = &cp::Options::default();
-            Copier { cluster: &cluster, options, progress, interrupt }.copy(&job)
+            Copier { cluster, options, progress, interrupt }.copy(&job)
         })?;
     }
     phases.run(Phase::Compare, content.size_bytes(), |progress, interrupt| {
         compare(&outside, content, progress, interrupt)
     })?;
     std::fs::remove_file(&outside).context("cannot remove the copy")?;
-    let disks = disks(&cluster)?;
-    extents(&cluster, content, phases)?;
+    let disks = disks(cluster)?;
+    extents(cluster, content, phases)?;
     // The same bytes are about to be copied to another node; they need not be there twice.
     cluster.remove("/demo")?;
     Ok(disks)

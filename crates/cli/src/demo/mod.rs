@@ -1,9 +1,11 @@
 //! `pario demo`: what a cluster does, on disks and nodes of its own, with every byte checked.
 //!
-//! The first part happens in this process, on an embedded cluster: a file is copied in and out, and
-//! extents are written and read. The second part has a node in a process of its own, which is killed
+//! The first two parts happen in this process, on an embedded cluster: a body is made at the disks,
+//! slices are taken and an image is filtered there; then a file is copied in and out, and extents
+//! are written and read. The last part has a node in a process of its own, which is killed
 //! in the middle of a copy and started again.
 
+mod body;
 mod content;
 mod directory;
 mod embedded;
@@ -17,6 +19,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use pario::Cluster;
 
 use crate::amounts::{parse_size, size};
 use crate::arguments::Global;
@@ -34,9 +37,9 @@ pub const EXAMPLES: &str = "pario demo\n  pario demo --size 64MiB --dir /mnt/ssd
 /// The smallest `--size`: some pieces for every disk and every phase.
 const SMALLEST_SIZE: u64 = 1 << 20;
 
-/// Disk space for each byte of the file: the file itself, its copies in two clusters and the one
+/// Disk space for each byte of the file: a body as large as it, the file itself, its copies in two clusters and the one
 /// that comes out again.
-const SPACE_FACTOR: u64 = 4;
+const SPACE_FACTOR: u64 = 5;
 const SPACE_FOR_THE_REST_BYTES: u64 = 64 << 20;
 
 /// How the demo is to run.
@@ -49,6 +52,10 @@ pub struct Options {
     /// Where to make the directory with the disks
     #[arg(long, default_value = ".")]
     pub dir: PathBuf,
+
+    /// Where pictures and the trace go [default: pario-demo-pictures, beside the disks]
+    #[arg(long, value_name = "DIR")]
+    pub pictures: Option<PathBuf>,
 
     /// Keep the directory with the disks
     #[arg(long)]
@@ -73,7 +80,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let (size, place) = (size(options.size), directory.path().display());
         writeln!(
             out,
-            "{size} striped over 4 disks, in and out, killed and recovered, in\n{place}\n"
+            "{size} on 4 disks: a body and its slices, a file in and out, killed and recovered, in\n{place}\n"
         )?;
         out.flush()?;
     }
@@ -95,12 +102,18 @@ fn measure(
 ) -> anyhow::Result<Report> {
     let content = Content::new(options.seed, options.size);
     let mut phases = Phases::new(is_quiet, interrupt);
-    let disks = embedded::run(directory.path(), &content, &mut phases)?;
+    let cluster = Cluster::embedded(directory.path().join("embedded"))?;
+    let beside = || directory.parent().join("pario-demo-pictures");
+    let pictures = options.pictures.clone().unwrap_or_else(beside);
+    let body = body::run(&cluster, options.size, options.seed, &pictures, &mut phases)?;
+    let disks = embedded::run(&cluster, directory.path(), &content, &mut phases)?;
+    drop(cluster);
     let recovery = killed::run(directory.path(), &content, &mut phases)?;
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),
         size_bytes: options.size,
         seed: options.seed,
+        body,
         phases: phases.into_reports(),
         disks,
         recovery,

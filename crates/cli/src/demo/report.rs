@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::body::BodyReport;
 use crate::amounts::{per_second, rate, size};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
@@ -16,6 +17,12 @@ use crate::table::{Side, Table};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
+    /// A body that does not exist is made at the disks of the embedded cluster, and made durable.
+    MakeBody,
+    /// Slices through it are taken; bytes are those of the extents that were looked at.
+    TakeSlices,
+    /// An image is filtered where its tiles lie.
+    Filter,
     /// The file is copied into the embedded cluster and made durable.
     CopyIn,
     /// It is copied out again.
@@ -44,6 +51,9 @@ impl Phase {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::MakeBody => "make a body, sync",
+            Self::TakeSlices => "take 100 slices",
+            Self::Filter => "filter an image",
             Self::CopyIn => "copy in, sync",
             Self::CopyOut => "copy out, sync",
             Self::Compare => "compare",
@@ -150,6 +160,8 @@ pub struct Report {
     pub size_bytes: u64,
     /// What the contents were drawn from.
     pub seed: u64,
+    /// The body, and what was computed with it.
+    pub body: BodyReport,
     /// The phases in their order.
     pub phases: Vec<PhaseReport>,
     /// The disks of the embedded cluster.
@@ -175,7 +187,23 @@ impl Report {
             ]);
         }
         phases.print(out)?;
-        writeln!(out)?;
+        let body = &self.body;
+        let [x, y, z] = body.voxels;
+        let [width, height] = body.filtered;
+        writeln!(
+            out,
+            "\nA body of {x} x {y} x {z} voxels was made at the disks. {} oblique slices of 512 x 512\n\
+             came at {:.1} per second: {} of extents were looked at where they lie ({:.1} % of them\n\
+             in memory), and {} crossed to the caller. A filter over {width} x {height} pixels wrote {}\n\
+             where they lie. Pictures and a trace (who was busy when) are in\n{}\n",
+            body.slices,
+            body.slices_per_second,
+            size(body.seen_bytes),
+            share(body.cache_hits, body.extents),
+            size(body.sent_bytes),
+            size(body.filter_written_bytes),
+            body.pictures.display(),
+        )?;
         let mut disks = Table::new([("disk", left), ("bytes", right), ("on disk", right)]);
         for disk in &self.disks {
             disks.push([disk.disk.clone(), size(disk.bytes), size(disk.disk_bytes)]);
@@ -201,6 +229,12 @@ impl Report {
     }
 }
 
+/// A share in hundredths.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +256,18 @@ mod tests {
             version: "0",
             size_bytes: 512 << 20,
             seed: 1,
+            body: BodyReport {
+                voxels: [560, 320, 960],
+                slices: 100,
+                slices_per_second: 123.4,
+                extents: 1000,
+                cache_hits: 900,
+                seen_bytes: 1 << 30,
+                sent_bytes: 64 << 20,
+                filtered: [2240, 3840],
+                filter_written_bytes: 24 << 20,
+                pictures: "pictures".into(),
+            },
             phases: vec![phase],
             disks: (0..2).map(disk).collect(),
             recovery: Recovery {
@@ -237,6 +283,12 @@ mod tests {
         let expected = "\
 phase            bytes     time    speed
 copy in, sync  512 MiB  0.250 s  2 GiB/s
+
+A body of 560 x 320 x 960 voxels was made at the disks. 100 oblique slices of 512 x 512
+came at 123.4 per second: 1 GiB of extents were looked at where they lie (90.0 % of them
+in memory), and 64 MiB crossed to the caller. A filter over 2240 x 3840 pixels wrote 24 MiB
+where they lie. Pictures and a trace (who was busy when) are in
+pictures
 
 disk           bytes  on disk
 local/disk0  128 MiB  128 MiB

@@ -39,9 +39,7 @@ impl Description {
     }
 
     fn check(self) -> Result<Self, String> {
-        let Self { pixel, spacing, .. } = self;
-        let channels = u32::try_from(pixel.channels()).unwrap_or(u32::MAX);
-        Pixel::new(pixel.sample(), channels).map_err(|error| error.to_string())?;
+        let spacing = self.spacing;
         match spacing.iter().all(|side| side.is_finite() && *side > 0.0) {
             true => Ok(self),
             false => Err(format!("voxels cannot be {spacing:?} apart")),
