@@ -304,6 +304,7 @@ impl<'t> Reader<'t> {
     fn rate(&mut self, what: String, value: &Value<'t>) -> Option<NonZeroU64> {
         const EXPECTED: &str = "a number of megabytes per second from 0.001 to 100000, such as 3.5";
         let rate = number(value).filter(|rate| (MB_PER_S_LEAST..=MB_PER_S_LIMIT).contains(rate));
+        #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
         match rate.and_then(|rate| NonZeroU64::new((rate * 1e6).round() as u64)) {
             None => self.wrong_type(what, EXPECTED, value),
             rate => rate,
