@@ -396,7 +396,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A number with or without a fraction; also what is no number to TOML's mind, such as `nan`.
+/// A number with or without a fraction; in TOML `nan` and `inf` are such too.
 fn number(value: &Value<'_>) -> Option<f64> {
     match value.get_ref() {
         DeValue::Float(number) => number.as_str().parse().ok(),
