@@ -17,7 +17,7 @@ use pario_store::{
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::config::NodeConfig;
+use crate::config::{DiskConfig, NodeConfig};
 use crate::error::NodeError;
 use crate::unmade::Removed;
 
@@ -55,6 +55,8 @@ pub struct NodeDisk {
     path: String,
     disk: Disk,
     is_read_only: bool,
+    /// Whether it behaves like a slower disk: then nobody may go around it.
+    pub is_slow: bool,
     /// The storage thread that serves it.
     pub thread: usize,
     open: Mutex<HashMap<SubfileId, Subfile>>,
@@ -102,6 +104,7 @@ impl NodeDisks {
         for (number, wanted) in config.disks.iter().enumerate() {
             let options = DiskOptions {
                 read_only: wanted.is_read_only,
+                pace: wanted.pace,
                 cache: cache.clone(),
                 pool: pool.clone(),
                 index_cache_bytes: 64 << 20,
@@ -110,11 +113,14 @@ impl NodeDisks {
             let disk = open_disk(&wanted.path, options, &known)
                 .map_err(|error| NodeError::of_disk(error, config))?;
             let label = label_of(&wanted.path, number, &disks);
+            let name = format!("{}/{label}", config.name);
+            tell_pace(&name, wanted);
             disks.push(NodeDisk {
-                name: format!("{}/{label}", config.name),
+                name,
                 label,
                 path: wanted.path.display().to_string(),
                 is_read_only: wanted.is_read_only,
+                is_slow: wanted.pace.is_some(),
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
@@ -506,6 +512,14 @@ fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Di
     Disk::open(path, options)
 }
 
+/// Nobody should wonder why a disk is slow that was told to be.
+fn tell_pace(disk: &str, wanted: &DiskConfig) {
+    let Some(pace) = wanted.pace else { return };
+    let latency_ms = pace.latency.as_secs_f64() * 1e3;
+    let mb_per_s = pace.bytes_per_second.map(|rate| rate.get() as f64 / 1e6);
+    tracing::warn!(disk, latency_ms, mb_per_s, "behaves like a slower disk, as configured");
+}
+
 fn too_large(disk: String) -> Failure {
     let why = "a subfile would be too large for its file system: spread the file over more disks";
     Failure::Disk { disk, why: why.to_owned() }
@@ -571,13 +585,15 @@ impl KnownDisks {
 
 #[cfg(test)]
 mod tests {
+    use pario_store::medium::Pace;
+
     use super::*;
-    use crate::config::{Config, DiskConfig};
+    use crate::config::Config;
 
     /// A node with disks in these directories.
     fn node(dir: &Path, disks: &[&str]) -> NodeConfig {
         let mut node = Config::alone(dir).nodes.remove(0);
-        let disk = |path: &&str| DiskConfig { path: dir.join(path), is_read_only: false };
+        let disk = |path: &&str| DiskConfig::at(dir.join(path));
         node.disks = disks.iter().map(disk).collect();
         node
     }
@@ -594,6 +610,25 @@ mod tests {
         let disks = NodeDisks::open(&node(dir.path(), &["x/d-2", "y/d", "z/d"])).unwrap();
         assert_eq!(names(&disks), ["local/d-2", "local/d", "local/d-2-2"]);
         assert_eq!(label_of(Path::new("/"), 3, &disks.disks), "disk3");
+    }
+
+    #[test]
+    fn a_slow_disk_is_the_same_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = node(dir.path(), &["d0", "d1"]);
+        let uuid = NodeDisks::open(&config).unwrap().disks[1].disk.id();
+        let latency = Duration::from_micros(100);
+        config.disks[1].pace = Some(Pace { latency, ..Pace::default() });
+        let disks = NodeDisks::open(&config).unwrap();
+        assert_eq!(disks.disks[1].disk.id(), uuid);
+        let has_descriptors = |disk: &NodeDisk| {
+            let flat = disk.disk.create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+            flat.share(true, true).unwrap().is_some()
+        };
+        let slow: Vec<_> = disks.disks.iter().map(|disk| disk.is_slow).collect();
+        assert_eq!(slow, [false, true]);
+        let found: Vec<_> = disks.disks.iter().map(has_descriptors).collect();
+        assert_eq!(found, [true, false]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::error::{DiskPlace, Place, StoreError};
 use crate::extents::{self, ExtentFile, Limits, Opening, Shared, next_opening};
 use crate::flat::{DATA_START, FlatFile, FlatShared};
 use crate::keeper::{Keeper, KeeperThread};
-use crate::medium::{Directory, Medium, MediumFile, OpenHow, Space};
+use crate::medium::{Directory, Medium, MediumFile, OpenHow, Pace, Slow, Space};
 use crate::subfile::{
     BadDescription, DESCRIPTION_LIMIT_BYTES, DESCRIPTION_MAX_BYTES, DESCRIPTION_VERSION,
     Description, Kind, SubfileId,
@@ -56,6 +56,9 @@ pub struct DiskOptions {
     /// Do syncs and index writes that nobody asked for in a thread of the disk's own; otherwise
     /// they happen in the thread that makes them necessary.
     pub background: bool,
+    /// Behave like a slower disk, which has this pace: every I/O takes its time, also where the
+    /// page cache has the bytes, and nobody gets descriptors.
+    pub pace: Option<Pace>,
 }
 
 impl Default for DiskOptions {
@@ -68,6 +71,7 @@ impl Default for DiskOptions {
             unsynced_bytes: 256 << 20,
             journal_bytes: 8 << 20,
             background: true,
+            pace: None,
         }
     }
 }
@@ -169,17 +173,23 @@ impl Disk {
         if options.read_only {
             return Err(place.read_only("create a disk"));
         }
+        let medium = paced(medium, &options);
         let names = medium.list("").map_err(|error| place.io(error, "look into it"))?;
         if let Some(name) = names.iter().find(|name| !name.name.starts_with("new-")) {
             let why = format!("it cannot become one: it contains {}", name.name);
             return Err(StoreError::NotADisk { disk: place.disk.clone(), why });
         }
         write_mark(&*medium).map_err(|error| place.io(error, "make it a disk"))?;
-        Self::open_on(medium, options)
+        Self::open_paced(medium, options)
     }
 
     /// Opens the disk of a medium.
     pub fn open_on(medium: Arc<dyn Medium>, options: DiskOptions) -> Result<Self, StoreError> {
+        Self::open_paced(paced(medium, &options), options)
+    }
+
+    /// Opens the disk of a medium that has its pace already.
+    fn open_paced(medium: Arc<dyn Medium>, options: DiskOptions) -> Result<Self, StoreError> {
         let place = DiskPlace::new(&medium.label());
         let lock = medium.lock(MARK, !options.read_only).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => StoreError::InUse { disk: place.disk.clone() },
@@ -567,6 +577,14 @@ impl Disk {
 impl std::fmt::Debug for Disk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Disk({})", self.place.disk)
+    }
+}
+
+/// A medium that is as slow as it was asked to be.
+fn paced(medium: Arc<dyn Medium>, options: &DiskOptions) -> Arc<dyn Medium> {
+    match options.pace {
+        Some(pace) => Arc::new(Slow::new(medium, pace)),
+        None => medium,
     }
 }
 

@@ -1,14 +1,16 @@
 //! One suite for every way a subfile can be reached: each engine of the queue and the waiting
-//! calls, on a directory and in memory. Random requests against plain maps.
+//! calls, on a directory, in memory and on a slow disk. Random requests against plain maps.
 
 #![allow(clippy::cast_possible_truncation, reason = "patterns are meant to wrap")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use pario_store::medium::{Medium, Memory, Name, OpenHow};
+use pario_store::medium::{Directory, Medium, Memory, Name, OpenHow, Pace, Slow};
 use pario_store::{
     Answer, Caching, CheckDepth, Completion, Disk, DiskOptions, EngineChoice, ExtentCache,
     ExtentFile, FlatFile, NewSubfile, Queue, QueueOptions, Request, SubfileId,
@@ -16,6 +18,19 @@ use pario_store::{
 use tempfile::{TempDir, tempdir};
 
 const DISKS: usize = 3;
+
+/// What the disks of a test are on.
+#[derive(Clone, Copy)]
+enum Ground {
+    Directory,
+    Memory,
+    /// Directories, with a pace.
+    Slow(Pace),
+}
+
+/// A pace that costs a suite little time.
+const TINY: Pace =
+    Pace { latency: Duration::from_micros(1), bytes_per_second: NonZeroU64::new(10_000_000_000) };
 
 fn options(cache_bytes: u64) -> DiskOptions {
     DiskOptions {
@@ -25,18 +40,20 @@ fn options(cache_bytes: u64) -> DiskOptions {
     }
 }
 
-/// Three disks on directories, or in memory.
-fn disks(on_directory: bool, cache_bytes: u64) -> (Vec<Disk>, Option<TempDir>) {
-    let options = options(cache_bytes);
-    if on_directory {
-        let dir = tempdir().unwrap();
-        let disk =
-            |i: usize| Disk::create(dir.path().join(i.to_string()), options.clone()).unwrap();
-        ((0..DISKS).map(disk).collect(), Some(dir))
-    } else {
-        let disk = |_| Disk::create_on(Arc::new(Memory::untracked()), options.clone()).unwrap();
-        ((0..DISKS).map(disk).collect(), None)
+/// Three disks.
+fn disks(ground: Ground, cache_bytes: u64) -> (Vec<Disk>, Option<TempDir>) {
+    let mut options = options(cache_bytes);
+    match ground {
+        Ground::Memory => {
+            let disk = |_| Disk::create_on(Arc::new(Memory::untracked()), options.clone()).unwrap();
+            return ((0..DISKS).map(disk).collect(), None);
+        }
+        Ground::Slow(pace) => options.pace = Some(pace),
+        Ground::Directory => {}
     }
+    let dir = tempdir().unwrap();
+    let disk = |i: usize| Disk::create(dir.path().join(i.to_string()), options.clone()).unwrap();
+    ((0..DISKS).map(disk).collect(), Some(dir))
 }
 
 fn body(rng: &mut Rng) -> Vec<u8> {
@@ -50,10 +67,10 @@ type Asked = ((usize, u64), Option<Vec<u8>>);
 
 /// Random requests to extents through a queue. No two under way concern the same extent, unless
 /// both read, so that the outcome is known.
-fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
+fn extents_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let cache_bytes = *rng.choice(&[0, 300_000, 64 << 20]).unwrap();
-    let (disks, _dir) = disks(on_directory, cache_bytes);
+    let (disks, _dir) = disks(ground, cache_bytes);
     let new = |i| NewSubfile::new(SubfileId::data(1, i));
     let files: Vec<ExtentFile> =
         disks.iter().zip(0..).map(|(disk, i)| disk.create_extents(new(i)).unwrap()).collect();
@@ -136,9 +153,9 @@ fn extents_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
 }
 
 /// Random ranges of flat subfiles against byte arrays.
-fn flat_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
+fn flat_through_queue(engine: EngineChoice, ground: Ground, seed: u64) {
     let mut rng = Rng::with_seed(seed);
-    let (disks, _dir) = disks(on_directory, 0);
+    let (disks, _dir) = disks(ground, 0);
     let new = |i| NewSubfile::new(SubfileId::data(2, i));
     let files: Vec<FlatFile> =
         disks.iter().zip(0..).map(|(disk, i)| disk.create_flat(new(i)).unwrap()).collect();
@@ -182,47 +199,95 @@ fn flat_through_queue(engine: EngineChoice, on_directory: bool, seed: u64) {
     }
 }
 
-fn suite(engine: EngineChoice, on_directory: bool) {
+fn suite(engine: EngineChoice, ground: Ground) {
     for seed in 0..8 {
-        extents_through_queue(engine, on_directory, seed);
-        flat_through_queue(engine, on_directory, seed);
+        extents_through_queue(engine, ground, seed);
+        flat_through_queue(engine, ground, seed);
     }
 }
 
 #[test]
 fn io_uring_on_directories() {
-    suite(EngineChoice::Uring, true);
+    suite(EngineChoice::Uring, Ground::Directory);
 }
 
 #[test]
 fn threads_on_directories() {
-    suite(EngineChoice::Threads, true);
+    suite(EngineChoice::Threads, Ground::Directory);
 }
 
 #[test]
 fn seeded_order_on_directories() {
-    suite(EngineChoice::Seeded(1), true);
+    suite(EngineChoice::Seeded(1), Ground::Directory);
 }
 
 #[test]
 fn io_uring_in_memory() {
-    suite(EngineChoice::Uring, false);
+    suite(EngineChoice::Uring, Ground::Memory);
 }
 
 #[test]
 fn threads_in_memory() {
-    suite(EngineChoice::Threads, false);
+    suite(EngineChoice::Threads, Ground::Memory);
 }
 
 #[test]
 fn seeded_order_in_memory() {
-    suite(EngineChoice::Seeded(2), false);
+    suite(EngineChoice::Seeded(2), Ground::Memory);
+}
+
+#[test]
+fn io_uring_on_slow_disks() {
+    suite(EngineChoice::Uring, Ground::Slow(TINY));
+}
+
+#[test]
+fn threads_on_slow_disks() {
+    suite(EngineChoice::Threads, Ground::Slow(TINY));
+}
+
+#[test]
+fn seeded_order_on_slow_disks() {
+    suite(EngineChoice::Seeded(4), Ground::Slow(TINY));
+}
+
+#[test]
+fn no_engine_is_faster_than_a_slow_disk() {
+    const READS: u32 = 20;
+    let pace =
+        Pace { latency: Duration::from_millis(2), bytes_per_second: NonZeroU64::new(50_000_000) };
+    for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(5)] {
+        let (disks, _dir) = disks(Ground::Slow(pace), 0);
+        let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+        for index in 0..u64::from(READS) {
+            file.write(index, b"", &[1; 50_000]).unwrap();
+        }
+        let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
+        let begun = Instant::now();
+        for index in 0..u64::from(READS) {
+            let (file, caching) = (file.clone(), Caching::Use);
+            queue.submit(index, Request::ReadExtent { file, index, caching });
+        }
+        while let Some(Completion { answer, .. }) = queue.wait() {
+            assert!(matches!(answer.unwrap(), Answer::Extent(Some(_))));
+        }
+        assert!(begun.elapsed() >= READS * pace.duration(50_000), "{}", queue.engine());
+    }
+}
+
+#[test]
+fn a_slow_disk_gives_away_no_descriptors() {
+    let (disks, _dir) = disks(Ground::Slow(TINY), 0);
+    let flat = disks[0].create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
+    flat.write_at(0, &[1; 100_000]).unwrap();
+    assert!(flat.share(true, true).unwrap().is_none());
+    assert!(flat.cached(0, 100_000).is_none());
 }
 
 #[test]
 fn a_slow_or_failing_request_holds_nobody_up() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads, EngineChoice::Seeded(3)] {
-        let (disks, _dir) = disks(true, 0);
+        let (disks, _dir) = disks(Ground::Directory, 0);
         let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let flat = disks[1].create_flat(NewSubfile::new(SubfileId::data(1, 1))).unwrap();
         let mut queue = Queue::new(QueueOptions { depth_per_disk: 1, engine }).unwrap();
@@ -262,7 +327,7 @@ fn a_waiting_queue_can_be_woken() {
 #[test]
 fn dropping_a_queue_waits_for_what_is_under_way() {
     for engine in [EngineChoice::Uring, EngineChoice::Threads] {
-        let (disks, _dir) = disks(true, 0);
+        let (disks, _dir) = disks(Ground::Directory, 0);
         let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let mut queue = Queue::new(QueueOptions { depth_per_disk: 8, engine }).unwrap();
         for index in 0..8 {
@@ -278,7 +343,7 @@ fn dropping_a_queue_waits_for_what_is_under_way() {
 
 #[test]
 fn many_threads_share_a_subfile() {
-    let (disks, _dir) = disks(true, 1 << 20);
+    let (disks, _dir) = disks(Ground::Directory, 1 << 20);
     let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -310,7 +375,7 @@ fn many_threads_share_a_subfile() {
 
 #[test]
 fn the_cache_is_bounded_counted_and_can_be_bypassed() {
-    let (disks, _dir) = disks(true, 1 << 20);
+    let (disks, _dir) = disks(Ground::Directory, 1 << 20);
     let file = disks[0].create_extents(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
     for index in 0..100 {
         file.write(index, b"", &[1; 50_000]).unwrap();
@@ -329,8 +394,8 @@ fn the_cache_is_bounded_counted_and_can_be_bypassed() {
 
 #[test]
 fn flat_ranges_can_be_scattered_and_gathered() {
-    for on_directory in [true, false] {
-        let (disks, _dir) = disks(on_directory, 0);
+    for ground in [Ground::Directory, Ground::Memory, Ground::Slow(TINY)] {
+        let (disks, _dir) = disks(ground, 0);
         let flat = disks[0].create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
         let parts: Vec<Vec<u8>> = (0..3_000u32).map(|i| i.to_le_bytes().to_vec()).collect();
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
@@ -351,13 +416,15 @@ fn flat_ranges_can_be_scattered_and_gathered() {
     }
 }
 
-/// The two media answer alike.
+/// All media answer alike.
 #[test]
 fn media_follow_one_contract() {
     let dir = tempdir().unwrap();
-    let directory = pario_store::medium::Directory::new(dir.path()).unwrap();
+    let slow_dir = tempdir().unwrap();
+    let directory = Directory::new(dir.path()).unwrap();
     let memory = Memory::new();
-    let media: [&dyn Medium; 2] = [&directory, &memory];
+    let slow = Slow::new(Arc::new(Directory::new(slow_dir.path()).unwrap()), TINY);
+    let media: [&dyn Medium; 3] = [&directory, &memory, &slow];
     let create = OpenHow { create: true, write: true, direct_alignment: None };
     let kind = |result: std::io::Result<()>| result.map_err(|error| error.kind());
     for medium in media {

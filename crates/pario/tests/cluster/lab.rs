@@ -429,9 +429,7 @@ fn config(dir: &Path, shape: Shape) -> Config {
         socket: dir.join("private/socket"),
         all_users: false,
         data: dir.join(NAMES[node]),
-        disks: (0..shape.disks)
-            .map(|disk| DiskConfig { path: disk_path(dir, node, disk), is_read_only: false })
-            .collect(),
+        disks: (0..shape.disks).map(|disk| DiskConfig::at(disk_path(dir, node, disk))).collect(),
         storage_threads: 2,
         compute_threads: 1,
         cache_bytes: 16 << 20,

@@ -14,8 +14,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pario_store::medium::Pace;
+
 pub use error::{ConfigError, Mistake, Problem, UnknownNode};
-use reader::{ClusterText, NodeText, Reader};
+use reader::{ClusterText, DiskText, NodeText, Reader};
 
 /// Memory for extents if nobody says how much.
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
@@ -72,17 +74,22 @@ pub struct DiskConfig {
     pub path: PathBuf,
     /// Whether nothing may be changed on it.
     pub is_read_only: bool,
+    /// The pace of the slower disk that it is to behave like, if it is.
+    pub pace: Option<Pace>,
+}
+
+impl DiskConfig {
+    /// A disk in a directory that can be written to, as fast as it is.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), is_read_only: false, pace: None }
+    }
 }
 
 impl Config {
     /// One node, named `local`, with four disks under a data directory.
     pub fn alone(data: &Path) -> Self {
-        let disks = (0..4)
-            .map(|number| DiskConfig {
-                path: data.join(format!("disk{number}")),
-                is_read_only: false,
-            })
-            .collect();
+        let disk = |number| DiskConfig::at(data.join(format!("disk{number}")));
+        let disks = (0..4).map(disk).collect();
         let node = NodeConfig {
             name: "local".to_owned(),
             listen: None,
@@ -179,11 +186,7 @@ impl Config {
 impl NodeConfig {
     fn of(node: NodeText) -> Option<Self> {
         let (data, _) = node.data?;
-        let disks: Vec<_> = node
-            .disks?
-            .into_iter()
-            .map(|disk| DiskConfig { path: disk.path, is_read_only: disk.is_read_only })
-            .collect();
+        let disks: Vec<_> = node.disks?.into_iter().map(DiskConfig::of).collect();
         Some(Self {
             name: node.name,
             listen: node.listen.map(|(address, _)| address),
@@ -197,6 +200,15 @@ impl NodeConfig {
             short_cut: node.short_cut.unwrap_or(true),
             wait_warning: node.wait_warning.unwrap_or(Some(DEFAULT_WAIT_WARNING)),
         })
+    }
+}
+
+impl DiskConfig {
+    fn of(disk: DiskText) -> Self {
+        let DiskText { path, is_read_only, latency, bytes_per_second, line: _ } = disk;
+        let is_slow = latency.is_some() || bytes_per_second.is_some();
+        let pace = Pace { latency: latency.unwrap_or_default(), bytes_per_second };
+        Self { path, is_read_only, pace: is_slow.then_some(pace) }
     }
 }
 

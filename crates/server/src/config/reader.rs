@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(super) struct NodeText {
 pub(super) struct DiskText {
     pub path: PathBuf,
     pub is_read_only: bool,
+    pub latency: Option<Duration>,
+    pub bytes_per_second: Option<NonZeroU64>,
     pub line: usize,
 }
 
@@ -71,10 +74,13 @@ const NODE_KEYS: [&str; 10] = [
     "short_cut",
     "wait_warning_seconds",
 ];
-const DISK_KEYS: [&str; 2] = ["path", "read_only"];
+const DISK_KEYS: [&str; 4] = ["path", "read_only", "latency_ms", "mb_per_s"];
 const THREADS_LIMIT: usize = 1024;
 const NAME_LIMIT: usize = 64;
 const SECONDS_LIMIT: f64 = 86_400.0;
+const LATENCY_LIMIT_MS: f64 = 10_000.0;
+const MB_PER_S_LEAST: f64 = 0.001;
+const MB_PER_S_LIMIT: f64 = 100_000.0;
 
 /// Reads one text, and notes every mistake on the way.
 pub(super) struct Reader<'t> {
@@ -191,10 +197,12 @@ impl<'t> Reader<'t> {
         match value.get_ref() {
             DeValue::String(_) => {
                 let (path, line) = self.path(&what, value)?;
-                Some(DiskText { path, is_read_only: false, line })
+                let (latency, bytes_per_second) = (None, None);
+                Some(DiskText { path, is_read_only: false, latency, bytes_per_second, line })
             }
             DeValue::Table(table) => {
                 let (mut path, mut is_read_only, mut is_wrong) = (None, false, false);
+                let (mut latency, mut bytes_per_second) = (None, None);
                 for (key, value) in in_order(table) {
                     match key.get_ref().as_ref() {
                         "path" => {
@@ -205,6 +213,12 @@ impl<'t> Reader<'t> {
                             let what = format!("{what}: read_only");
                             is_read_only = self.flag(what, value).unwrap_or(false);
                         }
+                        "latency_ms" => {
+                            latency = self.latency(format!("{what}: latency_ms"), value);
+                        }
+                        "mb_per_s" => {
+                            bytes_per_second = self.rate(format!("{what}: mb_per_s"), value);
+                        }
                         _ => {
                             self.unknown_key(&format!("a disk of node \"{node}\""), key, &DISK_KEYS)
                         }
@@ -213,7 +227,13 @@ impl<'t> Reader<'t> {
                 if path.is_none() && !is_wrong {
                     self.wrong_type::<()>(what, EXPECTED, value);
                 }
-                path.map(|(path, line)| DiskText { path, is_read_only, line })
+                path.map(|(path, line)| DiskText {
+                    path,
+                    is_read_only,
+                    latency,
+                    bytes_per_second,
+                    line,
+                })
             }
             _ => self.wrong_type(what, EXPECTED, value),
         }
@@ -266,13 +286,28 @@ impl<'t> Reader<'t> {
 
     /// A time; zero is never.
     fn seconds_or_never(&mut self, what: String, value: &Value<'t>) -> Option<Option<Duration>> {
-        let seconds = match value.get_ref() {
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            _ => whole(value).map(|number| number as f64),
-        };
-        match seconds.filter(|seconds| (0.0..=SECONDS_LIMIT).contains(seconds)) {
+        match number(value).filter(|seconds| (0.0..=SECONDS_LIMIT).contains(seconds)) {
             None => self.wrong_type(what, "a number of seconds, such as 10 or 0.5", value),
             Some(seconds) => Some(Some(Duration::from_secs_f64(seconds)).filter(|d| !d.is_zero())),
+        }
+    }
+
+    fn latency(&mut self, what: String, value: &Value<'t>) -> Option<Duration> {
+        const EXPECTED: &str = "a number of milliseconds from 0 to 10000, such as 13.8";
+        match number(value).filter(|ms| (0.0..=LATENCY_LIMIT_MS).contains(ms)) {
+            None => self.wrong_type(what, EXPECTED, value),
+            Some(ms) => Some(Duration::from_secs_f64(ms / 1e3)),
+        }
+    }
+
+    /// Bytes per second.
+    fn rate(&mut self, what: String, value: &Value<'t>) -> Option<NonZeroU64> {
+        const EXPECTED: &str = "a number of megabytes per second from 0.001 to 100000, such as 3.5";
+        let rate = number(value).filter(|rate| (MB_PER_S_LEAST..=MB_PER_S_LIMIT).contains(rate));
+        #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+        match rate.and_then(|rate| NonZeroU64::new((rate * 1e6).round() as u64)) {
+            None => self.wrong_type(what, EXPECTED, value),
+            rate => rate,
         }
     }
 
@@ -358,6 +393,14 @@ impl<'t> Reader<'t> {
 
     fn before(&self, span: &Range<usize>) -> &'t str {
         self.text.get(..span.start).unwrap_or(self.text)
+    }
+}
+
+/// A number with or without a fraction; in TOML `nan` and `inf` are such too.
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value.get_ref() {
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => whole(value).map(|number| number as f64),
     }
 }
 

@@ -1,3 +1,4 @@
+use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -50,7 +51,7 @@ fn a_whole_configuration_is_read() {
     let config = Config::parse(WHOLE, "cluster.toml").unwrap();
     assert_eq!((config.name.as_str(), config.interface), ("lab", 1));
     assert_eq!(config.key_file.as_deref(), Some(Path::new("/etc/pario/lab.key")));
-    let disk = |path: &str, is_read_only| DiskConfig { path: path.into(), is_read_only };
+    let disk = |path: &str, is_read_only| DiskConfig { is_read_only, ..DiskConfig::at(path) };
     let a = config.node("a").unwrap();
     let expected = NodeConfig {
         name: "a".to_owned(),
@@ -188,6 +189,57 @@ fn a_warning_comes_after_seconds_or_never() {
                         seconds, such as 10 or 0.5, but is ";
         assert_eq!(told, format!("{expected}{wrong}"));
     }
+}
+
+#[test]
+fn a_disk_may_behave_like_a_slow_one() {
+    let disk = |more: &str| {
+        let text = format!("[nodes.a]\ndata = \"/a\"\ndisks = [{{ path = \"/d\"{more} }}]\n");
+        let config = Config::parse(&text, "cluster.toml").map_err(|error| error.to_string());
+        config.map(|config| config.nodes[0].disks[0].clone())
+    };
+    let pace = |more: &str| disk(more).unwrap().pace;
+    assert_eq!(pace(""), None);
+    let (latency, bytes_per_second) = (Duration::from_micros(13_800), NonZeroU64::new(3_500_000));
+    let both = Some(Pace { latency, bytes_per_second });
+    assert_eq!(pace(", latency_ms = 13.8, mb_per_s = 3.5"), both);
+    assert_eq!(pace(", latency_ms = 13.8"), Some(Pace { latency, ..Pace::default() }));
+    assert_eq!(pace(", mb_per_s = 3.5"), Some(Pace { bytes_per_second, ..Pace::default() }));
+    let slowest =
+        Pace { latency: Duration::from_secs(10), bytes_per_second: NonZeroU64::new(1_000) };
+    assert_eq!(pace(", latency_ms = 10_000, mb_per_s = 0.001"), Some(slowest));
+    let fastest =
+        Pace { latency: Duration::ZERO, bytes_per_second: NonZeroU64::new(100_000_000_000) };
+    assert_eq!(pace(", latency_ms = 0, mb_per_s = 1e5"), Some(fastest));
+    let with_more = disk(", read_only = true, mb_per_s = 3.5").unwrap();
+    assert!(with_more.is_read_only && with_more.pace.is_some());
+
+    for wrong in ["-1", "-0.5", "nan", "inf", "10000.1", "\"13.8\"", "true"] {
+        let expected = "cluster.toml:3: node \"a\": disk: latency_ms must be a number of \
+                        milliseconds from 0 to 10000, such as 13.8, but is ";
+        let told = disk(&format!(", latency_ms = {wrong}")).unwrap_err();
+        assert_eq!(told, format!("{expected}{wrong}"));
+    }
+    for wrong in ["0", "0.0", "-3.5", "nan", "inf", "1e-9", "100001", "\"3.5MB\"", "[]"] {
+        let expected = "cluster.toml:3: node \"a\": disk: mb_per_s must be a number of megabytes \
+                        per second from 0.001 to 100000, such as 3.5, but is ";
+        let told = disk(&format!(", mb_per_s = {wrong}")).unwrap_err();
+        assert_eq!(told, format!("{expected}{wrong}"));
+    }
+    assert_eq!(
+        disk(", latency = 13.8").unwrap_err(),
+        "cluster.toml:3: a disk of node \"a\" has no setting \"latency\"; did you mean \
+         \"latency_ms\"?"
+    );
+    assert_eq!(
+        told(
+            "[nodes.a]\ndata = \"/a\"\ndisks = [\n  \"/d\",\n  { path = \"/e\", mb_per_s = 0 },\n]\n"
+        ),
+        [
+            "cluster.toml:5: node \"a\": disk: mb_per_s must be a number of megabytes per second from \
+             0.001 to 100000, such as 3.5, but is 0"
+        ]
+    );
 }
 
 #[test]

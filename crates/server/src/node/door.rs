@@ -156,9 +156,12 @@ impl Door {
             return true;
         }
         // What is to be written is in the cache of this thread's processor, and the page cache
-        // takes it at once, unless there is too much that the disk has not written yet.
+        // takes it at once, unless there is too much that the disk has not written yet, or the disk
+        // behaves like a slower one.
+        let disk = self.shared.disks.disk(call.disk);
         if matches!(call.request, Request::Write { .. })
-            && self.shared.disks.disk(call.disk).load.stalled_for().is_none()
+            && !disk.is_slow
+            && disk.load.stalled_for().is_none()
             && let Some(working) = self.turns.begin()
         {
             let mut storage = Storage::new(self.shared.clone());

@@ -135,6 +135,9 @@ fn give(
     let mut closed = Vec::new();
     for part in parts {
         let disk = shared.disks.number_of(part.disk)?;
+        if shared.disks.disk(disk).is_slow {
+            return Err(refused("a disk behaves like a slower one, and nobody may go around it"));
+        }
         if !shared.disks.disk(disk).has_open(grant.file, part.subfile.0) {
             closed.push((disk, *part));
         }

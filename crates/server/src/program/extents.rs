@@ -74,17 +74,20 @@ impl Storage {
     }
 }
 
+/// Extents that follow each other: the first, and how many.
+type Run = (u64, u64);
+
 /// A subfile, if it has come into being, and which extents it has, if all are wanted.
 fn open(
     running: &Running,
     disk: &NodeDisk,
     part: Part,
-) -> Result<(Option<ExtentFile>, Vec<(u64, u64)>), Failure> {
+) -> Result<(Option<ExtentFile>, Vec<Run>), Failure> {
     let grant = &running.work.grant;
     let Some(file) = running.shared.extents(disk, grant, part)?.made() else {
         return Ok((None, Vec::new()));
     };
-    let mut runs: Vec<(u64, u64)> = Vec::new();
+    let mut runs: Vec<Run> = Vec::new();
     if running.wants_all() {
         for info in file.list(0..=MAX_EXTENT_INDEX) {
             let info = info.map_err(|error| disk.failure(error, file.id(), "list extents"))?;

@@ -2,13 +2,15 @@
 //!
 //! Every byte that the store reads or writes passes one of the two traits here, so that the same
 //! store runs on a [`Directory`] of the machine and on a [`Memory`] that can lose, tear and
-//! reorder what was not synced, fill up, or fail on demand.
+//! reorder what was not synced, fill up, or fail on demand. [`Slow`] makes either behave like a
+//! slower disk.
 //!
 //! Paths are relative to the medium, with `/` between their parts.
 
 mod cachestat;
 mod directory;
 mod memory;
+mod slow;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 
 pub use directory::Directory;
 pub use memory::{Fault, Memory};
+#[cfg(test)]
+pub(crate) use slow::Clock;
+pub use slow::{Pace, Slow};
 
 /// How [`Medium::open`] opens a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +127,11 @@ pub trait MediumFile: Send + Sync + Debug {
     }
     /// Whether a range can be read from the page cache, as far as is known.
     fn is_cached(&self, _position: u64, _len: u64) -> bool {
+        false
+    }
+    /// Whether reading and writing take long without the kernel knowing: a queue then has threads
+    /// wait for them.
+    fn is_slow(&self) -> bool {
         false
     }
     /// The descriptor, where there is one, for asynchronous I/O.

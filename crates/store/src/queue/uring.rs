@@ -162,11 +162,12 @@ impl Uring {
         done.push_back((slot, IoDone::Moved(outcome, buffer)));
     }
 
-    /// Has a thread of its own run a task: the tasks of several disks do not wait for each other.
-    fn run_elsewhere(&mut self, slot: usize, task: Io) {
+    /// Has a thread of its own do it: what takes long on several disks does not wait for each
+    /// other, and nobody waits for it who submits.
+    fn run_elsewhere(&mut self, slot: usize, io: Io) {
         let wake = self.wake.clone();
         let serve = move || {
-            let done = run(task);
+            let done = run(io);
             wake.ran.lock().push((slot, done));
             wake.signal();
         };
@@ -178,6 +179,9 @@ impl Uring {
 impl Engine for Uring {
     fn submit(&mut self, slot: usize, io: Io) {
         let is_for_kernel = match &io {
+            Io::Read { file, .. } | Io::Write { file, .. } if file.is_slow() => {
+                return self.run_elsewhere(slot, io);
+            }
             Io::Read { file, .. } => file.descriptor().is_some(),
             // A write into the page cache is a copy; file systems that cannot do it without
             // waiting would have it done by a thread of the kernel, which takes much longer.
@@ -273,3 +277,58 @@ fn rest(descriptor: Option<i32>, position: u64, len: usize, moved: usize) -> (ty
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
 const EBUSY: i32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::buffer::BufferPool;
+    use crate::medium::{Clock, Medium, Memory, OpenHow, Pace, Slow};
+
+    /// Who sleeps goes on when the test says so; its limit is a guard against hanging.
+    struct Gate(Mutex<Receiver<()>>);
+
+    impl std::fmt::Debug for Gate {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Gate")
+        }
+    }
+
+    impl Clock for Gate {
+        fn now(&self) -> Instant {
+            Instant::now()
+        }
+
+        fn sleep_until(&self, _then: Instant) {
+            let opened = self.0.lock().recv_timeout(Duration::from_secs(60));
+            assert_ne!(opened, Err(RecvTimeoutError::Timeout), "somebody waits here who must not");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_slow_file_who_submits() {
+        let (open, gate) = channel();
+        let clock = Arc::new(Gate(Mutex::new(gate)));
+        let medium = Slow::with_clock(Arc::new(Memory::new()), Pace::default(), clock);
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        let file = medium.open("x", how).unwrap();
+        let pool = BufferPool::new(1 << 20);
+        let (mut engine, mut done) = (Uring::start(8).unwrap(), VecDeque::new());
+        for slot in 0..4 {
+            let (file, buffer, position) = (file.clone(), pool.get(100), slot as u64 * 100);
+            engine.submit(slot, Io::Write { file, position, buffer, len: 100 });
+        }
+        engine.collect(false, &mut done);
+        assert!(done.is_empty(), "they took no time");
+        for _ in 0..4 {
+            open.send(()).unwrap();
+        }
+        while done.len() < 4 {
+            engine.collect(true, &mut done);
+        }
+        let is_fine = |done: &IoDone| matches!(done, IoDone::Moved(Ok(100), _));
+        assert!(done.iter().all(|(_, done)| is_fine(done)));
+    }
+}

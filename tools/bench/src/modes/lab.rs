@@ -152,7 +152,7 @@ fn config(dir: &Path) -> Config {
         NodeConfig {
             listen: Some(address(number)),
             socket: dir.join(format!("{name}.sock")),
-            disks: vec![DiskConfig { path: data.join("disk"), is_read_only: false }],
+            disks: vec![DiskConfig::at(data.join("disk"))],
             data,
             name,
             ..alone.nodes[0].clone()

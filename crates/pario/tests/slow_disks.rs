@@ -1,0 +1,71 @@
+//! Disks that are told to behave like slower ones, from the configuration to the client.
+
+use std::time::{Duration, Instant};
+
+use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario_server::Node;
+use pario_server::config::Config;
+
+const LATENCY: Duration = Duration::from_millis(4);
+const BYTES_PER_MS: u64 = 100_000;
+const LEN: usize = 200_000;
+const READS: u32 = 10;
+
+/// What an I/O of so many bytes takes on the slow disk.
+fn takes(bytes: usize) -> Duration {
+    LATENCY + Duration::from_millis(bytes as u64 / BYTES_PER_MS)
+}
+
+#[test]
+fn nothing_goes_around_a_slow_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().display();
+    let text = format!(
+        "[nodes.a]\ndata = \"{place}/a\"\nsocket = \"{place}/s\"\ncache = 0\ndisks = [\n\
+         \"{place}/quick\",\n{{ path = \"{place}/slow\", latency_ms = 4, mb_per_s = 100 }},\n]\n"
+    );
+    let config = Config::parse(&text, "cluster.toml").unwrap();
+    let _node = Node::start(&config, "a").unwrap();
+    let options = ClusterOptions { short_cut: Some(true), ..Default::default() };
+    let cluster = Cluster::connect_with(&format!("unix:{place}/s"), options).unwrap();
+    let create = |disk: &str, path: &str| {
+        let options = cluster.options().read(true).write(true).create_new(true);
+        options.disks([disk]).open(path).unwrap()
+    };
+    assert!(create("a/quick", "/quick").has_short_cut());
+
+    // Bytes that the page cache of the system has.
+    let file = create("a/slow", "/slow");
+    assert!(!file.has_short_cut());
+    let bytes: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+    let begun = Instant::now();
+    file.write_at(&bytes, 0).unwrap();
+    assert!(begun.elapsed() >= takes(LEN), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    for _ in 0..READS {
+        let mut found = vec![0; LEN];
+        assert_eq!(file.read_at(&mut found, 0).unwrap(), LEN);
+        assert!(found == bytes);
+    }
+    assert!(begun.elapsed() >= READS * takes(LEN), "{:?}", begun.elapsed());
+
+    // Extents, asked for by several at once.
+    let options = cluster.options().read(true).write(true).create_new(true);
+    let tiles = options.extents().disks(["a/slow"]).open("/tiles").unwrap();
+    let place =
+        |extent| ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(u64::from(extent)) };
+    for extent in 0..READS {
+        tiles.write_extent(place(extent), b"", &bytes).unwrap();
+    }
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for extent in 0..READS {
+            let (tiles, bytes) = (&tiles, &bytes);
+            scope.spawn(move || {
+                let found = tiles.read_extent(place(extent)).unwrap().unwrap();
+                assert!(found.body == *bytes);
+            });
+        }
+    });
+    assert!(begun.elapsed() >= READS * takes(LEN), "{:?}", begun.elapsed());
+}
