@@ -39,7 +39,7 @@ const AREAS: &[Area] =
     &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA, slices::AREA];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES];
+const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES, slices::ROLES];
 
 /// What was typed.
 #[derive(Parser, Debug)]

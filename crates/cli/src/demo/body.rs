@@ -116,7 +116,8 @@ fn take_slices(
     phases: &mut Phases,
     report: &mut BodyReport,
 ) -> anyhow::Result<()> {
-    let planes: anyhow::Result<Vec<Plane>> = (0..SLICES).map(|number| plane(body, number)).collect();
+    let planes: anyhow::Result<Vec<Plane>> =
+        (0..SLICES).map(|number| plane(body, number)).collect();
     let planes = planes?;
     let expected = body.voxel_bytes() / 8;
     let mut kept = Vec::new();

@@ -43,25 +43,26 @@ pub fn run(
     if let Some(target) = work.target {
         target.note_work();
     }
-    let done = match attempt(&mut work, &parameters, &mut consume) {
-        // Nothing was done yet, at any node.
-        Err((Error::Failure(Failure::Revoked { file }), true)) => {
+    let mut is_begun = false;
+    let done = match attempt(&mut work, &parameters, &mut consume, &mut is_begun) {
+        Err(Error::Failure(Failure::Revoked { file })) if !is_begun => {
             let target = work.target.filter(|target| target.record().id == file);
             target.unwrap_or(work.file).renew_rights()?;
-            attempt(&mut work, &parameters, &mut consume)
+            attempt(&mut work, &parameters, &mut consume, &mut is_begun)
         }
         other => other,
     };
-    done.map_err(|(error, _)| error.of_file(work.file.path().as_str()))
+    done.map_err(|error| error.of_file(work.file.path().as_str()))
 }
 
-/// One attempt. With an error comes whether it was the first answer of all.
+/// One attempt. `is_begun` is set when a node has answered something else than a failure.
 fn attempt(
     work: &mut Work<'_>,
     parameters: &Bulk,
     consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
-) -> Result<Report, (Error, bool)> {
-    let participants = participants(work).map_err(|error| (error, false))?;
+    is_begun: &mut bool,
+) -> Result<Report, Error> {
+    let participants = participants(work)?;
     let shared = work.file.cluster_shared();
     let number = shared.calls.fetch_add(1, Ordering::Relaxed);
     let mut desk = Desk {
@@ -71,13 +72,11 @@ fn attempt(
         is_begun: false,
     };
     let result = desk.serve(work, parameters, consume);
+    *is_begun = desk.is_begun;
     if result.is_err() {
         give_up(&participants, number);
     }
-    match result {
-        Ok(()) => Ok(desk.report),
-        Err(error) => Err((error, !desk.is_begun)),
-    }
+    result.map(|()| desk.report)
 }
 
 /// Tells the nodes that nobody wants more of a call; for those where it is over that means nothing.

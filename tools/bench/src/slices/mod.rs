@@ -1,16 +1,32 @@
 //! Slices through volumes, taken where they lie, against what a Python user would pick.
 
 mod body;
+mod disks;
+mod node;
 mod planes;
 mod python;
 mod scaling;
 
 use crate::area::{Area, Family};
+use crate::partner::Role;
+
+/// Processes of their own.
+pub const ROLES: &[Role] = &[node::ROLE];
 
 /// The area of slices.
 pub const AREA: Area = Area {
     name: "slices",
     families: &[
+        Family {
+            name: "disks",
+            what: "oblique slices from 3 to 60 disks as slow as the thesis', against their bound",
+            run: disks::run,
+        },
+        Family {
+            name: "cache",
+            what: "slices one after the other with 25 MB per node, against the best hit rate",
+            run: disks::cached,
+        },
         Family {
             name: "warm",
             what: "oblique slices of 512 x 512 from memory, against TensorStore, zarr and memmap",

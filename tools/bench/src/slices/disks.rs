@@ -1,0 +1,208 @@
+//! The thesis' own case: many slow disks on one to five nodes, and slices across the diagonal.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use pario::{Cluster, ClusterOptions, ProcessProgress};
+use pario_image::{Cut, Grid, Interpolation, Pixel, Plane, Volume, VolumeOptions};
+
+use super::node::Nodes;
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::report::Report;
+use crate::turns::Comparison;
+
+/// Nodes and disks, as in the thesis: up to twelve disks at a node.
+const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
+/// The thesis' disks: 13.8 ms until an access begins, then 3.5 MB/s.
+const LATENCY_S: f64 = 0.0138;
+const BYTES_PER_SECOND: f64 = 3.5e6;
+/// Voxels, a third as close along z as along x and y.
+const SIDES: [u64; 3] = [768, 768, 256];
+const SPACING: [f64; 3] = [1.0, 1.0, 3.0];
+const CORE: [u64; 3] = [32, 32, 16];
+const GOAL: f64 = 0.96;
+/// About what a turn should take at the disks' bound.
+const TURN_S: f64 = 3.0;
+const TURNS: usize = 15;
+const NEEDED_BYTES: u64 = 5 << 30;
+/// What the cache of each node holds where there is one, as in the thesis.
+const CACHE_BYTES: u64 = 25 << 20;
+
+/// The number of a slice says how far it is from the middle, up and down again.
+fn plane(number: u32) -> Result<Plane> {
+    let away = f64::from(number % 200) - 100.0;
+    let unit = 1.0 / 3.0f64.sqrt();
+    let place = [0, 1, 2].map(|_| 384.0 + away * unit);
+    Ok(Plane::through(place).normal([1.0; 3]).size(512, 512).in_volume(SPACING)?)
+}
+
+/// How many boxes a slice meets.
+fn boxes(volume: &Volume, plane: &Plane) -> Result<Vec<pario_proto::TilePosition>> {
+    let tiles = volume.tiles();
+    let grid = Grid::new(tiles.image(), tiles.tile(), volume.description().overlap)?;
+    Ok(Cut::new(*plane, grid, Pixel::RGB, Interpolation::Nearest)?.boxes())
+}
+
+/// How long a disk of the thesis takes for a box.
+fn service_s() -> f64 {
+    let bytes = 32.0 * 32.0 * 17.0 * 3.0;
+    LATENCY_S + bytes / BYTES_PER_SECOND
+}
+
+/// Slices per second from slow disks without a cache, against what the disks could do at best.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    for (nodes, disks) in SITES {
+        let figure = format!("disks-{disks}");
+        if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
+            report.skipped(&figure, reason);
+            continue;
+        }
+        let dir = setting.subdir(&figure)?;
+        fill(&dir, nodes, disks)?;
+        let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
+        let cluster = connect(&dir)?;
+        let volume = Volume::open(&cluster, "/body")?;
+        let mut number = 0;
+        let mut turn = |volume: &Volume| -> Result<(f64, f64)> {
+            let mut planes = Vec::new();
+            let mut bound_s = 0.0;
+            while bound_s < TURN_S {
+                let next = plane(number)?;
+                number += 7;
+                #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+                let met = boxes(volume, &next)?.len() as f64;
+                #[expect(clippy::cast_precision_loss, reason = "at most 60")]
+                let disks = disks as f64;
+                bound_s += met * service_s() / disks;
+                planes.push(next);
+            }
+            let began = Instant::now();
+            for taken in volume.series(planes, Interpolation::Nearest) {
+                taken?;
+            }
+            Ok((began.elapsed().as_secs_f64(), bound_s))
+        };
+        turn(&volume)?;
+        let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(|_| turn(&volume)).collect();
+        let (ours, bound): (Vec<f64>, Vec<f64>) = turns?.into_iter().unzip();
+        let compared = Comparison::new(&ours, &bound);
+        report.measured(&figure, compared, Quantity::Amount("s"), GOAL);
+        drop((volume, cluster, site));
+        fs::remove_dir_all(&dir).context("removing the disks")?;
+    }
+    Ok(())
+}
+
+/// How many of the extents come from a cache of 25 MB per node, against how many could.
+pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
+    for nodes in [1, 5] {
+        let figure = format!("cache-{nodes}");
+        let dir = setting.subdir(&figure)?;
+        fill(&dir, nodes, nodes * 3)?;
+        let configuration = configuration_of(&dir, nodes, nodes * 3, Some(CACHE_BYTES), None)?;
+        let site = Nodes::start(&dir, &configuration, nodes)?;
+        let cluster = connect(&dir)?;
+        let volume = Volume::open(&cluster, "/body")?;
+        let slices = setting.choose(200, 60);
+        let mut seen = std::collections::BTreeSet::new();
+        let (mut found, mut all) = (0u64, ProcessProgress::default());
+        for number in 0..slices {
+            let plane = plane(number)?;
+            let met = boxes(&volume, &plane)?;
+            found += met.len() as u64;
+            seen.extend(met.iter().map(|tile| (tile.z, tile.y, tile.x)));
+            all.add(&volume.slice_of(&plane, Interpolation::Nearest, &[])?.1.progress);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+        let (rate, best) = (
+            all.cache_hits as f64 / all.found.max(1) as f64,
+            1.0 - seen.len() as f64 / found.max(1) as f64,
+        );
+        let compared = Comparison { ours_s: rate, theirs_s: best, ratio: rate / best, spread: 0.0 };
+        report.measured(&figure, compared, Quantity::Amount("hits"), 0.99);
+        drop((volume, cluster, site));
+        fs::remove_dir_all(&dir).context("removing the disks")?;
+    }
+    Ok(())
+}
+
+/// Makes the volume while the disks are as fast as they are.
+fn fill(dir: &Path, nodes: usize, disks: usize) -> Result<()> {
+    let configuration = configuration_of(dir, nodes, disks, None, None)?;
+    let site = Nodes::start(dir, &configuration, nodes)?;
+    let cluster = connect(dir)?;
+    let options = VolumeOptions::new(SIDES, Pixel::RGB).spacing(SPACING);
+    let volume = options.boxes(CORE, [false, false, true]).create(&cluster, "/body")?;
+    volume.generate(7)?;
+    volume.sync()?;
+    drop((volume, cluster, site));
+    Ok(())
+}
+
+fn configuration(dir: &Path, nodes: usize, disks: usize, cache: Option<u64>) -> Result<PathBuf> {
+    let pace = format!(", latency_ms = {}, mb_per_s = {}", LATENCY_S * 1e3, BYTES_PER_SECOND / 1e6);
+    configuration_of(dir, nodes, disks, cache, Some(&pace))
+}
+
+/// The configuration file of a cluster on this machine. The ports stay the same.
+fn configuration_of(
+    dir: &Path,
+    nodes: usize,
+    disks: usize,
+    cache_bytes: Option<u64>,
+    pace: Option<&str>,
+) -> Result<PathBuf> {
+    let ports = dir.join("ports");
+    if !ports.exists() {
+        let free: std::io::Result<Vec<TcpListener>> =
+            (0..nodes).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
+        let numbers: Result<Vec<String>> =
+            free?.iter().map(|door| Ok(door.local_addr()?.port().to_string())).collect();
+        fs::write(&ports, numbers?.join(" "))?;
+        fs::write(dir.join("key"), pario_net::Key::random().to_hex())?;
+    }
+    let ports = fs::read_to_string(&ports)?;
+    let place = dir.display();
+    let mut text = format!("name = \"slices\"\nkey_file = \"{place}/key\"\n");
+    for (number, port) in ports.split(' ').enumerate() {
+        let paths: Vec<String> = (0..disks / nodes)
+            .map(|disk| {
+                let path = format!("path = \"{place}/n{number}/disk{disk}\"");
+                format!("{{ {path}{} }}", pace.unwrap_or(""))
+            })
+            .collect();
+        text += &format!(
+            "\n[nodes.n{number}]\nlisten = \"127.0.0.1:{port}\"\nsocket = \"{place}/n{number}.s\"\n\
+             data = \"{place}/n{number}\"\ndisks = [{}]\n",
+            paths.join(", ")
+        );
+        if let Some(bytes) = cache_bytes {
+            text += &format!("cache = \"{bytes}B\"\n");
+        }
+    }
+    let path = dir.join("cluster.toml");
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+fn connect(dir: &Path) -> Result<Cluster> {
+    let ports = fs::read_to_string(dir.join("ports"))?;
+    let first = ports.split(' ').next().context("there is a node")?;
+    let nodes = ports.split(' ').count();
+    let options =
+        || ClusterOptions { key_file: Some(dir.join("key")), ..ClusterOptions::default() };
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let cluster = Cluster::connect_with(&format!("tcp:127.0.0.1:{first}"), options())?;
+        let known = cluster.map().nodes.iter().filter(|node| !node.disks.is_empty()).count();
+        if known == nodes {
+            return Ok(cluster);
+        }
+        anyhow::ensure!(Instant::now() < deadline, "not all nodes have joined");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,42 @@
+//! Nodes of a cluster, each a process of its own.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use pario_server::Node;
+use pario_server::config::Config;
+
+use crate::partner::{Partner, Role, Starter};
+
+/// A node that can do with volumes what `pario serve` can.
+pub const ROLE: Role = Role { name: "slices-node", run };
+
+fn run(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [config, name] = words else { bail!("a configuration and a name are expected") };
+    let config = Config::load(Path::new(config))?;
+    let node = Node::new().operations(pario_image::operations()).start_beside(&config, name)?;
+    starter.say("ready")?;
+    node.wait();
+    Ok(())
+}
+
+/// Nodes that run; they end when this is dropped.
+pub struct Nodes {
+    _running: Vec<Partner>,
+}
+
+impl Nodes {
+    /// Starts all nodes of a configuration.
+    pub fn start(dir: &Path, config: &Path, nodes: usize) -> Result<Self> {
+        let config = config.to_str().context("the path is text")?.to_owned();
+        ensure!(dir.exists(), "{} is not there", dir.display());
+        let mut running = Vec::new();
+        for number in 0..nodes {
+            let mut node = Partner::start(ROLE.name, &[config.clone(), format!("n{number}")])?;
+            ensure!(node.hear()? == "ready", "node {number} has not started");
+            running.push(node);
+        }
+        Ok(Self { _running: running })
+    }
+}
