@@ -178,7 +178,7 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
             let Failure::Operation { node, operation, place: at, why } = failed(error) else {
                 panic!("{text}")
             };
-            assert_eq!((operation.as_str(), at), ("fail at", Some(place(1, 77))));
+            assert_eq!((operation.as_str(), at.as_deref()), ("fail at", Some(&place(1, 77))));
             let disk = cluster
                 .map()
                 .disk_name(file.record().layout.as_ref().unwrap().disks().as_slice()[1]);

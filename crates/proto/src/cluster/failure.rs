@@ -250,7 +250,7 @@ pub enum Failure {
         /// The operation.
         operation: String,
         /// The extent that it had before it.
-        place: Option<ExtentPlace>,
+        place: Option<Box<ExtentPlace>>,
         /// What it says.
         why: String,
     },
@@ -274,6 +274,8 @@ pub enum Failure {
     },
 }
 
-fn at(place: &Option<ExtentPlace>) -> String {
-    place.map_or_else(String::new, |place| format!(" at {} of {}", place.extent, place.subfile))
+fn at(place: &Option<Box<ExtentPlace>>) -> String {
+    place
+        .as_ref()
+        .map_or_else(String::new, |place| format!(" at {} of {}", place.extent, place.subfile))
 }

@@ -250,7 +250,7 @@ impl Running {
     /// The operation itself failed.
     pub fn fail_at(&self, place: Option<ExtentPlace>, why: String) {
         let (node, operation) = (self.shared.name().to_owned(), self.work.operation.clone());
-        self.fail(Failure::Operation { node, operation, place, why });
+        self.fail(Failure::Operation { node, operation, place: place.map(Box::new), why });
     }
 
     /// Puts a result into the outbox.

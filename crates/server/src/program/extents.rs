@@ -66,7 +66,7 @@ impl Storage {
             bytes.map(Bulk::from).map_err(|why| Failure::Operation {
                 node: self.shared.name().to_owned(),
                 operation: call.name.clone(),
-                place: Some(piece.place),
+                place: Some(Box::new(piece.place)),
                 why,
             })
         };
@@ -133,7 +133,7 @@ fn missing_target(running: &Running, place: ExtentPlace, why: &str) -> Failure {
     Failure::Operation {
         node: running.shared.name().to_owned(),
         operation: running.work.operation.clone(),
-        place: Some(place),
+        place: Some(Box::new(place)),
         why: format!("it has made an extent, but {why}"),
     }
 }
