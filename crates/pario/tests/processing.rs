@@ -178,11 +178,11 @@ fn what_goes_wrong_is_told_with_the_node_and_the_extent() {
             let Failure::Operation { node, operation, place: at, why } = failed(error) else {
                 panic!("{text}")
             };
-            assert_eq!((operation.as_str(), at.as_deref()), ("fail at", Some(&place(1, 77))));
+            assert_eq!((&*operation, at.as_deref()), ("fail at", Some(&place(1, 77))));
             let disk = cluster
                 .map()
                 .disk_name(file.record().layout.as_ref().unwrap().disks().as_slice()[1]);
-            assert_eq!(disk.split('/').next(), Some(node.as_str()), "{disk}");
+            assert_eq!(disk.split('/').next(), Some(&*node), "{disk}");
             assert!(why.contains("told to"), "{why}");
             assert!(text.contains("extent 77 of subfile 1"), "{text}");
             assert_eq!(why.contains("panicked"), is_panic);

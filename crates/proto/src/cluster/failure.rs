@@ -236,19 +236,19 @@ pub enum Failure {
     )]
     UnknownOperation {
         /// The node.
-        node: String,
+        node: Box<str>,
         /// What was asked for.
-        operation: String,
+        operation: Box<str>,
         /// What there is.
-        known: String,
+        known: Box<str>,
     },
     /// An operation has given up.
     #[error("node {node}: operation {operation:?} failed{}: {why}", at(.place))]
     Operation {
         /// The node.
-        node: String,
+        node: Box<str>,
         /// The operation.
-        operation: String,
+        operation: Box<str>,
         /// The extent that it had before it.
         place: Option<Box<ExtentPlace>>,
         /// What it says.

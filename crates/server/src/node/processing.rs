@@ -116,9 +116,9 @@ impl Door {
 
     fn find_operation(&self, name: &str) -> Result<Arc<dyn Operation>, Failure> {
         self.shared.operations.find(name).ok_or_else(|| Failure::UnknownOperation {
-            node: self.shared.name().to_owned(),
-            operation: name.to_owned(),
-            known: self.shared.operations.names().join(", "),
+            node: self.shared.name().into(),
+            operation: name.into(),
+            known: self.shared.operations.names().join(", ").into(),
         })
     }
 }

@@ -249,7 +249,7 @@ impl Running {
 
     /// The operation itself failed.
     pub fn fail_at(&self, place: Option<ExtentPlace>, why: String) {
-        let (node, operation) = (self.shared.name().to_owned(), self.work.operation.clone());
+        let (node, operation) = (self.shared.name().into(), self.work.operation.as_str().into());
         self.fail(Failure::Operation { node, operation, place: place.map(Box::new), why });
     }
 

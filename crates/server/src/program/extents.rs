@@ -64,8 +64,8 @@ impl Storage {
             };
             let bytes = call.operation.cut(&piece.what, extent.as_ref().map(stored));
             bytes.map(Bulk::from).map_err(|why| Failure::Operation {
-                node: self.shared.name().to_owned(),
-                operation: call.name.clone(),
+                node: self.shared.name().into(),
+                operation: call.name.as_str().into(),
                 place: Some(Box::new(piece.place)),
                 why,
             })
@@ -131,8 +131,8 @@ fn write(running: &Running, place: ExtentPlace, header: &[u8], body: &[u8]) -> R
 
 fn missing_target(running: &Running, place: ExtentPlace, why: &str) -> Failure {
     Failure::Operation {
-        node: running.shared.name().to_owned(),
-        operation: running.work.operation.clone(),
+        node: running.shared.name().into(),
+        operation: running.work.operation.as_str().into(),
         place: Some(Box::new(place)),
         why: format!("it has made an extent, but {why}"),
     }
