@@ -7,6 +7,10 @@ use pario_image::{
 };
 use pario_proto::{Shape, TilePosition, TileWindow};
 
+fn at(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
 /// A volume with random voxels, in memory and on a cluster.
 struct Both {
     volume: Volume,
@@ -30,7 +34,7 @@ impl Both {
             .disk_count(random.u32(1..5));
         let volume = options.create(cluster, path).unwrap();
         let shape = volume.shape();
-        let samples = (shape.x * shape.y * shape.z) as usize * pixel.channels();
+        let samples = at(shape.x * shape.y * shape.z) * pixel.channels();
         let value = |random: &mut fastrand::Rng| match pixel.sample() {
             Sample::U8 => vec![random.u8(0..20)],
             Sample::U16 => random.u16(..).to_le_bytes().to_vec(),
@@ -54,10 +58,9 @@ impl Both {
                 for y in stored.start.y..stored.start.y + stored.size.y {
                     let first = (z * self.shape.y + y) * self.shape.x + stored.start.x;
                     let bytes = self.pixel.bytes();
-                    let first = first as usize * bytes;
-                    voxels.extend_from_slice(
-                        &self.voxels[first..first + stored.size.x as usize * bytes],
-                    );
+                    let first = at(first) * bytes;
+                    voxels
+                        .extend_from_slice(&self.voxels[first..first + at(stored.size.x) * bytes]);
                 }
             }
             self.volume.write_box(tile, &voxels).unwrap();
@@ -228,7 +231,7 @@ fn volumes_of_other_programs_are_imported() {
         let path = dir.path().join(format!("{seed}.nrrd"));
         let sides = [shape.x, shape.y, shape.z];
         let mut sink = create_volume(&path, sides, volume.spacing(), *pixel).unwrap();
-        for row in voxels.chunks_exact(shape.x as usize * pixel.bytes()) {
+        for row in voxels.chunks_exact(at(shape.x) * pixel.bytes()) {
             sink.put_row(row).unwrap();
         }
         sink.finish().unwrap();
