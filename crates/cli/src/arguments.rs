@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, reset, rm, rmdir, run, serve,
-    stat, status, stop, top, why,
+    cat, chmod, chown, completions, cp, fsck, image, ls, man, mkdir, mv, reset, rm, rmdir, run,
+    serve, stat, status, stop, top, why,
 };
 use crate::demo;
 
@@ -161,6 +161,12 @@ pub enum Command {
     /// right.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
+    /// Bring in, look at, change and take out images that are spread over disks
+    ///
+    /// An image is cut into tiles, and everything is computed where they lie. What nobody has
+    /// written is 0 and takes no space.
+    #[command(after_help = after_help(image::EXAMPLES))]
+    Image(image::Options),
     /// Show what Pario does, on nodes and disks of its own
     ///
     /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and
@@ -178,7 +184,7 @@ pub enum Command {
 }
 
 /// What stands at the end of every help.
-fn after_help(examples: &str) -> String {
+pub fn after_help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 

@@ -79,7 +79,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     };
     // Signals that come from now on wait until somebody looks at them.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
-    let node = Node::start(&config, &name)?;
+    let node = Node::new().operations(pario_image::operations()).start(&config, &name)?;
     announce(global, &config, &name, &node.address())?;
 
     let (address, key_file) = (node.address(), config.key_file.clone());

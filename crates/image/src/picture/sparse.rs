@@ -21,8 +21,12 @@ pub fn near(
     sparing: Sparing,
 ) -> Result<Option<Vec<ExtentPlace>>, ImageError> {
     let tiled = &shared.tiled;
-    let limit = tiled.tiles.tile_count() / FEW;
     if !sparing.keeps_zeros {
+        return Ok(None);
+    }
+    let limit = tiled.tiles.tile_count() / FEW;
+    let measured = shared.file.metadata()?;
+    if measured.subfiles.iter().map(|subfile| subfile.extents).sum::<u64>() > limit + 1 {
         return Ok(None);
     }
     // By row, alternately from the left and from the right.
