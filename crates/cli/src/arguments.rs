@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, reset, rm, rmdir, run, serve,
-    stat, status, stop, top, volume, why,
+    cat, chmod, chown, completions, cp, fsck, image, ls, man, mkdir, mv, reset, rm, rmdir, run,
+    serve, stat, status, stop, top, volume, why,
 };
 use crate::demo;
 
@@ -161,6 +161,12 @@ pub enum Command {
     /// right.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
+    /// Bring in, look at, change and take out images that are spread over disks
+    ///
+    /// An image is cut into tiles, and everything is computed where they lie. What nobody has
+    /// written is 0 and takes no space.
+    #[command(after_help = after_help(image::EXAMPLES))]
+    Image(image::Options),
     /// Volumes: three-dimensional images, with slices at any place and in any direction
     #[command(subcommand, after_help = after_help(volume::EXAMPLES))]
     Volume(volume::Action),

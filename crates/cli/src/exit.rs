@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pario_image::ImageError;
 use thiserror::Error;
 
 use crate::interrupt::Interrupted;
@@ -47,18 +48,27 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
     } else if error.is::<Usage>() || error.is::<pario::PathError>() {
         Some(WRONG_USAGE)
     } else if let Some(error) = error.downcast_ref::<pario::Error>() {
+        Some(code_of_cluster(error))
+    } else if let Some(error) = error.downcast_ref::<ImageError>() {
         Some(match error {
-            pario::Error::Path(_) => WRONG_USAGE,
-            pario::Error::NotRunning { .. } | pario::Error::NodeDown { .. } => NOT_REACHABLE,
-            pario::Error::Failure(
-                pario::Failure::NodeDown { .. } | pario::Failure::Stopping { .. },
-            ) => NOT_REACHABLE,
-            _ => code_of_kind(error.kind()),
+            ImageError::Cluster(error) => code_of_cluster(error),
+            error => code_of_kind(error.kind()),
         })
     } else {
         // Files of this machine: what is unreachable here is no node.
         let error: &io::Error = error.downcast_ref()?;
         Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
+    }
+}
+
+fn code_of_cluster(error: &pario::Error) -> u8 {
+    match error {
+        pario::Error::Path(_) => WRONG_USAGE,
+        pario::Error::NotRunning { .. } | pario::Error::NodeDown { .. } => NOT_REACHABLE,
+        pario::Error::Failure(
+            pario::Failure::NodeDown { .. } | pario::Failure::Stopping { .. },
+        ) => NOT_REACHABLE,
+        _ => code_of_kind(error.kind()),
     }
 }
 
@@ -90,14 +100,16 @@ mod tests {
     fn every_reason_has_its_code() {
         let path = || pario::FilePath::new("/x").unwrap();
         let down = pario::Failure::NodeDown { node: "b".into(), why: "killed".into() };
-        let not_running = pario::Error::NotRunning { text: "none".into() };
+        let none = || pario::Error::NotRunning { text: "none".into() };
         for (error, expected) in [
             (anyhow!("something"), FAILED),
             (Usage("no".into()).into(), WRONG_USAGE),
             (pario::FilePath::new("x").unwrap_err().into(), WRONG_USAGE),
             (pario::Error::from(pario::FilePath::new("").unwrap_err()).into(), WRONG_USAGE),
             (pario::Error::Failure(down).into(), NOT_REACHABLE),
-            (not_running.into(), NOT_REACHABLE),
+            (none().into(), NOT_REACHABLE),
+            (ImageError::Cluster(none()).into(), NOT_REACHABLE),
+            (ImageError::Invalid("no".into()).into(), WRONG_USAGE),
             (Interrupted.into(), INTERRUPTED),
             (Told(FAILED).into(), FAILED),
             (io::Error::from(io::ErrorKind::NotFound).into(), NOT_FOUND),

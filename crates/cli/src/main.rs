@@ -85,6 +85,7 @@ fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         Command::Chown(options) => commands::chown::run(global, options),
         Command::Df => commands::df::run(global),
         Command::Fsck(options) => commands::fsck::run(global, options),
+        Command::Image(options) => commands::image::run(global, options),
         Command::Volume(action) => commands::volume::run(global, action),
         Command::Demo(options) => demo::run(global, options),
         Command::Completions(options) => commands::completions::run(options),

@@ -4,7 +4,7 @@ mod command;
 
 use command::{Site, stderr, stdout};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "serve",
     "run",
     "stop",
@@ -24,10 +24,14 @@ const COMMANDS: [&str; 22] = [
     "chown",
     "df",
     "fsck",
+    "image",
     "demo",
     "completions",
     "man",
 ];
+
+/// Commands of commands.
+const BELOW: [&str; 4] = ["image-import", "image-export", "image-info", "image-apply"];
 
 #[test]
 fn every_command_has_help_with_examples_and_exit_codes() {
@@ -95,8 +99,8 @@ fn every_command_has_a_manual_page() {
     let output = site.pario(&["man", "pages/man1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let dir = site.file("pages/man1");
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), COMMANDS.len() + 1);
-    for name in COMMANDS {
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), COMMANDS.len() + BELOW.len() + 1);
+    for name in COMMANDS.into_iter().chain(BELOW) {
         let page = std::fs::read_to_string(dir.join(format!("pario-{name}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS") && page.contains("Exit codes"), "{name}");
     }

@@ -1,9 +1,14 @@
 //! What can go wrong with images and volumes.
 
+use std::io;
+
 use pario::FilePath;
 use thiserror::Error;
 
+use crate::filter::{FilterError, PixelsError, TileGridError};
 use crate::formats::FormatError;
+use crate::pixelwise::{HistogramError, PixelwiseError};
+use crate::resample::{CanvasError, MapError, ResamplingError};
 use crate::slice::{CutError, GridError, PartsError, PlaneError};
 
 /// Why something with an image or volume failed. Each error says what happened, to what, and what to
@@ -34,6 +39,30 @@ pub enum ImageError {
     /// It cannot be cut into such tiles.
     #[error(transparent)]
     Grid(#[from] GridError),
+    /// An image cannot be cut into such tiles.
+    #[error(transparent)]
+    Tiles(#[from] TileGridError),
+    /// The pixels do not fit.
+    #[error(transparent)]
+    Pixels(#[from] PixelsError),
+    /// The filter is none.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The pixel-wise operation is none, or one for other pixels.
+    #[error(transparent)]
+    Pixelwise(#[from] PixelwiseError),
+    /// There is no such histogram.
+    #[error(transparent)]
+    Histogram(#[from] HistogramError),
+    /// There is no such scale or turn.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// The same.
+    #[error(transparent)]
+    Resampling(#[from] ResamplingError),
+    /// The same.
+    #[error(transparent)]
+    Canvas(#[from] CanvasError),
     /// What nodes have sent does not fit together.
     #[error("what came from the nodes does not fit together: {0}")]
     Parts(#[from] PartsError),
@@ -51,6 +80,19 @@ pub enum ImageError {
 }
 
 impl ImageError {
+    /// What kind of error an operating system would call it.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Cluster(error) => error.kind(),
+            Self::Format(FormatError::Io { source, .. }) => source.kind(),
+            Self::Format(FormatError::Damaged { .. } | FormatError::Short { .. }) => {
+                io::ErrorKind::InvalidData
+            }
+            Self::Parts(_) | Self::Other { .. } => io::ErrorKind::Other,
+            _ => io::ErrorKind::InvalidInput,
+        }
+    }
+
     pub(crate) fn other(path: &FilePath, why: impl Into<String>) -> Self {
         Self::Other { path: path.to_string(), why: why.into() }
     }

@@ -7,6 +7,7 @@ mod filter;
 pub mod formats;
 mod node;
 mod phantom;
+mod picture;
 mod pixel;
 mod pixelwise;
 mod resample;
@@ -21,6 +22,7 @@ pub use filter::{
 };
 pub use node::operations;
 pub use phantom::{Phantom, PhantomError};
+pub use picture::{Image, ImageOptions};
 pub use pixel::{Pixel, PixelError, Sample};
 pub use pixelwise::{
     Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, Prepared, Summary,

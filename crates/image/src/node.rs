@@ -5,6 +5,9 @@ use std::sync::Arc;
 use pario::Cluster;
 use pario::operation::Operation;
 
+use crate::picture::{
+    FilterOperation, MeasureOperation, PixelwiseOperation, ResampleOperation, WindowOperation,
+};
 use crate::volume::{PhantomOperation, SlabOperation, SliceOperation};
 
 /// A slice through a volume.
@@ -13,6 +16,16 @@ pub(crate) const SLICE: &str = "volume slice";
 pub(crate) const SLAB: &str = "volume slab";
 /// A body that does not exist.
 pub(crate) const PHANTOM: &str = "volume phantom";
+/// A window of an image.
+pub(crate) const WINDOW: &str = "image window";
+/// A window at another scale or turned.
+pub(crate) const RESAMPLE: &str = "image resample";
+/// A neighbourhood operation.
+pub(crate) const FILTER: &str = "image filter";
+/// A pixel-wise operation.
+pub(crate) const PIXELWISE: &str = "image map";
+/// A histogram or summary.
+pub(crate) const MEASURE: &str = "image measure";
 
 /// What a node must be able to do for images and volumes: with these it is started.
 ///
@@ -25,6 +38,11 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
         (SLICE, Arc::new(SliceOperation)),
         (SLAB, Arc::new(SlabOperation)),
         (PHANTOM, Arc::new(PhantomOperation)),
+        (WINDOW, Arc::new(WindowOperation)),
+        (RESAMPLE, Arc::new(ResampleOperation)),
+        (FILTER, Arc::new(FilterOperation)),
+        (PIXELWISE, Arc::new(PixelwiseOperation)),
+        (MEASURE, Arc::new(MeasureOperation)),
     ]
 }
 

@@ -25,12 +25,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut all = Arguments::command().disable_help_subcommand(true);
     all.build();
-    page(all.clone(), "pario", dir)?;
-    for command in all.get_subcommands() {
-        let name = format!("pario-{}", command.get_name());
-        page(command.clone(), &name, dir)?;
-    }
-    Ok(())
+    pages(&all, "pario", dir)
+}
+
+/// A page for a command, and one for each command below it.
+fn pages(command: &clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {
+    page(command.clone(), name, dir)?;
+    let mut below = command.get_subcommands().filter(|command| command.get_name() != "help");
+    below.try_for_each(|command| pages(command, &format!("{name}-{}", command.get_name()), dir))
 }
 
 fn page(command: clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {

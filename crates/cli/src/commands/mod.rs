@@ -7,6 +7,7 @@ pub mod completions;
 pub mod cp;
 pub mod df;
 pub mod fsck;
+pub mod image;
 pub mod ls;
 pub mod man;
 pub mod mkdir;

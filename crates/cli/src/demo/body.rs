@@ -22,7 +22,7 @@ const SLICES: u32 = 100;
 /// Of every so many slices one becomes a picture.
 const PICTURE_EVERY: usize = 25;
 /// The filter: a Gaussian of 5 x 5 pixels.
-const SIGMA: f32 = 0.6;
+const SIGMA: f64 = 0.6;
 
 /// What was found.
 #[derive(Clone, Debug, Serialize)]

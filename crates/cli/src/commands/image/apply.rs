@@ -1,0 +1,146 @@
+//! `pario image apply`
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Instant;
+
+use clap::Args;
+use pario::Report;
+use pario_image::{Bins, Edge, Histogram, Image};
+use serde_json::json;
+
+use super::info::facts;
+use super::operation::{Operation, Sums, edge};
+use super::watch::{Watch, bytes};
+use crate::arguments::Global;
+use crate::exit::Usage;
+use crate::{paths, reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario image apply /sky gaussian 1.5 /soft\n  \
+                            pario image apply /sky median 2 /clean --edge mirror\n  \
+                            pario image apply /sky convolve kernel.txt /sharp --divisor 16\n  \
+                            pario image apply /sky mix 0.299,0.587,0.114 /grey\n  \
+                            pario image apply /sky histogram --json";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// What lies beyond the edges for those that look around: clamp, mirror, or a value
+    #[arg(long, value_name = "RULE", default_value = "clamp", value_parser = edge,
+          allow_hyphen_values = true)]
+    edge: Edge,
+
+    /// What the sums of convolve are divided by
+    #[arg(long, value_name = "NUMBER", default_value = "1", allow_negative_numbers = true)]
+    divisor: f32,
+
+    /// What is added then
+    #[arg(long, value_name = "NUMBER", default_value = "0", allow_negative_numbers = true)]
+    offset: f32,
+
+    /// The image
+    image: OsString,
+
+    /// The operation, what it takes, and last the new image
+    #[arg(required = true, value_name = "OPERATION", allow_negative_numbers = true)]
+    words: Vec<String>,
+}
+
+/// Does it.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let path = paths::in_cluster(&options.image)?;
+    let Some((name, rest)) = options.words.split_first() else {
+        return Err(Usage("name an operation".to_owned()).into());
+    };
+    let sums = Sums { divisor: options.divisor, offset: options.offset };
+    let (words, target) = match (name.as_str(), rest) {
+        ("histogram", words) => (words, None),
+        (_, [words @ .., target]) => (words, Some(target)),
+        (_, []) => (rest, None),
+    };
+    let operation = Operation::parse(name, words, sums)?;
+    let target = target.map(|target| paths::in_cluster(target.as_ref())).transpose()?;
+    let cluster = reach::cluster(global)?;
+    let image = Image::open(&cluster, path.as_str())?;
+    if let Operation::Histogram(bins) = operation {
+        let bins = bins.unwrap_or(Bins::usual(image.pixel().sample()));
+        return print(global, &image, &image.histogram(bins)?);
+    }
+    let Some(target) = target else {
+        return Err(Usage(format!("name the new image behind {name}")).into());
+    };
+    let began = Instant::now();
+    let mut watch = Watch::begin(name, bytes(&image), global.json)?;
+    let see = |report: &Report| watch.report(report);
+    let made = match &operation {
+        Operation::Filter(filter) => {
+            image.apply_watched(filter, options.edge, target.as_str(), see)
+        }
+        Operation::Pixelwise(map) => image.map_watched(map, target.as_str(), see),
+        Operation::Histogram(_) => unreachable!("it was printed"),
+    };
+    let (made, report) = watch.end(made)?;
+    if global.json {
+        let mut json = facts(&made);
+        json["from"] = json!(path);
+        json["operation"] = json!(name);
+        json["seconds"] = json!(began.elapsed().as_secs_f64());
+        json["seen_tiles"] = json!(report.progress.found);
+        json["seen_bytes"] = json!(report.progress.seen_bytes);
+        json["written_tiles"] = json!(report.progress.written);
+        json["written_bytes"] = json!(report.progress.written_bytes);
+        json["neighbour_bytes"] = json!(report.progress.neighbour_bytes);
+        terminal::print_json(&json)?;
+    }
+    Ok(())
+}
+
+/// Prints the bins in which there is something.
+fn print(global: &Global, image: &Image, histogram: &Histogram) -> anyhow::Result<()> {
+    let channels = 0..histogram.pixel().channels();
+    let bins = histogram.bins().count() as usize;
+    if global.json {
+        let counts: Vec<_> = channels.clone().map(|channel| histogram.channel(channel)).collect();
+        let outside = channels.map(|channel| {
+            let [below, above, not_numbers] = histogram.outside(channel);
+            json!({ "below": below, "above": above, "not_numbers": not_numbers })
+        });
+        return terminal::print_json(&json!({
+            "path": image.file().path(),
+            "bins": bins,
+            "first": begin_of(histogram.bins(), 0),
+            "end": begin_of(histogram.bins(), bins),
+            "counts": counts,
+            "outside": outside.collect::<Vec<_>>(),
+        }));
+    }
+    let mut out = terminal::output();
+    for bin in 0..bins {
+        let counts: Vec<u64> =
+            channels.clone().map(|channel| histogram.channel(channel)[bin]).collect();
+        if counts.iter().any(|count| *count > 0) {
+            let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+            writeln!(out, "{}\t{}", begin_of(histogram.bins(), bin), counts.join("\t"))?;
+        }
+    }
+    for (number, name) in ["below", "above", "no number"].into_iter().enumerate() {
+        let counts: Vec<u64> =
+            channels.clone().map(|channel| histogram.outside(channel)[number]).collect();
+        if counts.iter().any(|count| *count > 0) {
+            let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+            writeln!(out, "{name}\t{}", counts.join("\t"))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The value with which a bin begins.
+fn begin_of(bins: Bins, bin: usize) -> f64 {
+    let (low, high, count) = match bins {
+        Bins::Bytes => (0.0, 256.0, 256),
+        Bins::Words { bins } => (0.0, 65_536.0, bins),
+        Bins::Reals { low, high, bins } => (f64::from(low), f64::from(high), bins),
+    };
+    low + (high - low) * (bin as f64 / f64::from(count))
+}

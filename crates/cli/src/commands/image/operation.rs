@@ -1,0 +1,218 @@
+//! What the words of `pario image apply` mean.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context;
+use pario_image::{Bins, Edge, Filter, Pixelwise};
+
+use crate::exit::Usage;
+
+/// What is to be done with an image.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    /// Something with the pixels around each.
+    Filter(Filter),
+    /// Something with each pixel.
+    Pixelwise(Pixelwise),
+    /// Counting; in the usual bins if nothing is said.
+    Histogram(Option<Bins>),
+}
+
+/// What is done with the sums of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct Sums {
+    pub divisor: f32,
+    pub offset: f32,
+}
+
+const KNOWN: &str = "there are gaussian, median, erode, dilate, convolve, gamma, threshold, mix, \
+                     levels, invert and histogram";
+
+impl Operation {
+    /// The operation of a name with its words.
+    pub fn parse(name: &str, words: &[String], sums: Sums) -> anyhow::Result<Self> {
+        let operation = match (name, words) {
+            ("gaussian", [sigma]) => {
+                Self::Filter(Filter::Gaussian { sigma: number("SIGMA", sigma)? })
+            }
+            ("median", [radius]) => Self::Filter(Filter::Median { radius: number("R", radius)? }),
+            ("erode", [radius]) => Self::Filter(Filter::Erosion { radius: number("R", radius)? }),
+            ("dilate", [radius]) => Self::Filter(Filter::Dilation { radius: number("R", radius)? }),
+            ("convolve", [file]) => Self::Filter(convolution(Path::new(file), sums)?),
+            ("gamma", [gamma]) => Self::Pixelwise(Pixelwise::Gamma { gamma: number("G", gamma)? }),
+            ("threshold", [at, below, above]) => Self::Pixelwise(Pixelwise::Threshold {
+                at: number("AT", at)?,
+                below: number("BELOW", below)?,
+                above: number("ABOVE", above)?,
+            }),
+            ("mix", rows @ [_, ..]) => Self::Pixelwise(mix(rows)?),
+            ("levels", [low, high]) => Self::Pixelwise(Pixelwise::Levels {
+                low: number("LOW", low)?,
+                high: number("HIGH", high)?,
+            }),
+            ("invert", []) => Self::Pixelwise(Pixelwise::Invert),
+            ("histogram", []) => Self::Histogram(None),
+            ("histogram", [low, high, bins]) => Self::Histogram(Some(Bins::Reals {
+                low: number("LOW", low)?,
+                high: number("HIGH", high)?,
+                bins: number("BINS", bins)?,
+            })),
+            _ => return Err(misused(name, words.len()).into()),
+        };
+        match &operation {
+            Self::Filter(filter) => filter.validate().map_err(|error| Usage(error.to_string()))?,
+            Self::Pixelwise(map) => map.validate().map_err(|error| Usage(error.to_string()))?,
+            Self::Histogram(_) => {}
+        }
+        Ok(operation)
+    }
+}
+
+/// Nobody knows it, or it takes something else.
+fn misused(name: &str, words: usize) -> Usage {
+    let takes = match name {
+        "gaussian" => "gaussian SIGMA",
+        "median" => "median R",
+        "erode" => "erode R",
+        "dilate" => "dilate R",
+        "convolve" => "convolve FILE",
+        "gamma" => "gamma G",
+        "threshold" => "threshold AT BELOW ABOVE",
+        "mix" => "mix ROW [ROW..]",
+        "levels" => "levels LOW HIGH",
+        "invert" => "invert",
+        "histogram" => "histogram, or histogram LOW HIGH BINS",
+        _ => return Usage(format!("{name:?} is no operation: {KNOWN}")),
+    };
+    Usage(format!(
+        "{words} words behind {name:?}: write {takes}, and the target behind it unless it is a \
+         histogram"
+    ))
+}
+
+fn number<T: FromStr>(what: &str, text: &str) -> Result<T, Usage> {
+    text.parse().map_err(|_| Usage(format!("{what} is {text:?}: it must be a number")))
+}
+
+/// What lies beyond the edges: `clamp`, `mirror` or a value.
+pub fn edge(text: &str) -> Result<Edge, String> {
+    match text {
+        "clamp" => Ok(Edge::Clamp),
+        "mirror" => Ok(Edge::Mirror),
+        value => match value.parse::<f32>() {
+            Ok(value) if value.is_finite() => Ok(Edge::Constant(value)),
+            _ => Err("it is neither clamp nor mirror nor a value".to_owned()),
+        },
+    }
+}
+
+/// Rows of weights, and maybe a colon and an offset.
+fn mix(rows: &[String]) -> Result<Pixelwise, Usage> {
+    let (mut matrix, mut offsets, mut len) = (Vec::new(), Vec::new(), None);
+    for row in rows {
+        let (weights, offset) = row.split_once(':').unwrap_or((row, "0"));
+        let weights: Vec<f64> = weights
+            .split(',')
+            .map(|weight| number("a weight", weight))
+            .collect::<Result<_, _>>()?;
+        if *len.get_or_insert(weights.len()) != weights.len() {
+            return Err(Usage("all rows of a mix must have as many weights".to_owned()));
+        }
+        offsets.push(number("the offset", offset)?);
+        matrix.extend(weights);
+    }
+    Ok(Pixelwise::ChannelMix { matrix, offsets })
+}
+
+/// A file with the rows of a kernel, one in each line; what follows a `#` says nothing.
+fn convolution(path: &Path, sums: Sums) -> anyhow::Result<Filter> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the kernel {}", path.display()))?;
+    Ok(kernel(&text, sums).map_err(|Usage(why)| Usage(format!("{}: {why}", path.display())))?)
+}
+
+fn kernel(text: &str, Sums { divisor, offset }: Sums) -> Result<Filter, Usage> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
+    let (mut weights, mut width, mut height) = (Vec::new(), 0, 0);
+    for line in lines.filter(|line| !line.is_empty()) {
+        let words = line.split(|c: char| c == ',' || c.is_whitespace());
+        let row: Vec<f32> = words
+            .filter(|word| !word.is_empty())
+            .map(|word| number("a weight", word))
+            .collect::<Result<_, _>>()?;
+        if height > 0 && row.len() != width {
+            let len = row.len();
+            return Err(Usage(format!("a row of {len} weights below rows of {width}")));
+        }
+        (width, height) = (row.len(), height + 1);
+        weights.extend(row);
+    }
+    let side = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    Ok(Filter::Convolution { width: side(width), height, weights, divisor, offset })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMS: Sums = Sums { divisor: 1.0, offset: 0.0 };
+
+    fn parse(line: &str) -> anyhow::Result<Operation> {
+        let mut words = line.split(' ').map(str::to_owned);
+        let name = words.next().unwrap();
+        Operation::parse(&name, &words.collect::<Vec<_>>(), SUMS)
+    }
+
+    #[test]
+    fn words_mean_operations() {
+        let filter = |line: &str| parse(line).unwrap();
+        assert_eq!(filter("gaussian 1.5"), Operation::Filter(Filter::Gaussian { sigma: 1.5 }));
+        assert_eq!(filter("erode 3"), Operation::Filter(Filter::Erosion { radius: 3 }));
+        let mix =
+            Pixelwise::ChannelMix { matrix: vec![1.0, 0.0, 0.5, -0.5], offsets: vec![0.0, 128.0] };
+        assert_eq!(filter("mix 1,0 0.5,-0.5:128"), Operation::Pixelwise(mix));
+        assert_eq!(filter("invert"), Operation::Pixelwise(Pixelwise::Invert));
+        assert_eq!(filter("histogram"), Operation::Histogram(None));
+    }
+
+    #[test]
+    fn what_is_no_operation_is_told() {
+        for (line, told) in [
+            ("sharpen 2", "there are gaussian"),
+            ("gaussian", "write gaussian SIGMA"),
+            ("gaussian much", "must be a number"),
+            ("gaussian 99", "sigma 99"),
+            ("median 16", "radius 16"),
+            ("gamma -1", "gamma is -1"),
+            ("levels 1 1", "must be different"),
+            ("mix 1,2 3", "as many weights"),
+            ("mix 1,2,3,4,5", "1 to 4"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.to_string().contains(told), "{line}: {error}");
+            assert_eq!(crate::exit::code(&error), crate::exit::WRONG_USAGE, "{line}");
+        }
+        let error = parse("convolve /no/such/file").unwrap_err();
+        assert_eq!(crate::exit::code(&error), crate::exit::NOT_FOUND);
+    }
+
+    #[test]
+    fn kernels_are_rows_of_weights() {
+        let Ok(Filter::Convolution { width, height, weights, .. }) =
+            kernel("# sharpen\n0 -1 0\n-1, 5, -1\n\n0 -1 0 # end\n", SUMS)
+        else {
+            panic!("it is a kernel")
+        };
+        assert_eq!((width, height, weights[4]), (3, 3, 5.0));
+        assert!(kernel("1 2 3\n1 2", SUMS).is_err());
+        assert!(kernel("1 x 3", SUMS).is_err());
+    }
+
+    #[test]
+    fn edges_have_names_and_values() {
+        assert_eq!(edge("mirror"), Ok(Edge::Mirror));
+        assert_eq!(edge("7.5"), Ok(Edge::Constant(7.5)));
+        assert!(edge("wrap").is_err() && edge("nan").is_err());
+    }
+}

@@ -1,0 +1,252 @@
+//! Neighbourhood operations, at the nodes: each filters its tiles, with borders of the tiles around
+//! them, wherever these are.
+//!
+//! Invariant: a tile that is 0 throughout is not written, so what is sparse stays so.
+
+use pario::ExtentPlace;
+use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wanted};
+use pario_proto::{Shape, TilePosition};
+use serde::{Deserialize, Serialize};
+
+use super::tile::{Tiled, part_of};
+use crate::filter::channel::sample_bytes;
+use crate::filter::{self, Edge, Filter, Framed, Pixels, TileGrid, Window};
+use crate::pixel::Pixel;
+use crate::stored::Placed;
+
+/// Which filter.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FilterCall {
+    pub placed: Placed,
+    pub filter: Filter,
+    pub edge: Edge,
+}
+
+/// Filters images.
+pub struct FilterOperation;
+
+struct FilterTask {
+    tiled: Tiled,
+    extents: Vec<ExtentPlace>,
+    border: u32,
+    sparing: Sparing,
+    call: FilterCall,
+}
+
+/// A part of a tile that is wanted at another one, both counted from the corner of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Part {
+    tile: Window,
+    part: Window,
+    pixel: Pixel,
+}
+
+#[derive(Default)]
+struct Room {
+    unpacked: Vec<u8>,
+    scratch: filter::Scratch,
+}
+
+/// Of which tiles it is known that they become 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sparing {
+    /// Whether what is 0 in all that is in reach becomes 0.
+    pub keeps_zeros: bool,
+    /// Whether what lies beyond the edges of an image that is 0 is 0, too.
+    pub is_blank_outside: bool,
+}
+
+impl Sparing {
+    /// Of a filter and pixels. What is wrong with the filter is told.
+    pub fn new(filter: &Filter, edge: Edge, pixel: Pixel) -> Result<Self, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        filter.validate().map_err(|error| told(&error))?;
+        let one = Shape::image(1, 1);
+        let grid = TileGrid::new(one, one).map_err(|error| told(&error))?;
+        let blank = Pixels::blank(1, 1, pixel).map_err(|error| told(&error))?;
+        let parts = [(blank.window(), &blank)];
+        let corner = TilePosition::image(0, 0);
+        let framed = Framed::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
+            .map_err(|error| told(&error))?;
+        let made =
+            filter.apply(&framed, &mut filter::Scratch::new()).map_err(|error| told(&error))?;
+        let outside = match edge {
+            Edge::Clamp | Edge::Mirror => Vec::new(),
+            Edge::Constant(value) => sample_bytes(pixel, value),
+        };
+        let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        Ok(Self { keeps_zeros: is_blank(made.data()), is_blank_outside: is_blank(&outside) })
+    }
+
+    /// Whether a tile becomes 0 if it is 0 and so is what surrounds it in the image.
+    fn spares(self, image: Window, tile: Window, border: u32) -> bool {
+        let is_inside = tile.x >= border
+            && tile.y >= border
+            && tile.right() + u64::from(border) <= image.right()
+            && tile.bottom() + u64::from(border) <= image.bottom();
+        self.keeps_zeros && (self.is_blank_outside || is_inside)
+    }
+}
+
+impl Operation for FilterOperation {
+    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+        let wanted: FilterCall = call.decode()?;
+        let tiled = Tiled::told(&wanted.placed)?;
+        let sparing = Sparing::new(&wanted.filter, wanted.edge, tiled.description.pixel)?;
+        let (extents, border) = (tiled.here(call), wanted.filter.radius());
+        Ok(Box::new(FilterTask { tiled, extents, border, sparing, call: wanted }))
+    }
+
+    /// Nothing is cut out of a tile that nobody has written.
+    fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
+        let Part { tile, part, pixel } = postcard::from_bytes(what)
+            .map_err(|error| format!("what is wanted cannot be understood: {error}"))?;
+        match extent {
+            Some(extent) => part_of(extent, tile, part, pixel, &mut Vec::new()),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl FilterTask {
+    /// The tile and what surrounds it.
+    fn framed(
+        &self,
+        seen: &Seen<'_>,
+        (position, tile): (TilePosition, Window),
+        room: &mut Vec<u8>,
+    ) -> Result<Framed, String> {
+        let pixel = self.tiled.description.pixel;
+        let grid = &self.tiled.grid;
+        let pieces = grid.neighbours(position, self.border);
+        if pieces.len() != seen.neighbours.len() {
+            let (wanted, came) = (pieces.len(), seen.neighbours.len());
+            return Err(format!("{wanted} parts of other tiles were wanted, and {came} came"));
+        }
+        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, room)?)];
+        for (piece, bytes) in pieces.iter().zip(seen.neighbours) {
+            let Window { width, height, .. } = piece.window;
+            let pixels = match bytes.is_empty() {
+                true => Pixels::blank(width, height, pixel),
+                false => Pixels::new(width, height, pixel, bytes.to_vec()),
+            };
+            parts.push((piece.window, pixels.map_err(|error| error.to_string())?));
+        }
+        let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
+        Framed::assemble(grid, position, self.border, self.call.edge, parts)
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Task for FilterTask {
+    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+        Some(self.extents.clone())
+    }
+
+    fn scratch(&self) -> Scratch {
+        Box::new(Room::default())
+    }
+
+    fn sees_absent(&self) -> bool {
+        true
+    }
+
+    fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
+        let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
+        let pixel = self.tiled.description.pixel;
+        let wanted = |piece: filter::Piece| {
+            let (tile, part) = (self.tiled.grid.tile(piece.tile)?, piece.window);
+            let what = postcard::to_allocvec(&Part { tile, part, pixel }).ok()?;
+            Some(Wanted { place: self.tiled.tiles.locate(piece.tile).ok()?, what })
+        };
+        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(wanted).collect()
+    }
+
+    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+        let Some(room) = scratch.downcast_mut::<Room>() else {
+            unreachable!("a scratch is given to the task that has made it")
+        };
+        let (position, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let is_blank = seen.extent.is_none() && seen.neighbours.iter().all(|part| part.is_empty());
+        if is_blank && self.sparing.spares(self.tiled.image(), tile, self.border) {
+            return Ok(Outcome::Nothing);
+        }
+        let framed = self.framed(seen, (position, tile), &mut room.unpacked)?;
+        let made = self
+            .call
+            .filter
+            .apply(&framed, &mut room.scratch)
+            .map_err(|error| error.to_string())?;
+        Ok(match self.tiled.packed(&made) {
+            Some((header, body)) => Outcome::Extent { place: seen.place, header, body },
+            None => Outcome::Nothing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pixel::Sample;
+
+    fn convolution(divisor: f32, offset: f32) -> Filter {
+        Filter::Convolution { width: 1, height: 1, weights: vec![-1.0], divisor, offset }
+    }
+
+    #[test]
+    fn zeros_are_kept_by_what_keeps_them() {
+        let real = Pixel::new(Sample::F32, 2).unwrap();
+        let keeps =
+            |filter: &Filter, pixel| Sparing::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;
+        for filter in [
+            Filter::Gaussian { sigma: 1.0 },
+            Filter::Median { radius: 2 },
+            Filter::Erosion { radius: 15 },
+            Filter::Dilation { radius: 0 },
+            convolution(2.0, 0.0),
+        ] {
+            assert!(keeps(&filter, real) && keeps(&filter, Pixel::GREY), "{filter:?}");
+        }
+        assert!(!keeps(&convolution(1.0, 0.5), Pixel::GREY));
+        assert!(keeps(&convolution(1.0, 0.4), Pixel::GREY), "it is rounded to 0");
+        assert!(!keeps(&convolution(1.0, 0.4), real));
+        assert!(Sparing::new(&Filter::Median { radius: 99 }, Edge::Clamp, real).is_err());
+    }
+
+    #[test]
+    fn what_lies_beyond_an_edge_matters_only_there() {
+        let image = Window { x: 0, y: 0, width: 100, height: 50 };
+        let filter = Filter::Dilation { radius: 3 };
+        let spares = |value, tile| {
+            let sparing = Sparing::new(&filter, Edge::Constant(value), Pixel::GREY).unwrap();
+            sparing.spares(image, tile, 3)
+        };
+        let inside = Window { x: 3, y: 3, width: 94, height: 44 };
+        assert!(spares(0.0, image) && spares(0.4, image) && spares(9.0, inside));
+        for edge in [
+            Window { x: 2, ..inside },
+            Window { y: 2, ..inside },
+            Window { width: 95, ..inside },
+            Window { height: 45, ..inside },
+        ] {
+            assert!(!spares(9.0, edge), "{edge}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_in_a_tile_is_cut() {
+        let tile = Window { x: 10, y: 0, width: 3, height: 2 };
+        let (header, body) = crate::Compression::None.pack(&[1, 2, 3, 4, 5, 6]);
+        let cut = |tile: Window, part: Window| {
+            let what = postcard::to_allocvec(&Part { tile, part, pixel: Pixel::GREY }).unwrap();
+            FilterOperation.cut(&what, Some(Stored { header: &header, body: &body }))
+        };
+        assert_eq!(cut(tile, Window { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
+        assert!(cut(tile, Window { x: 9, ..tile }).is_err());
+        let huge = Window { width: u32::MAX, height: u32::MAX, ..tile };
+        assert!(cut(huge, tile).unwrap_err().contains("the limit is"));
+        assert!(FilterOperation.cut(&[1], None).is_err());
+        let what = postcard::to_allocvec(&Part { tile, part: tile, pixel: Pixel::GREY }).unwrap();
+        assert_eq!(FilterOperation.cut(&what, None), Ok(Vec::new()));
+    }
+}

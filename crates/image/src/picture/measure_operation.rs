@@ -1,0 +1,173 @@
+//! Histograms and summaries, at the nodes: each counts the pixels of its tiles, and sends one result.
+
+use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use serde::{Deserialize, Serialize};
+
+use super::tile::Tiled;
+use crate::filter::Pixels;
+use crate::pixel::Pixel;
+use crate::pixelwise::{Bins, Histogram, Summary};
+use crate::stored::Placed;
+
+/// What is to be measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MeasureCall {
+    pub placed: Placed,
+    pub quantity: Quantity,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Quantity {
+    /// How often values occur.
+    Histogram(Bins),
+    /// The smallest and the greatest value, and the mean.
+    Summary,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Measured {
+    Histogram(Histogram),
+    Summary(Summary),
+}
+
+/// Measures.
+pub struct MeasureOperation;
+
+struct MeasureTask {
+    tiled: Tiled,
+    nothing: Measured,
+}
+
+struct Found {
+    measured: Measured,
+    room: Vec<u8>,
+}
+
+impl Measured {
+    /// Nothing yet.
+    pub fn nothing(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
+        match quantity {
+            Quantity::Summary => Ok(Self::Summary(Summary::new(pixel))),
+            Quantity::Histogram(bins) => match Histogram::new(pixel, bins) {
+                Ok(histogram) => Ok(Self::Histogram(histogram)),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Takes the pixels of a tile.
+    fn count(&mut self, pixels: &Pixels) -> Result<(), String> {
+        match self {
+            Self::Histogram(histogram) => {
+                histogram.count(pixels).map_err(|error| error.to_string())
+            }
+            Self::Summary(summary) => summary.count(pixels).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Adds what was measured elsewhere.
+    pub fn add(&mut self, other: &Self) -> Result<(), String> {
+        match (self, other) {
+            (Self::Histogram(all), Self::Histogram(more)) => {
+                all.add(more).map_err(|error| error.to_string())
+            }
+            (Self::Summary(all), Self::Summary(more)) => {
+                all.add(more).map_err(|error| error.to_string())
+            }
+            _ => Err("something else was measured".to_owned()),
+        }
+    }
+
+    /// How many pixels there were.
+    fn pixels(&self) -> u64 {
+        match self {
+            Self::Histogram(histogram) => {
+                let outside = histogram.outside(0);
+                histogram.channel(0).iter().chain(&outside).sum()
+            }
+            Self::Summary(summary) => {
+                let channel = summary.channels().first();
+                channel.map_or(0, |channel| channel.count + channel.not_numbers)
+            }
+        }
+    }
+
+    /// Takes pixels that are 0 until there were so many in all.
+    pub fn fill(&mut self, pixels: u64, quantity: Quantity, pixel: Pixel) -> Result<(), String> {
+        let seen = self.pixels();
+        let mut missing = pixels
+            .checked_sub(seen)
+            .ok_or_else(|| format!("{seen} pixels were measured, and there are {pixels}"))?;
+        let mut zeros = Self::nothing(quantity, pixel)?;
+        zeros.count(&Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?)?;
+        // So many times, by doubling.
+        while missing > 0 {
+            if missing % 2 == 1 {
+                self.add(&zeros)?;
+            }
+            missing /= 2;
+            if missing > 0 {
+                zeros.add(&zeros.clone())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operation for MeasureOperation {
+    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+        let MeasureCall { placed, quantity } = call.decode()?;
+        let tiled = Tiled::told(&placed)?;
+        let nothing = Measured::nothing(quantity, tiled.description.pixel)?;
+        Ok(Box::new(MeasureTask { tiled, nothing }))
+    }
+}
+
+impl Task for MeasureTask {
+    fn scratch(&self) -> Scratch {
+        Box::new(Found { measured: self.nothing.clone(), room: Vec::new() })
+    }
+
+    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+        let Some(found) = scratch.downcast_mut::<Found>() else {
+            unreachable!("a scratch is given to the task that has made it")
+        };
+        if let Some((_, tile)) = self.tiled.at(seen.place) {
+            let pixels = self.tiled.pixels(tile, seen.extent, &mut found.room)?;
+            found.measured.count(&pixels)?;
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
+        let mut all = self.nothing.clone();
+        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
+            all.add(&found.measured)?;
+        }
+        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pixel::Sample;
+
+    #[test]
+    fn what_is_missing_is_zeros() {
+        for sample in [Sample::U8, Sample::U16, Sample::F32] {
+            let pixel = Pixel::new(sample, 2).unwrap();
+            for quantity in [Quantity::Summary, Quantity::Histogram(Bins::usual(sample))] {
+                for missing in [0, 1, 2, 3, 1000, 2_400_000_000] {
+                    let mut measured = Measured::nothing(quantity, pixel).unwrap();
+                    measured.count(&Pixels::blank(5, 7, pixel).unwrap()).unwrap();
+                    measured.fill(35 + missing, quantity, pixel).unwrap();
+                    assert_eq!(measured.pixels(), 35 + missing);
+                    assert!(measured.fill(34, quantity, pixel).is_err());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Two-dimensional images: cut into tiles, one extent each, spread over disks; what is computed with
+//! them is computed where the tiles lie.
+//!
+//! `tile` is what nodes and clients know of tiles. `window_operation`, `resample_operation`,
+//! `filter_operation`, `pixelwise_operation` and `measure_operation` run at the nodes; `scaling`
+//! says what of a change of scale they do, `sparse` which tiles need not be looked at. `writing` and
+//! `transfer` run at the client.
+
+mod filter_operation;
+mod measure_operation;
+mod options;
+mod pixelwise_operation;
+mod resample_operation;
+mod scaling;
+mod sparse;
+mod tile;
+mod transfer;
+mod window_operation;
+mod writing;
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pario::{Cluster, File, Report, Work};
+use pario_proto::Tiles;
+
+pub(crate) use filter_operation::FilterOperation;
+pub(crate) use measure_operation::MeasureOperation;
+pub use options::ImageOptions;
+pub(crate) use pixelwise_operation::PixelwiseOperation;
+pub(crate) use resample_operation::ResampleOperation;
+pub(crate) use window_operation::WindowOperation;
+
+use crate::error::ImageError;
+use crate::filter::{Edge, Filter, Pixels, Window};
+use crate::formats::{RowSink, Rows};
+use crate::node;
+use crate::pixel::Pixel;
+use crate::pixelwise::{Bins, Histogram, Pixelwise, Summary};
+use crate::resample::{AffineMap, Canvas, Contribution, Resampling, Sampling};
+use crate::stored::{Description, Placed, read_description};
+use filter_operation::{FilterCall, Sparing};
+use measure_operation::{MeasureCall, Measured, Quantity};
+use pixelwise_operation::PixelwiseCall;
+use resample_operation::ResampleCall;
+use scaling::Scaling;
+use tile::Tiled;
+use window_operation::WindowCall;
+
+/// An image on a cluster. Clones are the same image; any number of threads may use them.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use pario_image::{Compression, Edge, Filter, ImageOptions, Pixel, Pixels, Window};
+///
+/// let cluster = pario::Cluster::embedded(dir.path())?;
+/// let options = ImageOptions::new([60_000, 40_000], Pixel::RGB).compression(Compression::Lz4);
+/// let sky = options.create(&cluster, "/sky")?; // what nobody has written is 0
+/// let star = Pixels::new(1, 1, Pixel::RGB, vec![250, 240, 200])?;
+/// sky.write(30_000, 20_000, &star)?;
+///
+/// // At the nodes; only tiles in reach of the star are looked at, and written.
+/// let soft = sky.apply(&Filter::Dilation { radius: 2 }, Edge::Clamp, "/soft")?;
+/// let window = Window { x: 29_990, y: 19_990, width: 20, height: 20 };
+/// let seen = soft.read(window)?.data().iter().filter(|byte| **byte > 0).count();
+/// assert_eq!(seen, 5 * 5 * 3);
+/// assert_eq!(soft.summary()?.channels()[0].maximum, 250.0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Image {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cluster: Cluster,
+    file: File,
+    tiled: Tiled,
+    placed: Placed,
+}
+
+impl Shared {
+    /// An error if a window is not in the image.
+    fn check(&self, window: Window) -> Result<(), ImageError> {
+        let image = self.tiled.image();
+        if !window.is_empty() && image.contains(window) {
+            return Ok(());
+        }
+        Err(ImageError::Invalid(format!(
+            "{}: {window} are not in an image of {} x {}",
+            self.file.path(),
+            image.width,
+            image.height
+        )))
+    }
+}
+
+impl Image {
+    /// Opens an image for reading.
+    pub fn open(cluster: &Cluster, path: &str) -> Result<Self, ImageError> {
+        Self::of(cluster, cluster.open(path)?)
+    }
+
+    /// Opens an image for reading and writing.
+    pub fn open_to_write(cluster: &Cluster, path: &str) -> Result<Self, ImageError> {
+        Self::of(cluster, cluster.options().read(true).write(true).open(path)?)
+    }
+
+    fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
+        let (tiles, description) = read_description(&file)?;
+        Self::new(cluster, file, tiles, description)
+    }
+
+    fn new(
+        cluster: &Cluster,
+        file: File,
+        tiles: Tiles,
+        description: Description,
+    ) -> Result<Self, ImageError> {
+        node::teach(cluster);
+        let placed = Placed::new(&tiles, description);
+        let tiled = Tiled::new(tiles, description).map_err(|why| {
+            let path = file.path().to_string();
+            ImageError::NotAnImage { path, why: format!("of two dimensions it is none: {why}") }
+        })?;
+        Ok(Self { shared: Arc::new(Shared { cluster: cluster.clone(), file, tiled, placed }) })
+    }
+
+    /// Width and height.
+    pub fn size(&self) -> [u32; 2] {
+        let Window { width, height, .. } = self.window();
+        [width, height]
+    }
+
+    /// All of it.
+    pub fn window(&self) -> Window {
+        self.shared.tiled.image()
+    }
+
+    /// What its pixels are.
+    pub fn pixel(&self) -> Pixel {
+        self.shared.tiled.description.pixel
+    }
+
+    /// What its pixels are, and how they are stored.
+    pub fn description(&self) -> &Description {
+        &self.shared.tiled.description
+    }
+
+    /// How it is cut into tiles, and where they lie.
+    pub fn tiles(&self) -> &Tiles {
+        &self.shared.tiled.tiles
+    }
+
+    /// Its file.
+    pub fn file(&self) -> &File {
+        &self.shared.file
+    }
+
+    /// The pixels of a window, which lies in the image.
+    pub fn read(&self, window: Window) -> Result<Pixels, ImageError> {
+        Ok(self.read_reported(window)?.0)
+    }
+
+    /// The same; the report says what it has cost.
+    pub fn read_reported(&self, window: Window) -> Result<(Pixels, Report), ImageError> {
+        let shared = &self.shared;
+        shared.check(window)?;
+        let mut pixels = Pixels::blank(window.width, window.height, self.pixel())?;
+        let call = WindowCall { placed: shared.placed.clone(), window };
+        let report = self.work(node::WINDOW, call).for_each_bytes(|place, bytes| {
+            window_operation::paste(&shared.tiled, window, place, &bytes, &mut pixels)
+                .map_err(unfit)
+        })?;
+        Ok((pixels, report))
+    }
+
+    /// Writes pixels from a position on. Tiles that are covered as a whole are replaced; of others
+    /// the rest is read before. Two writers of one tile at the same time must not be, unless both
+    /// cover it as a whole: one would undo what the other has done.
+    pub fn write(&self, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
+        writing::write(&self.shared, x, y, pixels)
+    }
+
+    /// A window as a picture of a size.
+    ///
+    /// Where sizes differ by a whole factor along both axes, each pixel is the mean of a box.
+    /// Otherwise the nodes reduce the window by the largest whole factor that fits, and the rest is
+    /// done between the means, bilinear. What is larger than the window is bilinear, too.
+    pub fn read_scaled(
+        &self,
+        window: Window,
+        width: u32,
+        height: u32,
+    ) -> Result<Pixels, ImageError> {
+        self.shared.check(window)?;
+        let scaling = Scaling::new(window, width, height)?;
+        let made = self.read_resampled(scaling.at_nodes, [0.0; 4])?;
+        let Some(rest) = scaling.then else { return Ok(made) };
+        let mut canvas = Canvas::new(rest, self.pixel(), [0.0; 4])?;
+        let mut contribution = Contribution::new();
+        rest.contribute(made.window(), made.window(), &made, &mut contribution)?;
+        canvas.add(&contribution)?;
+        Ok(canvas.finish())
+    }
+
+    /// A window that is turned around its middle, in as many pixels. At 90 degrees, rows run down
+    /// the image. What lies outside of the image is background.
+    pub fn read_turned(
+        &self,
+        window: Window,
+        degrees: f64,
+        sampling: Sampling,
+        background: [f32; 4],
+    ) -> Result<Pixels, ImageError> {
+        let middle = |start: u32, length: u32| f64::from(start) + f64::from(length) / 2.0;
+        let Window { x, y, width, height } = window;
+        let middle = [middle(x, width), middle(y, height)];
+        let map = AffineMap::turned(middle, degrees, 1.0, width, height)?;
+        let turned = Resampling::Mapped { map, width, height, interpolation: sampling };
+        self.read_resampled(turned, background)
+    }
+
+    /// The image at any positions, or reduced. What lies outside of the image is background.
+    pub fn read_resampled(
+        &self,
+        resampling: Resampling,
+        background: [f32; 4],
+    ) -> Result<Pixels, ImageError> {
+        let shared = &self.shared;
+        let mut canvas = Canvas::new(resampling, self.pixel(), background)?;
+        let is_blank_outside = background.iter().all(|value| value.to_bits() == 0);
+        let placed = shared.placed.clone();
+        let call = ResampleCall { placed, resampling, is_blank_outside };
+        self.work(node::RESAMPLE, call).for_each_bytes(|_, message| {
+            let contribution = resample_operation::decode(&message).map_err(unfit)?;
+            canvas.add(&contribution).map_err(unfit)
+        })?;
+        Ok(canvas.finish())
+    }
+
+    /// Filters the image, at the nodes, into a new one with the same tiles at the same places.
+    pub fn apply(&self, filter: &Filter, edge: Edge, target: &str) -> Result<Image, ImageError> {
+        let go_on = |_: &Report| ControlFlow::Continue(());
+        Ok(self.apply_watched(filter, edge, target, go_on)?.0)
+    }
+
+    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
+    /// until then is removed.
+    pub fn apply_watched(
+        &self,
+        filter: &Filter,
+        edge: Edge,
+        target: &str,
+        watch: impl FnMut(&Report) -> ControlFlow<()>,
+    ) -> Result<(Image, Report), ImageError> {
+        filter.validate()?;
+        let shared = &self.shared;
+        let pixel = self.pixel();
+        let sparing = Sparing::new(filter, edge, pixel).map_err(ImageError::Invalid)?;
+        let placed = shared.placed.clone();
+        let call = FilterCall { placed, filter: filter.clone(), edge };
+        let process = shared.cluster.process(&shared.file);
+        let work = match sparse::near(shared, filter.radius(), sparing)? {
+            Some(few) => process.extents(few).operation(node::FILTER, call),
+            None => process.operation(node::FILTER, call),
+        };
+        self.make(target, pixel, work, watch)
+    }
+
+    /// Does something with each pixel, at the nodes, into a new image with the same tiles at the
+    /// same places; its pixels may be others.
+    pub fn map(&self, operation: &Pixelwise, target: &str) -> Result<Image, ImageError> {
+        Ok(self.map_watched(operation, target, |_| ControlFlow::Continue(()))?.0)
+    }
+
+    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
+    /// until then is removed.
+    pub fn map_watched(
+        &self,
+        operation: &Pixelwise,
+        target: &str,
+        watch: impl FnMut(&Report) -> ControlFlow<()>,
+    ) -> Result<(Image, Report), ImageError> {
+        let pixel = operation.output_pixel(self.pixel())?;
+        let placed = self.shared.placed.clone();
+        let call = PixelwiseCall { placed, operation: operation.clone() };
+        self.make(target, pixel, self.work(node::PIXELWISE, call), watch)
+    }
+
+    /// How often values occur, counted at the nodes.
+    pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
+        bins.validate(self.pixel())?;
+        match self.measure(Quantity::Histogram(bins))? {
+            Measured::Histogram(histogram) => Ok(histogram),
+            Measured::Summary(_) => unreachable!("a histogram was begun with"),
+        }
+    }
+
+    /// The smallest and the greatest value and the mean of each channel, found at the nodes.
+    pub fn summary(&self) -> Result<Summary, ImageError> {
+        match self.measure(Quantity::Summary)? {
+            Measured::Summary(summary) => Ok(summary),
+            Measured::Histogram(_) => unreachable!("a summary was begun with"),
+        }
+    }
+
+    /// Writes all rows of a picture of the same size and pixels, a row of tiles at a time. `watch`
+    /// is told how many rows have been read, and can end it.
+    pub fn import(
+        &self,
+        rows: &mut dyn Rows,
+        watch: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), ImageError> {
+        transfer::import(self, rows, watch)
+    }
+
+    /// Puts the rows of a window into a picture of the same size and pixels, and ends it; the next
+    /// row of tiles is read meanwhile. `watch` is told how many rows have been put, and can end it.
+    pub fn export(
+        &self,
+        window: Window,
+        sink: Box<dyn RowSink>,
+        watch: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), ImageError> {
+        transfer::export(self, window, sink, watch)
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> Result<(), ImageError> {
+        Ok(self.shared.file.sync()?)
+    }
+
+    fn work(&self, operation: &str, call: impl serde::Serialize) -> Work<'_> {
+        self.shared.cluster.process(&self.shared.file).operation(operation, call)
+    }
+
+    /// Has the nodes write a new image, with tiles at the same places.
+    fn make<'f>(
+        &'f self,
+        path: &str,
+        pixel: Pixel,
+        work: Work<'f>,
+        mut watch: impl FnMut(&Report) -> ControlFlow<()> + 'f,
+    ) -> Result<(Image, Report), ImageError> {
+        let cluster = &self.shared.cluster;
+        let description = Description { pixel, ..*self.description() };
+        let target = options::create(cluster, path, self.tiles().clone(), description)?;
+        let stopper = work.stopper();
+        let work = work.watch(move |report| {
+            if watch(report).is_break() {
+                stopper.stop();
+            }
+        });
+        let written = write_to(work, target.file());
+        match written.and_then(|report| target.sync().map(|()| report)) {
+            Ok(report) => Ok((target, report)),
+            Err(error) => {
+                drop(target);
+                // What failed is worth telling, and not that half an image stays.
+                let _ = cluster.remove(path);
+                Err(error)
+            }
+        }
+    }
+
+    fn measure(&self, quantity: Quantity) -> Result<Measured, ImageError> {
+        let pixel = self.pixel();
+        let mut all = Measured::nothing(quantity, pixel).map_err(ImageError::Invalid)?;
+        let call = MeasureCall { placed: self.shared.placed.clone(), quantity };
+        self.work(node::MEASURE, call)
+            .for_each(|_, more: Measured| all.add(&more).map_err(unfit))?;
+        all.fill(self.window().area(), quantity, pixel).map_err(unfit)?;
+        Ok(all)
+    }
+}
+
+/// Work and the file that it writes to live for different times.
+fn write_to(work: Work<'_>, target: &File) -> Result<Report, ImageError> {
+    Ok(work.write_to(target)?)
+}
+
+/// What a node has sent is not a part of what was asked for.
+fn unfit(error: impl fmt::Display) -> pario::Error {
+    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [width, height] = self.size();
+        write!(f, "Image({}, {width} x {height})", self.shared.file.path())
+    }
+}

@@ -1,0 +1,80 @@
+//! An image that is to be made.
+
+use pario::{Cluster, Layout};
+use pario_proto::{Shape, Tiles};
+
+use super::Image;
+use super::tile::check_tile;
+use crate::error::ImageError;
+use crate::filter::TileGrid;
+use crate::pixel::Pixel;
+use crate::stored::{Compression, Description, spread, write_description};
+
+/// An image that is to be made: everything but its size and its pixels has a default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageOptions {
+    size: Shape,
+    tile: Shape,
+    description: Description,
+    disks: Option<u32>,
+}
+
+impl ImageOptions {
+    /// An image of so many pixels, in tiles of 256 x 256.
+    pub fn new(size: [u64; 2], pixel: Pixel) -> Self {
+        let [width, height] = size;
+        let description = Description {
+            pixel,
+            spacing: [1.0; 3],
+            overlap: [false; 3],
+            compression: Compression::None,
+        };
+        let (size, tile) = (Shape::image(width, height), Shape::image(256, 256));
+        Self { size, tile, description, disks: None }
+    }
+
+    /// The size of a tile.
+    pub fn tile(mut self, tile: [u64; 2]) -> Self {
+        let [width, height] = tile;
+        self.tile = Shape::image(width, height);
+        self
+    }
+
+    /// How tiles are packed.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.description.compression = compression;
+        self
+    }
+
+    /// Over how many disks it is spread; over all if nothing is said.
+    pub fn disk_count(mut self, disks: u32) -> Self {
+        self.disks = Some(disks);
+        self
+    }
+
+    /// Makes the image. A file that is there already is an error. What nobody has written is 0.
+    pub fn create(self, cluster: &Cluster, path: &str) -> Result<Image, ImageError> {
+        TileGrid::new(self.size, self.tile)?;
+        let disks = spread(cluster, self.disks)?;
+        let tiles = Tiles::new(self.size, self.tile, disks)
+            .map_err(|error| ImageError::Invalid(error.to_string()))?;
+        create(cluster, path, tiles, self.description)
+    }
+}
+
+/// Makes an image of which it is known where its tiles lie.
+pub fn create(
+    cluster: &Cluster,
+    path: &str,
+    tiles: Tiles,
+    description: Description,
+) -> Result<Image, ImageError> {
+    description.grid(&tiles)?;
+    let (image, tile) = (tiles.image(), tiles.tile());
+    let pixels = tile.x.min(image.x).saturating_mul(tile.y.min(image.y));
+    check_tile(pixels, description.pixel, tile).map_err(ImageError::Invalid)?;
+    let options = cluster.options().read(true).write(true).create_new(true);
+    let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
+    write_description(&file, &tiles, &description)?;
+    Image::new(cluster, file, tiles, description)
+}

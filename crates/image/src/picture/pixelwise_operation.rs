@@ -1,0 +1,68 @@
+//! Pixel-wise operations, at the nodes: each does it with its tiles.
+
+use pario::ExtentPlace;
+use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use serde::{Deserialize, Serialize};
+
+use super::tile::Tiled;
+use crate::filter::Pixels;
+use crate::pixelwise::{Pixelwise, Prepared};
+use crate::stored::Placed;
+
+/// Which operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PixelwiseCall {
+    pub placed: Placed,
+    pub operation: Pixelwise,
+}
+
+/// Does it.
+pub struct PixelwiseOperation;
+
+struct PixelwiseTask {
+    tiled: Tiled,
+    /// All tiles, unless those that nobody has written stay as they are.
+    extents: Option<Vec<ExtentPlace>>,
+    prepared: Prepared,
+}
+
+impl Operation for PixelwiseOperation {
+    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+        let PixelwiseCall { placed, operation } = call.decode()?;
+        let tiled = Tiled::told(&placed)?;
+        let pixel = tiled.description.pixel;
+        let prepared = operation.prepare(pixel).map_err(|error| error.to_string())?;
+        let blank = Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?;
+        let made = prepared.apply(&blank).map_err(|error| error.to_string())?;
+        let keeps_zeros = made.data().iter().all(|byte| *byte == 0);
+        let extents = (!keeps_zeros).then(|| tiled.here(call));
+        Ok(Box::new(PixelwiseTask { tiled, extents, prepared }))
+    }
+}
+
+impl Task for PixelwiseTask {
+    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+        self.extents.clone()
+    }
+
+    fn sees_absent(&self) -> bool {
+        self.extents.is_some()
+    }
+
+    fn scratch(&self) -> Scratch {
+        Box::new(Vec::<u8>::new())
+    }
+
+    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a scratch is given to the task that has made it")
+        };
+        let Some((_, tile)) = self.tiled.at(seen.place) else { return Ok(Outcome::Nothing) };
+        let pixels = self.tiled.pixels(tile, seen.extent, room)?;
+        let made = self.prepared.apply(&pixels).map_err(|error| error.to_string())?;
+        Ok(match self.tiled.packed(&made) {
+            Some((header, body)) => Outcome::Extent { place: seen.place, header, body },
+            None => Outcome::Nothing,
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Pictures of other programs that come in and go out by rows: a row of tiles at a time, the next
+//! one while that is written.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::{Image, Shared};
+use crate::error::ImageError;
+use crate::filter::{Pixels, Window};
+use crate::formats::{RowSink, Rows};
+
+/// Writes all rows of a picture to an image. `watch` is told how many have been read.
+pub fn import(
+    image: &Image,
+    rows: &mut dyn Rows,
+    mut watch: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<(), ImageError> {
+    let shared = &*image.shared;
+    let whole = shared.tiled.image();
+    let (has, pixel) = (rows.size(), rows.pixel());
+    if has != (whole.width.into(), whole.height.into()) || pixel != image.pixel() {
+        return Err(ImageError::Invalid(format!(
+            "{}: a picture of {} x {} pixels of {pixel} does not fit into {} x {} of {}",
+            shared.file.path(),
+            has.0,
+            has.1,
+            whole.width,
+            whole.height,
+            image.pixel()
+        )));
+    }
+    std::thread::scope(|scope| {
+        // Nothing waits between the two: there are two rows of tiles in memory.
+        let (sender, receiver) = sync_channel::<(Window, Pixels)>(0);
+        let writer = scope.spawn(move || {
+            let written = |(band, pixels): (Window, Pixels)| image.write(band.x, band.y, &pixels);
+            receiver.iter().try_for_each(written)
+        });
+        let read = bands(shared, whole).try_for_each(|band| {
+            let mut pixels = Pixels::blank(band.width, band.height, pixel)?;
+            for row in 0..band.height {
+                rows.next_row(pixels.row_mut(row))?;
+                if watch(u64::from(band.y + row) + 1).is_break() {
+                    return Err(stopped("import"));
+                }
+            }
+            // Who does not take it has failed, and tells why.
+            sender.send((band, pixels)).map_err(|_| stopped("import"))
+        });
+        drop(sender);
+        let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written.and(read)
+    })
+}
+
+/// Puts all rows of a window into a picture, and ends it. `watch` is told how many.
+pub fn export(
+    image: &Image,
+    window: Window,
+    mut sink: Box<dyn RowSink>,
+    mut watch: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<(), ImageError> {
+    image.shared.check(window)?;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(0);
+        scope.spawn(move || read_ahead(image, window, &sender));
+        let put = put_all(&receiver, &mut *sink, &mut watch);
+        // Who reads ahead finds nobody who takes it.
+        drop(receiver);
+        put
+    })?;
+    Ok(sink.finish()?)
+}
+
+fn read_ahead(image: &Image, window: Window, sender: &SyncSender<Result<Pixels, ImageError>>) {
+    for band in bands(&image.shared, window) {
+        let read = image.read(band);
+        let is_last = read.is_err();
+        if sender.send(read).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn put_all(
+    bands: &Receiver<Result<Pixels, ImageError>>,
+    sink: &mut dyn RowSink,
+    watch: &mut impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<(), ImageError> {
+    let mut done = 0;
+    for band in bands {
+        let pixels = band?;
+        for row in 0..pixels.height() {
+            sink.put_row(pixels.row(row))?;
+            done += 1;
+            if watch(done).is_break() {
+                return Err(stopped("export"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What of each row of tiles is in a window.
+fn bands(shared: &Shared, window: Window) -> impl Iterator<Item = Window> {
+    let tiles = shared.tiled.grid.pieces(Window { width: 1, ..window });
+    tiles.into_iter().map(move |piece| {
+        let Window { y, height, .. } = piece.window;
+        Window { y, height, ..window }
+    })
+}
+
+/// Who watches wants the end.
+pub fn stopped(what: &str) -> ImageError {
+    ImageError::Cluster(pario::Error::Stopped { operation: format!("image {what}") })
+}

@@ -1,0 +1,78 @@
+//! Windows, at the nodes: each sends what its tiles have of the window.
+
+use pario::ExtentPlace;
+use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use serde::{Deserialize, Serialize};
+
+use super::tile::{Tiled, part_of};
+use crate::filter::{Pixels, Window};
+use crate::stored::Placed;
+
+/// Which window.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WindowCall {
+    pub placed: Placed,
+    pub window: Window,
+}
+
+/// Takes windows.
+pub struct WindowOperation;
+
+struct WindowTask {
+    tiled: Tiled,
+    extents: Vec<ExtentPlace>,
+    window: Window,
+}
+
+impl Operation for WindowOperation {
+    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+        let WindowCall { placed, window } = call.decode()?;
+        let tiled = Tiled::told(&placed)?;
+        let extents = tiled.here_in(call, window);
+        Ok(Box::new(WindowTask { tiled, extents, window }))
+    }
+}
+
+impl Task for WindowTask {
+    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+        Some(self.extents.clone())
+    }
+
+    fn scratch(&self) -> Scratch {
+        Box::new(Vec::<u8>::new())
+    }
+
+    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a scratch is given to the task that has made it")
+        };
+        let (_, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (Some(part), Some(extent)) = (tile.intersection(self.window), seen.extent) else {
+            return Ok(Outcome::Nothing);
+        };
+        let pixel = self.tiled.description.pixel;
+        part_of(extent, tile, part, pixel, room).map(Outcome::Result)
+    }
+}
+
+/// Puts what a node has sent into the window that it is a part of.
+pub fn paste(
+    tiled: &Tiled,
+    window: Window,
+    place: Option<ExtentPlace>,
+    bytes: &[u8],
+    pixels: &mut Pixels,
+) -> Result<(), String> {
+    let tile = place.and_then(|place| tiled.at(place)).map(|(_, tile)| tile);
+    let part = tile.and_then(|tile| tile.intersection(window)).ok_or("it is of no tile of it")?;
+    let pixel = pixels.pixel().bytes();
+    let along = part.width as usize * pixel;
+    if bytes.len() != along * part.height as usize {
+        return Err(format!("{} bytes for {part} of {}", bytes.len(), pixels.pixel()));
+    }
+    let from = (part.x - window.x) as usize * pixel;
+    for (row, source) in (part.y - window.y..).zip(bytes.chunks_exact(along)) {
+        pixels.row_mut(row)[from..][..along].copy_from_slice(source);
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Pixels that are written: whole tiles as they are, parts of tiles into what is there.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pario::operation::Stored;
+
+use super::Shared;
+use crate::error::ImageError;
+use crate::filter::{Piece, Pixels, Window};
+
+/// So many tiles are under way at once.
+const UNDER_WAY: usize = 4;
+
+/// Writes pixels from a position on.
+pub fn write(shared: &Shared, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
+    let (path, pixel) = (shared.file.path(), shared.tiled.description.pixel);
+    if pixels.pixel() != pixel {
+        let given = pixels.pixel();
+        let text = format!("{path}: it has pixels of {pixel}, {given} cannot be written to it");
+        return Err(ImageError::Invalid(text));
+    }
+    let window = Window { x, y, ..pixels.window() };
+    shared.check(window)?;
+    let pieces = shared.tiled.grid.pieces(window);
+    let threads = UNDER_WAY.min(pieces.len());
+    let waiting = Mutex::new(pieces.into_iter());
+    let has_failed = AtomicBool::new(false);
+    let next = || {
+        let mut waiting = waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        waiting.next().filter(|_| !has_failed.load(Ordering::Relaxed))
+    };
+    let work = || {
+        while let Some(piece) = next() {
+            if let Err(error) = write_piece(shared, window, piece, pixels) {
+                has_failed.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    };
+    if threads == 1 {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.fold(Ok(()), Result::and)
+    })
+}
+
+/// Writes what a window has of a tile.
+fn write_piece(
+    shared: &Shared,
+    window: Window,
+    Piece { tile, window: part }: Piece,
+    pixels: &Pixels,
+) -> Result<(), ImageError> {
+    let tiled = &shared.tiled;
+    let outside = |error: pario_proto::OutsideError| ImageError::Invalid(error.to_string());
+    let place = tiled.tiles.locate(tile).map_err(outside)?;
+    let whole = tiled.grid.tile(tile).unwrap_or(part);
+    let from = Window { x: part.x - window.x, y: part.y - window.y, ..part };
+    let all = if part == whole {
+        pixels.cut(from)?
+    } else {
+        let extent = shared.file.read_extent(place)?;
+        let stored =
+            extent.as_ref().map(|found| Stored { header: &found.header, body: &found.body });
+        let mut all = tiled.pixels(whole, stored, &mut Vec::new()).map_err(|why| {
+            ImageError::other(shared.file.path(), format!("the tile at {tile}: {why}"))
+        })?;
+        all.paste_window(part.x - whole.x, part.y - whole.y, pixels, from)?;
+        all
+    };
+    let (header, body) = tiled.description.compression.pack(all.data());
+    Ok(shared.file.write_extent(place, &header, &body)?)
+}

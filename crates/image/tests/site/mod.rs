@@ -1,0 +1,121 @@
+//! A cluster with four disks to test with: in this process, or in two nodes that are reached over
+//! TCP with a key.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pario::{Cluster, ClusterOptions, NodeInfo};
+use pario_image::{Pixel, Pixels, Sample};
+use pario_server::Node;
+use pario_server::config::{Config, DiskConfig, NodeConfig};
+use tempfile::TempDir;
+
+/// A cluster and a client of it. Fields are dropped in order: the client first.
+pub struct Site {
+    pub cluster: Cluster,
+    pub name: &'static str,
+    _nodes: Vec<Node>,
+    dir: TempDir,
+}
+
+impl Site {
+    /// All in this process.
+    pub fn embedded() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
+        Self { cluster, name: "embedded", _nodes: Vec::new(), dir }
+    }
+
+    /// Two nodes with two disks each.
+    pub fn two_nodes() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let key: String = (0..32).map(|_| format!("{:02x}", fastrand::u8(..))).collect();
+        std::fs::write(dir.path().join("key"), key).unwrap();
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let start = |first: SocketAddr, name: &str| {
+            let node = Node::new().operations(pario_image::operations());
+            node.start_beside(&two_nodes(dir.path(), first), name).unwrap()
+        };
+        let first = start(any_port, "a");
+        let address = tcp_of(&first.address());
+        let second = start(address, "b");
+        let options = ClusterOptions {
+            key_file: Some(dir.path().join("key")),
+            short_cut: Some(false),
+            ..Default::default()
+        };
+        let cluster = connect(&format!("tcp:{address}"), &options);
+        Self { cluster, name: "two nodes", _nodes: vec![first, second], dir }
+    }
+
+    /// A directory for files beside the cluster.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// A client of a cluster in which all nodes have joined.
+fn connect(address: &str, options: &ClusterOptions) -> Cluster {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let cluster = Cluster::connect_with(address, options.clone()).unwrap();
+        let has_joined =
+            |node: &NodeInfo| !node.disks.is_empty() && !node.address.ends_with("127.0.0.1:0");
+        if cluster.map().nodes.iter().all(has_joined) {
+            return cluster;
+        }
+        assert!(Instant::now() < deadline, "not all nodes have joined");
+        std::thread::yield_now();
+    }
+}
+
+fn tcp_of(address: &str) -> SocketAddr {
+    let tcp = address.split(';').find_map(|part| part.strip_prefix("tcp="));
+    tcp.expect("it listens on TCP").parse().unwrap()
+}
+
+fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
+    let node = |name: &str, listen: SocketAddr| NodeConfig {
+        name: name.to_owned(),
+        listen: Some(listen),
+        socket: dir.join(format!("{name}.s")),
+        all_users: false,
+        data: dir.join(name),
+        disks: (0..2)
+            .map(|n| DiskConfig { path: dir.join(format!("{name}/disk{n}")), is_read_only: false })
+            .collect(),
+        storage_threads: 2,
+        compute_threads: 2,
+        cache_bytes: 16 << 20,
+        short_cut: false,
+        wait_warning: None,
+    };
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    Config {
+        name: "pair".to_owned(),
+        key_file: Some(dir.join("key")),
+        nodes: vec![node("a", first), node("b", any_port)],
+        interface: 0,
+    }
+}
+
+/// Pixels that follow from a seed, with few or with many different values.
+pub fn random_pixels(random: &mut fastrand::Rng, width: u32, height: u32, pixel: Pixel) -> Pixels {
+    let is_coarse = random.bool();
+    let samples = width as usize * height as usize * pixel.channels();
+    let mut data = Vec::new();
+    for _ in 0..samples {
+        match (pixel.sample(), is_coarse) {
+            (Sample::U8, true) => data.push(random.u8(0..3) * 100),
+            (Sample::U8, false) => data.push(random.u8(..)),
+            (Sample::U16, true) => data.extend((random.u16(0..3) * 20_000).to_le_bytes()),
+            (Sample::U16, false) => data.extend(random.u16(..).to_le_bytes()),
+            (Sample::F32, true) => {
+                data.extend([0.0f32, 0.25, 1.0][random.usize(0..3)].to_le_bytes())
+            }
+            (Sample::F32, false) => data.extend(random.f32().to_le_bytes()),
+        }
+    }
+    Pixels::new(width, height, pixel, data).unwrap()
+}
