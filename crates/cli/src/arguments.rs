@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     cat, chmod, chown, completions, cp, fsck, ls, man, mkdir, mv, reset, rm, rmdir, run, serve,
-    stat, status, stop, top, why,
+    stat, status, stop, top, view, why,
 };
 use crate::demo;
 
@@ -161,6 +161,14 @@ pub enum Command {
     /// right.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
+    /// Look at volumes in a browser
+    ///
+    /// Serves one page that shows slices through the volumes: three orthogonal ones, a free one,
+    /// and where they lie. Each slice is taken where the volume is stored. Only this machine can
+    /// look, unless an address is given; then a token is needed, which is in the printed URL.
+    /// Ctrl-C ends it.
+    #[command(after_help = after_help(view::EXAMPLES))]
+    View(view::Options),
     /// Show what Pario does, on nodes and disks of its own
     ///
     /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and

@@ -28,6 +28,7 @@ mod rank;
 mod reach;
 mod table;
 mod terminal;
+mod view;
 
 use std::process::ExitCode;
 
@@ -85,6 +86,7 @@ fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         Command::Chown(options) => commands::chown::run(global, options),
         Command::Df => commands::df::run(global),
         Command::Fsck(options) => commands::fsck::run(global, options),
+        Command::View(options) => commands::view::run(global, options),
         Command::Demo(options) => demo::run(global, options),
         Command::Completions(options) => commands::completions::run(options),
         Command::Man(options) => commands::man::run(options),

@@ -4,7 +4,7 @@ mod command;
 
 use command::{Site, stderr, stdout};
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "serve",
     "run",
     "stop",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 22] = [
     "chown",
     "df",
     "fsck",
+    "view",
     "demo",
     "completions",
     "man",

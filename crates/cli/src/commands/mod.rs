@@ -20,4 +20,5 @@ pub mod stat;
 pub mod status;
 pub mod stop;
 pub mod top;
+pub mod view;
 pub mod why;

@@ -5,8 +5,8 @@ use std::path::{Path, absolute};
 
 use anyhow::Context;
 use pario::Error;
-use pario_server::Node;
 use pario_server::config::Config;
+use pario_server::{Node, NodeBuilder, NodeError};
 
 use crate::arguments::Global;
 use crate::commands::serve;
@@ -26,7 +26,7 @@ impl Home {
     /// and where no cluster is meant and none runs.
     pub fn find(global: &Global) -> anyhow::Result<Self> {
         if let Some(data) = &global.data {
-            return Self::embed(data, Node::start_beside);
+            return Self::embed(data, NodeBuilder::start_beside);
         }
         let meant = global.cluster.clone().or_else(|| std::env::var("PARIO_CLUSTER").ok());
         match (reach::cluster(global), meant) {
@@ -37,7 +37,7 @@ impl Home {
                 Ok(Self { address, node: None })
             }
             (Err(Error::NotRunning { .. }), None) => {
-                Self::embed(Path::new(serve::DEFAULT_DATA), Node::start)
+                Self::embed(Path::new(serve::DEFAULT_DATA), NodeBuilder::start)
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -45,11 +45,11 @@ impl Home {
 
     fn embed(
         data: &Path,
-        start: impl Fn(&Config, &str) -> Result<Node, pario_server::NodeError>,
+        start: impl FnOnce(NodeBuilder, &Config, &str) -> Result<Node, NodeError>,
     ) -> anyhow::Result<Self> {
         serve::log()?;
         let config = Config::alone(data);
-        let node = start(&config, &config.nodes[0].name)?;
+        let node = start(serve::node(), &config, &config.nodes[0].name)?;
         Ok(Self { address: node.address(), node: Some(node) })
     }
 
