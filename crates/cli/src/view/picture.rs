@@ -110,7 +110,10 @@ fn steps(slice: Slice, window: Window) -> Vec<u8> {
     if pixel.sample() == Sample::U8 && window == whole {
         return slice.data().to_vec();
     }
-    let colours = if pixel.channels() % 2 == 0 { pixel.channels() - 1 } else { pixel.channels() };
+    let colours = match pixel.channels() {
+        2 | 4 => pixel.channels() - 1,
+        all => all,
+    };
     let shade = |channel: usize, value: f64| {
         if channel < colours { window.step(value) } else { whole.step(value) }
     };

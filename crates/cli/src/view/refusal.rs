@@ -44,6 +44,12 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the viewer is ending")
     }
 
+    /// The viewer is wrong.
+    pub fn bug() -> Self {
+        let why = "the viewer has a bug that this slice shows; what it says of it is on its stderr";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    }
+
     /// A slice could not be had. What the asker can put right is theirs, the rest is ours.
     pub fn of_slice(error: &ImageError) -> Self {
         let status = match error {

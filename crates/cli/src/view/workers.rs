@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -139,7 +140,7 @@ impl Workers {
         drop(state);
         self.shared.more.notify_all();
         for thread in self.threads.lock().drain(..) {
-            thread.join().expect("a slice worker does not panic");
+            thread.join().expect("a slice worker survives its slices");
         }
     }
 }
@@ -163,7 +164,9 @@ impl Shared {
             let turn = state.begun;
             drop(state);
             let Job { volume, wanted, answer } = job;
-            let made = self.make(&volume, &wanted, turn);
+            // A bug in one slice must not take the worker from all others.
+            let made = catch_unwind(AssertUnwindSafe(|| self.make(&volume, &wanted, turn)));
+            let made = made.unwrap_or_else(|_| Err(Refusal::bug()));
             state = self.state.lock();
             state.running -= 1;
             // Whoever has gone does not need it.

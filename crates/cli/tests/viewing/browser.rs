@@ -203,9 +203,13 @@ impl Browser {
         if key.chars().count() == 1 {
             event["text"] = json!(key);
         }
+        if key == "Escape" {
+            // The browser itself knows this one by its number.
+            event["windowsVirtualKeyCode"] = json!(27);
+        }
+        self.call("Input.dispatchKeyEvent", event.clone());
+        event["type"] = json!("keyUp");
         self.call("Input.dispatchKeyEvent", event);
-        let up = json!({ "type": "keyUp", "key": key, "modifiers": modifiers });
-        self.call("Input.dispatchKeyEvent", up);
     }
 
     /// What is seen, as a PNG in base 64.

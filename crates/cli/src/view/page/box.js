@@ -43,7 +43,7 @@ export class Box {
   draw(state, oblique) {
     const { context, width, height } = fitted(this.canvas);
     const { right, down, away } = this.frame();
-    const pixels = (Math.min(width, height) * 0.88) / Math.hypot(...state.last);
+    const pixels = (Math.min(width, height) * 0.92) / Math.hypot(...state.last);
     const middle = scale(state.last, 0.5);
     const direction = (way) => [dot(way, right) * pixels, dot(way, down) * pixels];
     const project = (place) => {
@@ -84,7 +84,7 @@ export class Box {
       }
       context.strokeStyle = hue(view);
       context.fillStyle = hue(view);
-      context.globalAlpha = view === 'oblique' ? 0.06 : 0.1;
+      context.globalAlpha = view === 'oblique' ? 0.05 : 0.06;
       context.fill();
       context.globalAlpha = view === 'oblique' ? 1 : 0.75;
       context.lineWidth = view === 'oblique' ? 1.5 : 1;
@@ -100,10 +100,16 @@ export class Box {
     context.font = '11px system-ui, sans-serif';
     context.textAlign = 'center';
     context.textBaseline = 'middle';
-    const [from, centre] = [corners[0], scale(corners[7], 0.5)];
+    const centre = scale(corners[7], 0.5);
     ['x', 'y', 'z'].forEach((name, axis) => {
-      const half = from.map((value, other) => (other === axis ? corners[7][axis] / 2 : value));
-      const [x, y] = project(add(half, scale(sub(half, centre), 0.14)));
+      // Beside the lowest of the edges along the axis, or the one furthest left.
+      const edges = EDGES.filter(([from, to]) => (from ^ to) === 1 << axis);
+      const places = edges.map(([from, to]) => {
+        const half = scale(add(corners[from], corners[to]), 0.5);
+        return project(add(half, scale(sub(half, centre), 0.17)));
+      });
+      const rank = ([x, y]) => (axis === 2 ? -x : y);
+      const [x, y] = places.reduce((best, one) => (rank(one) > rank(best) ? one : best));
       context.fillText(name, x, y);
     });
   }
@@ -119,7 +125,8 @@ function paint(context, oblique, project, direction) {
   const corner = sub(sub(origin, scale(steps[0], 0.5)), scale(steps[1], 0.5));
   const [e, f] = project(corner);
   context.transform(a, b, c, d, e, f);
-  context.globalAlpha = 0.95;
+  // What is black lets through what is behind.
+  context.globalCompositeOperation = 'lighten';
   context.drawImage(canvas, 0, 0);
 }
 

@@ -9,8 +9,8 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 /** Keys, what they are called, and what they do. */
 const KEYS = [
-  [['PageUp', ','], 'Page up, ,', 'the slice before', (viewer) => viewer.state.step(viewer.active, -1)],
-  [['PageDown', '.'], 'Page down, .', 'the next slice', (viewer) => viewer.state.step(viewer.active, 1)],
+  [['PageUp', ','], 'Page up ,', 'the slice before', (viewer) => viewer.state.step(viewer.active, -1)],
+  [['PageDown', '.'], 'Page down .', 'the next slice', (viewer) => viewer.state.step(viewer.active, 1)],
   [['Home'], 'Home', 'the first slice', (viewer) => viewer.state.step(viewer.active, -1e9)],
   [['End'], 'End', 'the last slice', (viewer) => viewer.state.step(viewer.active, 1e9)],
   [['+', '='], '+', 'larger', (viewer) => viewer.zoom(1.25)],
@@ -25,10 +25,10 @@ const KEYS = [
   [['2'], '', '', (viewer) => viewer.enlarge(VIEWS[1])],
   [['3'], '', '', (viewer) => viewer.enlarge(VIEWS[2])],
   [['4'], '', '', (viewer) => viewer.enlarge(VIEWS[3])],
-  [['0', 'Escape'], '0, Esc', 'all views alike', (viewer) => viewer.enlarge('')],
+  [['0', 'Escape'], '0 Esc', 'all views alike', (viewer) => viewer.enlarge('')],
   [['i', 'I'], 'I', 'smooth, or voxels as they are', (viewer) => viewer.smooth()],
   [['l', 'L'], 'L', 'lines where slices meet', (viewer) => viewer.lines()],
-  [['c', 'C'], 'C', 'to the middle of the volume', (viewer) => viewer.state.moveTo(viewer.state.facts.centre)],
+  [['c', 'C'], 'C', 'to the middle of the volume', (viewer) => centre(viewer.state)],
   [['v', 'V'], 'V', 'the next volume', (viewer) => viewer.nextVolume()],
   [['s', 'S'], 'S', 'save the picture of the view', (viewer) => viewer.save()],
   [['u', 'U'], 'U', 'copy the address of this view', (viewer) => viewer.share()],
@@ -39,11 +39,15 @@ const KEYS = [
 /** The list: keys and what they do. */
 export const LIST = [
   ['Arrows', 'move in the view that is marked'],
-  ['Shift + arrows', 'turn the oblique slice'],
-  ['Ctrl + arrows', 'move the picture'],
+  ['Shift+arrows', 'turn the oblique slice'],
+  ['Ctrl+arrows', 'move the picture'],
   ['Tab', 'mark the next view'],
   ...KEYS.filter(([, name]) => name).map(([, name, what]) => [name, what]),
 ];
+
+function centre(state) {
+  state.moveTo(state.voxelAt(state.facts.centre));
+}
 
 function roll(viewer, angle) {
   viewer.state.turnAbout(viewer.state.frame('oblique').away, angle);

@@ -14,8 +14,8 @@ const FRAMES = {
 
 const ZOOMS = [0.25, 64];
 
-/** The oblique slice at first: seen a little from above and from the side. */
-const FIRST_TURN = after(about([0, 0, 1], 0.6), about([1, 0, 0], 0.95));
+/** The oblique slice at first: a coronal one, leaning back and turned to the side. */
+const FIRST_TURN = after(about([0, 0, 1], -0.35), about([1, 0, 0], 1.25));
 
 export class State {
   constructor(facts) {
@@ -30,12 +30,12 @@ export class State {
   }
 
   reset() {
-    this.at = [...this.facts.centre];
+    this.at = this.voxelAt(this.facts.centre);
     this.eye = [...this.facts.centre];
     this.zoom = 1;
     this.turn = FIRST_TURN;
     [this.low, this.high] = this.facts.pixel.range;
-    this.isSmooth = false;
+    this.isSmooth = true;
   }
 
   /** Right, down and away of a view, each of length 1. */
@@ -46,10 +46,19 @@ export class State {
     return { right, down, away: cross(right, down) };
   }
 
-  /** The middle of a view: on its slice, as near to the eye as can be. */
+  /** The voxel that is nearest to a place. */
+  voxelAt(place) {
+    return place.map((value, axis) => Math.round(value / this.facts.spacing[axis]) * this.facts.spacing[axis]);
+  }
+
+  /**
+   * The middle of a view: on its slice, as near to the eye as can be. Orthogonal slices are layers of
+   * voxels: nothing between two of them has to be mixed.
+   */
   middle(view) {
     const { away } = this.frame(view);
-    return add(this.eye, scale(away, dot(sub(this.at, this.eye), away)));
+    const on = view === 'oblique' ? this.at : this.voxelAt(this.at);
+    return add(this.eye, scale(away, dot(sub(on, this.eye), away)));
   }
 
   /** Pixels per unit of the world, in a view of so many pixels. */
@@ -163,7 +172,7 @@ export class State {
     if (turn) this.turn = upright(turn);
     if (zoom && zoom[0] > 0) this.zoom = Math.min(Math.max(zoom[0], ZOOMS[0]), ZOOMS[1]);
     if (window && window[0] < window[1]) [this.low, this.high] = window;
-    this.isSmooth = said.get('smooth') === '1';
+    if (said.has('smooth')) this.isSmooth = said.get('smooth') !== '0';
     this.big = VIEWS.includes(said.get('big')) ? said.get('big') : '';
   }
 

@@ -297,6 +297,7 @@ class Viewer {
   listenToPanel() {
     const choice = find('volume');
     choice.hidden = this.volumes.length < 2;
+    find('name').hidden = this.volumes.length > 1;
     choice.append(...this.volumes.map(({ number, path }) => new Option(path, number)));
     choice.addEventListener('change', async () => {
       await this.open(Number(choice.value));
@@ -311,18 +312,19 @@ class Viewer {
     for (const id of ['smooth', 'lines', 'reset', 'share', 'help']) {
       find(id).addEventListener('click', () => this[id]());
     }
-    const key = (text) => text.split(/(, | \+ | (?=\d))/).map((part) => {
-      const kbd = document.createElement('kbd');
-      kbd.textContent = part;
-      return /^(, | \+ | )$/.test(part) || part === '' ? part : kbd;
-    });
+    const keys = (text) =>
+      text.split(/ (?!up|down)/).flatMap((part, at) => {
+        const key = document.createElement('kbd');
+        key.textContent = part;
+        return at > 0 ? [' ', key] : [key];
+      });
     const fill = (id, list, shape) =>
       list.forEach(([name, what]) => {
         const row = find(id).insertRow();
         row.insertCell().append(...shape(name));
         row.insertCell().textContent = what;
       });
-    fill('key-table', LIST, (name) => (name.endsWith(', ,') ? [name] : key(name)));
+    fill('key-table', LIST, keys);
     fill('gesture-table', GESTURES, (name) => [name]);
   }
 }
