@@ -91,6 +91,10 @@ impl Browser {
 
     /// Calls the browser, and waits for the result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -102,8 +106,12 @@ impl Browser {
             let Message::Text(text) = message else { continue };
             let message: Value = serde_json::from_str(&text).expect("JSON");
             if message["id"] == self.last {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                let error = &message["error"];
+                return if error.is_null() {
+                    Ok(message["result"].clone())
+                } else {
+                    Err(error.clone())
+                };
             }
             self.hear(&message);
         }
@@ -151,10 +159,13 @@ impl Browser {
     /// Waits until something is true in the page.
     pub fn wait_for(&mut self, condition: &str) {
         let begin = std::time::Instant::now();
-        // The page may be replaced by another while it is asked.
-        let look =
-            format!("(() => {{ try {{ return !!({condition}); }} catch {{ return false; }} }})()");
-        while self.run(&look) != true {
+        let question = json!({ "expression": format!("!!({condition})"), "returnByValue": true });
+        loop {
+            // The page may not be there yet, or be replaced by another while it is asked.
+            let answer = self.try_call("Runtime.evaluate", question.clone());
+            if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
+                return;
+            }
             assert!(begin.elapsed() < PATIENCE, "never: {condition}\n{:?}", self.complaints);
         }
     }

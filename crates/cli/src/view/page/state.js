@@ -41,8 +41,10 @@ export class State {
   /** Right, down and away of a view, each of length 1. */
   frame(view) {
     const fixed = FRAMES[view];
-    const right = fixed ? fixed.right : turned(this.turn, [1, 0, 0]);
-    const down = fixed ? fixed.down : turned(this.turn, [0, 1, 0]);
+    // What an address says is rounded, and stays so that the address stays the same.
+    const turn = upright(this.turn);
+    const right = fixed ? fixed.right : turned(turn, [1, 0, 0]);
+    const down = fixed ? fixed.down : turned(turn, [0, 1, 0]);
     return { right, down, away: cross(right, down) };
   }
 
@@ -117,7 +119,7 @@ export class State {
   /** Turns the oblique slice about a direction of the world. */
   turnAbout(direction, angle) {
     const size = length(direction);
-    this.turn = after(about(scale(direction, 1 / size), angle), this.turn);
+    this.turn = after(about(scale(direction, 1 / size), angle), upright(this.turn));
   }
 
   /** Turns the oblique slice as if its picture were rolled by a hand. */
@@ -169,7 +171,7 @@ export class State {
     const [zoom, window] = [numbers('zoom', 1), numbers('window', 2)];
     if (at) this.moveTo(at);
     if (eye) this.eye = eye;
-    if (turn) this.turn = upright(turn);
+    if (turn) this.turn = turn;
     if (zoom && zoom[0] > 0) this.zoom = Math.min(Math.max(zoom[0], ZOOMS[0]), ZOOMS[1]);
     if (window && window[0] < window[1]) [this.low, this.high] = window;
     if (said.has('smooth')) this.isSmooth = said.get('smooth') !== '0';
