@@ -22,7 +22,8 @@ use crate::{paths, reach, terminal};
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario view /body\n  pario --data ./pario-data view /body /body2\n  \
                             pario view /body --listen 127.0.0.1:8080\n  \
-                            pario view /body --listen 10.0.0.7:8080 --token our-own-secret";
+                            pario view /body --listen 10.0.0.7:8080 --token our-own-secret\n  \
+                            pario view /body --allow-origin https://lab.example";
 
 /// What it takes.
 #[derive(Args, Debug)]
@@ -37,8 +38,7 @@ pub struct Options {
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
 
-    /// Lets pages of this origin use the API, such as https://lab.example; may be given several
-    /// times
+    /// Lets pages of this origin use the API, scheme and host; may be given several times
     #[arg(long, value_name = "ORIGIN", value_parser = parse_origin)]
     allow_origin: Vec<String>,
 
