@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     cat, chmod, chown, completions, cp, fsck, image, ls, man, mkdir, mv, reset, rm, rmdir, run,
-    serve, stat, status, stop, top, volume, why,
+    serve, stat, status, stop, top, view, volume, why,
 };
 use crate::demo;
 
@@ -170,6 +170,14 @@ pub enum Command {
     /// Volumes: three-dimensional images, with slices at any place and in any direction
     #[command(subcommand, after_help = after_help(volume::EXAMPLES))]
     Volume(volume::Action),
+    /// Look at volumes in a browser
+    ///
+    /// Serves one page that shows slices through the volumes: three orthogonal ones, a free one,
+    /// and where they lie. Each slice is taken where the volume is stored. Only this machine can
+    /// look, unless an address is given; then a token is needed, which is in the printed URL.
+    /// Ctrl-C ends it.
+    #[command(after_help = after_help(view::EXAMPLES))]
+    View(view::Options),
     /// Show what Pario does, on nodes and disks of its own
     ///
     /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and

@@ -28,6 +28,7 @@ mod rank;
 mod reach;
 mod table;
 mod terminal;
+mod view;
 
 use std::process::ExitCode;
 
@@ -87,6 +88,7 @@ fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         Command::Fsck(options) => commands::fsck::run(global, options),
         Command::Image(options) => commands::image::run(global, options),
         Command::Volume(action) => commands::volume::run(global, action),
+        Command::View(options) => commands::view::run(global, options),
         Command::Demo(options) => demo::run(global, options),
         Command::Completions(options) => commands::completions::run(options),
         Command::Man(options) => commands::man::run(options),

@@ -4,7 +4,7 @@ mod command;
 
 use command::{Site, stderr, stdout};
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 25] = [
     "serve",
     "run",
     "stop",
@@ -25,13 +25,24 @@ const COMMANDS: [&str; 23] = [
     "df",
     "fsck",
     "image",
+    "volume",
+    "view",
     "demo",
     "completions",
     "man",
 ];
 
 /// Commands of commands.
-const BELOW: [&str; 4] = ["image-import", "image-export", "image-info", "image-apply"];
+const BELOW: [&str; 8] = [
+    "image-import",
+    "image-export",
+    "image-info",
+    "image-apply",
+    "volume-import",
+    "volume-info",
+    "volume-slice",
+    "volume-bench",
+];
 
 #[test]
 fn every_command_has_help_with_examples_and_exit_codes() {

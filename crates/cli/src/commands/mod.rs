@@ -21,5 +21,6 @@ pub mod stat;
 pub mod status;
 pub mod stop;
 pub mod top;
+pub mod view;
 pub mod volume;
 pub mod why;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use pario::{Cluster, ClusterOptions};
-use pario_server::Node;
 use pario_server::config::Config;
+use pario_server::{Node, NodeBuilder};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -79,7 +79,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     };
     // Signals that come from now on wait until somebody looks at them.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
-    let node = Node::new().operations(pario_image::operations()).start(&config, &name)?;
+    let node = node().start(&config, &name)?;
     announce(global, &config, &name, &node.address())?;
 
     let (address, key_file) = (node.address(), config.key_file.clone());
@@ -104,6 +104,11 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let _ = out.flush();
     }
     Ok(())
+}
+
+/// A node that can do all that Pario's own programs ask of nodes.
+pub fn node() -> NodeBuilder {
+    Node::new().operations(pario_image::operations())
 }
 
 fn announce(global: &Global, config: &Config, name: &str, address: &str) -> anyhow::Result<()> {

@@ -175,6 +175,11 @@ impl Served {
         BufReader::new(self.child.stderr.take().expect("a pipe"))
     }
 
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("the node is there");

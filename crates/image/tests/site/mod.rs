@@ -82,9 +82,7 @@ fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         socket: dir.join(format!("{name}.s")),
         all_users: false,
         data: dir.join(name),
-        disks: (0..2)
-            .map(|n| DiskConfig { path: dir.join(format!("{name}/disk{n}")), is_read_only: false })
-            .collect(),
+        disks: (0..2).map(|n| DiskConfig::at(dir.join(format!("{name}/disk{n}")))).collect(),
         storage_threads: 2,
         compute_threads: 2,
         cache_bytes: 16 << 20,

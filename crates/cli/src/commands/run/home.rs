@@ -6,7 +6,7 @@ use std::path::{Path, absolute};
 use anyhow::Context;
 use pario::Error;
 use pario_server::config::Config;
-use pario_server::{Node, NodeBuilder};
+use pario_server::{Node, NodeBuilder, NodeError};
 
 use crate::arguments::Global;
 use crate::commands::serve;
@@ -45,12 +45,11 @@ impl Home {
 
     fn embed(
         data: &Path,
-        start: impl Fn(NodeBuilder, &Config, &str) -> Result<Node, pario_server::NodeError>,
+        start: impl FnOnce(NodeBuilder, &Config, &str) -> Result<Node, NodeError>,
     ) -> anyhow::Result<Self> {
         serve::log()?;
         let config = Config::alone(data);
-        let node = Node::new().operations(pario_image::operations());
-        let node = start(node, &config, &config.nodes[0].name)?;
+        let node = start(serve::node(), &config, &config.nodes[0].name)?;
         Ok(Self { address: node.address(), node: Some(node) })
     }
 

@@ -1,0 +1,227 @@
+//! Who may ask.
+//!
+//! On this machine alone, requests must be for a name of this machine, so that a foreign page cannot
+//! point a name of its own at the viewer. Beyond it, everything but the page itself needs the token.
+//! Pages from elsewhere get nothing to read unless their origin was allowed.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rustix::rand::{GetRandomFlags, getrandom};
+use thiserror::Error;
+
+use super::refusal::Refusal;
+
+/// What pages from elsewhere may read of an answer.
+const EXPOSED: &str = "X-Pario-Milliseconds, X-Pario-Extents, X-Pario-Cache-Hits, \
+                       X-Pario-Bytes-Read, X-Pario-Turn";
+
+/// A secret that whoever asks must know: letters, digits, `-` and `_`.
+#[derive(Clone, Debug)]
+pub struct Token(String);
+
+/// Why it is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a token has {LEAST_TOKEN} to {MOST_TOKEN} letters, digits, - and _")]
+pub struct TokenError;
+
+const LEAST_TOKEN: usize = 12;
+const MOST_TOKEN: usize = 128;
+
+/// The rules for those who ask.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Whether only this machine can reach the viewer.
+    is_private: bool,
+    token: Option<Token>,
+    origins: Vec<String>,
+}
+
+impl Token {
+    /// A new one.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        getrandom(&mut bytes, GetRandomFlags::empty())?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// The secret.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether somebody knows it; how long that takes says nothing of it.
+    fn is(&self, given: &str) -> bool {
+        blake3::hash(self.0.as_bytes()) == blake3::hash(given.as_bytes())
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if (LEAST_TOKEN..=MOST_TOKEN).contains(&text.len()) && text.bytes().all(is_good) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(TokenError)
+        }
+    }
+}
+
+impl Door {
+    /// The door of a viewer at an address.
+    pub fn new(address: SocketAddr, token: Option<Token>, origins: Vec<String>) -> Self {
+        Self { is_private: address.ip().is_loopback(), token, origins }
+    }
+
+    /// Whether a request may come in.
+    pub fn check(&self, request: &Parts) -> Result<(), Refusal> {
+        if self.is_private && !host(request).is_some_and(is_this_machine) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "this viewer is for this machine: use localhost or 127.0.0.1 in the address",
+            ));
+        }
+        let Some(token) = &self.token else { return Ok(()) };
+        if !request.uri.path().starts_with("/api/") || given(request).any(|given| token.is(given)) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "a token is needed: it is in the URL that `pario view` has printed",
+        ))
+    }
+
+    /// The origin of a page from elsewhere, if it may read the answer.
+    pub fn allowed_origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
+        let origin = request.get(header::ORIGIN)?;
+        self.origins
+            .iter()
+            .any(|allowed| allowed.as_bytes() == origin.as_bytes())
+            .then(|| origin.clone())
+    }
+}
+
+/// What every answer says of itself.
+pub fn mark(headers: &mut HeaderMap, allowed: Option<HeaderValue>) {
+    let mut say = |name: HeaderName, value: &'static str| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    say(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    say(header::REFERRER_POLICY, "no-referrer");
+    say(header::VARY, "Origin");
+    match allowed {
+        None => say(HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        Some(origin) => {
+            say(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+            say(header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization");
+            say(header::ACCESS_CONTROL_ALLOW_METHODS, "GET");
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        }
+    }
+}
+
+/// The name that the request is for, without a port.
+fn host(request: &Parts) -> Option<&str> {
+    let named = request.headers.get(header::HOST).and_then(|host| host.to_str().ok())?;
+    match named.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(name),
+        _ => Some(named),
+    }
+}
+
+fn is_this_machine(name: &str) -> bool {
+    let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    match v6 {
+        Some(v6) => v6.parse().is_ok_and(|address: Ipv6Addr| IpAddr::V6(address).is_loopback()),
+        None => {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        }
+    }
+}
+
+/// The tokens that a request brings: in its header or in its address.
+fn given(request: &Parts) -> impl Iterator<Item = &str> {
+    let header = request.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let query = request.uri.query().unwrap_or_default().split('&');
+    let in_query = query.filter_map(|part| part.strip_prefix("token="));
+    header.and_then(|value| value.strip_prefix("Bearer ")).into_iter().chain(in_query)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn parts(uri: &str, headers: &[(HeaderName, &str)]) -> Parts {
+        let request = headers
+            .iter()
+            .fold(Request::get(uri), |request, (name, value)| request.header(name, *value));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_let_in_on_it() {
+        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, Vec::new());
+        let is_let_in = |name| door.check(&parts("/api/volumes", &[(header::HOST, name)])).is_ok();
+        for name in
+            ["localhost", "LOCALHOST:81", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"]
+        {
+            assert!(is_let_in(name), "{name}");
+        }
+        let others =
+            ["evil.example", "localhost.evil.example:80", "10.0.0.1", "", "[::2]:80", ":80"];
+        for name in others {
+            assert!(!is_let_in(name), "{name}");
+        }
+        assert!(door.check(&parts("/", &[])).is_err());
+    }
+
+    #[test]
+    fn beyond_this_machine_the_token_lets_in() {
+        let token: Token = "a-secret-of-12".parse().unwrap();
+        let door = Door::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new());
+        let authorized =
+            |value| door.check(&parts("/api/volumes", &[(header::AUTHORIZATION, value)])).is_ok();
+        assert!(authorized("Bearer a-secret-of-12"));
+        assert!(!authorized("Bearer a-secret-of-13") && !authorized("a-secret-of-12"));
+        for (uri, is_let_in) in [
+            ("/", true),
+            ("/viewer.js", true),
+            ("/api/volumes", false),
+            ("/api/volumes?token=", false),
+            ("/api/volumes?token=a-secret-of-1", false),
+            ("/api/volumes?x=1&token=a-secret-of-12", true),
+        ] {
+            assert_eq!(door.check(&parts(uri, &[])).is_ok(), is_let_in, "{uri}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_long_and_plain() {
+        assert_eq!(Token::random().unwrap().as_str().len(), 32);
+        assert_ne!(Token::random().unwrap().as_str(), Token::random().unwrap().as_str());
+        for text in ["", "short", "has a space in it", "umläut-umläut", &"x".repeat(129)] {
+            assert!(text.parse::<Token>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn origins_are_compared_whole() {
+        let allowed = vec!["https://lab.example".to_owned()];
+        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, allowed);
+        let is_allowed = |origin| {
+            let request = parts("/", &[(header::ORIGIN, origin)]);
+            door.allowed_origin(&request.headers).is_some()
+        };
+        assert!(is_allowed("https://lab.example"));
+        assert!(!is_allowed("https://lab.example.evil") && !is_allowed("null"));
+        assert!(door.allowed_origin(&HeaderMap::new()).is_none());
+    }
+}

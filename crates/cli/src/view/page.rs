@@ -1,0 +1,40 @@
+//! The page: files that are part of the program.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+
+/// What the page may do: only what comes from this server.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// Path, kind and text of each file.
+const FILES: [(&str, &str, &str); 10] = [
+    ("/", "text/html", include_str!("page/index.html")),
+    ("/style.css", "text/css", include_str!("page/style.css")),
+    ("/viewer.js", "text/javascript", include_str!("page/viewer.js")),
+    ("/vectors.js", "text/javascript", include_str!("page/vectors.js")),
+    ("/state.js", "text/javascript", include_str!("page/state.js")),
+    ("/slices.js", "text/javascript", include_str!("page/slices.js")),
+    ("/overlay.js", "text/javascript", include_str!("page/overlay.js")),
+    ("/box.js", "text/javascript", include_str!("page/box.js")),
+    ("/gestures.js", "text/javascript", include_str!("page/gestures.js")),
+    ("/keys.js", "text/javascript", include_str!("page/keys.js")),
+];
+
+/// The paths of all files.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(path, ..)| *path)
+}
+
+/// A file of the page.
+pub fn file(path: &str) -> Option<Response> {
+    let (_, kind, text) = FILES.iter().find(|(known, ..)| *known == path)?;
+    let mut response = text.into_response();
+    let headers = response.headers_mut();
+    let kind = format!("{kind}; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(&kind).expect("plain text"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    Some(response)
+}

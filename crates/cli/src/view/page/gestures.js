@@ -1,0 +1,144 @@
+// Pointers and wheels on a view: one finger moves, Shift or two fingers turn, the wheel steps.
+
+const TURN_PER_PIXEL = 0.008;
+
+/** What is written in the list of keys. */
+export const GESTURES = [
+  ['Drag', 'move the place where all slices meet'],
+  ['Shift + drag', 'turn the oblique slice; in another view, about its middle'],
+  ['Right button + drag', 'move the picture'],
+  ['Wheel', 'step through the slices'],
+  ['Ctrl + wheel, pinch', 'zoom'],
+  ['Two fingers', 'on the oblique view: turn it; on others: move and zoom'],
+  ['Twist two fingers', 'turn the oblique slice within the view'],
+  ['Double click, title', 'make a view large, and small again'],
+  ['Drag in the box', 'look at the box from elsewhere'],
+];
+
+/** `viewer` has the state, and is told when it changes and when it is still again. */
+export function listen(viewer, view, element) {
+  const pointers = new Map();
+  let mode = '';
+  let steps = 0;
+
+  const state = () => viewer.state;
+  const pixels = () => state().pixels(view, element.clientWidth, element.clientHeight);
+  const fromMiddle = (event) => {
+    const place = element.getBoundingClientRect();
+    return [
+      event.clientX - place.left - place.width / 2,
+      event.clientY - place.top - place.height / 2,
+    ];
+  };
+  const pair = () => {
+    const [[ax, ay], [bx, by]] = pointers.values();
+    return { x: (ax + bx) / 2, y: (ay + by) / 2, size: Math.hypot(bx - ax, by - ay), angle: Math.atan2(by - ay, bx - ax) };
+  };
+  const goTo = (x, y) => state().moveTo(state().place(view, x, y, pixels()));
+
+  const turn = (from, to) => {
+    if (view === 'oblique') {
+      state().roll((to[0] - from[0]) * TURN_PER_PIXEL, (to[1] - from[1]) * TURN_PER_PIXEL);
+      return;
+    }
+    const [x, y] = state().point(view, state().at, pixels());
+    const angle = (point) => Math.atan2(point[1] - y, point[0] - x);
+    state().turnAbout(state().frame(view).away, angle(to) - angle(from));
+  };
+
+  const pinch = (before, now) => {
+    if (before.size > 0 && now.size > 0) {
+      state().zoomBy(now.size / before.size, view, now.x, now.y, pixels());
+    }
+    const twist = now.angle - before.angle;
+    const sign = view === 'oblique' ? -1 : 1;
+    state().turnAbout(state().frame(view).away, sign * Math.atan2(Math.sin(twist), Math.cos(twist)));
+    const [dx, dy] = [now.x - before.x, now.y - before.y];
+    if (view === 'oblique') state().roll(dx * TURN_PER_PIXEL, dy * TURN_PER_PIXEL);
+    else state().pan(view, dx, dy, pixels());
+  };
+
+  const setMode = (next) => {
+    mode = next;
+    element.classList.toggle('turning', mode === 'turn');
+    element.classList.toggle('panning', mode === 'pan');
+  };
+
+  element.addEventListener('pointerdown', (event) => {
+    if (event.target.closest('button')) return;
+    viewer.activate(view);
+    element.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, fromMiddle(event));
+    if (pointers.size > 1) setMode('pinch');
+    else if (event.button !== 0) setMode('pan');
+    else setMode(event.shiftKey ? 'turn' : 'move');
+    if (mode === 'move' && event.pointerType === 'mouse') {
+      goTo(...fromMiddle(event));
+      viewer.changed();
+    }
+  });
+
+  element.addEventListener('pointermove', (event) => {
+    const from = pointers.get(event.pointerId);
+    if (!from) return;
+    const to = fromMiddle(event);
+    if (from[0] === to[0] && from[1] === to[1]) return;
+    const before = pointers.size === 2 ? pair() : null;
+    pointers.set(event.pointerId, to);
+    if (mode === 'pinch' && before) pinch(before, pair());
+    else if (mode === 'turn') turn(from, to);
+    else if (mode === 'pan') state().pan(view, to[0] - from[0], to[1] - from[1], pixels());
+    else if (mode === 'move') goTo(...to);
+    else return;
+    viewer.changed();
+  });
+
+  const leave = (event) => {
+    const from = pointers.get(event.pointerId);
+    if (!from) return;
+    pointers.delete(event.pointerId);
+    if (mode === 'move' && event.type === 'pointerup') goTo(...from);
+    // The finger that stays after two does nothing more.
+    setMode(pointers.size > 0 ? 'rest' : '');
+    if (pointers.size === 0) viewer.settle();
+  };
+  element.addEventListener('pointerup', leave);
+  element.addEventListener('pointercancel', leave);
+  element.addEventListener('contextmenu', (event) => event.preventDefault());
+  element.addEventListener('dblclick', (event) => {
+    if (!event.target.closest('button')) viewer.enlarge(view);
+  });
+
+  element.addEventListener(
+    'wheel',
+    (event) => {
+      event.preventDefault();
+      viewer.activate(view);
+      const unit = event.deltaMode === 0 ? 1 : 33;
+      if (event.ctrlKey || event.metaKey) {
+        const factor = Math.exp(-Math.max(-60, Math.min(60, event.deltaY * unit)) * 0.006);
+        state().zoomBy(factor, view, ...fromMiddle(event), pixels());
+      } else {
+        // A wheel that clicks steps by one; one that glides, after some way.
+        const way = (event.deltaY || event.deltaX) * unit;
+        steps = Math.abs(way) >= 50 ? Math.sign(way) : steps + way / 50;
+        const whole = Math.trunc(steps);
+        steps -= whole;
+        if (whole === 0) return;
+        state().step(view, whole);
+      }
+      viewer.changed();
+    },
+    { passive: false },
+  );
+}
+
+/** Dragging the box looks at it from elsewhere. */
+export function listenToBox(viewer, box, canvas) {
+  canvas.addEventListener('pointerdown', (event) => canvas.setPointerCapture(event.pointerId));
+  canvas.addEventListener('pointermove', (event) => {
+    if (!canvas.hasPointerCapture(event.pointerId)) return;
+    box.orbit(event.movementX * TURN_PER_PIXEL, event.movementY * TURN_PER_PIXEL);
+    viewer.changed();
+  });
+}

@@ -1,0 +1,196 @@
+//! Slices as pictures: values become 256 steps, and the steps a PNG or JPEG.
+
+use jpeg_encoder::ColorType as JpegColor;
+use pario_image::{Pixel, Sample, Slice};
+use png::{BitDepth, ColorType as PngColor, Compression};
+use thiserror::Error;
+
+/// What the picture is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Exactly the steps.
+    Png,
+    /// Nearly, with a quality from 1 to 100.
+    Jpeg(u8),
+}
+
+/// Which values are black and white.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// What is at most so is black.
+    pub low: f64,
+    /// What is at least so is white.
+    pub high: f64,
+}
+
+/// Why there is no picture.
+#[derive(Debug, Error)]
+pub enum PictureError {
+    /// PNG.
+    #[error("the slice cannot be made a PNG: {0}")]
+    Png(#[from] png::EncodingError),
+    /// JPEG.
+    #[error("the slice cannot be made a JPEG: {0}")]
+    Jpeg(#[from] jpeg_encoder::EncodingError),
+}
+
+impl Format {
+    /// Its name on the net.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Png => "image/png",
+            Format::Jpeg(_) => "image/jpeg",
+        }
+    }
+}
+
+/// The picture of a slice.
+pub fn encode(slice: Slice, window: Window, format: Format) -> Result<Vec<u8>, PictureError> {
+    let (width, height, pixel) = (slice.width(), slice.height(), slice.pixel());
+    let steps = steps(slice, window);
+    match format {
+        Format::Png => png(&steps, width, height, pixel.channels()),
+        Format::Jpeg(quality) => jpeg(&steps, width, height, pixel.channels(), quality),
+    }
+}
+
+fn png(steps: &[u8], width: u32, height: u32, channels: usize) -> Result<Vec<u8>, PictureError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(match channels {
+        1 => PngColor::Grayscale,
+        2 => PngColor::GrayscaleAlpha,
+        3 => PngColor::Rgb,
+        _ => PngColor::Rgba,
+    });
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_compression(Compression::Fast);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(steps)?;
+    writer.finish()?;
+    Ok(bytes)
+}
+
+fn jpeg(
+    steps: &[u8],
+    width: u32,
+    height: u32,
+    channels: usize,
+    quality: u8,
+) -> Result<Vec<u8>, PictureError> {
+    let side = |pixels: u32| u16::try_from(pixels).expect("slices are at most 4,096 pixels wide");
+    let (width, height) = (side(width), side(height));
+    let mut bytes = Vec::new();
+    let encoder = jpeg_encoder::Encoder::new(&mut bytes, quality);
+    match channels {
+        1 => encoder.encode(steps, width, height, JpegColor::Luma)?,
+        2 => encoder.encode(&on_black(steps, 2), width, height, JpegColor::Luma)?,
+        3 => encoder.encode(steps, width, height, JpegColor::Rgb)?,
+        _ => encoder.encode(&on_black(steps, 4), width, height, JpegColor::Rgb)?,
+    }
+    Ok(bytes)
+}
+
+/// The picture on black: JPEG does not know of what is not there.
+fn on_black(steps: &[u8], channels: usize) -> Vec<u8> {
+    let mut colours = Vec::with_capacity(steps.len() / channels * (channels - 1));
+    for pixel in steps.chunks_exact(channels) {
+        let there = u32::from(pixel[channels - 1]);
+        let shown = |step: &u8| u8::try_from(u32::from(*step) * there / 255).unwrap_or(u8::MAX);
+        colours.extend(pixel[..channels - 1].iter().map(shown));
+    }
+    colours
+}
+
+/// Every channel in 256 steps. Where the last channel says what is there at all, its steps are not
+/// those of the window.
+fn steps(slice: Slice, window: Window) -> Vec<u8> {
+    let pixel = slice.pixel();
+    let whole = Window::of(pixel.sample());
+    if pixel.sample() == Sample::U8 && window == whole {
+        return slice.data().to_vec();
+    }
+    let colours = match pixel.channels() {
+        2 | 4 => pixel.channels() - 1,
+        all => all,
+    };
+    let shade = |channel: usize, value: f64| {
+        if channel < colours { window.step(value) } else { whole.step(value) }
+    };
+    let values = slice.data().chunks_exact(pixel.sample().bytes()).map(|bytes| value(pixel, bytes));
+    values.enumerate().map(|(at, value)| shade(at % pixel.channels(), value)).collect()
+}
+
+fn value(pixel: Pixel, bytes: &[u8]) -> f64 {
+    match (pixel.sample(), bytes) {
+        (Sample::U8, [byte]) => f64::from(*byte),
+        (Sample::U16, [a, b]) => f64::from(u16::from_le_bytes([*a, *b])),
+        (Sample::F32, [a, b, c, d]) => f64::from(f32::from_le_bytes([*a, *b, *c, *d])),
+        _ => unreachable!("a chunk has the bytes of a sample"),
+    }
+}
+
+impl Window {
+    /// All values that there can be, as a rule.
+    pub fn of(sample: Sample) -> Self {
+        let [low, high] = super::volumes::range(sample);
+        Self { low, high }
+    }
+
+    /// The step of a value. What is no number is black.
+    fn step(self, value: f64) -> u8 {
+        let share = (value - self.low) / (self.high - self.low);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 255"
+        )]
+        let step = (share.clamp(0.0, 1.0) * 255.0).round() as u8;
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_spreads_its_values_over_all_steps() {
+        let window = Window { low: 100.0, high: 300.0 };
+        let steps = [-5.0, 100.0, 200.0, 300.0, 9e9, f64::NAN].map(|value| window.step(value));
+        assert_eq!(steps, [0, 0, 128, 255, 255, 0]);
+        for step in 0..=255 {
+            assert_eq!(Window::of(Sample::U8).step(f64::from(step)), step);
+        }
+        assert_eq!(Window::of(Sample::U16).step(65_535.0), 255);
+        assert_eq!(Window::of(Sample::F32).step(1.0), 255);
+    }
+
+    #[test]
+    fn what_is_not_there_is_black_in_a_jpeg() {
+        assert_eq!(on_black(&[200, 255, 200, 0], 2), [200, 0]);
+        assert_eq!(on_black(&[1, 2, 3, 255, 9, 9, 9, 0], 4), [1, 2, 3, 0, 0, 0]);
+    }
+
+    #[test]
+    fn the_window_leaves_alone_whether_something_is_there() {
+        let two = Pixel::new(Sample::U8, 2).unwrap();
+        let slice = Slice::blank(2, 1, two, &[100, 128]);
+        assert_eq!(steps(slice, Window { low: 0.0, high: 100.0 }), [255, 128, 255, 128]);
+    }
+
+    #[test]
+    fn every_kind_of_pixel_becomes_both_kinds_of_picture() {
+        for sample in [Sample::U8, Sample::U16, Sample::F32] {
+            for channels in 1..=4 {
+                let pixel = Pixel::new(sample, channels).unwrap();
+                for format in [Format::Png, Format::Jpeg(70)] {
+                    let slice = Slice::blank(5, 3, pixel, &[]);
+                    let bytes = encode(slice, Window::of(sample), format).unwrap();
+                    let start: &[u8] = if format == Format::Png { b"\x89PNG" } else { b"\xff\xd8" };
+                    assert!(bytes.starts_with(start), "{pixel} {format:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What can be asked for, and who answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::query::Wanted;
+use super::refusal::Refusal;
+use super::volumes::Shown;
+use super::workers::Picture;
+use super::{Viewer, door, page};
+
+/// The description of all this for programs.
+const OPENAPI: &str = include_str!("../../../../docs/viewer-api.yaml");
+
+/// Everything, behind the door.
+pub fn all(viewer: Arc<Viewer>) -> Router {
+    let files = page::paths().fold(Router::new(), |router, path| router.route(path, get(file)));
+    files
+        .route("/api/openapi.yaml", get(openapi))
+        .route("/api/status", get(status))
+        .route("/api/volumes", get(volumes))
+        .route("/api/volumes/{number}", get(volume))
+        .route("/api/volumes/{number}/slice", get(slice))
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(viewer.clone(), guard))
+        .with_state(viewer)
+}
+
+async fn guard(State(viewer): State<Arc<Viewer>>, request: Request, next: Next) -> Response {
+    let allowed = viewer.door.allowed_origin(request.headers());
+    let (parts, body) = request.into_parts();
+    let is_question = parts.method == Method::OPTIONS && allowed.is_some();
+    let mut response = match viewer.door.check(&parts) {
+        // A browser asks whether it may ask, and has no token with it.
+        _ if is_question => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    door::mark(response.headers_mut(), allowed);
+    response
+}
+
+async fn file(uri: Uri) -> Response {
+    page::file(uri.path()).unwrap_or_else(|| no_page().into_response())
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/yaml")], OPENAPI).into_response()
+}
+
+async fn status(State(viewer): State<Arc<Viewer>>) -> Json<Value> {
+    Json(viewer.workers.status())
+}
+
+async fn volumes(State(viewer): State<Arc<Viewer>>) -> Json<Value> {
+    let all = viewer.volumes.iter().enumerate();
+    Json(json!({ "volumes": all.map(|(number, shown)| shown.summary(number)).collect::<Vec<_>>() }))
+}
+
+async fn volume(
+    State(viewer): State<Arc<Viewer>>,
+    Path(number): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let (number, shown) = viewer.shown(&number)?;
+    Ok(Json(shown.facts(number)))
+}
+
+async fn slice(
+    State(viewer): State<Arc<Viewer>>,
+    Path(number): Path<String>,
+    query: Result<Query<HashMap<String, String>>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let (_, shown) = viewer.shown(&number)?;
+    let Query(query) = query.map_err(|error| Refusal::wrong(error.body_text()))?;
+    let wanted = Wanted::read(&query, &shown.volume)?;
+    let media_type = wanted.format.media_type();
+    let picture = viewer.workers.ask(&shown.volume, wanted)?.picture().await?;
+    Ok(answer(picture, media_type))
+}
+
+fn answer(picture: Picture, media_type: &'static str) -> Response {
+    let milliseconds = picture.time.as_secs_f64() * 1000.0;
+    let figures = [
+        ("x-pario-milliseconds", format!("{milliseconds:.1}")),
+        ("x-pario-extents", picture.extents.to_string()),
+        ("x-pario-cache-hits", picture.cache_hits.to_string()),
+        ("x-pario-bytes-read", picture.read_bytes.to_string()),
+        ("x-pario-turn", picture.turn.to_string()),
+    ];
+    let mut response = picture.bytes.into_response();
+    let headers = response.headers_mut();
+    for (name, value) in figures {
+        let value = HeaderValue::from_str(&value).expect("digits are a value of a header");
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // The volume may be written while it is looked at.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn nothing() -> Refusal {
+    no_page()
+}
+
+fn no_page() -> Refusal {
+    Refusal::not_found("there is no such page; the API is described at /api/openapi.yaml")
+}
+
+async fn wrong_method() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is known here")
+}
+
+impl Viewer {
+    /// The volume with a number.
+    fn shown(&self, number: &str) -> Result<(usize, &Shown), Refusal> {
+        let found = number.parse().ok().and_then(|at: usize| Some((at, self.volumes.get(at)?)));
+        found.ok_or_else(|| {
+            Refusal::not_found("there is no volume with this number; see /api/volumes")
+        })
+    }
+}

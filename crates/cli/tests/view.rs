@@ -1,0 +1,349 @@
+//! The viewer as programs see it: pictures that are the slices, refusals, turns, and who may ask.
+
+mod command;
+mod viewing;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use command::{Served, Site, stderr};
+use pario::Cluster;
+use pario_image::{Pixel, Sample, VolumeOptions};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use viewing::{Answer, Made, Viewing, address, get, reference, send, start};
+
+const COLOUR: Made<'_> = ("/body", [70, 60, 50], [1.0, 1.0, 2.0], Pixel::RGB);
+const GREY: Made<'_> = ("/grey", [40, 40, 30], [1.0; 3], Pixel::GREY);
+
+const SLICE: &str = "/api/volumes/0/slice?origin=0,0,50&right=1,0,0&down=0,1,0&width=70&height=60";
+const LARGE: &str = "/api/volumes/0/slice?origin=0,0,50&right=1,0,0&down=0,1,0&width=512\
+                     &height=512&zoom=8";
+
+#[test]
+fn pictures_are_the_slices() {
+    let deep = Pixel::new(Sample::U16, 1).unwrap();
+    let made = [COLOUR, GREY, ("/deep", [40, 50, 30], [0.5, 1.0, 1.0], deep)];
+    let viewing = Viewing::of(&made, &[]);
+    for query in [
+        "origin=0,0,50&right=1,0,0&down=0,1,0&width=70&height=60",
+        "origin=-10,-5,3&right=0.6,0.2,0.9&down=-0.1,0.7,0.4&width=91&height=77&zoom=1.7",
+        "origin=0,20,0&right=1,0,0&down=0,0,1&width=33&height=200&zoom=0.8&interpolation=trilinear",
+        "origin=4000,0,0&right=1,0,0&down=0,0,1&width=5&height=5",
+    ] {
+        for (number, volume) in viewing.volumes.iter().enumerate() {
+            let path = format!("/api/volumes/{number}/slice?{query}");
+            let (answer, expected) = (viewing.get(&path), reference(volume, &path));
+            let (_, _, pixels) = answer.pixels();
+            if volume.description().pixel == deep {
+                let values =
+                    expected.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+                let steps = values.map(|value| (f64::from(value) / 257.0).round());
+                assert!(steps.eq(pixels.into_iter().map(f64::from)), "{path}");
+            } else {
+                assert_eq!(pixels, expected, "{path}");
+            }
+            let jpeg = viewing.get(&format!("{path}&format=jpeg&quality=50"));
+            assert!(jpeg.status == 200 && jpeg.body.starts_with(b"\xff\xd8\xff"), "{path}");
+            assert_eq!(jpeg.headers["content-type"], "image/jpeg");
+        }
+    }
+}
+
+#[test]
+fn a_window_makes_some_values_black_and_some_white() {
+    let viewing = Viewing::of(&[GREY], &[]);
+    let path = "/api/volumes/0/slice?origin=0,20,0&right=1,0,0&down=0,0,1&width=40&height=30";
+    let values = reference(&viewing.volumes[0], path);
+    let (_, _, steps) = viewing.get(&format!("{path}&low=50&high=150")).pixels();
+    let expected = values
+        .iter()
+        .map(|value| ((f64::from(*value) - 50.0) / 100.0 * 255.0).round().clamp(0.0, 255.0));
+    assert!(expected.eq(steps.iter().map(|step| f64::from(*step))));
+    assert_ne!(values, steps);
+}
+
+#[test]
+fn what_a_slice_has_cost_is_told() {
+    let viewing = Viewing::of(&[COLOUR], &[]);
+    let first = viewing.get(SLICE);
+    assert!(first.figure("x-pario-milliseconds") > 0.0);
+    // Three boxes of 32 voxels to the right, two down, in one layer of boxes.
+    assert_eq!(first.figure("x-pario-extents"), 6.0);
+    assert!(first.figure("x-pario-bytes-read") > 6.0 * 3.0 * 1000.0);
+    let again = viewing.get(SLICE);
+    assert_eq!(again.figure("x-pario-cache-hits"), 6.0);
+    assert_eq!(again.figure("x-pario-turn"), 2.0);
+}
+
+#[test]
+fn volumes_and_the_api_are_described() {
+    let viewing = Viewing::of(&[COLOUR, GREY], &[]);
+    let all = viewing.json("/api/volumes");
+    assert_eq!(all["volumes"][1]["path"], "/grey");
+    assert_eq!(all["volumes"].as_array().unwrap().len(), 2);
+    let facts = viewing.json("/api/volumes/0");
+    assert_eq!(facts["name"], "body");
+    assert_eq!(facts["shape"], serde_json::json!([70, 60, 50]));
+    assert_eq!(facts["spacing"], serde_json::json!([1.0, 1.0, 2.0]));
+    assert_eq!(facts["centre"], serde_json::json!([34.5, 29.5, 49.0]));
+    assert_eq!(facts["pixel"]["sample"], "u8");
+    assert_eq!(facts["pixel"]["channels"], 3);
+    let described = viewing.get("/api/openapi.yaml").text();
+    assert!(described.starts_with("openapi: 3.1"), "{described}");
+    for said in ["/api/volumes/{number}/slice:", "/api/status:", "X-Pario-Turn:", "name: sequence"]
+    {
+        assert!(described.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn wild_queries_are_refused_with_a_sentence() {
+    let viewing = Viewing::of(&[GREY], &[]);
+    let with = |name: &str, value: &str| {
+        let good = [
+            ("origin", "0,0,5"),
+            ("right", "1,0,0"),
+            ("down", "0,1,0"),
+            ("width", "20"),
+            ("height", "20"),
+        ];
+        let others = good.iter().filter(|(other, _)| *other != name);
+        let query: Vec<_> = others.map(|(name, value)| format!("{name}={value}")).collect();
+        format!("/api/volumes/0/slice?{}&{name}={value}", query.join("&"))
+    };
+    assert_eq!(viewing.get(&with("zoom", "1")).status, 200);
+    for (path, status, told) in [
+        (with("width", "4097"), 400, "1 to 4096"),
+        (with("height", "0"), 400, "1 to 4096"),
+        (with("width", "-1"), 400, "no number"),
+        (with("width", "99999999999999999999"), 400, "no number"),
+        (with("right", "NaN,0,0"), 400, "finite"),
+        (with("right", "0,0,0"), 400, "direction"),
+        (with("down", "inf,0,0"), 400, "finite"),
+        (with("down", "1e300,0,0"), 400, "voxels away"),
+        (with("origin", "1,2"), 400, "three numbers"),
+        (with("origin", "nonsense"), 400, "three numbers"),
+        (with("zoom", "0"), 400, "zoom"),
+        (with("zoom", "-1"), 400, "zoom"),
+        (with("zoom", "NaN"), 400, "zoom"),
+        (with("zoom", "1e-300"), 400, "voxels away"),
+        (with("quality", "0"), 400, "1 to 100"),
+        (with("quality", "300"), 400, "no number"),
+        (with("format", "gif"), 400, "png or jpeg"),
+        (with("interpolation", "cubic"), 400, "nearest or trilinear"),
+        (with("low", "300"), 400, "the lower one"),
+        (with("high", "NaN"), 400, "finite"),
+        (with("sequence", "x"), 400, "no number"),
+        (with("client", &"x".repeat(65)), 400, "limit is 64"),
+        (with("widht", "3"), 400, "no parameter \"widht\""),
+        ("/api/volumes/0/slice".to_owned(), 400, "missing"),
+        ("/api/volumes/1/slice?width=1".to_owned(), 404, "no volume"),
+        ("/api/volumes/x".to_owned(), 404, "no volume"),
+        ("/api/volumes/-1".to_owned(), 404, "no volume"),
+        ("/api/volumes/%2e%2e/".to_owned(), 404, "no such page"),
+        ("/../Cargo.toml".to_owned(), 404, "no such page"),
+    ] {
+        let answer = viewing.get(&path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        assert!(answer.refusal().contains(told), "{path}: {}", answer.refusal());
+    }
+    let host = format!("HTTP/1.1\r\nHost: {}", viewing.address);
+    let posted = Answer::read(send(&viewing.address, &format!("POST /api/volumes {host}")));
+    assert_eq!((posted.status, posted.refusal().as_str()), (405, "only GET is known here"));
+    // What is too long is not read to its end, so it need not be written to its end.
+    let mut stream = TcpStream::connect(&viewing.address).unwrap();
+    let _ = write!(stream, "GET /{} {host}\r\n\r\n", "x".repeat(200_000));
+    let mut told = Vec::new();
+    let _ = stream.read_to_end(&mut told);
+    assert!(told.is_empty() || told.starts_with(b"HTTP/1.1 4"), "{}", told.escape_ascii());
+    assert_eq!(viewing.get(&with("zoom", "1")).status, 200);
+}
+
+#[test]
+fn a_thousand_requests_at_once_are_borne() {
+    let viewing = Viewing::of(&[COLOUR], &[]);
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(4096, |most| most.min(4096));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum }).unwrap();
+    let asked: Vec<_> = (0..1000)
+        .map(|number| start(&viewing.address, &format!("{LARGE}&client={}", number % 3)))
+        .collect();
+    let answers: Vec<_> = asked.into_iter().map(Answer::read).collect();
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!(count(200) + count(429), 1000);
+    assert!(count(200) >= 3 * 64, "{}", count(200));
+    let refused = answers.iter().find(|answer| answer.status == 429);
+    assert!(refused.is_none_or(|answer| answer.refusal().contains("64 requests of this client")));
+    assert!(viewing.peak_kib() < 512 << 10, "{} KiB", viewing.peak_kib());
+    assert_eq!(viewing.get(SLICE).status, 200);
+}
+
+#[test]
+fn newer_requests_make_older_ones_stale() {
+    let viewing = Viewing::of(&[COLOUR], &["--workers", "1"]);
+    viewing.node.pause();
+    let ask = |view: &str, sequence: u32| {
+        let path = format!("{SLICE}&client=me&view={view}&sequence={sequence}");
+        start(&viewing.address, &path)
+    };
+    let running = ask("axial", 1);
+    viewing.wait_for(|status| status["running"] == 1);
+    let [older, other] = [ask("axial", 2), ask("coronal", 1)];
+    viewing.wait_for(|status| status["waiting"] == 2);
+    let newer = ask("axial", 3);
+    // It is answered while the node sleeps: nothing was done for it.
+    let older = Answer::read(older);
+    assert_eq!(older.status, 409);
+    assert!(older.refusal().contains("newer request"));
+    viewing.wait_for(|status| status["waiting"] == 2);
+    assert_eq!(Answer::read(ask("axial", 2)).status, 409);
+    viewing.node.resume();
+    for kept in [running, other, newer] {
+        assert_eq!(Answer::read(kept).status, 200);
+    }
+    assert_eq!(viewing.json("/api/status")["begun"], 3);
+}
+
+#[test]
+fn whoever_goes_is_forgotten() {
+    let viewing = Viewing::of(&[COLOUR], &["--workers", "1"]);
+    viewing.node.pause();
+    let running = start(&viewing.address, SLICE);
+    viewing.wait_for(|status| status["running"] == 1);
+    let waiting = start(&viewing.address, SLICE);
+    viewing.wait_for(|status| status["waiting"] == 1);
+    drop(waiting);
+    viewing.wait_for(|status| status["waiting"] == 0);
+    viewing.node.resume();
+    assert_eq!(Answer::read(running).status, 200);
+    assert_eq!(viewing.get(SLICE).figure("x-pario-turn"), 2.0);
+}
+
+#[test]
+fn a_storm_of_one_client_does_not_keep_others_waiting() {
+    let viewing = Viewing::of(&[COLOUR], &["--workers", "2"]);
+    viewing.node.pause();
+    let storm = |client: &str| start(&viewing.address, &format!("{SLICE}&client={client}"));
+    let running = [storm("storm"), storm("storm")];
+    viewing.wait_for(|status| status["running"] == 2);
+    let stormed: Vec<_> = (0..500).map(|_| storm("storm")).collect();
+    viewing.wait_for(|status| status["waiting"] == 64);
+    let calm = storm("calm");
+    viewing.wait_for(|status| status["waiting_clients"] == 2);
+    viewing.node.resume();
+    // Two were running, and one of the others' was the next.
+    assert!(Answer::read(calm).figure("x-pario-turn") <= 4.0);
+    let statuses: Vec<_> = stormed.into_iter().map(|one| Answer::read(one).status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 64);
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)));
+    assert!(running.into_iter().all(|one| Answer::read(one).status == 200));
+}
+
+#[test]
+fn only_those_with_the_token_may_ask() {
+    let viewing = Viewing::of(&[GREY], &["--token", "a-long-secret"]);
+    assert!(
+        viewing.viewer.lines[0].ends_with("/?token=a-long-secret"),
+        "{:?}",
+        viewing.viewer.lines
+    );
+    for path in ["/api/volumes", "/api/volumes/0", SLICE, "/api/status", "/api/volumes?token=guess"]
+    {
+        let answer = viewing.get(path);
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.refusal().contains("token"), "{path}");
+    }
+    assert_eq!(viewing.get("/api/volumes?token=a-long-secret").status, 200);
+    assert_eq!(viewing.get(&format!("{SLICE}&token=a-long-secret")).status, 200);
+    let host = format!("HTTP/1.1\r\nHost: {}", viewing.address);
+    let head = format!("GET /api/volumes {host}\r\nAuthorization: Bearer a-long-secret");
+    assert_eq!(Answer::read(send(&viewing.address, &head)).status, 200);
+    // The page itself is no secret, and can ask for the token.
+    assert_eq!(viewing.get("/").status, 200);
+}
+
+#[test]
+fn beyond_this_machine_there_is_always_a_token() {
+    let viewing = Viewing::of(&[GREY], &["--listen", "0.0.0.0"]);
+    let (_, token) = viewing.viewer.lines[0].split_once("/?token=").unwrap();
+    assert_eq!(token.len(), 32);
+    let (_, port) = viewing.address.rsplit_once(':').unwrap();
+    let address = format!("127.0.0.1:{port}");
+    assert_eq!(get(&address, "/api/volumes").status, 401);
+    assert_eq!(get(&address, &format!("/api/volumes?token={token}")).status, 200);
+}
+
+#[test]
+fn foreign_names_and_pages_get_nothing() {
+    let allowed = "https://lab.example";
+    let viewing = Viewing::of(&[GREY], &["--allow-origin", allowed]);
+    let ask = |method: &str, host: &str, origin: &str| {
+        let head = format!("{method} /api/volumes HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}");
+        Answer::read(send(&viewing.address, &head))
+    };
+    let rebound = ask("GET", "evil.example", "http://evil.example");
+    assert_eq!(rebound.status, 403);
+    assert!(rebound.refusal().contains("localhost"));
+    let cors = "access-control-allow-origin";
+    let foreign = ask("GET", "localhost", "https://evil.example");
+    assert!(foreign.status == 200 && !foreign.headers.contains_key(cors));
+    assert_eq!(foreign.headers["cross-origin-resource-policy"], "same-origin");
+    assert_eq!(ask("OPTIONS", "localhost", "https://evil.example").status, 405);
+    let friend = ask("GET", "localhost", allowed);
+    assert_eq!((friend.status, friend.headers[cors].as_str()), (200, allowed));
+    let question = ask("OPTIONS", "localhost", allowed);
+    assert_eq!((question.status, question.headers[cors].as_str()), (204, allowed));
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let viewing = Viewing::of(&[GREY], &[]);
+    let page = viewing.get("/");
+    assert!(page.headers["content-security-policy"].contains("default-src 'none'"));
+    let text = page.text();
+    assert!(!text.contains("http://") || text.matches("http://").count() == 1, "only of SVG");
+    for (file, kind) in [("/style.css", "text/css"), ("/viewer.js", "text/javascript")] {
+        let answer = viewing.get(file);
+        assert_eq!(answer.status, 200, "{file}");
+        assert!(answer.headers["content-type"].starts_with(kind), "{file}");
+    }
+}
+
+#[test]
+fn a_cluster_inside_of_the_command_will_do_and_a_signal_ends_it() {
+    let site = Site::empty();
+    let cluster = Cluster::embedded(site.file("data")).unwrap();
+    let body = VolumeOptions::new([30, 30, 20], Pixel::GREY).create(&cluster, "/body").unwrap();
+    body.generate(3).unwrap();
+    let path = "/api/volumes/0/slice?origin=0,0,9&right=1,0,0&down=0,1,0&width=30&height=30";
+    let expected = reference(&body, path);
+    drop((body, cluster));
+    for signal in [Signal::INT, Signal::TERM] {
+        let viewer = Served::start(site.on_cluster(&["view", "/body"]));
+        assert_eq!(get(&address(&viewer.lines[0]), path).pixels(), (30, 30, expected.clone()));
+        viewer.signal(signal);
+        let (status, rest) = viewer.wait();
+        assert_eq!((status.code(), rest.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    let site = Site::empty();
+    site.write("x", 100, 1);
+    site.ok(&["cp", "x", "/x"]);
+    assert!(site.refused(3, &["view", "/nothing"]).contains("/nothing"));
+    assert!(site.refused(1, &["view", "/x"]).contains("/x: this is no image or volume"));
+    for (arguments, told) in [
+        (&["view"][..], "VOLUME"),
+        (&["view", "body"], "relative"),
+        (&["view", "/x", "--listen", "localhost"], "not an address"),
+        (&["view", "/x", "--token", "short"], "12 to 128"),
+        (&["view", "/x", "--allow-origin", "*"], "not an origin"),
+        (&["view", "/x", "--workers", "0"], "workers"),
+    ] {
+        let output = site.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{arguments:?}: {}", stderr(&output));
+    }
+}
