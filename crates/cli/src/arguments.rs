@@ -180,8 +180,9 @@ pub enum Command {
     View(view::Options),
     /// Show what Pario does, on nodes and disks of its own
     ///
-    /// Makes a cluster of one node and four disks in a new directory, copies a file in and out and
-    /// compares every byte, uses extents, then runs a node in a process of its own, kills it in
+    /// Makes a cluster of one node and four disks in a new directory. A body that does not exist is
+    /// made at the disks; a hundred slices through it are taken there, and a filter is applied.
+    /// Then it copies a file in and out and compares every byte, uses extents, runs a node in a process of its own, kills it in
     /// the middle of a copy, starts it again and finds everything that was acknowledged. Then it
     /// removes the directory and prints how fast each phase was. Nothing needs to be configured.
     #[command(after_help = after_help(demo::EXAMPLES))]

@@ -11,7 +11,10 @@ use command::{Site, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-const PHASES: [&str; 9] = [
+const PHASES: [&str; 12] = [
+    "make_body",
+    "take_slices",
+    "filter",
     "copy_in",
     "copy_out",
     "compare",
@@ -33,13 +36,28 @@ fn is_empty(dir: &Path) -> bool {
 
 #[test]
 fn tables_show_phases_and_disks() {
-    let site = Site::empty();
-    let output = run(&site, &["demo", "--size", "32MiB"]);
+    let (site, pictures) = (Site::empty(), tempfile::tempdir().unwrap());
+    let place = pictures.path().to_str().unwrap();
+    let output = run(&site, &["demo", "--size", "32MiB", "--pictures", place]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "", "no progress bar in a file");
     assert!(is_empty(site.path()), "the directory is removed");
     let text = stdout(&output);
     assert!(text.starts_with("32 MiB striped over 4 disks"), "{text}");
+    for start in ["make a body", "take 100 slices", "filter an image", "A body of 221 x 126 x 380 "]
+    {
+        assert!(text.lines().any(|line| line.starts_with(start)), "{start}\n{text}");
+    }
+    assert!(text.contains(&format!("are in\n{place}\n")), "{text}");
+    for picture in ["slice-00.png", "slice-75.png", "filtered.png", "trace.svg", "trace.json"] {
+        let bytes = fs::read(pictures.path().join(picture)).unwrap();
+        let head: &[u8] = match picture.rsplit('.').next() {
+            Some("png") => b"\x89PNG",
+            Some("svg") => b"<svg",
+            _ => b"{",
+        };
+        assert!(bytes.starts_with(head), "{picture}");
+    }
     for start in ["copy in", "copy out", "read extents", "read recovered", "local/disk3  8 MiB"] {
         assert_eq!(
             text.lines().filter(|line| line.starts_with(start)).count(),
@@ -54,14 +72,22 @@ fn tables_show_phases_and_disks() {
 
 #[test]
 fn json_has_the_same_facts_and_nothing_else() {
-    let site = Site::empty();
-    let output = run(&site, &["demo", "--size", "32MiB", "--json", "--seed", "7"]);
+    let (site, pictures) = (Site::empty(), tempfile::tempdir().unwrap());
+    let place = pictures.path().to_str().unwrap();
+    let arguments = ["demo", "--size", "32MiB", "--json", "--seed", "7", "--pictures", place];
+    let output = run(&site, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
     assert!(is_empty(site.path()));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!((&report["size_bytes"], &report["seed"]), (&(32 << 20).into(), &7.into()));
     assert_eq!(report["kept"], Value::Null);
+    let body = &report["body"];
+    let count = |name: &str| body[name].as_u64().unwrap();
+    assert_eq!((count("slices"), &body["pictures"]), (100, &place.into()));
+    assert!(count("sent_bytes") > 0 && count("sent_bytes") < count("seen_bytes"), "{body}");
+    assert!(count("cache_hits") <= count("extents"), "{body}");
+    assert!(count("filter_written_bytes") > 0, "{body}");
     let phases = report["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| &phase["phase"]).collect();
     assert_eq!(names, PHASES);
@@ -85,7 +111,12 @@ fn kept_disks_are_where_the_demo_says() {
     let output = run(&site, &["demo", "--size", "1MiB", "--keep", "--dir", place]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(is_empty(site.path()));
-    let kept: Vec<_> = fs::read_dir(&elsewhere).unwrap().flatten().collect();
+    // Pictures stay beside the disks.
+    let (pictures, kept): (Vec<_>, Vec<_>) = fs::read_dir(&elsewhere)
+        .unwrap()
+        .flatten()
+        .partition(|entry| entry.file_name() == "pario-demo-pictures");
+    assert_eq!(pictures.len(), 1);
     let [kept] = &kept[..] else {
         panic!("{kept:?}");
     };

@@ -1,27 +1,36 @@
 //! Images cut into tiles and volumes cut into boxes, each an extent of a parallel file, and what is
 //! computed with them where they lie.
+//!
+//! Without its default feature `cluster` it is arithmetic and files of other programs alone.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cluster")]
 mod error;
 mod filter;
 pub mod formats;
+#[cfg(feature = "cluster")]
 mod node;
 mod phantom;
+#[cfg(feature = "cluster")]
 mod picture;
 mod pixel;
 mod pixelwise;
 mod resample;
 mod slice;
 mod stored;
+#[cfg(feature = "cluster")]
 mod volume;
 
+#[cfg(feature = "cluster")]
 pub use error::ImageError;
 pub use filter::{
     AXIS_LIMIT, Edge, Filter, FilterError, FrameError, Framed, KERNEL_LIMIT, Piece, Pixels,
     PixelsError, RADIUS_LIMIT, Scratch, Serpentine, TileGrid, TileGridError, Window,
 };
+#[cfg(feature = "cluster")]
 pub use node::operations;
 pub use phantom::{Phantom, PhantomError};
+#[cfg(feature = "cluster")]
 pub use picture::{Image, ImageOptions};
 pub use pixel::{Pixel, PixelError, Sample};
 pub use pixelwise::{
@@ -36,5 +45,8 @@ pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
     PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,
 };
-pub use stored::{Compression, Description, StoredError};
+#[cfg(feature = "cluster")]
+pub use stored::Description;
+pub use stored::{Compression, StoredError};
+#[cfg(feature = "cluster")]
 pub use volume::{Series, Volume, VolumeOptions};

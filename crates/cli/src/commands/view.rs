@@ -8,6 +8,7 @@ use std::thread;
 
 use anyhow::Context;
 use clap::Args;
+use pario::{Cluster, FilePath};
 use pario_image::{ImageError, Volume};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -55,8 +56,26 @@ pub struct Options {
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.volumes)?;
     let cluster = reach::cluster(global)?;
-    let open = |path: &pario::FilePath| -> anyhow::Result<Shown> {
-        let volume = Volume::open(&cluster, path.as_str()).map_err(|error| match error {
+    show(global, &cluster, &paths, options)
+}
+
+impl Options {
+    /// Nothing but where one can look: on this machine.
+    pub fn plain() -> Self {
+        let workers = NonZeroUsize::MIN.saturating_add(1);
+        Self { listen: None, token: None, allow_origin: vec![], workers, volumes: vec![] }
+    }
+}
+
+/// The same with a cluster that is open.
+pub fn show(
+    global: &Global,
+    cluster: &Cluster,
+    paths: &[FilePath],
+    options: &Options,
+) -> anyhow::Result<()> {
+    let open = |path: &FilePath| -> anyhow::Result<Shown> {
+        let volume = Volume::open(cluster, path.as_str()).map_err(|error| match error {
             // The exit code is that of the cluster's own errors.
             ImageError::Cluster(error) => anyhow::Error::from(error),
             error => error.into(),

@@ -2,6 +2,7 @@
 //! computed at the disks.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use pario_image::{
 use serde::Serialize;
 
 use super::report::{Phase, Phases};
+use crate::interrupt::Interrupt;
 
 /// A body as large as this fills about half a gigabyte; others have the same proportions.
 const SIDES: [f64; 3] = [560.0, 320.0, 960.0];
@@ -65,8 +67,6 @@ pub fn run(
     pictures: &Path,
     phases: &mut Phases,
 ) -> anyhow::Result<BodyReport> {
-    fs::create_dir_all(pictures)
-        .with_context(|| format!("cannot make the directory {}", pictures.display()))?;
     let voxels = sides(bytes);
     let body = VolumeOptions::new(voxels, Pixel::RGB).create(cluster, "/body")?;
     make(&body, seed, phases)?;
@@ -92,15 +92,25 @@ fn make(body: &Volume, seed: u64, phases: &mut Phases) -> anyhow::Result<()> {
     let stored = body.stored_bytes();
     phases.run(Phase::MakeBody, stored, |progress, interrupt| {
         let mut before = 0;
-        let report = body.generate_watched(seed, |report| {
+        let generated = body.generate_watched(seed, |report| {
             let done = report.progress.done * stored / report.progress.total.max(1);
             progress.advance(done.saturating_sub(before));
             before = done;
-        })?;
+            go_on(interrupt)
+        });
         interrupt.check()?;
+        let report = generated?;
         body.sync()?;
         Ok(report.progress.written_bytes)
     })
+}
+
+/// Until somebody asks for the end.
+fn go_on(interrupt: &Interrupt) -> ControlFlow<()> {
+    match interrupt.check() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
 }
 
 fn plane(body: &Volume, number: u32) -> anyhow::Result<Plane> {
@@ -137,6 +147,8 @@ fn take_slices(
         seconds = began.elapsed().as_secs_f64();
         Ok(all.seen_bytes)
     })?;
+    fs::create_dir_all(pictures)
+        .with_context(|| format!("cannot make the directory {}", pictures.display()))?;
     for (number, slice) in kept {
         let path = pictures.join(format!("slice-{number:02}.png"));
         let (width, height) = (u64::from(slice.width()), u64::from(slice.height()));
@@ -184,16 +196,14 @@ fn filter(
     phases.run(Phase::Filter, bytes, |progress, interrupt| {
         let mut before = 0;
         let gaussian = Filter::Gaussian { sigma: SIGMA };
-        let (made, cost) = image.apply_watched(&gaussian, Edge::Clamp, "/smooth", |report| {
+        let applied = image.apply_watched(&gaussian, Edge::Clamp, "/smooth", |report| {
             let done = report.progress.seen_bytes.min(bytes);
             progress.advance(done.saturating_sub(before));
             before = done;
-            match interrupt.check() {
-                Ok(()) => std::ops::ControlFlow::Continue(()),
-                Err(_) => std::ops::ControlFlow::Break(()),
-            }
-        })?;
+            go_on(interrupt)
+        });
         interrupt.check()?;
+        let (made, cost) = applied?;
         report.filter_written_bytes = cost.progress.written_bytes;
         smooth = Some(made);
         Ok(cost.progress.seen_bytes)

@@ -40,6 +40,11 @@ impl DemoDirectory {
         self.path.parent().unwrap_or(&self.path)
     }
 
+    /// Where it will be kept, if it is.
+    pub fn kept(&self) -> Option<PathBuf> {
+        self.keep.then(|| self.path.clone())
+    }
+
     /// Removes it, unless it is kept; the answer is where it was kept.
     pub fn finish(mut self) -> anyhow::Result<Option<PathBuf>> {
         if self.keep {

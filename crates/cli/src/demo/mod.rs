@@ -19,10 +19,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pario::Cluster;
+use pario::{Cluster, FilePath};
 
 use crate::amounts::{parse_size, size};
 use crate::arguments::Global;
+use crate::commands::view;
 use crate::exit::Usage;
 use crate::interrupt::Interrupt;
 use crate::terminal;
@@ -31,7 +32,7 @@ use directory::DemoDirectory;
 use report::{Phases, Report};
 
 /// Lines for the help.
-pub const EXAMPLES: &str = "pario demo\n  pario demo --size 64MiB --dir /mnt/ssd\n  \
+pub const EXAMPLES: &str = "pario demo\n  pario demo --view\n  pario demo --size 64MiB --dir /mnt/ssd\n  \
                             pario demo --json | jq '.phases[] | {phase, bytes_per_second}'";
 
 /// The smallest `--size`: some pieces for every disk and every phase.
@@ -57,6 +58,10 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
 
+    /// Show the body in a browser at the end, until Ctrl-C
+    #[arg(long)]
+    pub view: bool,
+
     /// Keep the directory with the disks
     #[arg(long)]
     pub keep: bool,
@@ -80,18 +85,42 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let (size, place) = (size(options.size), directory.path().display());
         writeln!(
             out,
-            "{size} on 4 disks: a body and its slices, a file in and out, killed and recovered, in\n{place}\n"
+            "{size} striped over 4 disks: a body and its slices, a file in and out, killed and \
+             recovered, in\n{place}\n"
         )?;
         out.flush()?;
     }
     let mut report = measure(options, &directory, global.json, interrupt)?;
+    if options.view {
+        return show(global, directory, &mut report, out);
+    }
     report.kept = directory.finish()?;
+    tell(global, &report, out)
+}
+
+/// Prints what was found.
+fn tell(global: &Global, report: &Report, mut out: impl Write) -> anyhow::Result<()> {
     if global.json {
         drop(out);
-        return terminal::print_json(&report);
+        return terminal::print_json(report);
     }
     report.print(&mut out)?;
     Ok(out.flush()?)
+}
+
+/// Prints what was found, and shows the body as long as somebody wants to look at it.
+fn show(
+    global: &Global,
+    directory: DemoDirectory,
+    report: &mut Report,
+    out: impl Write,
+) -> anyhow::Result<()> {
+    report.kept = directory.kept();
+    tell(global, report, out)?;
+    let cluster = Cluster::embedded(directory.path().join("embedded"))?;
+    view::show(global, &cluster, &[FilePath::new("/body")?], &view::Options::plain())?;
+    drop(cluster);
+    directory.finish().map(drop)
 }
 
 fn measure(

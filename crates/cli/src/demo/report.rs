@@ -192,10 +192,11 @@ impl Report {
         let [width, height] = body.filtered;
         writeln!(
             out,
-            "\nA body of {x} x {y} x {z} voxels was made at the disks. {} oblique slices of 512 x 512\n\
-             came at {:.1} per second: {} of extents were looked at where they lie ({:.1} % of them\n\
-             in memory), and {} crossed to the caller. A filter over {width} x {height} pixels wrote {}\n\
-             where they lie. Pictures and a trace (who was busy when) are in\n{}\n",
+            "\nA body of {x} x {y} x {z} voxels was made at the disks.\n\
+             {} oblique slices of 512 x 512 pixels came at {:.1} per second:\n\
+             {} of extents were looked at where they lie ({:.1} % in memory),\n\
+             and {} crossed to the caller. A filter over {width} x {height} pixels\n\
+             wrote {} where they lie. Pictures and a trace (who was busy when) are in\n{}\n",
             body.slices,
             body.slices_per_second,
             size(body.seen_bytes),
@@ -284,10 +285,11 @@ mod tests {
 phase            bytes     time    speed
 copy in, sync  512 MiB  0.250 s  2 GiB/s
 
-A body of 560 x 320 x 960 voxels was made at the disks. 100 oblique slices of 512 x 512
-came at 123.4 per second: 1 GiB of extents were looked at where they lie (90.0 % of them
-in memory), and 64 MiB crossed to the caller. A filter over 2240 x 3840 pixels wrote 24 MiB
-where they lie. Pictures and a trace (who was busy when) are in
+A body of 560 x 320 x 960 voxels was made at the disks.
+100 oblique slices of 512 x 512 pixels came at 123.4 per second:
+1 GiB of extents were looked at where they lie (90.0 % in memory),
+and 64 MiB crossed to the caller. A filter over 2240 x 3840 pixels
+wrote 24 MiB where they lie. Pictures and a trace (who was busy when) are in
 pictures
 
 disk           bytes  on disk

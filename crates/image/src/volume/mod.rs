@@ -9,6 +9,7 @@ mod slice_operation;
 mod writing;
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pario::{Cluster, File, Report};
@@ -214,18 +215,24 @@ impl Volume {
 
     /// Fills the volume with a body that does not exist, made of a seed, where its boxes lie.
     pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
-        self.generate_watched(seed, |_| ())
+        self.generate_watched(seed, |_| ControlFlow::Continue(()))
     }
 
-    /// The same; `watch` is told how far it has come.
+    /// The same; `watch` is told how far it has come, and can end it: boxes that were made stay.
     pub fn generate_watched(
         &self,
         seed: u64,
-        watch: impl FnMut(&Report),
+        mut watch: impl FnMut(&Report) -> ControlFlow<()>,
     ) -> Result<Report, ImageError> {
         let shared = &self.shared;
         let call = PhantomCall { placed: shared.placed.clone(), seed };
         let work = shared.cluster.process(&shared.file).operation(node::PHANTOM, call);
+        let stopper = work.stopper();
+        let watch = |report: &Report| {
+            if watch(report).is_break() {
+                stopper.stop();
+            }
+        };
         Ok(work.watch(watch).write_to(&shared.file)?)
     }
 

@@ -1,5 +1,6 @@
 //! `pario volume import`
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -94,7 +95,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         Some(voxels) => {
             let pixel = options.pixel.unwrap_or(Pixel::RGB);
             let volume = made(options, voxels, pixel, [1.0; 3]).create(&cluster, target)?;
-            (volume.clone(), generate(global, options, target, &volume)?)
+            (volume.clone(), generate(global, options, target, &volume, &interrupt)?)
         }
         None => {
             let mut source = open(options, sources)?;
@@ -152,15 +153,22 @@ fn generate(
     options: &Options,
     target: &str,
     volume: &Volume,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<u64> {
     let stored = volume.stored_bytes();
     let progress = Progress::begin(target, Some(stored), global.json);
     let mut before = 0;
-    let report = volume.generate_watched(options.seed, |report| {
+    let generated = volume.generate_watched(options.seed, |report| {
         let progressed = report.progress.done * stored / report.progress.total.max(1);
         progress.advance(progressed.saturating_sub(before));
         before = progressed;
-    })?;
+        match interrupt.check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    interrupt.check()?;
+    let report = generated?;
     progress.finish();
     Ok(report.progress.written_bytes)
 }
