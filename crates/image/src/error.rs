@@ -29,7 +29,7 @@ pub enum ImageError {
     },
     /// A file of another program cannot be used.
     #[error(transparent)]
-    Format(#[from] FormatError),
+    Format(Box<FormatError>),
     /// The slice is impossible.
     #[error(transparent)]
     Plane(#[from] PlaneError),
@@ -53,7 +53,7 @@ pub enum ImageError {
     Pixelwise(#[from] PixelwiseError),
     /// There is no such histogram.
     #[error(transparent)]
-    Histogram(#[from] HistogramError),
+    Histogram(Box<HistogramError>),
     /// There is no such scale or turn.
     #[error(transparent)]
     Map(#[from] MapError),
@@ -62,7 +62,7 @@ pub enum ImageError {
     Resampling(#[from] ResamplingError),
     /// The same.
     #[error(transparent)]
-    Canvas(#[from] CanvasError),
+    Canvas(Box<CanvasError>),
     /// What nodes have sent does not fit together.
     #[error("what came from the nodes does not fit together: {0}")]
     Parts(#[from] PartsError),
@@ -84,10 +84,13 @@ impl ImageError {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Cluster(error) => error.kind(),
-            Self::Format(FormatError::Io { source, .. }) => source.kind(),
-            Self::Format(FormatError::Damaged { .. } | FormatError::Short { .. }) => {
-                io::ErrorKind::InvalidData
-            }
+            Self::Format(error) => match &**error {
+                FormatError::Io { source, .. } => source.kind(),
+                FormatError::Damaged { .. } | FormatError::Short { .. } => {
+                    io::ErrorKind::InvalidData
+                }
+                _ => io::ErrorKind::InvalidInput,
+            },
             Self::Parts(_) | Self::Other { .. } => io::ErrorKind::Other,
             _ => io::ErrorKind::InvalidInput,
         }
@@ -95,5 +98,23 @@ impl ImageError {
 
     pub(crate) fn other(path: &FilePath, why: impl Into<String>) -> Self {
         Self::Other { path: path.to_string(), why: why.into() }
+    }
+}
+
+impl From<HistogramError> for ImageError {
+    fn from(error: HistogramError) -> Self {
+        Self::Histogram(error.into())
+    }
+}
+
+impl From<CanvasError> for ImageError {
+    fn from(error: CanvasError) -> Self {
+        Self::Canvas(error.into())
+    }
+}
+
+impl From<FormatError> for ImageError {
+    fn from(error: FormatError) -> Self {
+        Self::Format(error.into())
     }
 }

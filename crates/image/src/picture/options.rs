@@ -4,7 +4,7 @@ use pario::{Cluster, Layout};
 use pario_proto::{Shape, Tiles};
 
 use super::Image;
-use super::tile::check_tile;
+use super::tile::Tiled;
 use crate::error::ImageError;
 use crate::filter::TileGrid;
 use crate::pixel::Pixel;
@@ -70,9 +70,7 @@ pub fn create(
     description: Description,
 ) -> Result<Image, ImageError> {
     description.grid(&tiles)?;
-    let (image, tile) = (tiles.image(), tiles.tile());
-    let pixels = tile.x.min(image.x).saturating_mul(tile.y.min(image.y));
-    check_tile(pixels, description.pixel, tile).map_err(ImageError::Invalid)?;
+    Tiled::new(tiles.clone(), description).map_err(ImageError::Invalid)?;
     let options = cluster.options().read(true).write(true).create_new(true);
     let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
     write_description(&file, &tiles, &description)?;

@@ -10,6 +10,8 @@ use crate::stored::{Compression, Description, Placed, here};
 
 /// The largest tile.
 const TILE_LIMIT_BYTES: u64 = 16 << 20;
+/// The most tiles: a node has a list of them in memory.
+const TILES_LIMIT: u64 = 1 << 23;
 
 /// The tiles of an image: where they lie, and what they hold.
 #[derive(Clone, Debug)]
@@ -26,6 +28,12 @@ impl Tiled {
             return Err("it is a volume".to_owned());
         }
         let grid = TileGrid::new(tiles.image(), tiles.tile()).map_err(|error| error.to_string())?;
+        if tiles.tile_count() > TILES_LIMIT {
+            return Err(format!(
+                "there would be {} tiles, the limit is {TILES_LIMIT}: make them larger",
+                tiles.tile_count()
+            ));
+        }
         let largest = grid.tile(TilePosition::image(0, 0)).map_or(0, |tile| tile.area());
         check_tile(largest, description.pixel, tiles.tile())?;
         Ok(Self { tiles, grid, description })
@@ -85,7 +93,7 @@ impl Tiled {
 }
 
 /// An error if tiles of so many pixels are too large.
-pub fn check_tile(pixels: u64, pixel: Pixel, tile: Shape) -> Result<(), String> {
+fn check_tile(pixels: u64, pixel: Pixel, tile: Shape) -> Result<(), String> {
     match pixels.saturating_mul(pixel.bytes() as u64) {
         ..=TILE_LIMIT_BYTES => Ok(()),
         bytes => Err(format!(
