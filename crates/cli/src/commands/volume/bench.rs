@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 use pario::ProcessProgress;
-use pario_image::{Interpolation, Plane, Volume};
+use pario_image::{ImageError, Interpolation, Plane, Volume};
 use serde_json::json;
 
 use super::written;
@@ -53,7 +53,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     };
     let began = Instant::now();
     let mut all = ProcessProgress::default();
-    for taken in volume.series(planes?, interpolation) {
+    for taken in volume.series(planes.map_err(ImageError::from)?, interpolation) {
         all.add(&taken?.1.progress);
     }
     let seconds = began.elapsed().as_secs_f64();

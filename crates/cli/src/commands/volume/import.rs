@@ -137,14 +137,16 @@ fn made(options: &Options, voxels: [u64; 3], pixel: Pixel, spacing: [f64; 3]) ->
 
 fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> {
     let limits = OpenOptions::default();
-    let Some(size) = options.raw else { return Ok(open_volume(sources, &limits)?) };
+    let Some(size) = options.raw else {
+        return Ok(open_volume(sources, &limits).map_err(ImageError::from)?);
+    };
     let [path] = sources else {
         return Err(Usage("a raw volume is one file".to_owned()).into());
     };
     let order = if options.big_endian { ByteOrder::Big } else { ByteOrder::Little };
     let pixel = options.pixel.unwrap_or(Pixel::GREY);
     let layout = RawLayout { size, pixel, order, skip_bytes: options.skip };
-    Ok(VolumeSource::raw(path, &layout, [1.0; 3], &limits)?)
+    Ok(VolumeSource::raw(path, &layout, [1.0; 3], &limits).map_err(ImageError::from)?)
 }
 
 /// Has the nodes make a phantom; how many bytes they have written.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use pario::Report;
-use pario_image::formats::create_picture;
-use pario_image::{Blend, Interpolation, Plane, PlaneWish, Slice, Volume};
+use pario_image::formats::{FormatError, create_picture};
+use pario_image::{Blend, ImageError, Interpolation, Plane, PlaneWish, Slice, Volume};
 use serde_json::json;
 
 use super::written;
@@ -81,7 +81,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let began = Instant::now();
     let (slice, report) = take(options, &volume)?;
     let seconds = began.elapsed().as_secs_f64();
-    save(&slice, options)?;
+    save(&slice, options).map_err(ImageError::from)?;
     if let Some(path) = &options.trace {
         report.trace.save(path).map_err(|error| {
             anyhow::Error::from(error).context(format!("cannot write {}", path.display()))
@@ -140,17 +140,17 @@ fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
             volume.slab(wish, depth, step, blend, interpolation)?
         }
         None => {
-            let plane = wish.in_volume(spacing)?;
+            let plane = wish.in_volume(spacing).map_err(ImageError::from)?;
             volume.traced_slice(&plane, interpolation, &[], options.trace.is_some())?
         }
     })
 }
 
-fn save(slice: &Slice, options: &Options) -> anyhow::Result<()> {
+fn save(slice: &Slice, options: &Options) -> Result<(), FormatError> {
     let (width, height) = (u64::from(slice.width()), u64::from(slice.height()));
     let mut picture = create_picture(&options.picture, width, height, slice.pixel())?;
     for row in slice.data().chunks_exact(slice.width() as usize * slice.pixel().bytes()) {
         picture.put_row(row)?;
     }
-    Ok(picture.finish()?)
+    picture.finish()
 }
