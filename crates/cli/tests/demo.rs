@@ -44,7 +44,7 @@ fn tables_show_phases_and_disks() {
     assert!(is_empty(site.path()), "the directory is removed");
     let text = stdout(&output);
     assert!(text.starts_with("32 MiB striped over 4 disks"), "{text}");
-    for start in ["make a body", "take 100 slices", "filter an image", "A body of 221 x 126 x 380 "]
+    for start in ["make a body", "take 100 slices", "filter an image", "A body of 225 x 128 x 386 "]
     {
         assert!(text.lines().any(|line| line.starts_with(start)), "{start}\n{text}");
     }
