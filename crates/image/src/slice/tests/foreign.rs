@@ -115,10 +115,12 @@ fn slices_travel() {
 
 #[test]
 fn a_foreign_pixel_is_refused() {
-    let foreign: Pixel = serde_json::from_str(r#"{"sample":"U8","channels":9}"#).unwrap();
-    let grid = Grid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
-    let plane = Plane::axial([1.0; 3]).size(3, 3).in_volume([1.0; 3]).unwrap();
-    assert!(Cut::new(plane, grid, foreign, Interpolation::Nearest).is_err());
+    let read = |text: &str| serde_json::from_str::<Pixel>(text);
+    assert_eq!(read(r#"["U8", 3]"#).unwrap(), Pixel::RGB);
+    for channels in [0, 5, 9, 255] {
+        let error = read(&format!(r#"["U8", {channels}]"#)).unwrap_err().to_string();
+        assert!(error.contains("a pixel has 1 to 4 channels"), "{error}");
+    }
 }
 
 #[test]
