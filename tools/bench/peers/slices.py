@@ -52,7 +52,8 @@ def oblique(peer, volume, numbers, width, height):
     if peer == "memmap":
         picture[inside] = volume[z, y, x]
     elif peer == "zarr":
-        picture[inside] = volume.vindex[z, y, x]
+        channels = np.arange(SHAPE[3])[None, :]
+        picture[inside] = volume.vindex[z[:, None], y[:, None], x[:, None], channels]
     else:
         picture[inside] = volume.vindex[z, y, x].read().result()
     return picture
