@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pario_net::Bulk;
 use pario_proto::{
-    CutPiece, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection,
+    CutPiece, Disks, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection,
 };
 
 use super::door::{Door, Reporter};
@@ -60,6 +60,11 @@ impl Door {
         self.check_grant(session, &work.grant, true, false)?;
         if let Some(target) = &work.target {
             self.check_grant(session, &target.grant, false, true)?;
+        }
+        let parts =
+            work.target.as_ref().map_or(0, |target| target.parts.len()).max(work.parts.len());
+        if parts > Disks::MAX as usize {
+            return Err(Failure::Invalid(format!("a file has at most {} subfiles", Disks::MAX)));
         }
         if matches!(&work.extents, Selection::These(places) if places.len() > SELECTION_LIMIT) {
             let why = format!("a call names at most {SELECTION_LIMIT} extents: make several calls");

@@ -35,6 +35,8 @@ pub struct Running {
     parameters: Bulk,
     pub operation: Arc<dyn Operation>,
     task: OnceLock<Box<dyn Task>>,
+    /// The extents that the task has chosen, if it has.
+    chosen: OnceLock<Vec<ExtentPlace>>,
     /// One for each compute thread.
     scratches: Vec<Mutex<Option<Scratch>>>,
     /// One for each subfile of the file that is here.
@@ -96,6 +98,7 @@ impl Running {
             parameters,
             operation,
             task: OnceLock::new(),
+            chosen: OnceLock::new(),
             scratches: (0..threads).map(|_| Mutex::default()).collect(),
             parts: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
@@ -113,6 +116,9 @@ impl Running {
         let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
         match self.operation.prepare(&Call::new(&self.parameters, &here)) {
             Ok(task) => {
+                if let Some(chosen) = task.extents() {
+                    drop(self.chosen.set(chosen));
+                }
                 drop(self.task.set(task));
                 self.take_open_parts();
             }
@@ -127,8 +133,7 @@ impl Running {
 
     /// Whether all extents that are there are meant.
     pub fn wants_all(&self) -> bool {
-        self.work.extents == Selection::All
-            && self.task().is_some_and(|task| task.extents().is_none())
+        self.work.extents == Selection::All && self.chosen.get().is_none()
     }
 
     /// If all subfiles are open, nobody has to wait for a disk to use them.
@@ -174,7 +179,7 @@ impl Running {
     pub fn route(&self) -> Route {
         let chosen = match &self.work.extents {
             Selection::These(places) => Some(places.clone()),
-            Selection::All => self.task().and_then(Task::extents),
+            Selection::All => self.chosen.get().cloned(),
         };
         let route = match chosen {
             Some(places) => {
