@@ -157,7 +157,12 @@ impl MemoryPart {
         unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    fn place(&self, offset: usize, len: usize) -> *mut u8 {
+    /// Where so many bytes behind the numbers are. The memory stays while this part, or another one
+    /// of it, is there.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn place(&self, offset: usize, len: usize) -> *mut u8 {
         let MemoryShape { parts, words, bytes } = self.memory.shape;
         let fits = offset.checked_add(len).is_some_and(|end| end <= bytes);
         assert!(fits, "{len} bytes at {offset} do not fit into {bytes}");

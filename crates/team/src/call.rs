@@ -1,0 +1,134 @@
+//! What a rank calls together with the others, as it stands on the board.
+
+use std::fmt;
+
+use crate::collective::Reduction;
+
+/// A collective call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// Waiting for all.
+    Barrier,
+    /// One tells all.
+    Broadcast {
+        /// Who.
+        root: u32,
+        /// How much.
+        bytes: u64,
+    },
+    /// All tell all.
+    Gather {
+        /// The most that somebody tells in this round.
+        bytes: u64,
+    },
+    /// Numbers of all become one.
+    Reduce {
+        /// How.
+        reduction: Reduction,
+        /// What numbers they are.
+        kind: u32,
+        /// How many.
+        count: u64,
+    },
+    /// Memory of all.
+    Allocate,
+    /// Mutexes of all.
+    Mutexes,
+    /// Something that is not known here: the processes have different programs.
+    Unknown,
+}
+
+/// Bytes of a call on the board.
+pub const CALL_BYTES: usize = 24;
+
+impl Call {
+    /// How it stands on the board.
+    pub fn to_bytes(self) -> [u8; CALL_BYTES] {
+        let (kind, detail, amount) = match self {
+            Self::Barrier => (1, 0, 0),
+            Self::Broadcast { root, bytes } => (2, root, bytes),
+            Self::Gather { bytes } => (3, 0, bytes),
+            Self::Reduce { reduction, kind, count } => (4, reduction.number() << 16 | kind, count),
+            Self::Allocate => (5, 0, 0),
+            Self::Mutexes => (6, 0, 0),
+            Self::Unknown => (0, 0, 0_u64),
+        };
+        let mut bytes = [0; CALL_BYTES];
+        bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
+        bytes[4..8].copy_from_slice(&u32::to_le_bytes(detail));
+        bytes[8..16].copy_from_slice(&amount.to_le_bytes());
+        bytes
+    }
+
+    /// What stands on the board.
+    pub fn of_bytes(bytes: &[u8; CALL_BYTES]) -> Self {
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let detail = word(4);
+        let amount = u64::from(word(8)) | u64::from(word(12)) << 32;
+        match word(0) {
+            1 => Self::Barrier,
+            2 => Self::Broadcast { root: detail, bytes: amount },
+            3 => Self::Gather { bytes: amount },
+            4 => match Reduction::of_number(detail >> 16) {
+                Some(reduction) => {
+                    Self::Reduce { reduction, kind: detail & 0xffff, count: amount }
+                }
+                None => Self::Unknown,
+            },
+            5 => Self::Allocate,
+            6 => Self::Mutexes,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether it and that of another rank are one call: who tells all may tell more or less.
+    pub fn fits(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Gather { .. }, Self::Gather { .. }) => true,
+            _ => self == other,
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Barrier => write!(f, "a barrier"),
+            Self::Broadcast { root, bytes } => {
+                write!(f, "a broadcast of {bytes} bytes from rank {root}")
+            }
+            Self::Gather { .. } => write!(f, "a gathering for all"),
+            Self::Reduce { reduction, kind, count } => {
+                let kind = crate::number::name_of(*kind);
+                write!(f, "a reduction to the {reduction} of {count} numbers of type {kind}")
+            }
+            Self::Allocate => write!(f, "an allocation of segments"),
+            Self::Mutexes => write!(f, "a making of mutexes"),
+            Self::Unknown => write!(f, "something unknown here"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_come_back_from_the_board() {
+        let calls = [
+            Call::Barrier,
+            Call::Broadcast { root: 3, bytes: 1 << 40 },
+            Call::Gather { bytes: 7 },
+            Call::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
+            Call::Allocate,
+            Call::Mutexes,
+        ];
+        for call in calls {
+            assert_eq!(Call::of_bytes(&call.to_bytes()), call);
+        }
+        assert_eq!(Call::of_bytes(&[9; CALL_BYTES]), Call::Unknown);
+    }
+}

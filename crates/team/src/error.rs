@@ -1,0 +1,114 @@
+//! What can go wrong, in sentences.
+
+use thiserror::Error;
+
+use crate::call::Call;
+
+/// Why a call of a team failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TeamError {
+    /// A process has ended without leaving the team.
+    #[error(
+        "job {job}: rank {rank} has ended without leaving the team; what was shared with it can be \
+         used no more: end the job, and look why that process ended"
+    )]
+    Lost {
+        /// The job.
+        job: String,
+        /// Which process.
+        rank: u32,
+    },
+    /// A process has left, and others wait for it.
+    #[error(
+        "job {job}: rank {rank} has left the team while others still call it together; all ranks \
+         must make the same calls"
+    )]
+    Left {
+        /// The job.
+        job: String,
+        /// Which process.
+        rank: u32,
+    },
+    /// Ranks have called things that do not fit together.
+    #[error("job {job}: the ranks of the team disagree\n{}", told(.calls))]
+    Disagree {
+        /// The job.
+        job: String,
+        /// What each rank has called.
+        calls: Vec<Call>,
+    },
+    /// Not all have come.
+    #[error("job {job}: {missing} of {size} not here after {seconds} s; are all processes started?")]
+    Missing {
+        /// The job.
+        job: String,
+        /// Those who are missing, for people.
+        missing: String,
+        /// How many there should be.
+        size: u32,
+        /// How long they were waited for.
+        seconds: u64,
+    },
+    /// What was asked for is impossible.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is not so much memory.
+    #[error("{0}")]
+    Memory(String),
+    /// The system refuses.
+    #[error("{0}")]
+    System(String),
+}
+
+impl TeamError {
+    pub(crate) fn system(doing: &str, error: impl std::fmt::Display) -> Self {
+        Self::System(format!("{doing}: {error}"))
+    }
+}
+
+/// Who called what, a line for each call.
+fn told(calls: &[Call]) -> String {
+    let mut lines: Vec<(String, Vec<usize>)> = Vec::new();
+    for (rank, call) in calls.iter().enumerate() {
+        let what = call.to_string();
+        match lines.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => lines.push((what, vec![rank])),
+        }
+    }
+    let lines = lines.iter().map(|(what, ranks)| format!("  {} called {what}", some_ranks(ranks)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Ranks as people write them: `rank 3`, `ranks 0, 1, 2`, and not too many of them.
+pub fn some_ranks(ranks: &[usize]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = ranks.iter().take(SHOWN).map(usize::to_string).collect();
+    let more = ranks.len().saturating_sub(SHOWN);
+    let name = if ranks.len() == 1 { "rank" } else { "ranks" };
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{name} {}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_called_what_is_told_by_lines() {
+        let calls = vec![
+            Call::Barrier,
+            Call::Broadcast { root: 1, bytes: 8 },
+            Call::Barrier,
+            Call::Broadcast { root: 1, bytes: 9 },
+        ];
+        let error = TeamError::Disagree { job: "7".to_owned(), calls };
+        let text = "job 7: the ranks of the team disagree\n  ranks 0, 2 called a barrier\n  \
+                    rank 1 called a broadcast of 8 bytes from rank 1\n  \
+                    rank 3 called a broadcast of 9 bytes from rank 1";
+        assert_eq!(error.to_string(), text);
+        let many: Vec<usize> = (0..11).collect();
+        assert_eq!(some_ranks(&many), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more");
+    }
+}

@@ -1,0 +1,43 @@
+//! The memory of a team: the processes of a job, each with a part that all can use.
+//!
+//! A [`Team`] is the processes of one job that have met. They allocate [`Segments`] together; then
+//! each puts, gets and accumulates wherever it wants, without the help of who gave the memory.
+//! Processes of one machine have one mapping in common, so that a put is a copy and an atomic
+//! operation an instruction. Nothing else has to run, and nothing is left behind.
+//!
+//! What is done where, and why it is right, is told in `docs/memory.md`.
+//!
+//! ```
+//! use pario_team::Team;
+//!
+//! # fn main() -> Result<(), pario_team::TeamError> {
+//! let team = Team::meet("a job of one", 1, 0)?;
+//! let hits = team.segments(8)?;
+//! assert_eq!(hits.fetch_add(0, 0, 1_u64)?, 0);
+//! team.barrier()?;
+//! assert_eq!(hits.fetch_add(0, 0, 1_u64)?, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod accumulate;
+mod board;
+mod call;
+mod collective;
+mod error;
+mod meeting;
+mod mutexes;
+mod number;
+mod room;
+mod segments;
+mod strided;
+mod team;
+
+pub use call::Call;
+pub use collective::Reduction;
+pub use error::TeamError;
+pub use mutexes::{Mutexes, Unlock};
+pub use number::{Number, Word};
+pub use segments::{LocalMemory, Piece, Segments};
+pub use strided::{STRIDE_LEVELS, Strided};
+pub use team::{Team, TeamOptions};

@@ -1,0 +1,432 @@
+//! How the processes of one machine find each other, notice that one is gone, and hand out memory.
+
+use std::collections::HashMap;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pario_net::{CommonMemory, MemoryShape};
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use crate::board::{self, Board};
+use crate::error::{TeamError, some_ranks};
+
+/// How long a newcomer may take to say who it is.
+const GREETING: Duration = Duration::from_secs(2);
+/// How soon somebody is looked for again.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Bytes of a name that stand in the address as they are.
+const NAME_BYTES: usize = 60;
+/// Bytes of a message.
+const MESSAGE_BYTES: usize = 4096;
+
+/// The answer to a newcomer: the board comes with it.
+const WELCOME: u8 = 0;
+/// The place is taken: by the last job of this name, perhaps, which is about to end.
+const NOT_NOW: u8 = 1;
+/// Never; a text follows.
+const REFUSED: u8 = 2;
+
+/// Who a process says that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    pub job: String,
+    pub size: u32,
+    pub rank: u32,
+}
+
+/// What a process has of the meeting. Dropping it closes the connections.
+pub enum Meeting {
+    /// There is nobody else.
+    Alone,
+    /// Rank 0, to whom all are connected.
+    Leader(Leader),
+    /// All others.
+    Guest(Guest),
+}
+
+pub struct Leader {
+    shared: Arc<Hall>,
+    end: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the leader and its thread have in common.
+struct Hall {
+    seat: Seat,
+    memory: Arc<CommonMemory>,
+    board: Board,
+    /// By rank; there is nobody at 0.
+    guests: Mutex<Vec<Option<Arc<OwnedFd>>>>,
+}
+
+pub struct Guest {
+    shared: Arc<Connection>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    /// What the leader has handed out and nobody has taken yet.
+    given: Mutex<HashMap<u64, OwnedFd>>,
+    is_changed: Condvar,
+}
+
+/// Meets the others; gives the memory of the board.
+pub fn meet(seat: &Seat, until: Instant) -> Result<(Meeting, Arc<CommonMemory>), TeamError> {
+    let shape = board::shape(seat.size);
+    let new_board = || {
+        let memory = CommonMemory::new(shape);
+        memory.map(Arc::new).map_err(|error| TeamError::system("memory for a team", error))
+    };
+    if seat.size == 1 {
+        return Ok((Meeting::Alone, new_board()?));
+    }
+    if seat.rank == 0 {
+        let memory = new_board()?;
+        let leader = Leader::listen(seat, &memory, until)?;
+        return Ok((Meeting::Leader(leader), memory));
+    }
+    let (guest, memory) = Guest::connect(seat, shape, until)?;
+    Ok((Meeting::Guest(guest), memory))
+}
+
+/// The name under which the processes of a job of this user meet.
+fn address(job: &str) -> Result<SocketAddrUnix, TeamError> {
+    let user = rustix::process::getuid().as_raw();
+    let mut name = format!("pario-team/{user}/").into_bytes();
+    name.extend(job.bytes().take(NAME_BYTES));
+    if job.len() > NAME_BYTES {
+        let hash = job.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        name.extend(format!("/{hash:016x}").into_bytes());
+    }
+    SocketAddrUnix::new_abstract_name(&name)
+        .map_err(|error| TeamError::system("the name of a team", error))
+}
+
+fn socket() -> Result<OwnedFd, TeamError> {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(|error| TeamError::system("a socket for a team", error))
+}
+
+/// Whether the process at the other end is of the same user.
+fn is_own(socket: &OwnedFd) -> bool {
+    socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::getuid())
+}
+
+impl Seat {
+    fn greeting(&self) -> Vec<u8> {
+        let mut bytes = self.size.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&self.rank.to_le_bytes());
+        bytes.extend_from_slice(self.job.as_bytes());
+        bytes
+    }
+
+    fn of_greeting(bytes: &[u8]) -> Option<Self> {
+        let (size, rest) = bytes.split_first_chunk::<4>()?;
+        let (rank, job) = rest.split_first_chunk::<4>()?;
+        let job = String::from_utf8(job.to_vec()).ok()?;
+        Some(Self { job, size: u32::from_le_bytes(*size), rank: u32::from_le_bytes(*rank) })
+    }
+}
+
+impl Meeting {
+    /// Hands memory out to all others. Called by rank 0.
+    pub fn hand_out(&self, number: u64, memory: &CommonMemory) -> Result<(), TeamError> {
+        let Self::Leader(leader) = self else { return Ok(()) };
+        let guests = leader.shared.guests.lock().clone();
+        for guest in guests.iter().flatten() {
+            // Who is gone is noticed by the thread.
+            match send(guest, &number.to_le_bytes(), Some(memory.descriptor())) {
+                Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+                Err(error) => return Err(TeamError::system("handing out memory", error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes memory that rank 0 has handed out under this number; none if rank 0 is gone.
+    pub fn take(&self, number: u64, is_over: impl Fn() -> bool) -> Option<OwnedFd> {
+        let Self::Guest(guest) = self else { return None };
+        let mut given = guest.shared.given.lock();
+        loop {
+            if let Some(descriptor) = given.remove(&number) {
+                return Some(descriptor);
+            }
+            if is_over() {
+                return None;
+            }
+            guest.shared.is_changed.wait_for(&mut given, Duration::from_millis(100));
+        }
+    }
+
+    /// Lets this process notice who is gone.
+    pub fn watch(&mut self, board: Board) -> Result<(), TeamError> {
+        if let Self::Guest(guest) = self {
+            let connection = guest.shared.clone();
+            let thread = std::thread::Builder::new().name("team".to_owned());
+            let thread = thread.spawn(move || connection.listen(&board));
+            guest.thread = Some(thread.map_err(|error| TeamError::system("a thread", error))?);
+        }
+        Ok(())
+    }
+}
+
+impl Leader {
+    fn listen(seat: &Seat, memory: &Arc<CommonMemory>, until: Instant) -> Result<Self, TeamError> {
+        let (listener, address) = (socket()?, address(&seat.job)?);
+        loop {
+            match rustix::net::bind(&listener, &address) {
+                Ok(()) => break,
+                // The last job of this name may be about to end.
+                Err(Errno::ADDRINUSE) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(Errno::ADDRINUSE) => {
+                    return Err(TeamError::Invalid(format!(
+                        "job {}: another job of this name is running; give them different names, \
+                         with PARIO_JOB for example",
+                        seat.job
+                    )));
+                }
+                Err(error) => return Err(TeamError::system("the name of a team", error)),
+            }
+        }
+        let failed = |error| TeamError::system("waiting for a team", error);
+        rustix::net::listen(&listener, 1024).map_err(failed)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
+        let is_over = end.try_clone().map_err(|error| TeamError::system("a descriptor", error))?;
+        let shared = Arc::new(Hall {
+            seat: seat.clone(),
+            memory: memory.clone(),
+            board: Board::new(memory.part(0), seat.size, 0),
+            guests: Mutex::new(vec![None; seat.size as usize]),
+        });
+        let hall = shared.clone();
+        let thread = std::thread::Builder::new().name("team".to_owned());
+        let thread = thread.spawn(move || hall.run(&listener, &is_over));
+        let thread = thread.map_err(|error| TeamError::system("a thread", error))?;
+        Ok(Self { shared, end, thread: Some(thread) })
+    }
+}
+
+impl Hall {
+    fn run(&self, listener: &OwnedFd, is_over: &OwnedFd) {
+        loop {
+            let guests = self.guests.lock().clone();
+            let there: Vec<(u32, Arc<OwnedFd>)> =
+                (0..).zip(guests).filter_map(|(rank, guest)| Some((rank, guest?))).collect();
+            let mut polled =
+                vec![PollFd::new(is_over, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            polled.extend(there.iter().map(|(_, guest)| PollFd::new(guest, PollFlags::IN)));
+            if poll(&mut polled, None).is_err() {
+                continue;
+            }
+            let came: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+            if came[0] {
+                return;
+            }
+            if came[1] {
+                self.admit(listener);
+            }
+            // Guests say nothing more: whatever comes is the end.
+            let gone = there.iter().zip(&came[2..]).filter(|(_, came)| **came);
+            for ((rank, _), _) in gone {
+                self.guests.lock()[*rank as usize] = None;
+                if !self.board.has_left(*rank) {
+                    self.board.lose(*rank);
+                }
+            }
+        }
+    }
+
+    fn admit(&self, listener: &OwnedFd) {
+        let Ok(guest) = rustix::net::accept_with(listener, SocketFlags::CLOEXEC) else { return };
+        if !is_own(&guest) || set_socket_timeout(&guest, Timeout::Recv, Some(GREETING)).is_err() {
+            return;
+        }
+        let mut bytes = [0; MESSAGE_BYTES];
+        let Ok((len, _)) = receive(&guest, &mut bytes) else { return };
+        let Some(seat) = Seat::of_greeting(&bytes[..len]) else { return };
+        // A guest that is gone again is noticed like any other.
+        let _ = match self.judge(&seat) {
+            Ok(()) => {
+                let guest = Arc::new(guest);
+                self.guests.lock()[seat.rank as usize] = Some(guest.clone());
+                send(&guest, &[WELCOME], Some(self.memory.descriptor()))
+            }
+            Err(answer) => send(&guest, &answer, None),
+        };
+    }
+
+    /// Whether somebody belongs here.
+    fn judge(&self, seat: &Seat) -> Result<(), Vec<u8>> {
+        let Seat { job, size, rank } = &self.seat;
+        if seat.job != *job {
+            return Err(vec![NOT_NOW]);
+        }
+        let refuse = |why: String| {
+            let mut answer = vec![REFUSED];
+            answer.extend_from_slice(why.as_bytes());
+            Err(answer)
+        };
+        if seat.size != *size {
+            let (theirs, rank_of_it) = (seat.size, seat.rank);
+            return refuse(format!(
+                "job {job}: rank {rank} says that the job has {size} processes, and rank \
+                 {rank_of_it} that it has {theirs}"
+            ));
+        }
+        let is_taken = self.guests.lock()[seat.rank as usize].is_some();
+        if is_taken || self.board.has_left(seat.rank) || self.board.lost().is_some() {
+            return Err(vec![NOT_NOW]);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Guest {
+    fn connect(
+        seat: &Seat,
+        shape: MemoryShape,
+        until: Instant,
+    ) -> Result<(Self, Arc<CommonMemory>), TeamError> {
+        let address = address(&seat.job)?;
+        loop {
+            let socket = socket()?;
+            match rustix::net::connect(&socket, &address) {
+                Ok(()) => {
+                    if let Some(descriptor) = Self::greet(seat, &socket)? {
+                        let memory = CommonMemory::of(descriptor, shape);
+                        let memory = memory
+                            .map_err(|error| TeamError::system("the memory of a team", error))?;
+                        let shared = Arc::new(Connection {
+                            socket,
+                            given: Mutex::default(),
+                            is_changed: Condvar::new(),
+                        });
+                        return Ok((Self { shared, thread: None }, Arc::new(memory)));
+                    }
+                }
+                Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Err(TeamError::system("looking for a team", error)),
+            }
+            if Instant::now() >= until {
+                return Err(TeamError::Missing {
+                    job: seat.job.clone(),
+                    missing: format!("{} is", some_ranks(&[0])),
+                    size: seat.size,
+                    seconds: 0,
+                });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Says who this is; the board, if there is a place.
+    fn greet(seat: &Seat, socket: &OwnedFd) -> Result<Option<OwnedFd>, TeamError> {
+        if !is_own(socket) {
+            let job = &seat.job;
+            let what = format!("job {job}: a process of another user has taken the name of its team");
+            return Err(TeamError::Invalid(what));
+        }
+        let mut bytes = [0; MESSAGE_BYTES];
+        // Who ends meanwhile is looked for again.
+        if send(socket, &seat.greeting(), None).is_err() {
+            return Ok(None);
+        }
+        let Ok((len, descriptor)) = receive(socket, &mut bytes) else { return Ok(None) };
+        match bytes[..len].split_first() {
+            Some((&WELCOME, _)) => Ok(descriptor),
+            Some((&REFUSED, why)) => {
+                Err(TeamError::Invalid(String::from_utf8_lossy(why).into_owned()))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Connection {
+    /// Takes what the leader hands out, until it is gone.
+    fn listen(&self, board: &Board) {
+        let mut bytes = [0; MESSAGE_BYTES];
+        loop {
+            match receive(&self.socket, &mut bytes) {
+                Ok((8, Some(descriptor))) => {
+                    let mut number = [0; 8];
+                    number.copy_from_slice(&bytes[..8]);
+                    self.given.lock().insert(u64::from_le_bytes(number), descriptor);
+                    self.is_changed.notify_all();
+                }
+                Ok((1.., _)) | Err(Errno::INTR) => {}
+                Ok((0, _)) | Err(_) => break,
+            }
+        }
+        if !board.has_left(0) {
+            board.lose(0);
+        }
+        self.is_changed.notify_all();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.shared.socket, rustix::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn send(to: &OwnedFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    loop {
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            let is_put = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+            debug_assert!(is_put, "there is room for one");
+        }
+        let slices = [IoSlice::new(bytes)];
+        match rustix::net::sendmsg(to.as_fd(), &slices, &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// The next message: how long it is, and the descriptor that came with it. Nothing if the other
+/// side is gone.
+fn receive(from: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let slices = &mut [IoSliceMut::new(bytes)];
+    let received = rustix::net::recvmsg(from, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = message {
+            descriptor = more.into_iter().next();
+        }
+    }
+    Ok((received.bytes, descriptor))
+}
