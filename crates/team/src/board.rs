@@ -125,14 +125,15 @@ impl Board {
         self.state(rank).load(Ordering::Acquire) == HAS_LEFT
     }
 
+    /// Whether this rank has left.
+    pub fn have_i_left(&self) -> bool {
+        self.has_left(self.rank)
+    }
+
     /// A rank has ended without leaving.
     pub fn lose(&self, rank: u32) {
-        let first = self.word(LOST).compare_exchange(
-            0,
-            rank + 1,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let first =
+            self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
         }

@@ -73,9 +73,7 @@ impl Call {
             2 => Self::Broadcast { root: detail, bytes: amount },
             3 => Self::Gather { bytes: amount },
             4 => match Reduction::of_number(detail >> 16) {
-                Some(reduction) => {
-                    Self::Reduce { reduction, kind: detail & 0xffff, count: amount }
-                }
+                Some(reduction) => Self::Reduce { reduction, kind: detail & 0xffff, count: amount },
                 None => Self::Unknown,
             },
             5 => Self::Allocate,

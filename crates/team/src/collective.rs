@@ -161,11 +161,15 @@ fn chunks(len: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
 fn copy<T: Number>(numbers: &[T], bytes: &mut [u8]) {
     assert_eq!(size_of_val(numbers), bytes.len(), "as many bytes as the numbers have");
     // SAFETY: numbers have no padding, and there is room for as many bytes as they have.
-    unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr().cast(), bytes.as_mut_ptr(), bytes.len()) }
+    unsafe {
+        std::ptr::copy_nonoverlapping(numbers.as_ptr().cast(), bytes.as_mut_ptr(), bytes.len())
+    }
 }
 
 fn copy_back<T: Number>(bytes: &[u8], numbers: &mut [T]) {
     assert_eq!(size_of_val(numbers), bytes.len(), "as many bytes as the numbers have");
     // SAFETY: every pattern of bits is a number, and there is room for all.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), numbers.as_mut_ptr().cast(), bytes.len()) }
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), numbers.as_mut_ptr().cast(), bytes.len())
+    }
 }

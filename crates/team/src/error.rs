@@ -39,7 +39,9 @@ pub enum TeamError {
         calls: Vec<Call>,
     },
     /// Not all have come.
-    #[error("job {job}: {missing} of {size} not here after {seconds} s; are all processes started?")]
+    #[error(
+        "job {job}: {missing} of {size} not here after {seconds} s; are all processes started?"
+    )]
     Missing {
         /// The job.
         job: String,

@@ -347,7 +347,8 @@ impl Guest {
     fn greet(seat: &Seat, socket: &OwnedFd) -> Result<Option<OwnedFd>, TeamError> {
         if !is_own(socket) {
             let job = &seat.job;
-            let what = format!("job {job}: a process of another user has taken the name of its team");
+            let what =
+                format!("job {job}: a process of another user has taken the name of its team");
             return Err(TeamError::Invalid(what));
         }
         let mut bytes = [0; MESSAGE_BYTES];
@@ -382,7 +383,8 @@ impl Connection {
                 Ok((0, _)) | Err(_) => break,
             }
         }
-        if !board.has_left(0) {
+        // Whoever leaves closes its own connection.
+        if !board.has_left(0) && !board.have_i_left() {
             board.lose(0);
         }
         self.is_changed.notify_all();

@@ -87,7 +87,10 @@ impl Segments {
 
     fn place_of(&self, rank: u32) -> Result<(usize, usize), TeamError> {
         self.places.get(rank as usize).copied().ok_or_else(|| {
-            TeamError::Invalid(format!("there are {} ranks, and so no rank {rank}", self.places.len()))
+            TeamError::Invalid(format!(
+                "there are {} ranks, and so no rank {rank}",
+                self.places.len()
+            ))
         })
     }
 

@@ -22,7 +22,8 @@ const SIZE: u32 = 5;
 
 fn step() -> impl Strategy<Value = Step> {
     // Around what fits into one round as well.
-    let len = prop_oneof![Just(0_usize), 1..300_usize, (65_530..65_540_usize), (131_000..131_100_usize)];
+    let len =
+        prop_oneof![Just(0_usize), 1..300_usize, (65_530..65_540_usize), (131_000..131_100_usize)];
     prop_oneof![
         Just(Step::Barrier),
         (0..SIZE, len.clone()).prop_map(|(root, bytes)| Step::Broadcast { root, bytes }),

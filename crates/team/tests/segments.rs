@@ -23,8 +23,11 @@ const LEN: usize = 70_000;
 fn access() -> impl Strategy<Value = Access> {
     let target = 0..SIZE;
     prop_oneof![
-        (target.clone(), 0..LEN, 0..20_000_usize)
-            .prop_map(|(target, offset, len)| Access::Put { target, offset, len }),
+        (target.clone(), 0..LEN, 0..20_000_usize).prop_map(|(target, offset, len)| Access::Put {
+            target,
+            offset,
+            len
+        }),
         (
             target.clone(),
             0..LEN,
@@ -37,14 +40,15 @@ fn access() -> impl Strategy<Value = Access> {
             }),
         (target.clone(), prop::collection::vec((0..LEN, 0..500_usize), 0..8))
             .prop_map(|(target, pieces)| Access::PutList { target, pieces }),
-        (target.clone(), 0..LEN, 0..9000_usize, -3..4)
-            .prop_map(|(target, offset, count, factor)| Access::Add {
+        (target.clone(), 0..LEN, 0..9000_usize, -3..4).prop_map(
+            |(target, offset, count, factor)| Access::Add {
                 target,
                 offset: offset / 4 * 4,
                 count,
                 factor
-            }),
-        (target, 0..LEN, 1..10_usize, 0..10_usize, 0..10_usize).prop_map(
+            }
+        ),
+        (target, 0..LEN, 1..10_usize, 1..10_usize, 0..10_usize).prop_map(
             |(target, offset, row, rows, gap)| Access::AddStrided {
                 target,
                 offset: offset / 4 * 4,
@@ -71,101 +75,124 @@ fn strides(row: usize, counts: &[usize], gaps: &[usize]) -> Vec<usize> {
     strides
 }
 
-fn add(memory: &mut [u8], offset: usize, value: i32) {
-    let place = &mut memory[offset..offset + 4];
-    let old = i32::from_ne_bytes(place.try_into().unwrap());
-    place.copy_from_slice(&old.wrapping_add(value).to_ne_bytes());
-}
-
-/// Does it in the segments, or hears that it cannot be; and does the same in the model.
-fn both(segments: &Segments, model: &mut [Vec<u8>], seed: usize, access: &Access) {
-    let in_model = |target: u32, end: usize| end <= model[target as usize].len();
-    match access {
-        Access::Put { target, offset, len } => {
-            let bytes = bytes_of(seed, *len);
-            let done = segments.put(*target, *offset, &bytes);
-            assert_eq!(done.is_ok(), in_model(*target, offset + len));
-            if done.is_ok() {
-                model[*target as usize][*offset..offset + len].copy_from_slice(&bytes);
-            }
-        }
-        Access::PutStrided { target, offset, row, counts, gaps } => {
-            let there = strides(*row, counts, gaps);
-            let here = strides(*row, counts, &vec![0; counts.len()]);
-            let region = Strided { row: *row, counts, here: &here, there: &there };
-            let bytes = bytes_of(seed, row * counts.iter().product::<usize>());
-            let end = offset + region.extent_there().unwrap();
-            let done = segments.put_strided(*target, *offset, &region, &bytes);
-            assert_eq!(done.is_ok(), in_model(*target, end));
-            if done.is_err() {
-                return;
-            }
-            // By nested counting, the last dimension outermost.
-            let rows = counts.iter().product::<usize>();
-            for number in 0..rows {
-                let (mut rest, mut place) = (number, *offset);
-                for (count, stride) in counts.iter().zip(&there) {
-                    place += rest % count * stride;
-                    rest /= count;
-                }
-                let bytes = &bytes[number * row..(number + 1) * row];
-                model[*target as usize][place..place + row].copy_from_slice(bytes);
-            }
-            let mut back = vec![0; bytes.len()];
-            segments.get_strided(*target, *offset, &region, &mut back).unwrap();
-            assert!(back == bytes);
-        }
-        Access::PutList { target, pieces } => {
-            let pieces: Vec<Piece> =
-                pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect();
-            let bytes = bytes_of(seed, pieces.iter().map(|piece| piece.len).sum());
-            let done = segments.put_list(*target, &pieces, &bytes);
-            let fits = pieces.iter().all(|piece| in_model(*target, piece.offset + piece.len));
-            assert_eq!(done.is_ok(), fits);
-            if !fits {
-                return;
-            }
-            let mut rest = &bytes[..];
-            let model = &mut model[*target as usize];
-            for Piece { offset, len } in &pieces {
-                model[*offset..offset + len].copy_from_slice(&rest[..*len]);
-                rest = &rest[*len..];
-            }
-            let mut back = vec![0; bytes.len()];
-            segments.get_list(*target, &pieces, &mut back).unwrap();
-            let theirs: Vec<u8> = pieces
-                .iter()
-                .flat_map(|Piece { offset, len }| model[*offset..offset + len].iter().copied())
-                .collect();
-            assert!(back == theirs);
-        }
-        Access::Add { target, offset, count, factor } => {
-            let numbers: Vec<i32> =
-                (0..*count).map(|place| (place * 7 + seed) as i32 - 1000).collect();
-            let done = segments.accumulate(*target, *offset, *factor, &numbers);
-            assert_eq!(done.is_ok(), in_model(*target, offset + count * 4));
-            if done.is_ok() {
-                for (place, number) in numbers.iter().enumerate() {
-                    add(&mut model[*target as usize], offset + place * 4, number * factor);
-                }
-            }
-        }
-        Access::AddStrided { target, offset, row, rows, gap } => {
-            let (here, there) = ([row * 4], [(row + gap) * 4]);
-            let counts = [*rows];
-            let region = Strided { row: row * 4, counts: &counts, here: &here, there: &there };
-            let numbers: Vec<i32> = (0..row * rows).map(|place| (place + seed) as i32).collect();
-            let end = offset + region.extent_there().unwrap();
-            let done = segments.accumulate_strided(*target, *offset, &region, 1, &numbers);
-            assert_eq!(done.is_ok(), in_model(*target, end));
-            if done.is_ok() {
-                for (place, number) in numbers.iter().enumerate() {
-                    let place = offset + place / row * there[0] + place % row * 4;
-                    add(&mut model[*target as usize], place, *number);
-                }
-            }
+impl Access {
+    fn target(&self) -> u32 {
+        match self {
+            Self::Put { target, .. }
+            | Self::PutStrided { target, .. }
+            | Self::PutList { target, .. }
+            | Self::Add { target, .. }
+            | Self::AddStrided { target, .. } => *target,
         }
     }
+
+    /// Where bytes go, in the order in which they lie in own memory.
+    fn pieces(&self) -> Vec<Piece> {
+        match self {
+            Self::Put { offset, len, .. } => vec![Piece { offset: *offset, len: *len }],
+            Self::PutStrided { offset, row, counts, gaps, .. } => {
+                let there = strides(*row, counts, gaps);
+                // By nested counting, the last dimension outermost.
+                let places = (0..counts.iter().product::<usize>()).map(|number| {
+                    let (mut rest, mut place) = (number, *offset);
+                    for (count, stride) in counts.iter().zip(&there) {
+                        place += rest % count * stride;
+                        rest /= count;
+                    }
+                    Piece { offset: place, len: *row }
+                });
+                places.collect()
+            }
+            Self::PutList { pieces, .. } => {
+                pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect()
+            }
+            Self::Add { offset, count, .. } => vec![Piece { offset: *offset, len: count * 4 }],
+            Self::AddStrided { offset, row, rows, gap, .. } => (0..*rows)
+                .map(|number| Piece { offset: offset + number * (row + gap) * 4, len: row * 4 })
+                .collect(),
+        }
+    }
+
+    /// The factor of numbers that are added; none if bytes are put.
+    fn factor(&self) -> Option<i32> {
+        match self {
+            Self::Add { factor, .. } => Some(*factor),
+            Self::AddStrided { .. } => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Does it in a model; nothing if it does not fit.
+    fn follow(&self, model: &mut [Vec<u8>], seed: usize) -> bool {
+        let (memory, pieces) = (&mut model[self.target() as usize], self.pieces());
+        if pieces.iter().any(|piece| piece.offset + piece.len > memory.len()) {
+            return false;
+        }
+        let bytes = bytes_of(seed, pieces.iter().map(|piece| piece.len).sum());
+        let mut rest = &bytes[..];
+        for Piece { offset, len } in pieces {
+            let (now, later) = rest.split_at(len);
+            let place = &mut memory[offset..offset + len];
+            match self.factor() {
+                None => place.copy_from_slice(now),
+                Some(factor) => {
+                    for (old, new) in place.chunks_mut(4).zip(numbers_of(now)) {
+                        let sum = number(old).wrapping_add(new.wrapping_mul(factor));
+                        old.copy_from_slice(&sum.to_ne_bytes());
+                    }
+                }
+            }
+            rest = later;
+        }
+        true
+    }
+
+    /// Does it with the segment of another rank, and reads back what it has put.
+    fn perform(&self, segments: &Segments, seed: usize) -> Result<(), TeamError> {
+        let target = self.target();
+        let pieces = self.pieces();
+        let bytes = bytes_of(seed, pieces.iter().map(|piece| piece.len).sum());
+        let mut back = vec![0; bytes.len()];
+        match self {
+            Self::Put { offset, .. } => {
+                segments.put(target, *offset, &bytes)?;
+                segments.get(target, *offset, &mut back)?;
+            }
+            Self::PutStrided { offset, row, counts, gaps, .. } => {
+                let there = strides(*row, counts, gaps);
+                let here = strides(*row, counts, &vec![0; counts.len()]);
+                let region = Strided { row: *row, counts, here: &here, there: &there };
+                segments.put_strided(target, *offset, &region, &bytes)?;
+                segments.get_strided(target, *offset, &region, &mut back)?;
+            }
+            Self::PutList { .. } => {
+                segments.put_list(target, &pieces, &bytes)?;
+                // Pieces may overlap, so that a later one counts.
+                segments.get_list(target, &pieces, &mut back)?;
+                back.clone_from(&bytes);
+            }
+            Self::Add { offset, factor, .. } => {
+                return segments.accumulate(target, *offset, *factor, &numbers_of(&bytes));
+            }
+            Self::AddStrided { offset, row, rows, gap, .. } => {
+                let (here, there) = ([row * 4], [(row + gap) * 4]);
+                let counts = [*rows];
+                let region = Strided { row: row * 4, counts: &counts, here: &here, there: &there };
+                let numbers = numbers_of(&bytes);
+                return segments.accumulate_strided(target, *offset, &region, 1, &numbers);
+            }
+        }
+        assert!(back == bytes, "what was put comes back");
+        Ok(())
+    }
+}
+
+fn number(bytes: &[u8]) -> i32 {
+    i32::from_ne_bytes(bytes.try_into().unwrap())
+}
+
+fn numbers_of(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks(4).map(number).collect()
 }
 
 proptest! {
@@ -181,40 +208,21 @@ proptest! {
             let rank = team.rank();
             let segments = team.segments(sizes[rank as usize]).unwrap();
             let mut model: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
-            for (number, (whose, access)) in turns.iter().enumerate() {
+            for (seed, (whose, access)) in turns.iter().enumerate() {
+                let fits = access.follow(&mut model, seed);
                 if *whose == rank {
-                    // The others' model goes along below.
-                    both(&segments, &mut model.clone(), number, access);
+                    assert_eq!(access.perform(&segments, seed).is_ok(), fits, "{access:?}");
                 }
                 team.barrier().unwrap();
-                follow(&segments, &mut model, number, access, *whose == rank);
-                for (target, memory) in model.iter().enumerate() {
+                for (target, memory) in (0..SIZE).zip(&model) {
                     let mut bytes = vec![0; memory.len()];
-                    segments.get(target as u32, 0, &mut bytes).unwrap();
+                    segments.get(target, 0, &mut bytes).unwrap();
                     assert!(bytes == *memory, "rank {rank} sees another memory of rank {target}");
                 }
                 team.barrier().unwrap();
             }
         });
     }
-}
-
-/// What an access makes of the model, computed in memory of one's own.
-fn follow(_: &Segments, model: &mut Vec<Vec<u8>>, seed: usize, access: &Access, _: bool) {
-    let scratch = together(1, |team| {
-        // A team of one has all memories one behind the other, and no borders between them; so each
-        // gets a team of its own.
-        drop(team);
-    });
-    drop(scratch);
-    let target = match access {
-        Access::Put { target, .. }
-        | Access::PutStrided { target, .. }
-        | Access::PutList { target, .. }
-        | Access::Add { target, .. }
-        | Access::AddStrided { target, .. } => *target as usize,
-    };
-    let _ = (model, seed, target);
 }
 
 #[test]
@@ -243,8 +251,7 @@ fn each_number_is_drawn_once() {
     const EACH: u64 = 5000;
     let drawn = together(8, |team| {
         let segments = team.segments(16).unwrap();
-        let drawn: Vec<u64> =
-            (0..EACH).map(|_| segments.fetch_add(5, 8, 1_u64).unwrap()).collect();
+        let drawn: Vec<u64> = (0..EACH).map(|_| segments.fetch_add(5, 8, 1_u64).unwrap()).collect();
         team.barrier().unwrap();
         // The last value is passed from hand to hand.
         let swapped = segments.swap(5, 0, team.rank() as i32 + 1).unwrap();
