@@ -3,6 +3,7 @@
 use std::io;
 
 use pario_proto::{Failure, PathError};
+use pario_team::TeamError;
 use thiserror::Error;
 
 /// Why a call failed. Each error says what happened, to what, and what to do.
@@ -78,6 +79,9 @@ pub enum Error {
         /// The operation.
         operation: String,
     },
+    /// What the processes of a job do with their memory has failed.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// Anything else.
     #[error("{text}")]
     Other {
@@ -100,6 +104,7 @@ impl Error {
             Self::Ended { .. } => Kind::UnexpectedEof,
             Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
             Self::Stopped { .. } => Kind::Interrupted,
+            Self::Team(error) => error.kind(),
             Self::Other { .. } => Kind::Other,
         }
     }

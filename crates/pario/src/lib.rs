@@ -49,6 +49,7 @@ mod metadata;
 mod names;
 mod open;
 mod process;
+pub mod team;
 
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;

@@ -1,5 +1,7 @@
 //! What can go wrong, in sentences.
 
+use std::io;
+
 use thiserror::Error;
 
 use crate::call::Call;
@@ -64,6 +66,17 @@ pub enum TeamError {
 }
 
 impl TeamError {
+    /// The kind of error, as the standard library sorts them.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Lost { .. } | Self::Left { .. } => io::ErrorKind::ConnectionAborted,
+            Self::Missing { .. } => io::ErrorKind::TimedOut,
+            Self::Disagree { .. } | Self::Invalid(_) => io::ErrorKind::InvalidInput,
+            Self::Memory(_) => io::ErrorKind::OutOfMemory,
+            Self::System(_) => io::ErrorKind::Other,
+        }
+    }
+
     pub(crate) fn system(doing: &str, error: impl std::fmt::Display) -> Self {
         Self::System(format!("{doing}: {error}"))
     }
