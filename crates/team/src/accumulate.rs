@@ -1,13 +1,11 @@
 //! Adding to numbers of another rank, without losing what others add.
 
-use crate::board::LOCKS;
 use crate::error::TeamError;
+use crate::near::Numbers;
 use crate::number::Number;
 use crate::segments::{Piece, Segments};
+use crate::started::Started;
 use crate::strided::Strided;
-
-/// Places of a segment that share a lock: as long as this, and then again after all locks.
-const CLASS_BYTES: usize = 16 << 10;
 
 impl Segments {
     /// Adds numbers, each times a factor, to those at a place in the segment of a rank. However many
@@ -29,44 +27,37 @@ impl Segments {
         factor: T,
         numbers: &[T],
     ) -> Result<(), TeamError> {
-        self.pointer(rank, offset, size_of_val(numbers))?;
-        let each = size_of::<T>();
-        let (mut offset, mut rest) = (offset, numbers);
-        while !rest.is_empty() {
-            // Numbers that begin in one class: also the one that ends in the next.
-            let left = CLASS_BYTES - offset % CLASS_BYTES;
-            let (now, later) = rest.split_at(left.div_ceil(each).min(rest.len()));
-            self.accumulate_class(rank, offset, factor, now)?;
-            offset += size_of_val(now);
-            rest = later;
-        }
-        Ok(())
+        self.start_accumulate(rank, offset, factor, numbers)?.wait()
     }
 
-    /// Adds numbers whose first bytes are in one class.
-    fn accumulate_class<T: Number>(
+    /// Begins to add numbers. They are taken at once.
+    pub fn start_accumulate<T: Number>(
         &self,
         rank: u32,
         offset: usize,
         factor: T,
         numbers: &[T],
-    ) -> Result<(), TeamError> {
-        let place = self.pointer(rank, offset, size_of_val(numbers))?.cast::<T>();
-        let shared = &self.team.shared;
-        let lock = shared.board.lock_of(rank, offset / CLASS_BYTES % LOCKS);
-        lock.lock().map_err(|missing| shared.error(missing))?;
-        let is_one = factor == T::one();
-        for (number, value) in numbers.iter().enumerate() {
-            let value = if is_one { *value } else { value.times(factor) };
-            // SAFETY: the place is mapped while this is here, and there are so many numbers in it,
-            // which may lie anywhere; the lock keeps others who accumulate away.
-            unsafe {
-                let place = place.add(number);
-                place.write_unaligned(place.read_unaligned().plus(value));
-            }
+    ) -> Result<Started<'static>, TeamError> {
+        let len = size_of_val(numbers);
+        self.check(rank, offset, len)?;
+        if self.add_near(rank, offset, factor, numbers)? {
+            return Ok(Started::done());
         }
-        lock.unlock();
-        Ok(())
+        Started::accumulate(self, rank, &[Piece { offset, len }], factor, numbers)
+    }
+
+    /// Adds to a place of this machine; false if it is elsewhere.
+    fn add_near<T: Number>(
+        &self,
+        rank: u32,
+        offset: usize,
+        factor: T,
+        numbers: &[T],
+    ) -> Result<bool, TeamError> {
+        let shared = &self.team().shared;
+        let numbers = Numbers::of(numbers);
+        let added = self.near().accumulate(&shared.board, rank, offset, factor, numbers);
+        added.map_err(|missing| shared.error(missing))
     }
 
     /// Adds a region with gaps. Rows and distances here are counted in bytes, as there.
@@ -86,11 +77,15 @@ impl Segments {
                 "a region of numbers of {each} bytes whose rows or distances are no multiples of it"
             )));
         }
-        for (here, there) in region.rows() {
-            let numbers = &numbers[here / each..(here + region.row) / each];
-            self.accumulate(rank, offset + there, factor, numbers)?;
+        let row = |here: usize| &numbers[here / each..(here + region.row) / each];
+        if self.team().is_near(rank) {
+            for (here, there) in region.rows() {
+                self.add_near(rank, offset + there, factor, row(here))?;
+            }
+            return Ok(());
         }
-        Ok(())
+        let packed: Vec<T> = region.rows().flat_map(|(here, _)| row(here)).copied().collect();
+        Started::accumulate(self, rank, &region.pieces(offset), factor, &packed)?.wait()
     }
 
     /// Adds numbers to pieces, one behind the other.
@@ -107,10 +102,13 @@ impl Segments {
             let what = format!("a piece that is no multiple of numbers of {each} bytes");
             return Err(TeamError::Invalid(what));
         }
+        if !self.team().is_near(rank) {
+            return Started::accumulate(self, rank, pieces, factor, numbers)?.wait();
+        }
         let mut rest = numbers;
         for piece in pieces {
             let (now, later) = rest.split_at(piece.len / each);
-            self.accumulate(rank, piece.offset, factor, now)?;
+            self.add_near(rank, piece.offset, factor, now)?;
             rest = later;
         }
         Ok(())

@@ -23,8 +23,29 @@ const ARRIVED: usize = 2;
 const HERE: usize = 3;
 /// How many have left.
 const LEFT: usize = 4;
-/// The first number that belongs to a rank: whether it is here, then those of its process.
+/// How many ranks this machine has.
+const NEAR: usize = 5;
+/// The round to which all ranks of this machine have come, and one more.
+const FULL: usize = 6;
+/// Raised when the captain has something to tell to other machines.
+const NEWS: usize = 7;
+/// The captain of this machine, and one more.
+const CAPTAIN: usize = 8;
+/// Whether there are other machines.
+const SPANS: usize = 9;
+/// How many bytes say where other machines are.
+const WAY: usize = 10;
+/// Who left first: its rank and one more.
+const FIRST_LEFT: usize = 11;
+/// The round that would have been its next one.
+const LEFT_BEFORE: usize = 12;
+/// The first number that belongs to a rank: whether it is here, its process, its machine; then its
+/// locks.
 const OF_RANKS: usize = 16;
+/// Numbers of each rank before its locks.
+const NUMBERS: usize = 3;
+/// Bytes that say where other machines are, at most.
+const WAY_BYTES: usize = 512;
 
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
@@ -57,8 +78,8 @@ pub fn shape(size: u32) -> MemoryShape {
     let ranks = size as usize;
     MemoryShape {
         parts: 1,
-        words: OF_RANKS + ranks * (2 + LOCKS),
-        bytes: ranks * 2 * (CALL_BYTES + SLOT_BYTES),
+        words: OF_RANKS + ranks * (NUMBERS + LOCKS),
+        bytes: ranks * 2 * (CALL_BYTES + SLOT_BYTES) + WAY_BYTES,
     }
 }
 
@@ -80,7 +101,67 @@ impl Board {
         self.word(OF_RANKS + (self.size + rank) as usize)
     }
 
-    /// Whether the process of a rank is still there. Nobody watches any more when rank 0 has left.
+    /// The captain of a rank's machine, and one more.
+    fn machine(&self, rank: u32) -> &AtomicU32 {
+        self.word(OF_RANKS + (2 * self.size + rank) as usize)
+    }
+
+    /// This rank is the captain of its machine, which may be one of several.
+    pub fn lead(&self, spans: bool) {
+        self.word(SPANS).store(u32::from(spans), Ordering::Release);
+        self.word(CAPTAIN).store(self.rank + 1, Ordering::Release);
+        self.admit(self.rank);
+    }
+
+    /// A rank is at this machine. Before it comes, so that nobody waits for too few.
+    pub fn admit(&self, rank: u32) {
+        let captain = self.word(CAPTAIN).load(Ordering::Acquire);
+        self.machine(rank).store(captain, Ordering::Release);
+        self.word(NEAR).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The captain of this machine.
+    pub fn captain(&self) -> u32 {
+        self.word(CAPTAIN).load(Ordering::Acquire).saturating_sub(1)
+    }
+
+    /// The ranks of this machine.
+    pub fn near_ranks(&self) -> Vec<u32> {
+        let captain = self.word(CAPTAIN).load(Ordering::Acquire);
+        let is_near = |rank: &u32| self.machine(*rank).load(Ordering::Acquire) == captain;
+        (0..self.size).filter(is_near).collect()
+    }
+
+    /// The captain of the machine of each rank.
+    pub fn machines(&self) -> Vec<u32> {
+        let of = |rank| self.machine(rank).load(Ordering::Acquire).saturating_sub(1);
+        (0..self.size).map(of).collect()
+    }
+
+    /// Says where other machines are, and how one gets there.
+    pub fn set_way(&self, way: &str) {
+        let len = way.len().min(WAY_BYTES);
+        self.part.put(self.slot(0, self.size * 2), &way.as_bytes()[..len]);
+        self.word(WAY).store(u32::try_from(len).unwrap_or(0), Ordering::Release);
+    }
+
+    /// Where other machines are; empty if nobody has said so.
+    pub fn way(&self) -> String {
+        let len = self.word(WAY).load(Ordering::Acquire) as usize;
+        let mut bytes = vec![0; len.min(WAY_BYTES)];
+        self.part.get(self.slot(0, self.size * 2), &mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// A rank has come to another machine.
+    pub fn came_elsewhere(&self, rank: u32, captain: u32) {
+        self.machine(rank).store(captain + 1, Ordering::Release);
+        self.state(rank).store(IS_HERE, Ordering::Release);
+        self.part.raise(HERE);
+    }
+
+    /// Whether the process of a rank is still there. Nobody watches any more when the captain has
+    /// left. Of other machines nothing can be said.
     fn is_running(&self, rank: u32) -> bool {
         let process = self.process(rank).load(Ordering::Acquire).cast_signed();
         let process = rustix::process::Pid::from_raw(process);
@@ -105,7 +186,7 @@ impl Board {
                 return Ok(());
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.missing().is_some() {
+            if left.is_zero() || self.missing(0).is_some() {
                 let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
                 return Err((0..self.size).filter(is_absent).map(|rank| rank as usize).collect());
             }
@@ -115,9 +196,32 @@ impl Board {
 
     /// This rank leaves.
     pub fn leave(&self) {
-        self.state(self.rank).store(HAS_LEFT, Ordering::Release);
-        self.word(LEFT).fetch_add(1, Ordering::AcqRel);
-        self.part.wake(ROUND, i32::MAX.unsigned_abs());
+        self.left(self.rank, self.next_round());
+        self.part.raise(NEWS);
+    }
+
+    /// A rank has left before a round. Whoever left first has left before the same round as all
+    /// others, since none was met without it.
+    pub fn left(&self, rank: u32, before: u32) {
+        if self.state(rank).swap(HAS_LEFT, Ordering::AcqRel) != HAS_LEFT {
+            if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
+                self.word(LEFT_BEFORE).store(before, Ordering::Release);
+                self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
+            }
+            self.part.raise(LEFT);
+            self.part.wake(ROUND, i32::MAX.unsigned_abs());
+        }
+    }
+
+    /// Waits until all have left, or somebody was lost.
+    pub fn wait_for_end(&self) {
+        loop {
+            let left = self.word(LEFT).load(Ordering::Acquire);
+            if left >= self.size || self.lost().is_some() {
+                return;
+            }
+            self.part.sleep(LEFT, left, NAP);
+        }
     }
 
     /// Whether a rank has left.
@@ -136,7 +240,34 @@ impl Board {
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
+            self.part.raise(NEWS);
         }
+    }
+
+    /// The number of what the captain has to tell.
+    pub fn news(&self) -> u32 {
+        self.word(NEWS).load(Ordering::Acquire)
+    }
+
+    /// Sleeps until the captain has something else to tell, for a moment at most.
+    pub fn wait_for_news(&self, known: u32) {
+        self.part.sleep(NEWS, known, NAP);
+    }
+
+    /// Has the captain look.
+    pub fn call_captain(&self) {
+        self.part.raise(NEWS);
+    }
+
+    /// The round to which all ranks of this machine have come, while they wait for other machines.
+    pub fn full_round(&self) -> Option<u32> {
+        let round = self.word(FULL).load(Ordering::Acquire).checked_sub(1)?;
+        (round == self.next_round()).then_some(round)
+    }
+
+    /// All machines have come to the round.
+    pub fn end_round(&self) {
+        self.part.raise(ROUND);
     }
 
     /// Who was lost.
@@ -144,24 +275,39 @@ impl Board {
         self.word(LOST).load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Who would be waited for in vain.
-    fn missing(&self) -> Option<Missing> {
+    /// Who would be waited for in vain in a round.
+    fn missing(&self, round: u32) -> Option<Missing> {
         if let Some(rank) = self.lost() {
             return Some(Missing::Lost(rank));
         }
-        if self.word(LEFT).load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        (0..self.size).find(|rank| self.has_left(*rank)).map(Missing::Left)
+        let first = self.first_left()?;
+        // Of a round that was met, others may hear later than of the end of those who met.
+        let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
+        (before <= round).then_some(Missing::Left(first))
+    }
+
+    /// Who left first.
+    pub fn first_left(&self) -> Option<u32> {
+        self.word(FIRST_LEFT).load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// The round before which a rank of this machine has left.
+    pub fn left_before(&self) -> u32 {
+        self.word(LEFT_BEFORE).load(Ordering::Acquire)
     }
 
     /// Meets all others, and says which round that was.
     pub fn meet(&self) -> Result<u32, Missing> {
         let round = self.word(ROUND).load(Ordering::Acquire);
-        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == self.size {
+        let near = self.word(NEAR).load(Ordering::Acquire);
+        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
             self.word(ARRIVED).store(0, Ordering::Release);
-            self.part.raise(ROUND);
-            return Ok(round);
+            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
+                self.part.raise(ROUND);
+                return Ok(round);
+            }
+            self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
+            self.part.raise(NEWS);
         }
         let mut looks = 0;
         loop {
@@ -173,7 +319,7 @@ impl Board {
                 std::hint::spin_loop();
                 continue;
             }
-            if let Some(missing) = self.missing() {
+            if let Some(missing) = self.missing(round) {
                 // It may have gone when all had met.
                 let is_over = self.word(ROUND).load(Ordering::Acquire) != round;
                 return if is_over { Ok(round) } else { Err(missing) };
@@ -194,9 +340,23 @@ impl Board {
 
     /// Writes what this rank calls in a round, and what it tells.
     pub fn write(&self, round: u32, call: Call, bytes: &[u8]) {
-        let slot = self.slot(round, self.rank);
-        self.part.put(slot, &call.to_bytes());
-        self.part.put(slot + CALL_BYTES, bytes);
+        self.write_of(self.rank, round, &call.to_bytes(bytes.len()), bytes);
+    }
+
+    /// Writes what a rank of another machine has called in a round, and what it has told.
+    pub fn write_of(&self, rank: u32, round: u32, call: &[u8; CALL_BYTES], bytes: &[u8]) {
+        let slot = self.slot(round, rank);
+        self.part.put(slot, call);
+        self.part.put(slot + CALL_BYTES, &bytes[..bytes.len().min(SLOT_BYTES)]);
+    }
+
+    /// What a rank has called in a round, and what it has told, as it stands here.
+    pub fn read_of(&self, rank: u32, round: u32) -> ([u8; CALL_BYTES], Vec<u8>) {
+        let mut call = [0; CALL_BYTES];
+        self.part.get(self.slot(round, rank), &mut call);
+        let mut bytes = vec![0; Call::told_bytes(&call).min(SLOT_BYTES)];
+        self.read(round, rank, &mut bytes);
+        (call, bytes)
     }
 
     /// What a rank has called in a round.
@@ -213,7 +373,7 @@ impl Board {
 
     /// The lock of a rank with this number.
     pub fn lock_of(&self, rank: u32, number: usize) -> Lock<'_> {
-        let word = OF_RANKS + self.size as usize * 2 + rank as usize * LOCKS + number % LOCKS;
+        let word = OF_RANKS + self.size as usize * NUMBERS + rank as usize * LOCKS + number % LOCKS;
         Lock { part: &self.part, word, board: self }
     }
 
@@ -235,9 +395,9 @@ impl Lock<'_> {
         &self.part.words()[self.word]
     }
 
-    /// Takes it; otherwise who has it and is lost.
-    pub fn lock(&self) -> Result<(), Missing> {
-        let mut mine = self.board.rank + 1;
+    /// Takes it, for a rank; otherwise who has it and is lost.
+    pub fn lock_for(&self, rank: u32) -> Result<(), Missing> {
+        let mut mine = rank + 1;
         let mut looks = 0;
         loop {
             let taken =
@@ -259,7 +419,8 @@ impl Lock<'_> {
             mine |= IS_WANTED;
             let owner = (seen & !IS_WANTED) - 1;
             let has_left = self.board.has_left(owner);
-            let is_gone = has_left || !self.board.is_running(owner);
+            let is_lost = self.board.lost() == Some(owner);
+            let is_gone = has_left || is_lost || !self.board.is_running(owner);
             if is_gone && self.word().load(Ordering::Acquire) == wanted {
                 return Err(if has_left { Missing::Left(owner) } else { Missing::Lost(owner) });
             }
@@ -267,10 +428,25 @@ impl Lock<'_> {
         }
     }
 
+    /// Takes it; otherwise who has it and is lost.
+    pub fn lock(&self) -> Result<(), Missing> {
+        self.lock_for(self.board.rank)
+    }
+
+    /// Takes it for a rank if nobody has it.
+    pub fn try_lock_for(&self, rank: u32) -> bool {
+        self.word().compare_exchange(0, rank + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
     /// Gives it back; false if it is not this rank that has it.
     pub fn unlock(&self) -> bool {
+        self.unlock_for(self.board.rank)
+    }
+
+    /// Gives it back for a rank; false if it is not that one that has it.
+    pub fn unlock_for(&self, rank: u32) -> bool {
         let seen = self.word().load(Ordering::Relaxed);
-        if seen & !IS_WANTED != self.board.rank + 1 {
+        if seen & !IS_WANTED != rank + 1 {
             return false;
         }
         if self.word().swap(0, Ordering::Release) & IS_WANTED != 0 {

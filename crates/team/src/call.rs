@@ -35,6 +35,8 @@ pub enum Call {
     Allocate,
     /// Mutexes of all.
     Mutexes,
+    /// A function of all.
+    Callback,
     /// Something that is not known here: the processes have different programs.
     Unknown,
 }
@@ -43,8 +45,8 @@ pub enum Call {
 pub const CALL_BYTES: usize = 24;
 
 impl Call {
-    /// How it stands on the board.
-    pub fn to_bytes(self) -> [u8; CALL_BYTES] {
+    /// How it stands on the board, with so many bytes behind it.
+    pub fn to_bytes(self, told: usize) -> [u8; CALL_BYTES] {
         let (kind, detail, amount) = match self {
             Self::Barrier => (1, 0, 0),
             Self::Broadcast { root, bytes } => (2, root, bytes),
@@ -52,13 +54,22 @@ impl Call {
             Self::Reduce { reduction, kind, count } => (4, reduction.number() << 16 | kind, count),
             Self::Allocate => (5, 0, 0),
             Self::Mutexes => (6, 0, 0),
+            Self::Callback => (7, 0, 0),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(detail));
         bytes[8..16].copy_from_slice(&amount.to_le_bytes());
+        bytes[16..24].copy_from_slice(&(told as u64).to_le_bytes());
         bytes
+    }
+
+    /// How many bytes stand behind it on the board.
+    pub fn told_bytes(bytes: &[u8; CALL_BYTES]) -> usize {
+        let mut told = [0; 8];
+        told.copy_from_slice(&bytes[16..24]);
+        usize::try_from(u64::from_le_bytes(told)).unwrap_or(usize::MAX)
     }
 
     /// What stands on the board.
@@ -78,6 +89,7 @@ impl Call {
             },
             5 => Self::Allocate,
             6 => Self::Mutexes,
+            7 => Self::Callback,
             _ => Self::Unknown,
         }
     }
@@ -105,6 +117,7 @@ impl fmt::Display for Call {
             }
             Self::Allocate => write!(f, "an allocation of segments"),
             Self::Mutexes => write!(f, "a making of mutexes"),
+            Self::Callback => write!(f, "a registration of a callback"),
             Self::Unknown => write!(f, "something unknown here"),
         }
     }
@@ -123,9 +136,11 @@ mod tests {
             Call::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
             Call::Allocate,
             Call::Mutexes,
+            Call::Callback,
         ];
         for call in calls {
-            assert_eq!(Call::of_bytes(&call.to_bytes()), call);
+            assert_eq!(Call::of_bytes(&call.to_bytes(7)), call);
+            assert_eq!(Call::told_bytes(&call.to_bytes(1 << 16)), 1 << 16);
         }
         assert_eq!(Call::of_bytes(&[9; CALL_BYTES]), Call::Unknown);
     }

@@ -158,7 +158,8 @@ fn chunks(len: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..count).map(move |number| number * SLOT_BYTES..((number + 1) * SLOT_BYTES).min(len))
 }
 
-fn copy<T: Number>(numbers: &[T], bytes: &mut [u8]) {
+/// Numbers as bytes.
+pub fn copy<T: Number>(numbers: &[T], bytes: &mut [u8]) {
     assert_eq!(size_of_val(numbers), bytes.len(), "as many bytes as the numbers have");
     // SAFETY: numbers have no padding, and there is room for as many bytes as they have.
     unsafe {

@@ -54,6 +54,14 @@ pub enum TeamError {
         /// How long they were waited for.
         seconds: u64,
     },
+    /// A callback has failed where it ran.
+    #[error("the callback at the machine of rank {rank} failed: {why}")]
+    Callback {
+        /// The rank.
+        rank: u32,
+        /// What it said.
+        why: String,
+    },
     /// What was asked for is impossible.
     #[error("{0}")]
     Invalid(String),
@@ -73,7 +81,7 @@ impl TeamError {
             Self::Missing { .. } => io::ErrorKind::TimedOut,
             Self::Disagree { .. } | Self::Invalid(_) => io::ErrorKind::InvalidInput,
             Self::Memory(_) => io::ErrorKind::OutOfMemory,
-            Self::System(_) => io::ErrorKind::Other,
+            Self::System(_) | Self::Callback { .. } => io::ErrorKind::Other,
         }
     }
 

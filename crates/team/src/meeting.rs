@@ -49,7 +49,7 @@ pub struct Seat {
 pub enum Meeting {
     /// There is nobody else.
     Alone,
-    /// Rank 0, to whom all are connected.
+    /// The captain, to whom all of the machine are connected.
     Leader(Leader),
     /// All others.
     Guest(Guest),
@@ -66,8 +66,9 @@ struct Hall {
     seat: Seat,
     memory: Arc<CommonMemory>,
     board: Board,
-    /// By rank; there is nobody at 0.
+    /// By rank; there is nobody at the captain's.
     guests: Mutex<Vec<Option<Arc<OwnedFd>>>>,
+    gate: Option<Gate>,
 }
 
 pub struct Guest {
@@ -82,32 +83,83 @@ struct Connection {
     is_changed: Condvar,
 }
 
-/// Meets the others; gives the memory of the board.
-pub fn meet(seat: &Seat, until: Instant) -> Result<(Meeting, Arc<CommonMemory>), TeamError> {
+/// Whether a rank may come, as somebody else says.
+pub type Gate = Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>;
+
+/// What the captain of a machine does before it lets others in: it gets the board.
+pub type Open<'a> = &'a dyn Fn(&Arc<CommonMemory>) -> Result<Option<Gate>, TeamError>;
+
+/// Meets the others of this machine; gives the memory of the board. Rank 0 is the captain, or
+/// whoever comes first, if there is no saying where rank 0 is.
+pub fn meet(
+    seat: &Seat,
+    machine: Option<&str>,
+    until: Instant,
+    open: Open<'_>,
+) -> Result<(Meeting, Arc<CommonMemory>), TeamError> {
     let shape = board::shape(seat.size);
-    let new_board = || {
+    let lead = |listener: Option<OwnedFd>| {
         let memory = CommonMemory::new(shape);
-        memory.map(Arc::new).map_err(|error| TeamError::system("memory for a team", error))
+        let memory = memory.map_err(|error| TeamError::system("memory for a team", error))?;
+        let memory = Arc::new(memory);
+        Board::new(memory.part(0), seat.size, seat.rank).lead(machine.is_some());
+        let gate = open(&memory)?;
+        let meeting = match listener {
+            Some(listener) => Meeting::Leader(Leader::serve(listener, seat, &memory, gate)?),
+            None => Meeting::Alone,
+        };
+        Ok((meeting, memory))
     };
     if seat.size == 1 {
-        return Ok((Meeting::Alone, new_board()?));
+        return lead(None);
     }
-    if seat.rank == 0 {
-        let memory = new_board()?;
-        let leader = Leader::listen(seat, &memory, until)?;
-        return Ok((Meeting::Leader(leader), memory));
+    let address = address(&seat.job, machine.unwrap_or(""))?;
+    loop {
+        let leads = machine.is_some() || seat.rank == 0;
+        if let Some(listener) = if leads { listen(&address)? } else { None } {
+            return lead(Some(listener));
+        }
+        let follows = machine.is_some() || seat.rank != 0;
+        if follows && let Some((guest, memory)) = Guest::connect(seat, &address, shape)? {
+            return Ok((Meeting::Guest(guest), memory));
+        }
+        if Instant::now() >= until {
+            let job = seat.job.clone();
+            if !follows {
+                return Err(TeamError::Invalid(format!(
+                    "job {job}: another job of this name is running; give them different names, \
+                     with PARIO_JOB for example"
+                )));
+            }
+            let (missing, size) = (format!("{} is", some_ranks(&[0])), seat.size);
+            return Err(TeamError::Missing { job, missing, size, seconds: 0 });
+        }
+        std::thread::sleep(PAUSE);
     }
-    let (guest, memory) = Guest::connect(seat, shape, until)?;
-    Ok((Meeting::Guest(guest), memory))
+}
+
+/// Listens under a name; nothing if somebody does already: the last job of this name may be about to
+/// end.
+fn listen(address: &SocketAddrUnix) -> Result<Option<OwnedFd>, TeamError> {
+    let listener = socket()?;
+    match rustix::net::bind(&listener, address) {
+        Ok(()) => {}
+        Err(Errno::ADDRINUSE) => return Ok(None),
+        Err(error) => return Err(TeamError::system("the name of a team", error)),
+    }
+    rustix::net::listen(&listener, 1024)
+        .map_err(|error| TeamError::system("waiting for a team", error))?;
+    Ok(Some(listener))
 }
 
 /// The name under which the processes of a job of this user meet.
-fn address(job: &str) -> Result<SocketAddrUnix, TeamError> {
+fn address(job: &str, machine: &str) -> Result<SocketAddrUnix, TeamError> {
     let user = rustix::process::getuid().as_raw();
     let mut name = format!("pario-team/{user}/").into_bytes();
-    name.extend(job.bytes().take(NAME_BYTES));
-    if job.len() > NAME_BYTES {
-        let hash = job.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    let whole = if machine.is_empty() { job.to_owned() } else { format!("{job}@{machine}") };
+    name.extend(whole.bytes().take(NAME_BYTES));
+    if whole.len() > NAME_BYTES {
+        let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
         name.extend(format!("/{hash:016x}").into_bytes());
@@ -144,7 +196,7 @@ impl Seat {
 }
 
 impl Meeting {
-    /// Hands memory out to all others. Called by rank 0.
+    /// Hands memory out to all others of the machine. Called by the captain.
     pub fn hand_out(&self, number: u64, memory: &CommonMemory) -> Result<(), TeamError> {
         let Self::Leader(leader) = self else { return Ok(()) };
         let guests = leader.shared.guests.lock().clone();
@@ -158,7 +210,7 @@ impl Meeting {
         Ok(())
     }
 
-    /// Takes memory that rank 0 has handed out under this number; none if rank 0 is gone.
+    /// Takes memory that the captain has handed out under this number; none if that is over.
     pub fn take(&self, number: u64, is_over: impl Fn() -> bool) -> Option<OwnedFd> {
         let Self::Guest(guest) = self else { return None };
         let mut given = guest.shared.given.lock();
@@ -174,7 +226,7 @@ impl Meeting {
     }
 
     /// Lets this process notice who is gone.
-    pub fn watch(&mut self, board: Board) -> Result<(), TeamError> {
+    pub fn watch(&mut self, board: Arc<Board>) -> Result<(), TeamError> {
         if let Self::Guest(guest) = self {
             let connection = guest.shared.clone();
             let thread = std::thread::Builder::new().name("team".to_owned());
@@ -186,32 +238,21 @@ impl Meeting {
 }
 
 impl Leader {
-    fn listen(seat: &Seat, memory: &Arc<CommonMemory>, until: Instant) -> Result<Self, TeamError> {
-        let (listener, address) = (socket()?, address(&seat.job)?);
-        loop {
-            match rustix::net::bind(&listener, &address) {
-                Ok(()) => break,
-                // The last job of this name may be about to end.
-                Err(Errno::ADDRINUSE) if Instant::now() < until => std::thread::sleep(PAUSE),
-                Err(Errno::ADDRINUSE) => {
-                    return Err(TeamError::Invalid(format!(
-                        "job {}: another job of this name is running; give them different names, \
-                         with PARIO_JOB for example",
-                        seat.job
-                    )));
-                }
-                Err(error) => return Err(TeamError::system("the name of a team", error)),
-            }
-        }
+    fn serve(
+        listener: OwnedFd,
+        seat: &Seat,
+        memory: &Arc<CommonMemory>,
+        gate: Option<Gate>,
+    ) -> Result<Self, TeamError> {
         let failed = |error| TeamError::system("waiting for a team", error);
-        rustix::net::listen(&listener, 1024).map_err(failed)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
         let is_over = end.try_clone().map_err(|error| TeamError::system("a descriptor", error))?;
         let shared = Arc::new(Hall {
             seat: seat.clone(),
             memory: memory.clone(),
-            board: Board::new(memory.part(0), seat.size, 0),
+            board: Board::new(memory.part(0), seat.size, seat.rank),
             guests: Mutex::new(vec![None; seat.size as usize]),
+            gate,
         });
         let hall = shared.clone();
         let thread = std::thread::Builder::new().name("team".to_owned());
@@ -264,6 +305,7 @@ impl Hall {
             Ok(()) => {
                 let guest = Arc::new(guest);
                 self.guests.lock()[seat.rank as usize] = Some(guest.clone());
+                self.board.admit(seat.rank);
                 send(&guest, &[WELCOME], Some(self.memory.descriptor()))
             }
             Err(answer) => send(&guest, &answer, None),
@@ -288,11 +330,20 @@ impl Hall {
                  {rank_of_it} that it has {theirs}"
             ));
         }
-        let is_taken = self.guests.lock()[seat.rank as usize].is_some();
+        if seat.rank >= *size {
+            return refuse(format!(
+                "job {job}: there are {size} ranks, and so no rank {}",
+                seat.rank
+            ));
+        }
+        let is_taken = seat.rank == *rank || self.guests.lock()[seat.rank as usize].is_some();
         if is_taken || self.board.has_left(seat.rank) || self.board.lost().is_some() {
             return Err(vec![NOT_NOW]);
         }
-        Ok(())
+        match self.gate.as_ref().map(|gate| gate(seat.rank)) {
+            Some(Err(why)) => refuse(format!("job {job}: {why}")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -306,41 +357,24 @@ impl Drop for Leader {
 }
 
 impl Guest {
+    /// Looks for the captain; nothing if there is none, or it has no place now.
     fn connect(
         seat: &Seat,
+        address: &SocketAddrUnix,
         shape: MemoryShape,
-        until: Instant,
-    ) -> Result<(Self, Arc<CommonMemory>), TeamError> {
-        let address = address(&seat.job)?;
-        loop {
-            let socket = socket()?;
-            match rustix::net::connect(&socket, &address) {
-                Ok(()) => {
-                    if let Some(descriptor) = Self::greet(seat, &socket)? {
-                        let memory = CommonMemory::of(descriptor, shape);
-                        let memory = memory
-                            .map_err(|error| TeamError::system("the memory of a team", error))?;
-                        let shared = Arc::new(Connection {
-                            socket,
-                            given: Mutex::default(),
-                            is_changed: Condvar::new(),
-                        });
-                        return Ok((Self { shared, thread: None }, Arc::new(memory)));
-                    }
-                }
-                Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(TeamError::system("looking for a team", error)),
-            }
-            if Instant::now() >= until {
-                return Err(TeamError::Missing {
-                    job: seat.job.clone(),
-                    missing: format!("{} is", some_ranks(&[0])),
-                    size: seat.size,
-                    seconds: 0,
-                });
-            }
-            std::thread::sleep(PAUSE);
+    ) -> Result<Option<(Self, Arc<CommonMemory>)>, TeamError> {
+        let socket = socket()?;
+        match rustix::net::connect(&socket, address) {
+            Ok(()) => {}
+            Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(TeamError::system("looking for a team", error)),
         }
+        let Some(descriptor) = Self::greet(seat, &socket)? else { return Ok(None) };
+        let memory = CommonMemory::of(descriptor, shape);
+        let memory = memory.map_err(|error| TeamError::system("the memory of a team", error))?;
+        let (given, is_changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Connection { socket, given, is_changed });
+        Ok(Some((Self { shared, thread: None }, Arc::new(memory))))
     }
 
     /// Says who this is; the board, if there is a place.
@@ -384,8 +418,9 @@ impl Connection {
             }
         }
         // Whoever leaves closes its own connection.
-        if !board.has_left(0) && !board.have_i_left() {
-            board.lose(0);
+        let captain = board.captain();
+        if !board.has_left(captain) && !board.have_i_left() {
+            board.lose(captain);
         }
         self.is_changed.notify_all();
     }

@@ -1,11 +1,14 @@
 //! Mutexes that all ranks have in common.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pario_net::{MemoryPart, MemoryShape};
+use pario_net::MemoryShape;
 
 use crate::call::Call;
 use crate::error::TeamError;
+use crate::far::message::ToServer;
+use crate::near::{NEAR_WORDS, Near};
 use crate::team::Team;
 
 /// Mutexes that a rank may give.
@@ -23,10 +26,15 @@ const MUTEX_LIMIT: u32 = 1 << 20;
 /// ```
 #[derive(Clone)]
 pub struct Mutexes {
+    shared: Arc<SharedMutexes>,
+}
+
+struct SharedMutexes {
     team: Team,
-    part: MemoryPart,
-    /// Where those of each rank begin, and how many it has.
-    places: Arc<[(usize, u32)]>,
+    number: u64,
+    near: Arc<Near>,
+    /// Where those of each rank begin in the memory of its machine, and how many it has.
+    places: Vec<(usize, u32)>,
 }
 
 /// A mutex that this process has; dropping it gives it back.
@@ -42,7 +50,8 @@ impl Team {
     pub fn mutexes(&self, count: u32) -> Result<Mutexes, TeamError> {
         let met = self.call(Call::Mutexes, &count.to_le_bytes())?;
         let mut places = Vec::new();
-        let mut end = 0;
+        // Each machine counts its own.
+        let mut ends: BTreeMap<u32, usize> = BTreeMap::new();
         for rank in 0..self.size() {
             let mut told = [0; 4];
             told.copy_from_slice(&met.of(rank, 4));
@@ -51,11 +60,15 @@ impl Team {
                 let what = format!("rank {rank} wants {count} mutexes; {MUTEX_LIMIT} is the limit");
                 return Err(TeamError::Invalid(what));
             }
-            places.push((end, count));
-            end += count as usize;
+            let end = ends.entry(self.captain_of(rank)).or_insert(NEAR_WORDS);
+            places.push((*end, count));
+            *end += count as usize;
         }
-        let memory = self.share(met, MemoryShape { parts: 1, words: end.max(1), bytes: 0 })?;
-        Ok(Mutexes { team: self.clone(), part: memory.part(0), places: places.into() })
+        let words = ends.get(&self.captain_of(self.rank())).copied().unwrap_or(NEAR_WORDS);
+        let shape = MemoryShape { parts: 1, words, bytes: 0 };
+        let (number, near) = self.share(met, shape, Vec::new())?;
+        let shared = SharedMutexes { team: self.clone(), number, near, places };
+        Ok(Mutexes { shared: Arc::new(shared) })
     }
 }
 
@@ -64,16 +77,32 @@ impl Mutexes {
     /// says which one that was.
     pub fn lock(&self, rank: u32, number: u32) -> Result<Unlock<'_>, TeamError> {
         let word = self.word(rank, number)?;
-        let shared = &self.team.shared;
-        let lock = shared.board.lock_in(&self.part, word);
-        lock.lock().map_err(|missing| shared.error(missing))?;
+        let SharedMutexes { team, near, .. } = &*self.shared;
+        if team.is_near(rank) {
+            let lock = team.shared.board.lock_in(near.part(), word);
+            lock.lock().map_err(|missing| team.shared.error(missing))?;
+        } else {
+            let (memory, by) = (self.shared.number, team.rank());
+            team.ask_server(rank, ToServer::Lock { memory, number: word, by })?;
+        }
         Ok(Unlock { mutexes: self, rank, number })
     }
 
     /// Gives a mutex back that was taken and kept with [`Unlock::keep`].
     pub fn unlock(&self, rank: u32, number: u32) -> Result<(), TeamError> {
         let word = self.word(rank, number)?;
-        if self.team.shared.board.lock_in(&self.part, word).unlock() {
+        let SharedMutexes { team, near, .. } = &*self.shared;
+        let is_unlocked = if team.is_near(rank) {
+            team.shared.board.lock_in(near.part(), word).unlock()
+        } else {
+            let (memory, by) = (self.shared.number, team.rank());
+            match team.ask_server(rank, ToServer::Unlock { memory, number: word, by }) {
+                Ok(_) => true,
+                Err(TeamError::Invalid(_)) => false,
+                Err(error) => return Err(error),
+            }
+        };
+        if is_unlocked {
             return Ok(());
         }
         let what = format!("mutex {number} of rank {rank} is not locked by this process");
@@ -81,13 +110,19 @@ impl Mutexes {
     }
 
     fn word(&self, rank: u32, number: u32) -> Result<usize, TeamError> {
-        let (start, count) = self.places.get(rank as usize).copied().unwrap_or_default();
+        let (start, count) = self.shared.places.get(rank as usize).copied().unwrap_or_default();
         if number >= count {
             return Err(TeamError::Invalid(format!(
                 "rank {rank} has given {count} mutexes, and so no mutex {number}"
             )));
         }
         Ok(start + number as usize)
+    }
+}
+
+impl Drop for SharedMutexes {
+    fn drop(&mut self) {
+        self.team.let_go(self.number, &self.near);
     }
 }
 

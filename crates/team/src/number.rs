@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::far::message::Change;
+
 /// A number that can be added to another in somebody's memory.
 ///
 /// Whole numbers wrap around.
@@ -18,6 +20,12 @@ pub trait Number: Copy + Default + PartialOrd + Send + Sync + sealed::Sealed + '
     /// The one of the type.
     #[must_use]
     fn one() -> Self;
+    /// It, as bytes of the machine, with zeros behind it.
+    #[doc(hidden)]
+    fn to_bytes(self) -> [u8; 8];
+    /// What such bytes are.
+    #[doc(hidden)]
+    fn of_bytes(bytes: &[u8; 8]) -> Self;
 }
 
 /// A whole number that is changed in somebody's memory by one instruction.
@@ -35,6 +43,18 @@ pub trait Word: Number {
     /// As of `fetch_add`.
     #[doc(hidden)]
     unsafe fn swap(place: *mut u8, value: Self) -> Self;
+    /// How another machine is told to add.
+    #[doc(hidden)]
+    const ADD: fn(u64) -> Change;
+    /// How another machine is told to replace.
+    #[doc(hidden)]
+    const SWAP: fn(u64) -> Change;
+    /// Its bits.
+    #[doc(hidden)]
+    fn to_bits(self) -> u64;
+    /// The number that has these bits.
+    #[doc(hidden)]
+    fn of_bits(bits: u64) -> Self;
 }
 
 mod sealed {
@@ -43,7 +63,7 @@ mod sealed {
 }
 
 macro_rules! whole {
-    ($($kind:literal $type:ty as $bits:ty, $atomic:ty;)*) => {$(
+    ($($kind:literal $type:ty as $bits:ty, $atomic:ty, $add:ident, $swap:ident;)*) => {$(
         impl sealed::Sealed for $type {}
 
         impl Number for $type {
@@ -60,9 +80,25 @@ macro_rules! whole {
             fn one() -> Self {
                 1
             }
+
+            fn to_bytes(self) -> [u8; 8] {
+                let mut bytes = [0; 8];
+                bytes[..size_of::<Self>()].copy_from_slice(&self.to_ne_bytes());
+                bytes
+            }
+
+            fn of_bytes(bytes: &[u8; 8]) -> Self {
+                let mut own = [0; size_of::<Self>()];
+                own.copy_from_slice(&bytes[..size_of::<Self>()]);
+                Self::from_ne_bytes(own)
+            }
         }
 
+        #[allow(clippy::cast_possible_truncation, reason = "there are no more bits")]
         impl Word for $type {
+            const ADD: fn(u64) -> Change = |bits| Change::$add(bits as $bits);
+            const SWAP: fn(u64) -> Change = |bits| Change::$swap(bits as $bits);
+
             unsafe fn fetch_add(place: *mut u8, value: Self) -> Self {
                 // SAFETY: the caller says that the place is aligned and mapped.
                 let word = unsafe { <$atomic>::from_ptr(place.cast()) };
@@ -73,6 +109,14 @@ macro_rules! whole {
                 // SAFETY: the caller says that the place is aligned and mapped.
                 let word = unsafe { <$atomic>::from_ptr(place.cast()) };
                 word.swap(<$bits>::from_ne_bytes(value.to_ne_bytes()), Ordering::AcqRel) as Self
+            }
+
+            fn to_bits(self) -> u64 {
+                <$bits>::from_ne_bytes(self.to_ne_bytes()).into()
+            }
+
+            fn of_bits(bits: u64) -> Self {
+                bits as Self
             }
         }
     )*};
@@ -96,21 +140,67 @@ macro_rules! real {
             fn one() -> Self {
                 1.0
             }
+
+            fn to_bytes(self) -> [u8; 8] {
+                let mut bytes = [0; 8];
+                bytes[..size_of::<Self>()].copy_from_slice(&self.to_ne_bytes());
+                bytes
+            }
+
+            fn of_bytes(bytes: &[u8; 8]) -> Self {
+                let mut own = [0; size_of::<Self>()];
+                own.copy_from_slice(&bytes[..size_of::<Self>()]);
+                Self::from_ne_bytes(own)
+            }
         }
     )*};
 }
 
 whole! {
-    1 i32 as u32, AtomicU32;
-    2 u32 as u32, AtomicU32;
-    3 i64 as u64, AtomicU64;
-    4 u64 as u64, AtomicU64;
+    1 i32 as u32, AtomicU32, Add32, Swap32;
+    2 u32 as u32, AtomicU32, Add32, Swap32;
+    3 i64 as u64, AtomicU64, Add64, Swap64;
+    4 u64 as u64, AtomicU64, Add64, Swap64;
 }
 
 real! {
     5 f32;
     6 f64;
 }
+
+/// Does something with the type of this kind; nothing if there is none.
+macro_rules! with_kind {
+    ($kind:expr, $type:ident => $do:expr) => {
+        match $kind {
+            1 => {
+                type $type = i32;
+                Some($do)
+            }
+            2 => {
+                type $type = u32;
+                Some($do)
+            }
+            3 => {
+                type $type = i64;
+                Some($do)
+            }
+            4 => {
+                type $type = u64;
+                Some($do)
+            }
+            5 => {
+                type $type = f32;
+                Some($do)
+            }
+            6 => {
+                type $type = f64;
+                Some($do)
+            }
+            _ => None,
+        }
+    };
+}
+pub(crate) use with_kind;
 
 /// The name of a type on the board.
 pub fn name_of(kind: u32) -> &'static str {

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pario_net::{CommonMemory, MemoryPart, MemoryShape};
+use pario_net::MemoryShape;
+use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
 use crate::error::TeamError;
+use crate::far::message::{Change, FromServer, ToServer};
+use crate::near::{NEAR_WORDS, Near};
 use crate::number::Word;
+use crate::started::Started;
 use crate::strided::Strided;
 use crate::team::Team;
 
@@ -17,7 +21,11 @@ const PAGE: usize = 4096;
 /// Memory that all ranks have given: each rank has a segment, and all can use all of them. Clones
 /// are the same. The memory is freed when no rank has it any more.
 ///
-/// Nothing here needs another rank to do anything. What one has put, another sees after both have
+/// The memory of ranks of the same machine is used directly; that of others by the data server of
+/// their machine. In both cases nothing here needs another rank to do anything, and what was put is
+/// there when the call returns.
+///
+/// What one has put, another sees after both have
 /// come to a barrier, or as soon as it has learnt of it by a mutex or an atomic operation. Ranks that
 /// put and get at the same place at the same time may see a mixture.
 ///
@@ -32,14 +40,19 @@ const PAGE: usize = 4096;
 /// ```
 #[derive(Clone)]
 pub struct Segments {
-    pub(crate) team: Team,
-    part: MemoryPart,
-    /// Where the segment of each rank begins, and how long it is.
-    places: Arc<[(usize, usize)]>,
+    shared: Arc<SharedSegments>,
+}
+
+struct SharedSegments {
+    team: Team,
+    number: u64,
+    near: Arc<Near>,
+    /// How much each rank has given.
+    lens: Vec<usize>,
 }
 
 /// A piece of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
     /// Where it begins.
     pub offset: usize,
@@ -50,81 +63,133 @@ pub struct Piece {
 /// The memory of one rank, where this process has it. It stays while this is there.
 pub struct LocalMemory {
     segments: Segments,
-    rank: u32,
 }
 
 impl Team {
     /// Allocates memory, together with all others: so many bytes of this rank. They are zero.
     pub fn segments(&self, bytes: usize) -> Result<Segments, TeamError> {
         let met = self.call(Call::Allocate, &(bytes as u64).to_le_bytes())?;
-        let mut places = Vec::new();
+        let (mut lens, mut places) = (Vec::new(), Vec::new());
         let mut end = 0_usize;
         for rank in 0..self.size() {
             let mut told = [0; 8];
             told.copy_from_slice(&met.of(rank, 8));
             let len = usize::try_from(u64::from_le_bytes(told)).unwrap_or(usize::MAX);
-            places.push((end, len));
-            let next = len.checked_next_multiple_of(PAGE).and_then(|len| end.checked_add(len));
-            // As much as no machine has: it is refused where the memory is made.
-            end = next.unwrap_or(usize::MAX / 2).min(usize::MAX / 2);
+            lens.push(len);
+            places.push(self.is_near(rank).then_some((end, len)));
+            if self.is_near(rank) {
+                let next = len.checked_next_multiple_of(PAGE).and_then(|len| end.checked_add(len));
+                // As much as no machine has: it is refused where the memory is made.
+                end = next.unwrap_or(usize::MAX / 2).min(usize::MAX / 2);
+            }
         }
-        let shape = MemoryShape { parts: 1, words: 0, bytes: end.max(PAGE) };
-        let memory: Arc<CommonMemory> = self.share(met, shape)?;
-        Ok(Segments { team: self.clone(), part: memory.part(0), places: places.into() })
+        let shape = MemoryShape { parts: 1, words: NEAR_WORDS, bytes: end.max(PAGE) };
+        let (number, near) = self.share(met, shape, places)?;
+        Ok(Segments { shared: Arc::new(SharedSegments { team: self.clone(), number, near, lens }) })
     }
 }
 
 impl Segments {
     /// How many bytes a rank has given.
     pub fn len_of(&self, rank: u32) -> Result<usize, TeamError> {
-        self.place_of(rank).map(|(_, len)| len)
+        let lens = &self.shared.lens;
+        lens.get(rank as usize).copied().ok_or_else(|| {
+            TeamError::Invalid(format!("there are {} ranks, and so no rank {rank}", lens.len()))
+        })
     }
 
     /// The team.
     pub fn team(&self) -> &Team {
-        &self.team
+        &self.shared.team
     }
 
-    fn place_of(&self, rank: u32) -> Result<(usize, usize), TeamError> {
-        self.places.get(rank as usize).copied().ok_or_else(|| {
-            TeamError::Invalid(format!(
-                "there are {} ranks, and so no rank {rank}",
-                self.places.len()
-            ))
-        })
+    pub(crate) fn near(&self) -> &Near {
+        &self.shared.near
     }
 
-    /// Where so many bytes of a rank are.
-    pub(crate) fn pointer(
-        &self,
-        rank: u32,
-        offset: usize,
-        len: usize,
-    ) -> Result<*mut u8, TeamError> {
-        let (start, all) = self.place_of(rank)?;
+    pub(crate) fn number(&self) -> u64 {
+        self.shared.number
+    }
+
+    /// That so many bytes are in the segment of a rank.
+    pub(crate) fn check(&self, rank: u32, offset: usize, len: usize) -> Result<(), TeamError> {
+        let all = self.len_of(rank)?;
         if offset.checked_add(len).is_none_or(|end| end > all) {
             return Err(TeamError::Invalid(format!(
                 "{len} bytes at byte {offset} are not in the segment of rank {rank}, which has {all}"
             )));
         }
-        Ok(self.part.place(start + offset, len))
+        Ok(())
+    }
+
+    /// Where so many bytes of a rank of this machine are, to be used directly; nothing if the rank is
+    /// at another machine. Other ranks may read and write there at any time. The memory stays while
+    /// these segments, or clones of them, are there.
+    pub fn place(
+        &self,
+        rank: u32,
+        offset: usize,
+        len: usize,
+    ) -> Result<Option<*mut u8>, TeamError> {
+        self.check(rank, offset, len)?;
+        Ok(self.near().pointer(rank, offset, len))
     }
 
     /// Copies bytes to a place in the segment of a rank.
+    #[inline]
     pub fn put(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<(), TeamError> {
-        let place = self.pointer(rank, offset, bytes.len())?;
-        // SAFETY: the place was checked to be inside of the mapping, which stays while this is here;
-        // own memory that is lent to the call is elsewhere.
-        unsafe { std::ptr::copy(bytes.as_ptr(), place, bytes.len()) }
-        Ok(())
+        if self.near().put(rank, offset, bytes) {
+            return Ok(());
+        }
+        self.start_put(rank, offset, bytes)?.wait()
     }
 
     /// Copies bytes from a place in the segment of a rank.
+    #[inline]
     pub fn get(&self, rank: u32, offset: usize, bytes: &mut [u8]) -> Result<(), TeamError> {
-        let place = self.pointer(rank, offset, bytes.len())?;
-        // SAFETY: as in `put`.
-        unsafe { std::ptr::copy(place, bytes.as_mut_ptr(), bytes.len()) }
-        Ok(())
+        if self.near().get(rank, offset, bytes) {
+            return Ok(());
+        }
+        self.start_get(rank, offset, bytes)?.wait()
+    }
+
+    /// Begins to copy bytes to a place in the segment of a rank. They are taken at once: the memory
+    /// may be used again before this is waited for.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("started", 1, 0)?;
+    /// let segments = team.segments(100)?;
+    /// let pending = segments.start_put(0, 10, b"on its way")?;
+    /// // ... and meanwhile something else is done ...
+    /// pending.wait()?;
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn start_put(
+        &self,
+        rank: u32,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<Started<'static>, TeamError> {
+        self.check(rank, offset, bytes.len())?;
+        if self.near().put(rank, offset, bytes) {
+            return Ok(Started::done());
+        }
+        Started::put(self, rank, &[Piece { offset, len: bytes.len() }], bytes)
+    }
+
+    /// Begins to copy bytes from a place in the segment of a rank. They are there when this was
+    /// waited for.
+    pub fn start_get<'a>(
+        &self,
+        rank: u32,
+        offset: usize,
+        bytes: &'a mut [u8],
+    ) -> Result<Started<'a>, TeamError> {
+        self.check(rank, offset, bytes.len())?;
+        if self.near().get(rank, offset, bytes) {
+            return Ok(Started::done());
+        }
+        Started::get(self, rank, &[Piece { offset, len: bytes.len() }], bytes)
     }
 
     /// Copies a region with gaps to the segment of a rank.
@@ -149,10 +214,16 @@ impl Segments {
         bytes: &[u8],
     ) -> Result<(), TeamError> {
         self.check_strided(rank, offset, region, bytes.len())?;
-        for (here, there) in region.rows() {
-            self.put(rank, offset + there, &bytes[here..here + region.row])?;
+        if self.team().is_near(rank) {
+            for (here, there) in region.rows() {
+                self.near().put(rank, offset + there, &bytes[here..here + region.row]);
+            }
+            return Ok(());
         }
-        Ok(())
+        let (pieces, rows) = (region.pieces(offset), region.rows());
+        let packed: Vec<u8> =
+            rows.flat_map(|(here, _)| &bytes[here..here + region.row]).copied().collect();
+        Started::put(self, rank, &pieces, &packed)?.wait()
     }
 
     /// Copies a region with gaps from the segment of a rank.
@@ -164,8 +235,17 @@ impl Segments {
         bytes: &mut [u8],
     ) -> Result<(), TeamError> {
         self.check_strided(rank, offset, region, bytes.len())?;
-        for (here, there) in region.rows() {
-            self.get(rank, offset + there, &mut bytes[here..here + region.row])?;
+        if self.team().is_near(rank) {
+            for (here, there) in region.rows() {
+                self.near().get(rank, offset + there, &mut bytes[here..here + region.row]);
+            }
+            return Ok(());
+        }
+        let pieces = region.pieces(offset);
+        let mut packed = vec![0; pieces.len() * region.row];
+        Started::get(self, rank, &pieces, &mut packed)?.wait()?;
+        for ((here, _), row) in region.rows().zip(packed.chunks(region.row)) {
+            bytes[here..here + region.row].copy_from_slice(row);
         }
         Ok(())
     }
@@ -177,7 +257,7 @@ impl Segments {
         region: &Strided<'_>,
         len: usize,
     ) -> Result<(), TeamError> {
-        self.pointer(rank, offset, region.extent_there()?)?;
+        self.check(rank, offset, region.extent_there()?)?;
         let extent = region.extent_here()?;
         if extent > len {
             let what = format!("a region of {extent} bytes does not fit into {len}");
@@ -189,10 +269,13 @@ impl Segments {
     /// Copies bytes to pieces of the segment of a rank, one behind the other.
     pub fn put_list(&self, rank: u32, pieces: &[Piece], bytes: &[u8]) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
+        if !self.team().is_near(rank) {
+            return Started::put(self, rank, pieces, bytes)?.wait();
+        }
         let mut rest = bytes;
         for piece in pieces {
             let (now, later) = rest.split_at(piece.len);
-            self.put(rank, piece.offset, now)?;
+            self.near().put(rank, piece.offset, now);
             rest = later;
         }
         Ok(())
@@ -201,10 +284,13 @@ impl Segments {
     /// Copies pieces of the segment of a rank, one behind the other.
     pub fn get_list(&self, rank: u32, pieces: &[Piece], bytes: &mut [u8]) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
+        if !self.team().is_near(rank) {
+            return Started::get(self, rank, pieces, bytes)?.wait();
+        }
         let mut rest = bytes;
         for piece in pieces {
             let (now, later) = rest.split_at_mut(piece.len);
-            self.get(rank, piece.offset, now)?;
+            self.near().get(rank, piece.offset, now);
             rest = later;
         }
         Ok(())
@@ -218,7 +304,7 @@ impl Segments {
     ) -> Result<(), TeamError> {
         let mut total = 0_usize;
         for piece in pieces {
-            self.pointer(rank, piece.offset, piece.len)?;
+            self.check(rank, piece.offset, piece.len)?;
             total = total.saturating_add(piece.len);
         }
         if total != len {
@@ -230,57 +316,78 @@ impl Segments {
 
     /// Adds to a whole number of a rank by one instruction; what was there before. The number is
     /// aligned to its size.
+    #[inline]
     pub fn fetch_add<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
-        let place = self.word::<T>(rank, offset)?;
-        // SAFETY: the place is mapped while this is here, and was checked to be aligned.
-        Ok(unsafe { T::fetch_add(place, value) })
+        // SAFETY: memory gives places that are aligned and mapped while this is here.
+        let was = self.near().change(rank, offset, |place| unsafe { T::fetch_add(place, value) });
+        match was {
+            Some(was) => Ok(was),
+            None => self.change(rank, offset, T::ADD, value),
+        }
     }
 
     /// Replaces a whole number of a rank by one instruction; what was there before.
+    #[inline]
     pub fn swap<T: Word>(&self, rank: u32, offset: usize, value: T) -> Result<T, TeamError> {
-        let place = self.word::<T>(rank, offset)?;
         // SAFETY: as in `fetch_add`.
-        Ok(unsafe { T::swap(place, value) })
+        let was = self.near().change(rank, offset, |place| unsafe { T::swap(place, value) });
+        match was {
+            Some(was) => Ok(was),
+            None => self.change(rank, offset, T::SWAP, value),
+        }
     }
 
-    fn word<T: Word>(&self, rank: u32, offset: usize) -> Result<*mut u8, TeamError> {
+    /// Changes a number elsewhere, or says why it cannot be.
+    fn change<T: Word>(
+        &self,
+        rank: u32,
+        offset: usize,
+        change: fn(u64) -> Change,
+        value: T,
+    ) -> Result<T, TeamError> {
         let size = size_of::<T>();
         if !offset.is_multiple_of(size) {
             return Err(TeamError::Invalid(format!(
                 "a number of {size} bytes cannot be at byte {offset}: that is no multiple of {size}"
             )));
         }
-        self.pointer(rank, offset, size)
+        self.check(rank, offset, size)?;
+        let change = change(value.to_bits());
+        let question = ToServer::Change { memory: self.number(), rank, offset, change };
+        match self.team().ask_server(rank, question)? {
+            FromServer::Was(bits) => Ok(T::of_bits(bits)),
+            other => Err(self.team().strange(rank, other)),
+        }
     }
 
     /// What was put into the segment of a rank before is there when this returns.
     pub fn fence(&self, rank: u32) -> Result<(), TeamError> {
-        self.place_of(rank)?;
+        self.len_of(rank)?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Ok(())
     }
 
     /// What was put anywhere before is there when this returns.
     pub fn fence_all(&self) -> Result<(), TeamError> {
-        self.fence(self.team.rank())
+        self.fence(self.team().rank())
     }
 
     /// The segment of this rank, to be used directly.
     pub fn local(&self) -> LocalMemory {
-        LocalMemory { segments: self.clone(), rank: self.team.rank() }
+        LocalMemory { segments: self.clone() }
     }
 }
 
 impl LocalMemory {
     /// Where it begins. Other ranks may read and write there at any time.
     pub fn pointer(&self) -> *mut u8 {
-        let place = self.segments.pointer(self.rank, 0, 0);
+        let place = self.segments.near().pointer(self.segments.team().rank(), 0, 0);
         place.unwrap_or(std::ptr::null_mut())
     }
 
     /// How long it is.
     pub fn len(&self) -> usize {
-        self.segments.len_of(self.rank).unwrap_or(0)
+        self.segments.len_of(self.segments.team().rank()).unwrap_or(0)
     }
 
     /// Whether this rank has given nothing.
@@ -289,9 +396,16 @@ impl LocalMemory {
     }
 }
 
+impl Drop for SharedSegments {
+    fn drop(&mut self) {
+        self.team.let_go(self.number, &self.near);
+    }
+}
+
 impl fmt::Debug for Segments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: usize = self.places.iter().map(|(_, len)| len).sum();
-        write!(f, "Segments({bytes} bytes of {} ranks)", self.places.len())
+        let lens = &self.shared.lens;
+        let bytes = lens.iter().fold(0_usize, |sum, len| sum.saturating_add(*len));
+        write!(f, "Segments({bytes} bytes of {} ranks)", lens.len())
     }
 }

@@ -1,16 +1,24 @@
 //! The processes of a job that have met.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, MemoryShape};
+use pario_net::{AskError, CommonMemory, Key, MemoryShape, Pending};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::board::{Board, Missing, SLOT_BYTES};
 use crate::call::Call;
+use crate::callbacks::CallbackFn;
 use crate::error::{TeamError, some_ranks};
+use crate::far::captain::Captain;
+use crate::far::link::Link;
+use crate::far::message::{FromServer, ToServer};
+use crate::far::server::Registry;
 use crate::meeting::{Meeting, Seat, meet};
+use crate::near::Near;
 use crate::room;
 
 /// Processes that a team may have.
@@ -21,11 +29,25 @@ const SIZE_LIMIT: u32 = 4096;
 pub struct TeamOptions {
     /// How long the others are waited for.
     pub patience: Duration,
+    /// Where machines meet, if there are several.
+    pub across: Option<Across>,
+}
+
+/// Where the machines of a team meet.
+#[derive(Clone, Debug)]
+pub struct Across {
+    /// An address of one of the machines, at which it listens, and which all know.
+    pub address: SocketAddr,
+    /// The key by which they know each other.
+    pub key: Key,
+    /// Ranks that say the same here and run on the same machine use their memory directly. It is
+    /// empty, unless ranks of one machine are to be treated as if they were on several.
+    pub machine: String,
 }
 
 impl Default for TeamOptions {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(60) }
+        Self { patience: Duration::from_secs(60), across: None }
     }
 }
 
@@ -43,9 +65,15 @@ pub struct Team {
 
 pub struct Shared {
     pub seat: Seat,
-    pub board: Board,
-    pub meeting: Meeting,
-    /// Held during a collective call: how many pieces of memory were made.
+    pub board: Arc<Board>,
+    meeting: Meeting,
+    /// The captain of the machine of each rank.
+    machines: Vec<u32>,
+    /// What a captain does for others.
+    captain: Mutex<Option<Captain>>,
+    registry: Arc<Registry>,
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held during a collective call: how many things were made.
     turn: Mutex<u64>,
 }
 
@@ -78,18 +106,31 @@ impl Team {
         }
         let seat = Seat { job: job.to_owned(), size, rank };
         let until = Instant::now() + options.patience;
-        let late = |mut error| {
+        let across = options.across.as_ref().filter(|_| size > 1);
+        let registry = Arc::new(Registry::default());
+        let captain = Mutex::new(None);
+        let open = |memory: &Arc<CommonMemory>| {
+            let Some(across) = across else { return Ok(None) };
+            let board = Arc::new(Board::new(memory.part(0), size, rank));
+            let met = Captain::meet(&seat, across, board, registry.clone(), until)?;
+            *captain.lock() = Some(met.0);
+            Ok(Some(met.1))
+        };
+        let machine = across.map(|across| across.machine.as_str());
+        let (mut meeting, memory) = meet(&seat, machine, until, &open).map_err(|mut error| {
             if let TeamError::Missing { seconds, .. } = &mut error {
                 *seconds = options.patience.as_secs();
             }
             error
-        };
-        let (mut meeting, memory) = meet(&seat, until).map_err(late)?;
-        meeting.watch(Board::new(memory.part(0), size, rank))?;
-        let board = Board::new(memory.part(0), size, rank);
+        })?;
+        let board = Arc::new(Board::new(memory.part(0), size, rank));
+        meeting.watch(board.clone())?;
         board.come();
-        let shared = Shared { seat, board, meeting, turn: Mutex::new(0) };
-        if let Err(missing) = shared.board.wait_for_all(until) {
+        let all_here = board.wait_for_all(until);
+        let machines = board.machines();
+        let (turn, link) = (Mutex::new(0), Mutex::new(None));
+        let shared = Shared { seat, board, meeting, machines, captain, registry, link, turn };
+        if let Err(missing) = all_here {
             if let Some(rank) = shared.board.lost() {
                 return Err(shared.error(Missing::Lost(rank)));
             }
@@ -97,6 +138,10 @@ impl Team {
             let missing = format!("{} {verb}", some_ranks(&missing));
             let seconds = options.patience.as_secs();
             let job = shared.seat.job.clone();
+            // Nobody waits for the end of a team that has not begun.
+            if let Some(mut captain) = shared.captain.lock().take() {
+                captain.end();
+            }
             return Err(TeamError::Missing { job, missing, size, seconds });
         }
         Ok(Self { shared: Arc::new(shared) })
@@ -117,24 +162,47 @@ impl Team {
         &self.shared.seat.job
     }
 
+    /// Whether a rank is at the same machine, so that its memory can be used directly.
+    pub fn is_near(&self, rank: u32) -> bool {
+        let machines = &self.shared.machines;
+        machines.get(rank as usize) == Some(&machines[self.rank() as usize])
+    }
+
+    /// The captain of a rank's machine.
+    pub(crate) fn captain_of(&self, rank: u32) -> u32 {
+        self.shared.machines[rank as usize]
+    }
+
+    /// Whether this process is the captain of its machine.
+    fn is_captain(&self) -> bool {
+        self.shared.machines[self.rank() as usize] == self.rank()
+    }
+
+    /// Whether there are several machines.
+    fn spans(&self) -> bool {
+        let machines = &self.shared.machines;
+        machines.iter().any(|machine| *machine != machines[0])
+    }
+
     /// Comes to a collective call with some bytes, no more than a slot has.
     pub(crate) fn call(&self, call: Call, bytes: &[u8]) -> Result<Met<'_>, TeamError> {
         let made = self.shared.turn.lock();
         self.shared.call(call, bytes, made)
     }
 
-    /// Memory in common, of a shape that all know; the numbers of segments, or of mutexes.
+    /// Memory in common with those of this machine, of a shape and with places that they know, and
+    /// its number; the numbers of what was made are the same everywhere.
     pub(crate) fn share(
         &self,
         met: Met<'_>,
         shape: MemoryShape,
-    ) -> Result<Arc<CommonMemory>, TeamError> {
+        places: Vec<Option<(usize, usize)>>,
+    ) -> Result<(u64, Arc<Near>), TeamError> {
         let Met { mut made, .. } = met;
         *made += 1;
         let number = *made;
         let shared = &*self.shared;
-        let is_first = self.rank() == 0;
-        let made_here = is_first.then(|| {
+        let made_here = self.is_captain().then(|| {
             let memory = room::new_memory(shape)?;
             let given = shared.meeting.hand_out(number, &memory);
             given.map(|()| memory).map_err(|error| error.to_string())
@@ -147,8 +215,122 @@ impl Team {
                 None => Err("it was not handed out".to_owned()),
             },
         };
-        drop(self.agree(made, own.as_ref().err())?);
-        own.map(Arc::new).map_err(TeamError::Memory)
+        let near = own.map(|memory| Arc::new(Near::new(Arc::new(memory).part(0), places)));
+        // Before anybody elsewhere can know of it.
+        if let (Ok(near), true) = (&near, self.is_captain() && self.spans()) {
+            shared.registry.add_memory(number, near.clone(), self.size());
+        }
+        drop(self.agree(made, near.as_ref().err())?);
+        near.map(|near| (number, near)).map_err(TeamError::Memory)
+    }
+
+    /// This rank has no use for memory any more.
+    pub(crate) fn let_go(&self, number: u64, near: &Near) {
+        if !self.spans() {
+            return;
+        }
+        near.let_go();
+        let machines: BTreeSet<u32> = self.shared.machines.iter().copied().collect();
+        for captain in machines.into_iter().filter(|captain| !self.is_near(*captain)) {
+            // Whoever is lost has no memory to be freed.
+            if let Ok(pending) = self.start_asking(captain, ToServer::LetGo { memory: number }) {
+                drop(pending);
+            }
+        }
+    }
+
+    /// Has the data servers know a function; its number.
+    pub(crate) fn serve_callback(
+        &self,
+        function: Arc<CallbackFn>,
+        call: Call,
+    ) -> Result<u64, TeamError> {
+        let met = self.call(call, &[])?;
+        let mut made = met.made;
+        *made += 1;
+        let number = *made;
+        let started = self.is_captain().then(|| {
+            self.shared.registry.add_callback(number, function);
+            let mut captain = self.shared.captain.lock();
+            if captain.is_none() {
+                let (seat, board) = (&self.shared.seat, self.shared.board.clone());
+                *captain = Some(Captain::alone(seat, board, self.shared.registry.clone())?);
+            }
+            Ok::<(), TeamError>(())
+        });
+        let wrong = started.and_then(Result::err).map(|error| error.to_string());
+        drop(self.agree(made, wrong.as_ref())?);
+        Ok(number)
+    }
+
+    /// Begins to ask the data server of a rank's machine.
+    pub(crate) fn start_asking(
+        &self,
+        rank: u32,
+        question: ToServer,
+    ) -> Result<Pending<FromServer>, TeamError> {
+        let link = self.link()?;
+        let captain = self.shared.machines[rank as usize];
+        link.ask(captain, question).map_err(|_| self.unanswered(rank))
+    }
+
+    /// Asks the data server of a rank's machine.
+    pub(crate) fn ask_server(
+        &self,
+        rank: u32,
+        question: ToServer,
+    ) -> Result<FromServer, TeamError> {
+        self.answered(rank, self.start_asking(rank, question)?.wait())
+    }
+
+    /// What came of a question.
+    pub(crate) fn answered(
+        &self,
+        rank: u32,
+        answer: Result<FromServer, AskError>,
+    ) -> Result<FromServer, TeamError> {
+        match answer {
+            Ok(FromServer::Wrong(what)) => Err(TeamError::Invalid(what)),
+            Ok(FromServer::Gone { rank, has_left: true }) => {
+                Err(self.shared.error(Missing::Left(rank)))
+            }
+            Ok(FromServer::Gone { rank, has_left: false }) => {
+                Err(self.shared.error(Missing::Lost(rank)))
+            }
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(self.unanswered(rank)),
+        }
+    }
+
+    /// The data server of a rank's machine does not answer: it ends with the captain.
+    fn unanswered(&self, rank: u32) -> TeamError {
+        let captain = self.shared.machines[rank as usize];
+        let lost = self.shared.board.lost().unwrap_or(captain);
+        self.shared.error(Missing::Lost(lost))
+    }
+
+    /// A data server has answered something else than was asked for.
+    pub(crate) fn strange(&self, rank: u32, answer: FromServer) -> TeamError {
+        TeamError::System(format!("the data server of rank {rank} answers {answer:?}"))
+    }
+
+    /// The way to data servers.
+    fn link(&self) -> Result<Arc<Link>, TeamError> {
+        let mut link = self.shared.link.lock();
+        if let Some(link) = &*link {
+            return Ok(link.clone());
+        }
+        let made = match &*self.shared.captain.lock() {
+            Some(captain) => Link::new(captain.space().clone()),
+            None => {
+                let name = format!("rank {} ({})", self.rank(), std::process::id());
+                Link::of_way(&self.shared.board.way(), &name)
+                    .map_err(|error| TeamError::system("the way to data servers", error))?
+            }
+        };
+        let made = Arc::new(made);
+        *link = Some(made.clone());
+        Ok(made)
     }
 
     /// Says whether something went wrong here, and hears whether it did elsewhere.
@@ -224,6 +406,12 @@ impl Met<'_> {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.board.leave();
+        // Whoever serves others stays until they have left.
+        let Some(mut captain) = self.captain.lock().take() else { return };
+        self.board.wait_for_end();
+        captain.say_farewell();
+        drop(self.link.lock().take());
+        captain.end();
     }
 }
 

@@ -1,12 +1,14 @@
 //! What all ranks call together, against what one would compute alone.
 
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
+
 mod ranks;
 
 use std::time::{Duration, Instant};
 
 use pario_team::{Call, Reduction, Team, TeamError, TeamOptions};
 use proptest::prelude::*;
-use ranks::{new_job, together};
+use ranks::{EVERY_WAY, Machines, new_job, spread, together};
 
 /// A collective call with its data.
 #[derive(Clone, Debug)]
@@ -80,8 +82,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn calls_one_after_the_other_give_what_they_should(steps in prop::collection::vec(step(), 1..12)) {
-        together(SIZE, |team| steps.iter().for_each(|step| run(&team, step)));
+    fn calls_one_after_the_other_give_what_they_should(
+        steps in prop::collection::vec(step(), 1..12),
+        way in 0..EVERY_WAY.len(),
+    ) {
+        spread(SIZE, EVERY_WAY[way], |team| steps.iter().for_each(|step| run(&team, step)));
     }
 }
 
@@ -102,7 +107,11 @@ fn sixty_four_ranks_meet_a_thousand_times() {
 
 #[test]
 fn ranks_that_disagree_are_told_who_called_what_and_go_on() {
-    let errors = together(3, |team| {
+    EVERY_WAY.into_iter().for_each(disagree);
+}
+
+fn disagree(machines: Machines) {
+    let errors = spread(3, machines, |team| {
         let error = if team.rank() == 1 {
             team.barrier().unwrap_err()
         } else {
@@ -117,7 +126,7 @@ fn ranks_that_disagree_are_told_who_called_what_and_go_on() {
         assert_eq!(calls, [broadcast, Call::Barrier, broadcast]);
     }
     // Nobody may give another number of bytes, or of numbers.
-    together(2, |team| {
+    spread(2, machines, |team| {
         let mut bytes = vec![0; 3 + team.rank() as usize];
         let error = team.broadcast(0, &mut bytes).unwrap_err();
         assert!(matches!(error, TeamError::Disagree { .. }), "{error}");
@@ -129,9 +138,12 @@ fn ranks_that_disagree_are_told_who_called_what_and_go_on() {
 
 #[test]
 fn who_waits_for_one_that_has_left_is_told() {
-    let errors = together(3, |team| (team.rank() != 1).then(|| team.barrier().unwrap_err()));
-    for error in errors.into_iter().flatten() {
-        assert!(matches!(error, TeamError::Left { rank: 1, .. }), "{error}");
+    for machines in EVERY_WAY {
+        let errors =
+            spread(3, machines, |team| (team.rank() != 1).then(|| team.barrier().unwrap_err()));
+        for error in errors.into_iter().flatten() {
+            assert!(matches!(error, TeamError::Left { rank: 1, .. }), "{machines:?}: {error}");
+        }
     }
 }
 
@@ -149,7 +161,7 @@ fn a_name_can_be_used_again_as_soon_as_the_last_team_has_gone() {
 
 #[test]
 fn who_does_not_come_is_named() {
-    let options = &TeamOptions { patience: Duration::from_millis(300) };
+    let options = &TeamOptions { patience: Duration::from_millis(300), ..TeamOptions::default() };
     let job = &new_job();
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -171,7 +183,7 @@ fn what_cannot_be_a_team_is_refused() {
     assert!(error.contains("rank 2 of 2 cannot be"), "{error}");
     // Both say how many there are, and it is not the same.
     let job = &new_job();
-    let options = &TeamOptions { patience: Duration::from_secs(2) };
+    let options = &TeamOptions { patience: Duration::from_secs(2), ..TeamOptions::default() };
     std::thread::scope(|scope| {
         scope.spawn(move || Team::meet_with(job, 2, 0, options).unwrap_err());
         scope.spawn(move || {

@@ -1,10 +1,12 @@
 //! Memory of all ranks, against one vector for each of them.
 
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
+
 mod ranks;
 
 use pario_team::{Piece, Segments, Strided, TeamError};
 use proptest::prelude::*;
-use ranks::together;
+use ranks::{EVERY_WAY, Machines, spread, together};
 
 const SIZE: u32 = 4;
 
@@ -203,8 +205,9 @@ proptest! {
     fn accesses_in_turn_are_those_of_a_model(
         sizes in prop::collection::vec(prop_oneof![Just(0), 1..LEN], SIZE as usize),
         turns in prop::collection::vec((0..SIZE, access()), 1..25),
+        way in 0..EVERY_WAY.len(),
     ) {
-        together(SIZE, |team| {
+        spread(SIZE, EVERY_WAY[way], |team| {
             let rank = team.rank();
             let segments = team.segments(sizes[rank as usize]).unwrap();
             let mut model: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
@@ -227,10 +230,14 @@ proptest! {
 
 #[test]
 fn nothing_is_lost_when_all_accumulate_at_one_place() {
-    const TIMES: usize = 2000;
-    together(8, |team| {
+    EVERY_WAY.into_iter().for_each(accumulate_at_one_place);
+}
+
+fn accumulate_at_one_place(machines: Machines) {
+    let times = if machines == Machines::One { 2000 } else { 100 };
+    spread(8, machines, |team| {
         let segments = team.segments(64).unwrap();
-        for _ in 0..TIMES {
+        for _ in 0..times {
             segments.accumulate(3, 8, 1.0, &[1.0_f64, 2.0]).unwrap();
             segments.accumulate(3, 32, 3, &[1_i64]).unwrap();
             segments.accumulate(3, 44, 2.0, &[0.5_f32]).unwrap();
@@ -239,19 +246,23 @@ fn nothing_is_lost_when_all_accumulate_at_one_place() {
         let mut bytes = [0; 64];
         segments.get(3, 0, &mut bytes).unwrap();
         let real = |at: usize| f64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
-        let all = 8.0 * TIMES as f64;
+        let all = f64::from(8 * times);
         assert_eq!((real(8), real(16)), (all, 2.0 * all));
-        assert_eq!(i64::from_ne_bytes(bytes[32..40].try_into().unwrap()), 24 * TIMES as i64);
+        assert_eq!(i64::from_ne_bytes(bytes[32..40].try_into().unwrap()), 24 * i64::from(times));
         assert_eq!(f32::from_ne_bytes(bytes[44..48].try_into().unwrap()), all as f32);
     });
 }
 
 #[test]
 fn each_number_is_drawn_once() {
-    const EACH: u64 = 5000;
-    let drawn = together(8, |team| {
+    EVERY_WAY.into_iter().for_each(draw_numbers);
+}
+
+fn draw_numbers(machines: Machines) {
+    let each: u64 = if machines == Machines::One { 5000 } else { 100 };
+    let drawn = spread(8, machines, |team| {
         let segments = team.segments(16).unwrap();
-        let drawn: Vec<u64> = (0..EACH).map(|_| segments.fetch_add(5, 8, 1_u64).unwrap()).collect();
+        let drawn: Vec<u64> = (0..each).map(|_| segments.fetch_add(5, 8, 1_u64).unwrap()).collect();
         team.barrier().unwrap();
         // The last value is passed from hand to hand.
         let swapped = segments.swap(5, 0, team.rank() as i32 + 1).unwrap();
@@ -262,7 +273,7 @@ fn each_number_is_drawn_once() {
     });
     let mut all: Vec<u64> = drawn.iter().flat_map(|(drawn, ..)| drawn.clone()).collect();
     all.sort_unstable();
-    assert!(all == (0..8 * EACH).collect::<Vec<_>>());
+    assert!(all == (0..8 * each).collect::<Vec<_>>());
     let mut passed: Vec<i32> = drawn.iter().map(|(_, swapped, _)| *swapped).collect();
     passed.push(drawn[0].2);
     passed.sort_unstable();
@@ -271,11 +282,15 @@ fn each_number_is_drawn_once() {
 
 #[test]
 fn a_mutex_lets_one_in_at_a_time() {
-    const TIMES: u64 = 500;
-    together(6, |team| {
+    EVERY_WAY.into_iter().for_each(lock_and_unlock);
+}
+
+fn lock_and_unlock(machines: Machines) {
+    let times: u64 = if machines == Machines::One { 500 } else { 30 };
+    spread(6, machines, |team| {
         let mutexes = team.mutexes(team.rank() % 3).unwrap();
         let segments = team.segments(8).unwrap();
-        for _ in 0..TIMES {
+        for _ in 0..times {
             let unlock = mutexes.lock(2, 1).unwrap();
             let mut bytes = [0; 8];
             segments.get(0, 0, &mut bytes).unwrap();
@@ -286,7 +301,7 @@ fn a_mutex_lets_one_in_at_a_time() {
         team.barrier().unwrap();
         let mut bytes = [0; 8];
         segments.get(0, 0, &mut bytes).unwrap();
-        assert_eq!(u64::from_ne_bytes(bytes), 6 * TIMES);
+        assert_eq!(u64::from_ne_bytes(bytes), 6 * times);
         let error = mutexes.unlock(2, 1).unwrap_err().to_string();
         assert_eq!(error, "mutex 1 of rank 2 is not locked by this process");
         assert!(mutexes.lock(2, 2).is_err() && mutexes.lock(9, 0).is_err());
@@ -295,7 +310,11 @@ fn a_mutex_lets_one_in_at_a_time() {
 
 #[test]
 fn places_outside_are_refused_and_named() {
-    together(2, |team| {
+    EVERY_WAY.into_iter().for_each(ask_for_places_outside);
+}
+
+fn ask_for_places_outside(machines: Machines) {
+    spread(2, machines, |team| {
         let segments = team.segments(100 * (team.rank() as usize + 1)).unwrap();
         assert_eq!((segments.len_of(0).unwrap(), segments.len_of(1).unwrap()), (100, 200));
         let text = |error: TeamError| error.to_string();

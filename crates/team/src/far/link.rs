@@ -1,0 +1,73 @@
+//! How a process reaches the data servers of machines.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pario_net::{Address, AskError, Asker, Key, Pending, Space};
+use parking_lot::Mutex;
+
+use super::message::{FromServer, ToServer};
+
+/// How long a data server is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The ways to the data servers, each opened when it is first used.
+pub struct Link {
+    space: Space,
+    servers: Mutex<HashMap<u32, Asker<ToServer, FromServer>>>,
+}
+
+/// How a data server is called: the captain of its machine says which one it is.
+pub fn port_of(captain: u32) -> String {
+    format!("data {captain}")
+}
+
+/// Where a directory is, and the key to it, as it stands on the board.
+pub fn way_of(address: &Address, key: Option<&Key>) -> String {
+    let place = match (&address.tcp, &address.unix) {
+        (Some(tcp), _) => format!("tcp:{tcp}"),
+        (None, Some(unix)) => format!("unix:{}", unix.display()),
+        (None, None) => String::new(),
+    };
+    format!("{place} {}", key.map(Key::to_hex).unwrap_or_default())
+}
+
+impl Link {
+    /// In a space that there is.
+    pub fn new(space: Space) -> Self {
+        Self { space, servers: Mutex::default() }
+    }
+
+    /// By what stands on the board, under a name of its own.
+    pub fn of_way(way: &str, name: &str) -> Result<Self, String> {
+        let strange = || format!("the board says {way:?}");
+        let (place, key) = way.split_once(' ').ok_or_else(strange)?;
+        let address = match place.split_once(':') {
+            Some(("tcp", tcp)) => Address::tcp(tcp.parse::<SocketAddr>().map_err(|_| strange())?),
+            Some(("unix", unix)) => Address::unix(unix),
+            _ => return Err(strange()),
+        };
+        let mut builder = Space::builder(name).join(&address);
+        if !key.is_empty() {
+            builder = builder.key(Key::from_hex(key).map_err(|error| error.to_string())?);
+        }
+        Ok(Self::new(builder.build().map_err(|error| error.to_string())?))
+    }
+
+    /// Asks the data server of a machine.
+    pub fn ask(&self, captain: u32, question: ToServer) -> Result<Pending<FromServer>, AskError> {
+        self.asker(captain)?.ask(question)
+    }
+
+    fn asker(&self, captain: u32) -> Result<Asker<ToServer, FromServer>, AskError> {
+        let mut servers = self.servers.lock();
+        if let Some(asker) = servers.get(&captain) {
+            return Ok(asker.clone());
+        }
+        let opened = Asker::open(&self.space, &port_of(captain), PATIENCE);
+        let asker = opened.map_err(|_| AskError::Lost { peer: port_of(captain) })?;
+        servers.insert(captain, asker.clone());
+        Ok(asker)
+    }
+}

@@ -1,0 +1,106 @@
+//! What machines of a team tell each other.
+
+use pario_net::Bulk;
+use serde::{Deserialize, Serialize};
+
+use crate::call::CALL_BYTES;
+use crate::segments::Piece;
+
+/// What the captain of a machine tells the host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToHost {
+    /// A rank has come to the machine of a captain.
+    Come { captain: u32, rank: u32, size: u32 },
+    /// What has happened, from this number on; answered when there is something.
+    Follow { from: u64 },
+    /// All ranks of the machine have come to a round.
+    Round { number: u32, slots: Vec<Slot> },
+    /// What has happened at the machine.
+    Tell { news: Vec<News> },
+}
+
+/// What the host answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromHost {
+    /// It is known now.
+    Done,
+    /// It cannot be.
+    Refused(String),
+    /// What has happened.
+    News(Vec<News>),
+    /// All have come to the round: what those of other machines have told.
+    Round(Vec<Slot>),
+}
+
+/// What a rank has called in a round, and what it has told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slot {
+    pub rank: u32,
+    pub call: [u8; CALL_BYTES],
+    pub bytes: Bulk,
+}
+
+/// What happens to ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum News {
+    /// A rank has come to the machine of a captain.
+    Came { rank: u32, captain: u32 },
+    /// A rank has left, before it came to this round.
+    Left { rank: u32, before: u32 },
+    /// A rank has ended without leaving.
+    Lost { rank: u32 },
+}
+
+/// What is asked of the data server of a machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToServer {
+    /// Copy these bytes to pieces of a rank's segment.
+    Put { memory: u64, rank: u32, pieces: Vec<Piece>, bytes: Bulk },
+    /// Give the bytes of pieces of a rank's segment.
+    Get { memory: u64, rank: u32, pieces: Vec<Piece> },
+    /// Add numbers to pieces of a rank's segment.
+    Accumulate {
+        memory: u64,
+        rank: u32,
+        kind: u32,
+        factor: [u8; 8],
+        pieces: Vec<Piece>,
+        bytes: Bulk,
+    },
+    /// Change a number of a rank's segment.
+    Change { memory: u64, rank: u32, offset: usize, change: Change },
+    /// Lock a mutex for a rank.
+    Lock { memory: u64, number: usize, by: u32 },
+    /// Unlock it.
+    Unlock { memory: u64, number: usize, by: u32 },
+    /// A rank has no use for the memory any more.
+    LetGo { memory: u64 },
+    /// Call a function.
+    Call { number: u64, from: u32, target: u32, header: Bulk, data: Bulk },
+}
+
+/// A change by one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Add32(u32),
+    Add64(u64),
+    Swap32(u32),
+    Swap64(u64),
+}
+
+/// What a data server answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromServer {
+    /// It is done.
+    Done,
+    /// The bytes that were asked for.
+    Bytes(Bulk),
+    /// What was there before.
+    Was(u64),
+    /// It cannot be done.
+    Wrong(String),
+    /// Who has the mutex is gone.
+    Gone { rank: u32, has_left: bool },
+    /// The function has failed.
+    Failed(String),
+}

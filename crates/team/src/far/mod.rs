@@ -1,0 +1,7 @@
+//! Other machines: how they meet, and how one uses their memory.
+
+pub mod captain;
+pub mod host;
+pub mod link;
+pub mod message;
+pub mod server;

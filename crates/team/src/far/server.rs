@@ -1,0 +1,223 @@
+//! The data server of a machine: it does for ranks of other machines what ranks of this one do
+//! themselves, and calls functions for all.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pario_net::{AnswerPort, Asked, PortOptions, RecvError, Space};
+use parking_lot::{Mutex, RwLock};
+
+use super::link::port_of;
+use super::message::{Change, FromServer, ToServer};
+use crate::board::{Board, Missing};
+use crate::callbacks::{CallbackCall, CallbackFn};
+use crate::near::{Near, Numbers};
+use crate::number::{Number, Word, with_kind};
+use crate::segments::Piece;
+
+/// Memory and functions that a data server knows, by their numbers.
+#[derive(Default)]
+pub struct Registry {
+    memories: Mutex<HashMap<u64, Arc<Near>>>,
+    callbacks: RwLock<HashMap<u64, Arc<CallbackFn>>>,
+}
+
+impl Registry {
+    /// Keeps memory until all ranks have let it go; forgets what they have.
+    pub fn add_memory(&self, number: u64, near: Arc<Near>, size: u32) {
+        let mut memories = self.memories.lock();
+        memories.retain(|_, near| near.let_go_by() < size);
+        memories.insert(number, near);
+    }
+
+    /// Keeps a function.
+    pub fn add_callback(&self, number: u64, function: Arc<CallbackFn>) {
+        self.callbacks.write().insert(number, function);
+    }
+
+    fn memory(&self, number: u64) -> Result<Arc<Near>, FromServer> {
+        let found = self.memories.lock().get(&number).cloned();
+        found.ok_or_else(|| FromServer::Wrong("that memory was freed".to_owned()))
+    }
+}
+
+/// Serves until the space is closed.
+pub fn serve(port: &AnswerPort<ToServer, FromServer>, board: &Arc<Board>, registry: &Registry) {
+    loop {
+        match port.recv() {
+            Ok(asked) => answer(asked, board, registry),
+            Err(RecvError::Closed { .. }) => return,
+            // Whoever is lost is noticed by its captain; what cannot be read was refused.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Makes the port of a data server.
+pub fn open(space: &Space, captain: u32) -> Result<AnswerPort<ToServer, FromServer>, String> {
+    AnswerPort::new(space, &port_of(captain), PortOptions::default())
+        .map_err(|error| error.to_string())
+}
+
+fn answer(asked: Asked<ToServer, FromServer>, board: &Arc<Board>, registry: &Registry) {
+    let Asked { question, answer, .. } = asked;
+    match question {
+        ToServer::Lock { memory, number, by } => {
+            let near = match registry.memory(memory) {
+                Ok(near) if number < near.part().words().len() => near,
+                Ok(_) => return answer.send(FromServer::Wrong(format!("no mutex {number}"))),
+                Err(wrong) => return answer.send(wrong),
+            };
+            if board.lock_in(near.part(), number).try_lock_for(by) {
+                return answer.send(FromServer::Done);
+            }
+            // Somebody has it: another thread waits, so that others are served meanwhile.
+            let board = board.clone();
+            let wait = move || {
+                let locked = board.lock_in(near.part(), number).lock_for(by);
+                answer.send_now(done(locked));
+            };
+            let thread = std::thread::Builder::new().name("team lock".to_owned());
+            // Without a thread the question is dropped, and the asker hears that.
+            let _ = thread.spawn(wait);
+        }
+        question => answer.send(perform(question, board, registry).unwrap_or_else(|wrong| wrong)),
+    }
+}
+
+fn done(result: Result<(), Missing>) -> FromServer {
+    match result {
+        Ok(()) => FromServer::Done,
+        Err(Missing::Lost(rank)) => FromServer::Gone { rank, has_left: false },
+        Err(Missing::Left(rank)) => FromServer::Gone { rank, has_left: true },
+    }
+}
+
+fn perform(
+    question: ToServer,
+    board: &Board,
+    registry: &Registry,
+) -> Result<FromServer, FromServer> {
+    let outside = || FromServer::Wrong("a place that is not in the segment".to_owned());
+    match question {
+        ToServer::Put { memory, rank, pieces, bytes } => {
+            let near = registry.memory(memory)?;
+            let mut rest = &bytes[..];
+            for Piece { offset, len } in pieces {
+                let (now, later) = rest.split_at_checked(len).ok_or_else(outside)?;
+                if !near.put(rank, offset, now) {
+                    return Err(outside());
+                }
+                rest = later;
+            }
+            Ok(FromServer::Done)
+        }
+        ToServer::Get { memory, rank, pieces } => {
+            let near = registry.memory(memory)?;
+            // Nobody may have more memory allocated than there is to be read.
+            let total = pieces.iter().try_fold(0_usize, |total, piece| {
+                near.pointer(rank, piece.offset, piece.len)?;
+                total.checked_add(piece.len)
+            });
+            let total = total.filter(|total| *total <= GET_LIMIT_BYTES).ok_or_else(outside)?;
+            let mut bytes = vec![0; total];
+            let mut rest = &mut bytes[..];
+            for Piece { offset, len } in pieces {
+                let (now, later) = rest.split_at_mut(len);
+                near.get(rank, offset, now);
+                rest = later;
+            }
+            Ok(FromServer::Bytes(bytes.into()))
+        }
+        ToServer::Accumulate { memory, rank, kind, factor, pieces, bytes } => {
+            let near = registry.memory(memory)?;
+            let added = Added { near: &near, board, rank, factor, pieces: &pieces, bytes: &bytes };
+            with_kind!(kind, T => added.add::<T>()).unwrap_or_else(|| Err(outside()))
+        }
+        ToServer::Change { memory, rank, offset, change } => {
+            let near = registry.memory(memory)?;
+            let was = match change {
+                Change::Add32(value) => changed(&near, rank, offset, value, u32::fetch_add),
+                Change::Swap32(value) => changed(&near, rank, offset, value, u32::swap),
+                Change::Add64(value) => changed(&near, rank, offset, value, u64::fetch_add),
+                Change::Swap64(value) => changed(&near, rank, offset, value, u64::swap),
+            };
+            was.map(FromServer::Was).ok_or_else(outside)
+        }
+        ToServer::Unlock { memory, number, by } => {
+            let near = registry.memory(memory)?;
+            let is_there = number < near.part().words().len();
+            if is_there && board.lock_in(near.part(), number).unlock_for(by) {
+                return Ok(FromServer::Done);
+            }
+            Err(FromServer::Wrong("that mutex is not locked by this process".to_owned()))
+        }
+        ToServer::LetGo { memory } => {
+            registry.memory(memory)?.let_go();
+            Ok(FromServer::Done)
+        }
+        ToServer::Call { number, from, target, header, data } => {
+            let function = registry.callbacks.read().get(&number).cloned();
+            let function =
+                function.ok_or_else(|| FromServer::Failed("there is no such callback".into()))?;
+            let call = CallbackCall { from, target, header: &header, data: &data };
+            match catch_unwind(AssertUnwindSafe(|| function(&call))) {
+                Ok(Ok(result)) => Ok(FromServer::Bytes(result.into())),
+                Ok(Err(error)) => Err(FromServer::Failed(error)),
+                Err(panic) => Err(FromServer::Failed(format!("it panicked: {}", text(&*panic)))),
+            }
+        }
+        ToServer::Lock { .. } => Err(outside()),
+    }
+}
+
+/// Bytes that one answer may have.
+pub const GET_LIMIT_BYTES: usize = 8 << 20;
+
+fn changed<T: Word + Into<u64>>(
+    near: &Near,
+    rank: u32,
+    offset: usize,
+    value: T,
+    change: unsafe fn(*mut u8, T) -> T,
+) -> Option<u64> {
+    // SAFETY: `change` of memory gives places that are aligned and mapped.
+    let was = near.change(rank, offset, |place| unsafe { change(place, value) });
+    was.map(Into::into)
+}
+
+/// Numbers that are to be added.
+struct Added<'a> {
+    near: &'a Near,
+    board: &'a Board,
+    rank: u32,
+    factor: [u8; 8],
+    pieces: &'a [Piece],
+    bytes: &'a [u8],
+}
+
+impl Added<'_> {
+    fn add<T: Number>(&self) -> Result<FromServer, FromServer> {
+        let outside = || FromServer::Wrong("a place that is not in the segment".to_owned());
+        let factor = T::of_bytes(&self.factor);
+        let mut rest = self.bytes;
+        for Piece { offset, len } in self.pieces {
+            let (now, later) = rest.split_at_checked(*len).ok_or_else(outside)?;
+            let numbers = Numbers::<T>::of_bytes(now);
+            let added = self.near.accumulate(self.board, self.rank, *offset, factor, numbers);
+            match added {
+                Ok(true) => rest = later,
+                Ok(false) => return Err(outside()),
+                Err(missing) => return Err(done(Err(missing))),
+            }
+        }
+        Ok(FromServer::Done)
+    }
+}
+
+/// What a panic has said.
+fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}

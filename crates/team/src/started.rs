@@ -1,0 +1,206 @@
+//! Accesses that were begun and are waited for later.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+use pario_net::{Bulk, Pending};
+
+use crate::error::TeamError;
+use crate::far::message::{FromServer, ToServer};
+use crate::number::Number;
+use crate::segments::{Piece, Segments};
+use crate::team::Team;
+
+/// Bytes of one question to a data server.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Pieces of one question to a data server.
+const CHUNK_PIECES: usize = 4096;
+/// Questions of one access that are under way.
+const UNDER_WAY: usize = 8;
+
+/// An access that was begun. What it concerns is done when it was waited for; dropping it waits as
+/// well, and forgets what went wrong.
+#[must_use = "an access that was begun is waited for"]
+pub struct Started<'a> {
+    way: Option<Way>,
+    asked: VecDeque<Asked>,
+    /// The memory that bytes are read to.
+    lent: PhantomData<&'a mut [u8]>,
+}
+
+/// Whom the questions go to.
+struct Way {
+    team: Team,
+    rank: u32,
+}
+
+/// A question, and where the bytes of its answer belong.
+struct Asked {
+    answer: Pending<FromServer>,
+    to: Option<(*mut u8, usize)>,
+}
+
+// SAFETY: the memory is lent to this for as long as it lives, and belongs to nobody else meanwhile.
+unsafe impl Send for Started<'_> {}
+
+impl Started<'_> {
+    /// Nothing is left to be done.
+    pub(crate) fn done() -> Self {
+        Self { way: None, asked: VecDeque::new(), lent: PhantomData }
+    }
+
+    fn to(segments: &Segments, rank: u32) -> Self {
+        let way = Way { team: segments.team().clone(), rank };
+        Self { way: Some(way), asked: VecDeque::new(), lent: PhantomData }
+    }
+
+    pub(crate) fn put(
+        segments: &Segments,
+        rank: u32,
+        pieces: &[Piece],
+        bytes: &[u8],
+    ) -> Result<Self, TeamError> {
+        let mut started = Self::to(segments, rank);
+        let (memory, mut rest) = (segments.number(), bytes);
+        for (pieces, len) in chunks(pieces, 1) {
+            let (now, later) = rest.split_at(len);
+            let bytes = Bulk::from(now.to_vec());
+            started.ask(ToServer::Put { memory, rank, pieces, bytes }, None)?;
+            rest = later;
+        }
+        Ok(started)
+    }
+
+    pub(crate) fn accumulate<T: Number>(
+        segments: &Segments,
+        rank: u32,
+        pieces: &[Piece],
+        factor: T,
+        numbers: &[T],
+    ) -> Result<Self, TeamError> {
+        let mut started = Self::to(segments, rank);
+        let (memory, each, mut rest) = (segments.number(), size_of::<T>(), numbers);
+        for (pieces, len) in chunks(pieces, each) {
+            let (now, later) = rest.split_at(len / each);
+            let mut bytes = vec![0; len];
+            crate::collective::copy(now, &mut bytes);
+            let (kind, factor, bytes) = (T::KIND, factor.to_bytes(), bytes.into());
+            let question = ToServer::Accumulate { memory, rank, kind, factor, pieces, bytes };
+            started.ask(question, None)?;
+            rest = later;
+        }
+        Ok(started)
+    }
+
+    /// Questions for bytes that are wanted in own memory, which is lent until this is waited for.
+    pub(crate) fn get(
+        segments: &Segments,
+        rank: u32,
+        pieces: &[Piece],
+        bytes: &mut [u8],
+    ) -> Result<Self, TeamError> {
+        let mut started = Self::to(segments, rank);
+        let (memory, mut rest) = (segments.number(), bytes);
+        for (pieces, len) in chunks(pieces, 1) {
+            let (now, later) = rest.split_at_mut(len);
+            let to = (now.as_mut_ptr(), now.len());
+            started.ask(ToServer::Get { memory, rank, pieces }, Some(to))?;
+            rest = later;
+        }
+        Ok(started)
+    }
+
+    fn ask(&mut self, question: ToServer, to: Option<(*mut u8, usize)>) -> Result<(), TeamError> {
+        if self.asked.len() >= UNDER_WAY {
+            self.finish_one()?;
+        }
+        let Some(way) = &self.way else { return Ok(()) };
+        let answer = way.team.start_asking(way.rank, question)?;
+        self.asked.push_back(Asked { answer, to });
+        Ok(())
+    }
+
+    /// Waits for the oldest question.
+    fn finish_one(&mut self) -> Result<(), TeamError> {
+        let (Some(way), Some(asked)) = (&self.way, self.asked.pop_front()) else { return Ok(()) };
+        match (way.team.answered(way.rank, asked.answer.wait())?, asked.to) {
+            (FromServer::Done, None) => Ok(()),
+            (FromServer::Bytes(bytes), Some((to, len))) if bytes.len() == len => {
+                // SAFETY: so many bytes there are lent to this.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
+                Ok(())
+            }
+            (other, _) => Err(way.team.strange(way.rank, other)),
+        }
+    }
+
+    /// Waits until it is done.
+    pub fn wait(mut self) -> Result<(), TeamError> {
+        while !self.asked.is_empty() {
+            self.finish_one()?;
+        }
+        Ok(())
+    }
+
+    /// Whether waiting for it would take no time.
+    pub fn is_done(&self) -> bool {
+        self.asked.iter().all(|asked| asked.answer.is_done())
+    }
+}
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        while !self.asked.is_empty() {
+            // Whoever wants to know waits.
+            let _ = self.finish_one();
+        }
+    }
+}
+
+/// Pieces in lists that fit into one question, cut at multiples of `each`, and how many bytes each
+/// list has.
+fn chunks(pieces: &[Piece], each: usize) -> impl Iterator<Item = (Vec<Piece>, usize)> {
+    let limit = CHUNK_BYTES / each * each;
+    let mut pieces = pieces.iter().copied();
+    let mut rest: Option<Piece> = None;
+    std::iter::from_fn(move || {
+        let (mut list, mut total) = (Vec::new(), 0);
+        while total < limit && list.len() < CHUNK_PIECES {
+            let Some(piece) = rest.take().or_else(|| pieces.next()) else { break };
+            let len = piece.len.min(limit - total);
+            if len < piece.len {
+                rest = Some(Piece { offset: piece.offset + len, len: piece.len - len });
+            }
+            list.push(Piece { len, ..piece });
+            total += len;
+        }
+        (!list.is_empty()).then_some((list, total))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_no_longer_than_they_may_be_and_have_everything() {
+        let pieces: Vec<Piece> = (0..10_000)
+            .map(|number| Piece { offset: number * 100_000, len: number * 7 % 90_000 })
+            .chain([Piece { offset: 7, len: 5 << 20 }])
+            .collect();
+        let mut seen: Vec<Piece> = Vec::new();
+        for (list, total) in chunks(&pieces, 8) {
+            assert!(total <= CHUNK_BYTES && list.len() <= CHUNK_PIECES);
+            assert_eq!(list.iter().map(|piece| piece.len).sum::<usize>(), total);
+            for piece in list {
+                match seen.last_mut().filter(|last| last.offset + last.len == piece.offset) {
+                    Some(last) => last.len += piece.len,
+                    None => seen.push(piece),
+                }
+            }
+        }
+        let whole: Vec<Piece> = pieces.into_iter().filter(|piece| piece.len > 0).collect();
+        seen.retain(|piece| piece.len > 0);
+        assert!(seen == whole);
+    }
+}
