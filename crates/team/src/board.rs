@@ -239,6 +239,7 @@ impl Board {
         let first =
             self.word(LOST).compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
         if first.is_ok() {
+            self.part.wake(LOST, i32::MAX.unsigned_abs());
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
             self.part.raise(NEWS);
         }
@@ -273,6 +274,19 @@ impl Board {
     /// Who was lost.
     pub fn lost(&self) -> Option<u32> {
         self.word(LOST).load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Who was lost, if that becomes known within a time.
+    pub fn wait_for_loss(&self, limit: Duration) -> Option<u32> {
+        let until = Instant::now() + limit;
+        while self.lost().is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.part.sleep(LOST, 0, left);
+        }
+        self.lost()
     }
 
     /// Who would be waited for in vain in a round.

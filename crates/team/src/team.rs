@@ -24,6 +24,9 @@ use crate::room;
 /// Processes that a team may have.
 const SIZE_LIMIT: u32 = 4096;
 
+/// How long it may take until a loss that one process knows of is known to another.
+const HEARSAY: Duration = Duration::from_secs(1);
+
 /// How a team is made.
 #[derive(Clone, Debug)]
 pub struct TeamOptions {
@@ -226,7 +229,7 @@ impl Team {
 
     /// This rank has no use for memory any more.
     pub(crate) fn let_go(&self, number: u64, near: &Near) {
-        if !self.spans() {
+        if !self.spans() || self.shared.board.lost().is_some() {
             return;
         }
         near.let_go();
@@ -269,9 +272,17 @@ impl Team {
         rank: u32,
         question: ToServer,
     ) -> Result<Pending<FromServer>, TeamError> {
-        let link = self.link()?;
         let captain = self.shared.machines[rank as usize];
-        link.ask(captain, question).map_err(|_| self.unanswered(rank))
+        let may_be_there = || self.shared.board.lost().is_none();
+        match self.link().map(|link| link.ask(captain, question, may_be_there)) {
+            Ok(Ok(pending)) => Ok(pending),
+            Ok(Err(_)) => Err(self.unanswered(rank)),
+            // The way leads over the host, which ends when somebody is lost.
+            Err(error) => match self.shared.board.wait_for_loss(HEARSAY) {
+                Some(rank) => Err(self.shared.error(Missing::Lost(rank))),
+                None => Err(error),
+            },
+        }
     }
 
     /// Asks the data server of a rank's machine.
@@ -302,10 +313,11 @@ impl Team {
         }
     }
 
-    /// The data server of a rank's machine does not answer: it ends with the captain.
+    /// The data server of a rank's machine does not answer: its captain has ended, perhaps because it
+    /// has heard of a loss earlier than this process.
     fn unanswered(&self, rank: u32) -> TeamError {
         let captain = self.shared.machines[rank as usize];
-        let lost = self.shared.board.lost().unwrap_or(captain);
+        let lost = self.shared.board.wait_for_loss(HEARSAY).unwrap_or(captain);
         self.shared.error(Missing::Lost(lost))
     }
 

@@ -39,14 +39,15 @@ pub struct Captain {
     board: Arc<Board>,
     is_over: Arc<AtomicBool>,
     host: Option<Arc<HostRoom>>,
+    steward: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Whether the host is needed any more.
 #[derive(Default)]
 struct HostRoom {
-    /// All have ended, and all know it; all know all news.
-    ends: Mutex<(bool, bool)>,
+    /// Whether all have ended, or somebody was lost, and all know it.
+    is_over: Mutex<bool>,
     is_changed: Condvar,
 }
 
@@ -98,7 +99,7 @@ impl Captain {
 
     fn new(space: Space, board: Arc<Board>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        Self { space, board, is_over, host: None, threads: Vec::new() }
+        Self { space, board, is_over, host: None, steward: None, threads: Vec::new() }
     }
 
     /// The space of the captain.
@@ -161,7 +162,7 @@ impl Captain {
     fn tell(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
         let (asker, size) = (asker.clone(), seat.size);
-        self.spawn("steward", move || {
+        self.steward = Some(spawn("steward", move || {
             let mut steward =
                 Steward { board, asker, told: vec![false; size as usize], sent: None };
             loop {
@@ -172,20 +173,17 @@ impl Captain {
                 }
                 steward.board.wait_for_news(known);
             }
-        })
+        })?);
+        Ok(())
     }
 
     /// Waits until all others have heard what they must.
     pub fn say_farewell(&self) {
         if let Some(room) = &self.host {
             let until = Instant::now() + FAREWELL;
-            let mut ends = room.ends.lock();
-            loop {
-                let (is_over, is_heard) = *ends;
-                if is_over || (is_heard && self.board.lost().is_some()) {
-                    break;
-                }
-                if room.is_changed.wait_until(&mut ends, until).timed_out() {
+            let mut is_over = room.is_over.lock();
+            while !*is_over {
+                if room.is_changed.wait_until(&mut is_over, until).timed_out() {
                     break;
                 }
             }
@@ -196,6 +194,10 @@ impl Captain {
     pub fn end(&mut self) {
         self.is_over.store(true, Ordering::Release);
         self.board.call_captain();
+        if let Some(steward) = self.steward.take() {
+            // What it has to tell is told first.
+            let _ = steward.join();
+        }
         self.space.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -207,6 +209,11 @@ impl Drop for Captain {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TeamError> {
+    let thread = std::thread::Builder::new().name(format!("team {name}"));
+    thread.spawn(work).map_err(|error| TeamError::system("a thread", error))
 }
 
 /// Asks the host whether a rank may come.
@@ -284,16 +291,16 @@ impl Steward {
         let board = &self.board;
         let near = board.near_ranks();
         let mut news = Vec::new();
-        // Others are to hear of the first one first.
-        for rank in board.first_left().iter().filter(|rank| near.contains(rank)).chain(&near) {
-            if board.has_left(*rank) && !std::mem::replace(&mut self.told[*rank as usize], true) {
-                news.push(News::Left { rank: *rank, before: board.left_before() });
-            }
-        }
+        // A loss is why others leave, and of those the first one counts.
         if let Some(rank) = board.lost()
             && !std::mem::replace(&mut self.told[rank as usize], true)
         {
             news.push(News::Lost { rank });
+        }
+        for rank in board.first_left().iter().filter(|rank| near.contains(rank)).chain(&near) {
+            if board.has_left(*rank) && !std::mem::replace(&mut self.told[*rank as usize], true) {
+                news.push(News::Left { rank: *rank, before: board.left_before() });
+            }
         }
         if !news.is_empty() {
             // If the host is lost, the follower hears it.
@@ -349,7 +356,7 @@ fn host(
                 responder.send(answer);
             }
         }
-        *room.ends.lock() = (host.is_over(&own), host.is_heard(&own));
+        *room.is_over.lock() = host.is_over(&own) || host.is_loss_known(&own);
         room.is_changed.notify_all();
     }
 }

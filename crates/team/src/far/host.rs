@@ -122,8 +122,13 @@ impl<M: Ord + Clone, R> Host<M, R> {
         self.ended.len() == self.size as usize && self.is_heard(own)
     }
 
+    /// Whether every machine but this one knows that somebody was lost.
+    pub fn is_loss_known(&self, own: &M) -> bool {
+        self.news.iter().any(|one| matches!(one, News::Lost { .. })) && self.is_heard(own)
+    }
+
     /// Whether every machine but this one knows all news.
-    pub fn is_heard(&self, own: &M) -> bool {
+    fn is_heard(&self, own: &M) -> bool {
         let all = self.news.len() as u64;
         let mut others = self.machines.iter().filter(|(machine, _)| *machine != own);
         others.all(|(_, machine)| machine.is_gone || machine.known == all)

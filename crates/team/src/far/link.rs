@@ -9,8 +9,10 @@ use parking_lot::Mutex;
 
 use super::message::{FromServer, ToServer};
 
-/// How long a data server is looked for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a data server is looked for before it is asked whether that makes sense.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often it is looked for.
+const LOOKS: u32 = 50;
 
 /// The ways to the data servers, each opened when it is first used.
 pub struct Link {
@@ -55,19 +57,32 @@ impl Link {
         Ok(Self::new(builder.build().map_err(|error| error.to_string())?))
     }
 
-    /// Asks the data server of a machine.
-    pub fn ask(&self, captain: u32, question: ToServer) -> Result<Pending<FromServer>, AskError> {
-        self.asker(captain)?.ask(question)
+    /// Asks the data server of a machine, which is looked for while it may be there.
+    pub fn ask(
+        &self,
+        captain: u32,
+        question: ToServer,
+        may_be_there: impl Fn() -> bool,
+    ) -> Result<Pending<FromServer>, AskError> {
+        self.asker(captain, may_be_there)?.ask(question)
     }
 
-    fn asker(&self, captain: u32) -> Result<Asker<ToServer, FromServer>, AskError> {
+    fn asker(
+        &self,
+        captain: u32,
+        may_be_there: impl Fn() -> bool,
+    ) -> Result<Asker<ToServer, FromServer>, AskError> {
         let mut servers = self.servers.lock();
         if let Some(asker) = servers.get(&captain) {
             return Ok(asker.clone());
         }
-        let opened = Asker::open(&self.space, &port_of(captain), PATIENCE);
-        let asker = opened.map_err(|_| AskError::Lost { peer: port_of(captain) })?;
-        servers.insert(captain, asker.clone());
-        Ok(asker)
+        let port = port_of(captain);
+        for _ in (0..LOOKS).take_while(|_| may_be_there()) {
+            if let Ok(asker) = Asker::open(&self.space, &port, LOOK) {
+                servers.insert(captain, asker.clone());
+                return Ok(asker);
+            }
+        }
+        Err(AskError::Lost { peer: port })
     }
 }
