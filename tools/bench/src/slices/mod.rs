@@ -2,20 +2,28 @@
 
 mod body;
 mod disks;
+mod extraction;
+mod near;
+mod near_caller;
+mod near_lab;
 mod node;
+mod pictures;
 mod planes;
 mod python;
 mod scaling;
+mod user;
+mod viewer;
 
 use crate::area::{Area, Family};
 use crate::partner::Role;
 
 /// Processes of their own.
-pub const ROLES: &[Role] = &[node::ROLE];
+pub const ROLES: &[Role] = &[node::ROLE, near_lab::ROLE, near_caller::ROLE, scaling::ROLE];
 
 /// The area of slices.
 pub const AREA: Area = Area {
     name: "slices",
+    draw: pictures::draw,
     families: &[
         Family {
             name: "disks",
@@ -43,9 +51,24 @@ pub const AREA: Area = Area {
             run: planes::cold,
         },
         Family {
+            name: "loop",
+            what: "the extraction loop alone against a plain gather, and by two threads against one",
+            run: extraction::run,
+        },
+        Family {
             name: "cores",
-            what: "oblique slices from memory by two compute threads, against one",
+            what: "oblique slices from memory by a cluster on two processors, against one",
             run: scaling::run,
+        },
+        Family {
+            name: "near",
+            what: "a filter at four nodes over 1 Gbit/s, against reading, filtering and writing",
+            run: near::run,
+        },
+        Family {
+            name: "viewer",
+            what: "20 users who step through slices over HTTP, against 100 ms",
+            run: viewer::run,
         },
     ],
 };
