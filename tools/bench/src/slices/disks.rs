@@ -17,8 +17,6 @@ use crate::turns::Comparison;
 
 /// Nodes and disks, as in the thesis: up to twelve disks at a node.
 pub const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
-/// Those of quick runs.
-const QUICK_SITES: [(usize, usize); 3] = [(1, 3), (1, 12), (5, 60)];
 /// The thesis' disks: 13.8 ms until an access begins, then 3.5 MB/s.
 const LATENCY_S: f64 = 0.0138;
 const BYTES_PER_SECOND: f64 = 3.5e6;
@@ -59,50 +57,47 @@ fn service_s() -> f64 {
 }
 
 /// Slices per second from slow disks without a cache, against what the disks could do at best.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    for &(nodes, disks) in setting.choose(&SITES[..], &QUICK_SITES[..]) {
-        let figure = format!("disks-{disks}");
-        if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
-            report.skipped(&figure, reason);
-            continue;
-        }
-        let dir = setting.subdir(&figure)?;
-        fill(setting, &dir, nodes, disks)?;
-        let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
-        let cluster = connect(&dir)?;
-        let volume = Volume::open(&cluster, "/body")?;
-        let mut number = 0;
-        // Seconds for a slice, and what the disks need for it if none of them ever rests.
-        let mut turn = |volume: &Volume| -> Result<(f64, f64)> {
-            let mut planes = Vec::new();
-            let mut bound_s = 0.0;
-            while bound_s < setting.choose(TURN_S, QUICK_TURN_S) {
-                let next = plane(setting, number)?;
-                number += 7;
-                #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-                let met = boxes(volume, &next)?.len() as f64;
-                #[expect(clippy::cast_precision_loss, reason = "at most 60")]
-                let disks = disks as f64;
-                bound_s += met * service_s() / disks;
-                planes.push(next);
-            }
-            #[expect(clippy::cast_precision_loss, reason = "some dozens")]
-            let count = planes.len() as f64;
-            let began = Instant::now();
-            for taken in volume.series(planes, Interpolation::Nearest) {
-                taken?;
-            }
-            Ok((began.elapsed().as_secs_f64() / count, bound_s / count))
-        };
-        turn(&volume)?;
-        let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(|_| turn(&volume)).collect();
-        let (ours, bound): (Vec<f64>, Vec<f64>) = turns?.into_iter().unzip();
-        let compared = Comparison::new(&ours, &bound);
-        report.measured(&figure, compared, Quantity::Events(1.0), GOAL);
-        drop((volume, cluster, site));
-        fs::remove_dir_all(&dir).context("removing the disks")?;
+pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize)) -> Result<()> {
+    let figure = format!("disks-{disks}");
+    if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
+        report.skipped(&figure, reason);
+        return Ok(());
     }
-    Ok(())
+    let dir = setting.subdir(&figure)?;
+    fill(setting, &dir, nodes, disks)?;
+    let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
+    let cluster = connect(&dir)?;
+    let volume = Volume::open(&cluster, "/body")?;
+    let mut number = 0;
+    let mut turn = || turn(setting, &volume, disks, &mut number);
+    turn()?;
+    let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(|_| turn()).collect();
+    let (ours, bound): (Vec<f64>, Vec<f64>) = turns?.into_iter().unzip();
+    let compared = Comparison::new(&ours, &bound);
+    report.measured(&figure, compared, Quantity::Events(1.0), GOAL);
+    drop((volume, cluster, site));
+    fs::remove_dir_all(&dir).context("removing the disks")
+}
+
+/// Seconds for a slice, and what the disks need for it if none of them ever rests.
+fn turn(setting: &Setting, volume: &Volume, disks: usize, number: &mut u32) -> Result<(f64, f64)> {
+    let mut planes = Vec::new();
+    let mut bound_s = 0.0;
+    while bound_s < setting.choose(TURN_S, QUICK_TURN_S) {
+        let next = plane(setting, *number)?;
+        *number += 7;
+        #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+        let (met, disks) = (boxes(volume, &next)?.len() as f64, disks as f64);
+        bound_s += met * service_s() / disks;
+        planes.push(next);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some dozens")]
+    let count = planes.len() as f64;
+    let began = Instant::now();
+    for taken in volume.series(planes, Interpolation::Nearest) {
+        taken?;
+    }
+    Ok((began.elapsed().as_secs_f64() / count, bound_s / count))
 }
 
 /// How many of the extents come from a cache of 25 MB per node, against how many could.

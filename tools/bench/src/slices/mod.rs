@@ -26,9 +26,34 @@ pub const AREA: Area = Area {
     draw: pictures::draw,
     families: &[
         Family {
-            name: "disks",
-            what: "oblique slices from 3 to 60 disks as slow as the thesis', against their bound",
-            run: disks::run,
+            name: "disks-3",
+            what: "oblique slices from 3 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[0]),
+        },
+        Family {
+            name: "disks-6",
+            what: "oblique slices from 6 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[1]),
+        },
+        Family {
+            name: "disks-12",
+            what: "oblique slices from 12 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[2]),
+        },
+        Family {
+            name: "disks-24",
+            what: "oblique slices from 24 disks of 2 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[3]),
+        },
+        Family {
+            name: "disks-36",
+            what: "oblique slices from 36 disks of 3 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[4]),
+        },
+        Family {
+            name: "disks-60",
+            what: "oblique slices from 60 disks of 5 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[5]),
         },
         Family {
             name: "cache",
