@@ -1,5 +1,6 @@
 //! The thesis' own case: many slow disks on one to five nodes, and slices across the diagonal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use super::node::{self, Nodes};
 use crate::area::Setting;
 use crate::figure::Quantity;
 use crate::report::Report;
+use crate::statistics::median;
 use crate::turns::Comparison;
 
 /// Nodes and disks, as in the thesis: up to twelve disks at a node.
@@ -71,33 +73,53 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
     let mut number = 0;
     let mut turn = || turn(setting, &volume, disks, &mut number);
     turn()?;
-    let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(|_| turn()).collect();
-    let (ours, bound): (Vec<f64>, Vec<f64>) = turns?.into_iter().unzip();
-    let compared = Comparison::new(&ours, &bound);
+    let turns: Result<Vec<Turn>> = (0..TURNS).map(|_| turn()).collect();
+    let turns = turns?;
+    let of_all = |part: fn(&Turn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
+    let compared = Comparison::new(&of_all(|turn| turn.ours_s), &of_all(|turn| turn.bound_s));
+    let even = median(&of_all(|turn| turn.even));
+    eprintln!("  a disk has {even:.3} of the work of the busiest one, on average");
     report.measured(&figure, compared, Quantity::Events(1.0), GOAL);
     drop((volume, cluster, site));
     fs::remove_dir_all(&dir).context("removing the disks")
 }
 
-/// Seconds for a slice, and what the disks need for it if none of them ever rests.
-fn turn(setting: &Setting, volume: &Volume, disks: usize, number: &mut u32) -> Result<(f64, f64)> {
+/// What became of some slices.
+struct Turn {
+    /// Seconds for a slice.
+    ours_s: f64,
+    /// What the disks need for it if none of them ever rests.
+    bound_s: f64,
+    /// What a disk has to do on average, of what the busiest has to do.
+    even: f64,
+}
+
+fn turn(setting: &Setting, volume: &Volume, disks: usize, number: &mut u32) -> Result<Turn> {
     let mut planes = Vec::new();
+    let mut loads = BTreeMap::new();
     let mut bound_s = 0.0;
     while bound_s < setting.choose(TURN_S, QUICK_TURN_S) {
         let next = plane(setting, *number)?;
         *number += 7;
+        let met = boxes(volume, &next)?;
+        for tile in &met {
+            *loads.entry(volume.tiles().locate(*tile)?.subfile.0).or_insert(0u32) += 1;
+        }
         #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-        let (met, disks) = (boxes(volume, &next)?.len() as f64, disks as f64);
+        let (met, disks) = (met.len() as f64, disks as f64);
         bound_s += met * service_s() / disks;
         planes.push(next);
     }
     #[expect(clippy::cast_precision_loss, reason = "some dozens")]
-    let count = planes.len() as f64;
+    let (count, disks) = (planes.len() as f64, disks as f64);
+    let (all, most) = (loads.values().sum::<u32>(), loads.values().max().copied());
+    let even = f64::from(all) / disks / f64::from(most.unwrap_or(1));
     let began = Instant::now();
     for taken in volume.series(planes, Interpolation::Nearest) {
         taken?;
     }
-    Ok((began.elapsed().as_secs_f64() / count, bound_s / count))
+    let ours_s = began.elapsed().as_secs_f64() / count;
+    Ok(Turn { ours_s, bound_s: bound_s / count, even })
 }
 
 /// How many of the extents come from a cache of 25 MB per node, against how many could.
@@ -111,7 +133,7 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
         let cluster = connect(&dir)?;
         let volume = Volume::open(&cluster, "/body")?;
         let slices = setting.choose(200, 60);
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let (mut found, mut all) = (0u64, ProcessProgress::default());
         for number in 0..slices {
             let plane = plane(setting, number)?;
