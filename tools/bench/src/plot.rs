@@ -72,10 +72,10 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
     let (step_y, end_y) = steps(largest(|point| point.ours.max(point.bound)));
     let bottom = out.bottom();
     let x = |at: f64| LEFT + (WIDTH - LEFT - RIGHT) * at / end_x;
-    let y = |value: f64| bottom - (bottom - TOP) * value / end_y;
+    let y_of = |value: f64| bottom - (bottom - TOP) * value / end_y;
     for number in 0..=count(end_y / step_y) {
         let value = f64::from(number) * step_y;
-        out.level(y(value), &short(value));
+        out.level(y_of(value), &short(value));
     }
     for number in 0..=count(end_x / step_x) {
         let value = f64::from(number) * step_x;
@@ -87,7 +87,7 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
     ] {
         let path: Vec<String> = points
             .iter()
-            .map(|point| format!("{:.1} {:.1}", x(point.at), y(value(point))))
+            .map(|point| format!("{:.1} {:.1}", x(point.at), y_of(value(point))))
             .collect();
         out.put(&format!(
             "<path class=\"{class}\" d=\"M{}\" stroke-width=\"2\"{dashes}/>",
@@ -95,10 +95,11 @@ pub fn points(name: &'static str, frame: Frame<'_>, points: &[Point]) -> Plot {
         ));
     }
     for point in points {
-        let (x, y) = (x(point.at), y(point.ours));
+        let (x, y) = (x(point.at), y_of(point.ours));
         out.put(&format!("<circle class=\"ours\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/>"));
         let share = format!("{:.3}", point.ours / point.bound);
-        out.text((x + 8.0, y + 16.0), "start", ("pale", 12.0), &share);
+        let above = y_of(point.ours.max(point.bound)) - 10.0;
+        out.text((x, above), "middle", ("pale", 12.0), &share);
     }
     out.finish(name)
 }

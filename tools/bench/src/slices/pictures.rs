@@ -24,7 +24,7 @@ fn disks(report: &Report) -> Option<Plot> {
         .collect();
     let frame = Frame {
         title: "Oblique slices of 512 x 512 from disks as slow as the thesis', without a cache",
-        across: "disks (up to 12 at a node); beside each point: its share of the bound",
+        across: "disks, up to 12 at a node (above each point: its share of the bound)",
         up: "slices per second",
         sides: ["pario", "the disks' bound"],
     };
