@@ -1,5 +1,6 @@
 //! Somebody who steps through a volume: requests for slices over a connection of its own.
 
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const SPANS: [Span; 4] = [
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
-    [[0.707_106_78, -0.707_106_78, 0.0], [0.408_248_29, 0.408_248_29, -0.816_496_58]],
+    [[FRAC_1_SQRT_2, -FRAC_1_SQRT_2, 0.0], [0.408_248_29, 0.408_248_29, -0.816_496_58]],
 ];
 
 /// A user.

@@ -33,8 +33,11 @@ const TURNS: u32 = 15;
 const CACHE_BYTES: u64 = 1 << 30;
 const NEEDED_BYTES: u64 = 3 << 30;
 
-/// How users look: figure, milliseconds from a picture to the next request, goal.
-const WAYS: [(&str, Option<[u64; 2]>, Option<f64>); 2] =
+/// The least and the most milliseconds from a picture to the next request; nothing if there are none.
+type PauseMs = Option<[u64; 2]>;
+
+/// How users look, and the ratio to be reached.
+const WAYS: [(&str, PauseMs, Option<f64>); 2] =
     [("viewer", Some([250, 750]), Some(1.0)), ("viewer-storm", None, None)];
 
 /// Measures and reports.
@@ -94,12 +97,7 @@ struct Got {
 }
 
 /// Has all users look at the same time, for all turns and one before.
-fn look(
-    address: &str,
-    centre: [f64; 3],
-    pause_ms: Option<[u64; 2]>,
-    turn: Duration,
-) -> Result<Vec<Got>> {
+fn look(address: &str, centre: [f64; 3], pause_ms: PauseMs, turn: Duration) -> Result<Vec<Got>> {
     let users: Result<Vec<User>> =
         (0..USERS).map(|number| User::connect(address, number, centre)).collect();
     let (end, has_failed) = (turn * (TURNS + 1), AtomicBool::new(false));
