@@ -7,8 +7,8 @@ Reads one request per line, and answers each with the seconds that it took:
 
 The first has pixel (i, j) at o + i * r + j * d, in voxels: the nearest one counts, outside is 0. With
 FILE, the pixels are written there, which counts too. The second is across an axis. PEER is memmap,
-zarr or tensorstore. The volume is volume.raw in the directory that is given: RGB, 512 planes of
-1024 x 1024; what the others read is made of it when it is missing.
+zarr or tensorstore. The volume is volume.raw in the directory that is given, RGB, followed by its
+voxels along x, y and z; what the others read is made of it when it is missing.
 """
 
 import os
@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-SHAPE = (512, 1024, 1024, 3)
+SHAPE = tuple(int(side) for side in reversed(sys.argv[2:5])) + (3,)
 CHUNKS = (17, 32, 32, 3)
 
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use crate::plot::Plot;
 use crate::report::Report;
 
 /// How the benchmark was called.
@@ -67,6 +68,13 @@ pub struct Area {
     pub name: &'static str,
     /// Its figures, in the order they are measured.
     pub families: &'static [Family],
+    /// Plots of what was measured.
+    pub draw: fn(&Report) -> Vec<Plot>,
+}
+
+/// For areas that have no plots.
+pub fn nothing(_: &Report) -> Vec<Plot> {
+    Vec::new()
 }
 
 impl Area {

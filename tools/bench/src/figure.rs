@@ -19,6 +19,8 @@ pub enum Quantity {
     Tokens(f64),
     /// So many events in a turn, shown per second.
     Events(f64),
+    /// So many voxels in a turn, shown in millions per second.
+    Voxels(f64),
     /// No time was measured but something else, shown as it is, in this unit.
     Amount(&'static str),
 }
@@ -33,6 +35,7 @@ impl Quantity {
             Self::ShortOperations(count) => seconds / count * 1e9,
             Self::Tokens(count) => count / seconds / 1e3,
             Self::Events(count) => count / seconds,
+            Self::Voxels(count) => count / seconds / 1e6,
             Self::Amount(_) => seconds,
         }
     }
@@ -45,6 +48,7 @@ impl Quantity {
             Self::ShortOperations(_) => "ns",
             Self::Tokens(_) => "k/s",
             Self::Events(_) => "1/s",
+            Self::Voxels(_) => "Mvoxel/s",
             Self::Amount(unit) => unit,
         }
     }
@@ -78,7 +82,30 @@ pub enum Outcome {
     },
 }
 
+/// The numbers of a figure as its line shows them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shown {
+    /// Ours, in the unit.
+    pub ours: f64,
+    /// Theirs, in the unit.
+    pub theirs: f64,
+    /// Larger is better.
+    pub ratio: f64,
+}
+
 impl Figure {
+    /// Its numbers, if it was measured.
+    pub fn shown(&self) -> Option<Shown> {
+        match &self.outcome {
+            Outcome::Measured { comparison, quantity, .. } => Some(Shown {
+                ours: quantity.shown(comparison.ours_s),
+                theirs: quantity.shown(comparison.theirs_s),
+                ratio: comparison.ratio,
+            }),
+            Outcome::Skipped { .. } => None,
+        }
+    }
+
     /// Whether it was measured and missed its goal, as far as its line shows.
     pub fn is_short(&self) -> bool {
         match &self.outcome {
@@ -188,6 +215,7 @@ mod tests {
         assert_eq!(ours(Quantity::ShortOperations(1e6)), "ours=100 theirs=50.0 unit=ns");
         assert_eq!(ours(Quantity::Tokens(1e6)), "ours=10000 theirs=20000 unit=k/s");
         assert_eq!(ours(Quantity::Events(100.0)), "ours=1000 theirs=2000 unit=1/s");
+        assert_eq!(ours(Quantity::Voxels(1e6)), "ours=10.0 theirs=20.0 unit=Mvoxel/s");
         assert_eq!(ours(Quantity::Amount("MiB")), "ours=0.100 theirs=0.050 unit=MiB");
     }
 

@@ -7,6 +7,7 @@
 mod apart;
 mod area;
 mod bystanders;
+mod cables;
 mod cluster;
 mod figure;
 mod flow;
@@ -14,6 +15,7 @@ mod modes;
 mod net;
 mod partner;
 mod patience;
+mod plot;
 mod report;
 mod scratch;
 mod slices;
@@ -21,10 +23,11 @@ mod statistics;
 mod store;
 mod turns;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
 use area::{Area, Setting};
@@ -65,6 +68,9 @@ struct Arguments {
     /// Where temporary files go [default: next to this program]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Write plots of the figures there, as SVG, where the area has some and all were measured
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
     /// Be the second process of a measurement
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     partner: Option<Vec<String>>,
@@ -82,9 +88,9 @@ fn main() -> Result<()> {
     let (area_name, beginning) = asked.split_once('/').unwrap_or((&asked, ""));
     let area = AREAS.iter().find(|area| area.name == area_name);
     let families: Vec<_> = area.map_or_else(Vec::new, |area| area.beginning(beginning).collect());
-    if families.is_empty() {
+    let Some(area) = area.filter(|_| !families.is_empty()) else {
         bail!("there are no figures {asked}; --list names what there is");
-    }
+    };
     let scratch = Scratch::make(arguments.dir.as_deref())?;
     eprintln!("temporary files: {}", scratch.path().display());
     let setting = Setting { quick: arguments.quick, dir: scratch.path().to_owned() };
@@ -105,8 +111,21 @@ fn main() -> Result<()> {
             eprintln!("  others used {percent} % of the processors meanwhile");
         }
     }
+    if let Some(dir) = &arguments.plots {
+        write_plots(area, &report, dir)?;
+    }
     report.close();
     ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
+    Ok(())
+}
+
+fn write_plots(area: &Area, report: &Report, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("making the directory {}", dir.display()))?;
+    for plot in (area.draw)(report) {
+        let path = dir.join(plot.name).with_extension("svg");
+        fs::write(&path, plot.svg).with_context(|| format!("writing {}", path.display()))?;
+        eprintln!("drawn: {}", path.display());
+    }
     Ok(())
 }
 

@@ -1,20 +1,19 @@
 //! The figures of a run, as they are printed.
 
-use crate::figure::{Figure, Outcome, Quantity};
+use crate::figure::{Figure, Outcome, Quantity, Shown};
 use crate::turns::Comparison;
 
 /// Prints figures and counts them.
 #[derive(Debug)]
 pub struct Report {
     area: String,
-    figures: usize,
-    short: usize,
+    figures: Vec<Figure>,
 }
 
 impl Report {
     /// A report on an area.
     pub fn new(area: &str) -> Self {
-        Self { area: area.to_owned(), figures: 0, short: 0 }
+        Self { area: area.to_owned(), figures: Vec::new() }
     }
 
     /// Prints a figure that was measured, with the ratio to be reached, if there is one.
@@ -38,13 +37,19 @@ impl Report {
 
     /// Prints the closing count.
     pub fn close(self) {
-        println!("figures: {}, short: {}", self.figures, self.short);
+        let short = self.figures.iter().filter(|figure| figure.is_short()).count();
+        println!("figures: {}, short: {short}", self.figures.len());
+    }
+
+    /// What the line of a figure shows, if it was measured.
+    pub fn shown(&self, name: &str) -> Option<Shown> {
+        let name = format!("{}/{name}", self.area);
+        self.figures.iter().find(|figure| figure.name == name)?.shown()
     }
 
     fn print(&mut self, name: &str, outcome: Outcome) {
         let figure = Figure { name: format!("{}/{name}", self.area), outcome };
         println!("{figure}");
-        self.figures += 1;
-        self.short += usize::from(figure.is_short());
+        self.figures.push(figure);
     }
 }

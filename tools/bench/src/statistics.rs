@@ -11,7 +11,7 @@ pub fn spread(values: &[f64]) -> f64 {
 }
 
 /// The value that a share of the values is below; between two values, in proportion.
-fn quantile(values: &[f64], share: f64) -> f64 {
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     assert!(!values.is_empty(), "nothing was measured");
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -12,7 +12,7 @@ use pario_proto::{Answer, Failure};
 use parking_lot::Mutex;
 
 pub use outbox::MOMENT;
-pub use running::{OpenPart, Route, Running};
+pub use running::{COMPANY, OpenPart, Route, Running};
 
 /// The most calls that one client has at once.
 const CALLS_LIMIT: usize = 256;

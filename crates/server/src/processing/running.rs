@@ -21,7 +21,7 @@ use crate::shared::{Shared, Ticket};
 /// The most spans that are kept until they are fetched.
 const SPANS_LIMIT: usize = 1 << 16;
 /// So many extents set out together at most, and so many bytes.
-const COMPANY: usize = 16;
+pub const COMPANY: usize = 16;
 const COMPANY_BYTES: u64 = 1 << 20;
 /// The largest result.
 const RESULT_LIMIT_BYTES: usize = 64 << 20;

@@ -11,7 +11,10 @@ use super::compute::Compute;
 use super::here::stays_here;
 use super::storage::Storage;
 use super::visit::{Piece, Visit};
-use crate::processing::{OpenPart, Route, Running};
+use crate::processing::{COMPANY, OpenPart, Route, Running};
+
+/// So many parts of other extents are fetched at once to be shown with one: all around a tile.
+const PIECES: usize = 32;
 
 /// The walker: sends the extents of all calls on their way, and sees them come back. It waits for
 /// no disk, and computes nothing.
@@ -65,11 +68,15 @@ pub struct Workers {
     pub walker: ThreadRef<Walker>,
     pub storage: PoolRef<Storage>,
     pub compute: PoolRef<Compute>,
-    /// So many extents of a call are under way at most.
+    /// So many companies of a call are under way.
     pub window: usize,
 }
 
 /// Adds the operation.
+///
+/// Its windows are fixed. An automatic one is the smallest that keeps *a* thread busy; here each disk
+/// has a thread of its own, and all of them should be. And calls that run beside each other would
+/// take the waiting that they cause each other for tokens too many, until hardly any are under way.
 pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, Calling> {
     let Workers { walker, storage, compute, window } = workers;
     let open = program.operation("open subfiles", |b| {
@@ -83,6 +90,7 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
     });
     let fetch = program.operation("fetch", |b| {
         b.on(walker)
+            .window(Window::fixed(PIECES))
             .split_indexed(Visit::pieces, Visit::piece)
             .if_else(
                 Piece::is_here,
@@ -96,6 +104,7 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
     });
     let visit = program.operation("visit", |b| {
         b.on(walker)
+            .window(Window::fixed(COMPANY))
             .split_indexed(Company::numbers, Company::visit)
             .when(Visit::lacks_itself_only, |b| {
                 b.on(storage.at(Visit::thread))
@@ -122,7 +131,7 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
             .call(open)
             .on(walker)
             .map(Walk::begin)
-            .window(Window::automatic_up_to(window))
+            .window(Window::fixed(window))
             .split_while(Walk::next)
             .on(compute.any())
             .run_async(Compute::look)

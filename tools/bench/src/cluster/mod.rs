@@ -12,12 +12,13 @@ mod over_network;
 pub mod target;
 mod workers;
 
-use crate::area::{Area, Family};
+use crate::area::{Area, Family, nothing};
 use crate::partner::Role;
 
 /// The area of the cluster.
 pub const AREA: Area = Area {
     name: "cluster",
+    draw: nothing,
     families: &[
         // First: the file system makes files slowly after many were deleted.
         Family {

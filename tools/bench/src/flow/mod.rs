@@ -17,12 +17,13 @@ mod under_way;
 mod waits;
 mod work;
 
-use crate::area::{Area, Family};
+use crate::area::{Area, Family, nothing};
 use crate::partner::Role;
 
 /// The area of programs.
 pub const AREA: Area = Area {
     name: "flow",
+    draw: nothing,
     families: &[
         Family {
             name: "pipeline",

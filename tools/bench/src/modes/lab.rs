@@ -15,11 +15,11 @@ use pario_net::Key;
 use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig};
 
-use super::cables;
 use super::contest::PROCESSES;
 use super::member::{self, Seat};
 use super::team::{Door, Team};
 use crate::apart::{self, text};
+use crate::cables;
 use crate::cluster::content::Content;
 use crate::cluster::target::Target;
 use crate::partner::{Partner, Role, Starter, next_word};
@@ -108,7 +108,7 @@ fn serve(words: &[String]) -> Result<()> {
 
 /// Lays the cables, and starts nodes and ranks.
 fn start_all(dir: &Path, door: &str) -> Result<(Cluster, Vec<Partner>, Vec<Partner>)> {
-    cables::lay(dir)?;
+    cables::lay(dir, PROCESSES)?;
     let start_node = |number: usize| {
         let mut node =
             start_in(number, NODE_ROLE.name, &[text(dir)?.to_owned(), number.to_string()])?;

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::cables;
 use crate::apart::{output, run, text};
+use crate::cables;
 use crate::cluster::content::Content;
 use crate::cluster::gluster;
 use crate::cluster::target::Target;

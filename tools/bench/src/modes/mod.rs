@@ -2,7 +2,6 @@
 //! system.
 
 mod across;
-mod cables;
 mod contest;
 mod global;
 mod gopen;
@@ -22,12 +21,13 @@ mod sync;
 mod team;
 mod unix;
 
-use crate::area::{Area, Family};
+use crate::area::{Area, Family, nothing};
 use crate::partner::Role;
 
 /// The area of the modes.
 pub const AREA: Area = Area {
     name: "modes",
+    draw: nothing,
     families: &[
         Family {
             name: "log",

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::cables;
 use super::contest::PROCESSES;
 use super::machine::{Machine, remote_shell};
 use super::mpi::Mpi;
 use super::rivals::Rivals;
 use super::team::{Door, Team};
 use crate::apart::text;
+use crate::cables;
 use crate::cluster::gluster;
 use crate::partner::{Partner, Role, Starter, next_word};
 
@@ -189,7 +189,7 @@ fn serve(words: &[String]) -> Result<()> {
 
 /// Lays the cables, starts machines, and makes and mounts the volumes.
 fn start_all(dir: &Path) -> Result<Vec<Machine>> {
-    cables::lay(dir)?;
+    cables::lay(dir, PROCESSES)?;
     let machines = (0..PROCESSES).map(|number| Machine::start(dir, number));
     let mut machines = machines.collect::<Result<Vec<_>>>()?;
     machines.iter_mut().try_for_each(Machine::wait)?;

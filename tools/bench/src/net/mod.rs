@@ -13,12 +13,13 @@ mod zero_mq;
 
 pub use wire::{Transport, widen};
 
-use crate::area::{Area, Family};
+use crate::area::{Area, Family, nothing};
 use crate::partner::Role;
 
 /// The area of the network.
 pub const AREA: Area = Area {
     name: "net",
+    draw: nothing,
     families: &[
         Family {
             name: "tcp-round-trip",

@@ -1,4 +1,4 @@
-//! The volume that everybody takes slices of: 1024 x 1024 x 512 voxels, RGB.
+//! The volume that everybody takes slices of: 1024 x 1024 x 512 voxels, RGB; in quick runs an eighth.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,23 +6,32 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use pario::Cluster;
-use pario_image::{Phantom, Pixel, Plane, PlaneWish, Volume, VolumeOptions};
+use pario_image::{Phantom, Pixel, Plane, Volume, VolumeOptions};
 use pario_proto::{PixelPosition, Shape};
 
-/// Voxels along each axis.
+use crate::area::Setting;
+
+/// Voxels along each axis, in full runs.
 pub const SIDES: [u64; 3] = [1024, 1024, 512];
 /// Boxes as in the thesis: 32 x 32 x 17, one layer of it shared with the next.
-const CORE: [u64; 3] = [32, 32, 16];
+pub const CORE: [u64; 3] = [32, 32, 16];
 const SEED: u64 = 7;
-const PATH: &str = "/body";
+/// Where it is.
+pub const PATH: &str = "/body";
+
+/// Voxels along each axis.
+pub fn sides(setting: &Setting) -> [u64; 3] {
+    setting.choose(SIDES, [512, 512, 256])
+}
 
 /// Opens the volume of a cluster; makes it if there is none.
-pub fn volume(cluster: &Cluster) -> Result<Volume> {
+pub fn volume(cluster: &Cluster, setting: &Setting) -> Result<Volume> {
     if cluster.metadata(PATH).is_ok() {
         return Ok(Volume::open(cluster, PATH)?);
     }
-    eprintln!("making a volume of {SIDES:?} voxels");
-    let options = VolumeOptions::new(SIDES, Pixel::RGB).boxes(CORE, [false, false, true]);
+    let sides = sides(setting);
+    eprintln!("  making a volume of {sides:?} voxels");
+    let options = VolumeOptions::new(sides, Pixel::RGB).boxes(CORE, [false, false, true]);
     let volume = options.create(cluster, PATH)?;
     volume.generate(SEED)?;
     volume.sync()?;
@@ -30,8 +39,8 @@ pub fn volume(cluster: &Cluster) -> Result<Volume> {
 }
 
 /// The same volume as a file without a header, for the others.
-pub fn write_raw(path: &Path) -> Result<()> {
-    let [x, y, z] = SIDES;
+pub fn write_raw(path: &Path, sides: [u64; 3]) -> Result<()> {
+    let [x, y, z] = sides;
     let phantom = Phantom::new(SEED, Shape::volume(x, y, z), [1.0; 3])?;
     let mut out = BufWriter::new(File::create(path).context("making volume.raw")?);
     let mut plane = vec![0; usize::try_from(x * y * 3)?];
@@ -45,10 +54,16 @@ pub fn write_raw(path: &Path) -> Result<()> {
 }
 
 /// A slice across the diagonal, 512 x 512 pixels, the number of a turn away from the middle.
-pub fn oblique(number: u32) -> PlaneWish {
+pub fn oblique(setting: &Setting, number: u32) -> Result<Plane> {
     let away = f64::from(number % 64) * 1.5 - 48.0;
-    let [x, y, z] = [512.0 + away, 512.0 + away, 256.0 + away];
-    Plane::through([x, y, z]).normal([1.0, 1.0, 1.0]).size(512, 512)
+    let place = centre(setting).map(|middle| middle + away);
+    Ok(Plane::through(place).normal([1.0, 1.0, 1.0]).size(512, 512).in_volume([1.0; 3])?)
+}
+
+/// The middle of the volume.
+pub fn centre(setting: &Setting) -> [f64; 3] {
+    #[expect(clippy::cast_precision_loss, reason = "a thousand")]
+    sides(setting).map(|side| (side / 2) as f64)
 }
 
 /// A slice as the others are asked for it: where its first pixel is, and the steps right and down.

@@ -1,5 +1,6 @@
 //! The thesis' own case: many slow disks on one to five nodes, and slices across the diagonal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -9,35 +10,39 @@ use anyhow::{Context, Result};
 use pario::{Cluster, ClusterOptions, ProcessProgress};
 use pario_image::{Cut, Grid, Interpolation, Pixel, Plane, Volume, VolumeOptions};
 
-use super::node::Nodes;
+use super::node::{self, Nodes};
 use crate::area::Setting;
 use crate::figure::Quantity;
 use crate::report::Report;
+use crate::statistics::median;
 use crate::turns::Comparison;
 
 /// Nodes and disks, as in the thesis: up to twelve disks at a node.
-const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
+pub const SITES: [(usize, usize); 6] = [(1, 3), (1, 6), (1, 12), (2, 24), (3, 36), (5, 60)];
 /// The thesis' disks: 13.8 ms until an access begins, then 3.5 MB/s.
 const LATENCY_S: f64 = 0.0138;
 const BYTES_PER_SECOND: f64 = 3.5e6;
 /// Voxels, a third as close along z as along x and y.
 const SIDES: [u64; 3] = [768, 768, 256];
+const QUICK_SIDES: [u64; 3] = [192, 192, 64];
 const SPACING: [f64; 3] = [1.0, 1.0, 3.0];
 const CORE: [u64; 3] = [32, 32, 16];
 const GOAL: f64 = 0.96;
-/// About what a turn should take at the disks' bound.
+/// At least what a turn should take at the disks' bound.
 const TURN_S: f64 = 3.0;
+const QUICK_TURN_S: f64 = 0.3;
 const TURNS: usize = 15;
 const NEEDED_BYTES: u64 = 5 << 30;
 /// What the cache of each node holds where there is one, as in the thesis.
 const CACHE_BYTES: u64 = 25 << 20;
 
-/// The number of a slice says how far it is from the middle, up and down again.
-fn plane(number: u32) -> Result<Plane> {
+/// The number of a slice says how far it is from the middle.
+fn plane(setting: &Setting, number: u32) -> Result<Plane> {
     let away = f64::from(number % 200) - 100.0;
     let unit = 1.0 / 3.0f64.sqrt();
-    let place = [0, 1, 2].map(|_| 384.0 + away * unit);
-    Ok(Plane::through(place).normal([1.0; 3]).size(512, 512).in_volume(SPACING)?)
+    let (middle, reach, side) = setting.choose((384.0, 1.0, 512), (96.0, 0.25, 128));
+    let place = [middle + away * reach * unit; 3];
+    Ok(Plane::through(place).normal([1.0; 3]).size(side, side).in_volume(SPACING)?)
 }
 
 /// How many boxes a slice meets.
@@ -54,47 +59,67 @@ fn service_s() -> f64 {
 }
 
 /// Slices per second from slow disks without a cache, against what the disks could do at best.
-pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
-    for (nodes, disks) in SITES {
-        let figure = format!("disks-{disks}");
-        if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
-            report.skipped(&figure, reason);
-            continue;
-        }
-        let dir = setting.subdir(&figure)?;
-        fill(&dir, nodes, disks)?;
-        let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
-        let cluster = connect(&dir)?;
-        let volume = Volume::open(&cluster, "/body")?;
-        let mut number = 0;
-        let mut turn = |volume: &Volume| -> Result<(f64, f64)> {
-            let mut planes = Vec::new();
-            let mut bound_s = 0.0;
-            while bound_s < TURN_S {
-                let next = plane(number)?;
-                number += 7;
-                #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
-                let met = boxes(volume, &next)?.len() as f64;
-                #[expect(clippy::cast_precision_loss, reason = "at most 60")]
-                let disks = disks as f64;
-                bound_s += met * service_s() / disks;
-                planes.push(next);
-            }
-            let began = Instant::now();
-            for taken in volume.series(planes, Interpolation::Nearest) {
-                taken?;
-            }
-            Ok((began.elapsed().as_secs_f64(), bound_s))
-        };
-        turn(&volume)?;
-        let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(|_| turn(&volume)).collect();
-        let (ours, bound): (Vec<f64>, Vec<f64>) = turns?.into_iter().unzip();
-        let compared = Comparison::new(&ours, &bound);
-        report.measured(&figure, compared, Quantity::Amount("s"), GOAL);
-        drop((volume, cluster, site));
-        fs::remove_dir_all(&dir).context("removing the disks")?;
+pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize)) -> Result<()> {
+    let figure = format!("disks-{disks}");
+    if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
+        report.skipped(&figure, reason);
+        return Ok(());
     }
-    Ok(())
+    let dir = setting.subdir(&figure)?;
+    fill(setting, &dir, nodes, disks)?;
+    let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
+    let cluster = connect(&dir)?;
+    let volume = Volume::open(&cluster, "/body")?;
+    let mut number = 0;
+    let mut turn = || turn(setting, &volume, disks, &mut number);
+    turn()?;
+    let turns: Result<Vec<Turn>> = (0..TURNS).map(|_| turn()).collect();
+    let turns = turns?;
+    let of_all = |part: fn(&Turn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
+    let compared = Comparison::new(&of_all(|turn| turn.ours_s), &of_all(|turn| turn.bound_s));
+    let even = median(&of_all(|turn| turn.even));
+    eprintln!("  a disk has {even:.3} of the work of the busiest one, on average");
+    report.measured(&figure, compared, Quantity::Events(1.0), GOAL);
+    drop((volume, cluster, site));
+    fs::remove_dir_all(&dir).context("removing the disks")
+}
+
+/// What became of some slices.
+struct Turn {
+    /// Seconds for a slice.
+    ours_s: f64,
+    /// What the disks need for it if none of them ever rests.
+    bound_s: f64,
+    /// What a disk has to do on average, of what the busiest has to do.
+    even: f64,
+}
+
+fn turn(setting: &Setting, volume: &Volume, disks: usize, number: &mut u32) -> Result<Turn> {
+    let mut planes = Vec::new();
+    let mut loads = BTreeMap::new();
+    let mut bound_s = 0.0;
+    while bound_s < setting.choose(TURN_S, QUICK_TURN_S) {
+        let next = plane(setting, *number)?;
+        *number += 7;
+        let met = boxes(volume, &next)?;
+        for tile in &met {
+            *loads.entry(volume.tiles().locate(*tile)?.subfile.0).or_insert(0u32) += 1;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+        let (met, disks) = (met.len() as f64, disks as f64);
+        bound_s += met * service_s() / disks;
+        planes.push(next);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some dozens")]
+    let (count, disks) = (planes.len() as f64, disks as f64);
+    let (all, most) = (loads.values().sum::<u32>(), loads.values().max().copied());
+    let even = f64::from(all) / disks / f64::from(most.unwrap_or(1));
+    let began = Instant::now();
+    for taken in volume.series(planes, Interpolation::Nearest) {
+        taken?;
+    }
+    let ours_s = began.elapsed().as_secs_f64() / count;
+    Ok(Turn { ours_s, bound_s: bound_s / count, even })
 }
 
 /// How many of the extents come from a cache of 25 MB per node, against how many could.
@@ -102,16 +127,16 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
     for nodes in [1, 5] {
         let figure = format!("cache-{nodes}");
         let dir = setting.subdir(&figure)?;
-        fill(&dir, nodes, nodes * 3)?;
+        fill(setting, &dir, nodes, nodes * 3)?;
         let configuration = configuration_of(&dir, nodes, nodes * 3, Some(CACHE_BYTES), None)?;
         let site = Nodes::start(&dir, &configuration, nodes)?;
         let cluster = connect(&dir)?;
         let volume = Volume::open(&cluster, "/body")?;
         let slices = setting.choose(200, 60);
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let (mut found, mut all) = (0u64, ProcessProgress::default());
         for number in 0..slices {
-            let plane = plane(number)?;
+            let plane = plane(setting, number)?;
             let met = boxes(&volume, &plane)?;
             found += met.len() as u64;
             seen.extend(met.iter().map(|tile| (tile.z, tile.y, tile.x)));
@@ -131,11 +156,12 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 /// Makes the volume while the disks are as fast as they are.
-fn fill(dir: &Path, nodes: usize, disks: usize) -> Result<()> {
+fn fill(setting: &Setting, dir: &Path, nodes: usize, disks: usize) -> Result<()> {
     let configuration = configuration_of(dir, nodes, disks, None, None)?;
     let site = Nodes::start(dir, &configuration, nodes)?;
     let cluster = connect(dir)?;
-    let options = VolumeOptions::new(SIDES, Pixel::RGB).spacing(SPACING);
+    let options =
+        VolumeOptions::new(setting.choose(SIDES, QUICK_SIDES), Pixel::RGB).spacing(SPACING);
     let volume = options.boxes(CORE, [false, false, true]).create(&cluster, "/body")?;
     volume.generate(7)?;
     volume.sync()?;
@@ -149,7 +175,7 @@ fn configuration(dir: &Path, nodes: usize, disks: usize, cache: Option<u64>) -> 
 }
 
 /// The configuration file of a cluster on this machine. The ports stay the same.
-fn configuration_of(
+pub fn configuration_of(
     dir: &Path,
     nodes: usize,
     disks: usize,
@@ -163,7 +189,7 @@ fn configuration_of(
         let numbers: Result<Vec<String>> =
             free?.iter().map(|door| Ok(door.local_addr()?.port().to_string())).collect();
         fs::write(&ports, numbers?.join(" "))?;
-        fs::write(dir.join("key"), pario_net::Key::random().to_hex())?;
+        node::write_key(dir)?;
     }
     let ports = fs::read_to_string(&ports)?;
     let place = dir.display();
@@ -189,7 +215,8 @@ fn configuration_of(
     Ok(path)
 }
 
-fn connect(dir: &Path) -> Result<Cluster> {
+/// Connects to such a cluster when all nodes have joined.
+pub fn connect(dir: &Path) -> Result<Cluster> {
     let ports = fs::read_to_string(dir.join("ports"))?;
     let first = ports.split(' ').next().context("there is a node")?;
     let nodes = ports.split(' ').count();

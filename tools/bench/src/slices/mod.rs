@@ -2,25 +2,58 @@
 
 mod body;
 mod disks;
+mod extraction;
+mod near;
+mod near_caller;
+mod near_lab;
 mod node;
+mod pictures;
 mod planes;
 mod python;
 mod scaling;
+mod user;
+mod viewer;
 
 use crate::area::{Area, Family};
 use crate::partner::Role;
 
 /// Processes of their own.
-pub const ROLES: &[Role] = &[node::ROLE];
+pub const ROLES: &[Role] = &[node::ROLE, near_lab::ROLE, near_caller::ROLE, scaling::ROLE];
 
 /// The area of slices.
 pub const AREA: Area = Area {
     name: "slices",
+    draw: pictures::draw,
     families: &[
         Family {
-            name: "disks",
-            what: "oblique slices from 3 to 60 disks as slow as the thesis', against their bound",
-            run: disks::run,
+            name: "disks-3",
+            what: "oblique slices from 3 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[0]),
+        },
+        Family {
+            name: "disks-6",
+            what: "oblique slices from 6 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[1]),
+        },
+        Family {
+            name: "disks-12",
+            what: "oblique slices from 12 disks of 1 node, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[2]),
+        },
+        Family {
+            name: "disks-24",
+            what: "oblique slices from 24 disks of 2 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[3]),
+        },
+        Family {
+            name: "disks-36",
+            what: "oblique slices from 36 disks of 3 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[4]),
+        },
+        Family {
+            name: "disks-60",
+            what: "oblique slices from 60 disks of 5 nodes, as slow as the thesis', against their bound",
+            run: |setting, report| disks::run(setting, report, disks::SITES[5]),
         },
         Family {
             name: "cache",
@@ -43,9 +76,24 @@ pub const AREA: Area = Area {
             run: planes::cold,
         },
         Family {
+            name: "loop",
+            what: "the extraction loop alone against a plain gather, and by two threads against one",
+            run: extraction::run,
+        },
+        Family {
             name: "cores",
-            what: "oblique slices from memory by two compute threads, against one",
+            what: "oblique slices from memory by a cluster on two processors, against one",
             run: scaling::run,
+        },
+        Family {
+            name: "near",
+            what: "a filter at four nodes over 1 Gbit/s, against reading, filtering and writing",
+            run: near::run,
+        },
+        Family {
+            name: "viewer",
+            what: "20 users who step through slices over HTTP, against 100 ms",
+            run: viewer::run,
         },
     ],
 };

@@ -1,8 +1,12 @@
 //! Nodes of a cluster, each a process of its own.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use pario_net::Key;
 use pario_server::Node;
 use pario_server::config::Config;
 
@@ -19,6 +23,13 @@ fn run(words: &[String]) -> Result<()> {
     starter.say("ready")?;
     node.wait();
     Ok(())
+}
+
+/// Writes a key to a directory, for nodes and clients.
+pub fn write_key(dir: &Path) -> Result<()> {
+    let path = dir.join("key");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    Ok(file.write_all(Key::random().to_hex().as_bytes())?)
 }
 
 /// Nodes that run; they end when this is dropped.

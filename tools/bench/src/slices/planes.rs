@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use pario::Cluster;
 use pario_image::{Interpolation, Plane, Volume};
 
-use super::body::{asked, check, oblique, volume};
+use super::body::{asked, centre, check, oblique, sides, volume};
 use super::python::{PEERS, Python, picture};
 use crate::area::Setting;
 use crate::figure::Quantity;
@@ -41,7 +41,7 @@ fn both(
     }
     let dir = setting.dir.join("slices");
     std::fs::create_dir_all(&dir)?;
-    match Python::start(&dir)? {
+    match Python::start(setting, &dir)? {
         Ok(python) => Ok(Some((Cluster::embedded(dir.join("cluster"))?, python))),
         Err(reason) => {
             skip(report, &reason);
@@ -52,10 +52,6 @@ fn both(
 
 fn names(family: &str, peers: &[&str]) -> Vec<String> {
     peers.iter().map(|peer| format!("{family}-{peer}")).collect()
-}
-
-fn plane(number: u32) -> Result<Plane> {
-    Ok(oblique(number).in_volume([1.0; 3])?)
 }
 
 fn take(volume: &Volume, plane: &Plane) -> Result<Duration> {
@@ -71,17 +67,21 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
     let Some((cluster, mut python)) = both(setting, report, &names("warm", &PEERS))? else {
         return Ok(());
     };
-    let volume = volume(&cluster)?;
+    let volume = volume(&cluster, setting)?;
     let dir = setting.dir.join("slices");
     let slices = setting.choose(4, 2);
     for (peer, goal) in WARM_GOALS {
-        let first = plane(0)?;
+        let first = oblique(setting, 0)?;
         python.take(&format!("{peer} {} {}", asked(&first), picture(&dir).display()))?;
         let ours = volume.slice_of(&first, Interpolation::Nearest, &[])?.0;
         check(ours.data(), &picture(&dir)).with_context(|| format!("comparing with {peer}"))?;
-        let mut our_turn = || (0..slices).map(|n| take(&volume, &plane(n)?)).sum::<Result<_>>();
-        let mut their_turn =
-            || (0..slices).map(|n| python.take(&format!("{peer} {}", asked(&plane(n)?)))).sum();
+        let mut our_turn =
+            || (0..slices).map(|n| take(&volume, &oblique(setting, n)?)).sum::<Result<_>>();
+        let mut their_turn = || {
+            (0..slices)
+                .map(|n| python.take(&format!("{peer} {}", asked(&oblique(setting, n)?))))
+                .sum()
+        };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
         report.measured(&format!("warm-{peer}"), compared, Quantity::Events(slices.into()), goal);
     }
@@ -94,16 +94,21 @@ pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
     let Some((cluster, mut python)) = both(setting, report, &names("aligned", &axes))? else {
         return Ok(());
     };
-    let volume = volume(&cluster)?;
-    let centre = [512.0, 512.0, 256.0];
+    let volume = volume(&cluster, setting)?;
+    let centre = centre(setting);
+    let [x, y, z] = sides(setting);
+    // What of 512 x 512 pixels there is.
+    let [across, deep] = [x, z].map(|side| side.min(512));
     let wishes = [Plane::sagittal(centre), Plane::coronal(centre), Plane::axial(centre)];
     for (axis, wish) in axes.into_iter().zip(wishes) {
-        let plane = wish.size(512, 512).in_volume([1.0; 3])?;
-        let at = if axis == "z" { 256 } else { 512 };
-        let request = match axis {
-            "z" => format!("tensorstore plane z {at} 256 256 512 512"),
-            _ => format!("tensorstore plane {axis} {at} 256 0 512 512"),
+        let first = (x - across) / 2;
+        let (at, second, height) = match axis {
+            "z" => (z / 2, first, across),
+            _ => (y / 2, 0, deep),
         };
+        let plane = wish.size(u32::try_from(across)?, u32::try_from(height)?);
+        let plane = plane.in_volume([1.0; 3])?;
+        let request = format!("tensorstore plane {axis} {at} {first} {second} {across} {height}");
         let mut ours = || take(&volume, &plane);
         let mut theirs = || python.take(&request);
         let compared = alternate(TURNS, &mut ours, &mut theirs)?;
@@ -126,7 +131,7 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
         let Some((cluster, mut python)) = both(setting, report, &names("cold", &[peer]))? else {
             return Ok(());
         };
-        volume(&cluster)?;
+        volume(&cluster, setting)?;
         let mut ours = Some(cluster);
         let place = setting.dir.join("slices/cluster");
         let (mut our_number, mut their_number) = (0, 0);
@@ -134,23 +139,23 @@ pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
             // Its own cache goes with it.
             ours.take();
             let cluster = Cluster::embedded(&place)?;
-            let volume = volume(&cluster)?;
+            let volume = volume(&cluster, setting)?;
             drop_caches()?;
             our_number += 13;
-            let took = take(&volume, &plane(our_number)?);
+            let took = take(&volume, &oblique(setting, our_number)?);
             drop(volume);
             ours = Some(cluster);
             took
         };
         let dir = setting.dir.join("slices");
         let mut their_turn = || {
-            python = match Python::start(&dir)? {
+            python = match Python::start(setting, &dir)? {
                 Ok(python) => python,
                 Err(reason) => anyhow::bail!(reason),
             };
             drop_caches()?;
             their_number += 13;
-            python.take(&format!("{peer} {}", asked(&plane(their_number)?)))
+            python.take(&format!("{peer} {}", asked(&oblique(setting, their_number)?)))
         };
         let compared = alternate(TURNS, &mut our_turn, &mut their_turn)?;
         report.measured(&format!("cold-{peer}"), compared, Quantity::Events(1.0), COLD_GOAL);

@@ -1,5 +1,6 @@
 //! The other side: a Python process that takes slices when it is told to.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::body;
+use crate::area::Setting;
 
 /// What a Python user would pick.
 pub const PEERS: [&str; 3] = ["tensorstore", "zarr", "memmap"];
@@ -22,21 +24,26 @@ pub struct Python {
 impl Python {
     /// Installs what is missing, makes the volume and starts the process. What is wrong, if it cannot
     /// be had.
-    pub fn start(dir: &Path) -> Result<Result<Self, String>> {
+    pub fn start(setting: &Setting, dir: &Path) -> Result<Result<Self, String>> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let installed = Command::new(here.join("peers.sh")).arg("slices").arg(dir).output();
-        let installed = installed.context("calling peers.sh")?;
-        if !installed.status.success() {
-            let said = String::from_utf8_lossy(&installed.stderr);
-            return Ok(Err(said.lines().last().unwrap_or("peers.sh failed").to_owned()));
+        let [raw, installed] = [dir.join("volume.raw"), dir.join("installed")];
+        if !installed.exists() {
+            let tried = Command::new(here.join("peers.sh")).arg("slices").arg(dir).output();
+            let tried = tried.context("calling peers.sh")?;
+            if !tried.status.success() {
+                let said = String::from_utf8_lossy(&tried.stderr);
+                return Ok(Err(said.lines().last().unwrap_or("peers.sh failed").to_owned()));
+            }
+            fs::write(&installed, "")?;
         }
-        let raw = dir.join("volume.raw");
+        let sides = body::sides(setting);
         if !raw.exists() {
-            body::write_raw(&raw)?;
+            body::write_raw(&raw, sides)?;
         }
         let mut process = Command::new(dir.join("python/bin/python"))
             .arg(here.join("peers/slices.py"))
             .arg(dir)
+            .args(sides.map(|side| side.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,23 +1,30 @@
-//! The same slices by one compute thread and by two.
+//! The same slices by a whole cluster on one processor and on two: node, caller and all.
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail, ensure};
 use pario::{Cluster, ClusterOptions};
-use pario_image::{Interpolation, Plane};
+use pario_image::{Interpolation, Plane, Volume};
 use pario_server::Node;
 use pario_server::config::Config;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::body::{oblique, volume};
 use crate::area::Setting;
 use crate::figure::Quantity;
+use crate::partner::{Partner, Role, Starter};
 use crate::report::Report;
 use crate::turns::alternate;
+
+/// A process with a cluster that uses so many processors.
+pub const ROLE: Role = Role { name: "slices-cores", run: serve };
 
 const TURNS: usize = 15;
 const GOAL: f64 = 1.8;
 /// Two volumes, each on a node of its own.
 const NEEDED_BYTES: u64 = 5 << 30;
+/// All boxes fit into it.
+const CACHE_BYTES: u64 = 2 << 30;
 
 /// Measures and reports.
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
@@ -25,36 +32,83 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         report.skipped("cores", reason);
         return Ok(());
     }
-    let slices = setting.choose(20, 5);
-    let sites: Result<Vec<_>> = [2, 1].into_iter().map(|threads| site(setting, threads)).collect();
-    let sites = sites?;
-    let turn = |number: usize| -> Result<Duration> {
-        let volume = volume(&sites[number].1)?;
-        let planes: Result<Vec<Plane>, _> =
-            (0..slices).map(|number| oblique(number).in_volume([1.0; 3])).collect();
-        let began = Instant::now();
-        for taken in volume.series(planes?, Interpolation::Nearest) {
-            taken?;
-        }
-        Ok(began.elapsed())
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        report.skipped("cores", "there is one processor only");
+        return Ok(());
+    }
+    let slices: u32 = setting.choose(32, 8);
+    let sites: Result<Vec<_>> =
+        [2, 1].into_iter().map(|count| start(setting, count, slices)).collect();
+    let [mut two, mut one] = <[Partner; 2]>::try_from(sites?).ok().context("two were started")?;
+    let turn = |site: &mut Partner| -> Result<Duration> {
+        site.tell("go")?;
+        Ok(Duration::from_secs_f64(site.hear_value()?))
     };
-    let compared = alternate(TURNS, &mut || turn(0), &mut || turn(1))?;
+    let compared = alternate(TURNS, &mut || turn(&mut two), &mut || turn(&mut one))?;
     let voxels = f64::from(slices) * 512.0 * 512.0;
     eprintln!(
-        "one compute thread: {:.0} million voxels per second, all included",
+        "  one processor: {:.0} million voxels per second, all included",
         voxels / compared.theirs_s / 1e6
     );
     report.measured("cores", compared, Quantity::Events(slices.into()), GOAL);
     Ok(())
 }
 
+/// Starts a process that has made its volume.
+fn start(setting: &Setting, processors: usize, slices: u32) -> Result<Partner> {
+    let dir = setting.subdir(&format!("cores-{processors}"))?;
+    let dir = dir.to_str().context("the path is text")?.to_owned();
+    let size = if setting.quick { "quick" } else { "full" };
+    let words = [dir, processors.to_string(), slices.to_string(), size.to_owned()];
+    let mut site = Partner::start(ROLE.name, &words)?;
+    ensure!(site.hear()? == "ready", "a cluster has not started");
+    Ok(site)
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [dir, processors, slices, size] = words else { bail!("four words are expected") };
+    let setting = Setting { quick: size == "quick", dir: dir.into() };
+    let (processors, slices): (usize, u32) = (processors.parse()?, slices.parse()?);
+    // Threads that are started from here on inherit it.
+    keep_to(processors)?;
+    let (_node, cluster) = site(&setting, processors)?;
+    let volume = volume(&cluster, &setting)?;
+    let planes: Result<Vec<Plane>> = (0..slices).map(|number| oblique(&setting, number)).collect();
+    let planes = planes?;
+    take(&volume, &planes)?;
+    starter.say("ready")?;
+    loop {
+        starter.hear()?;
+        starter.say(take(&volume, &planes)?.as_secs_f64().to_string())?;
+    }
+}
+
+fn take(volume: &Volume, planes: &[Plane]) -> Result<Duration> {
+    let began = Instant::now();
+    for taken in volume.series(planes.iter().copied(), Interpolation::Nearest) {
+        taken?;
+    }
+    Ok(began.elapsed())
+}
+
+/// Uses no more than so many of the processors that this process may use.
+fn keep_to(processors: usize) -> Result<()> {
+    let all = sched_getaffinity(None).context("asking for the processors")?;
+    let mut few = CpuSet::new();
+    let mine = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number));
+    mine.take(processors).for_each(|number| few.set(number));
+    sched_setaffinity(None, &few).context("choosing processors")
+}
+
+/// A node with a compute thread for each processor.
 fn site(setting: &Setting, threads: usize) -> Result<(Node, Cluster)> {
-    let dir = setting.subdir(&format!("cores-{threads}"))?;
+    let dir = setting.subdir("node")?;
     let mut config = Config::alone(&dir);
     let node = &mut config.nodes[0];
     node.compute_threads = threads;
-    node.cache_bytes = 2 << 30;
-    node.socket = dir.join("s");
+    node.cache_bytes = CACHE_BYTES;
+    node.socket = setting.dir.join("s");
     let address = format!("unix:{}", node.socket.display());
     let node = Node::new().operations(pario_image::operations()).start_beside(&config, "local")?;
     let cluster = Cluster::connect_with(&address, ClusterOptions::default())?;

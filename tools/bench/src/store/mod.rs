@@ -13,11 +13,12 @@ mod write_sync;
 use anyhow::{Context, Result};
 use pario_store::{Disk, DiskOptions, ExtentBuffer, ExtentCache, ExtentFile};
 
-use crate::area::{Area, Family, Setting};
+use crate::area::{Area, Family, Setting, nothing};
 
 /// The area of the store.
 pub const AREA: Area = Area {
     name: "store",
+    draw: nothing,
     families: &[
         Family {
             name: "random-read",

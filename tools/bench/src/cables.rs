@@ -1,5 +1,5 @@
-//! Four machines: network namespaces, joined by a switch. Both sides of a figure across machines have
-//! machines of their own, with cables of the same kind.
+//! Machines: network namespaces, joined by a switch. Both sides of a figure across machines have
+//! cables of the same kind.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -8,15 +8,14 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
-use super::contest::PROCESSES;
 use crate::apart::{run, text};
 
 /// Within new namespaces: makes a network for each machine, and a switch, at which this process is as
 /// well. From here on machines have names here.
-pub fn lay(dir: &Path) -> Result<()> {
+pub fn lay(dir: &Path, machines: usize) -> Result<()> {
     run("mount", &["-t", "tmpfs", "tmpfs", "/run"])?;
     let line = |number| format!("{} {}\n", address(number), name(number));
-    let lines: String = (0..PROCESSES).map(line).collect();
+    let lines: String = (0..machines).map(line).collect();
     let hosts = dir.join("hosts");
     fs::write(&hosts, format!("127.0.0.1 localhost\n{lines}"))?;
     run("mount", &["--bind", text(&hosts)?, "/etc/hosts"])?;
@@ -25,7 +24,7 @@ pub fn lay(dir: &Path) -> Result<()> {
     ip("link add hub type bridge".to_owned())?;
     ip("address add 10.79.0.100/24 dev hub".to_owned())?;
     ip("link set hub up".to_owned())?;
-    for number in 0..PROCESSES {
+    for number in 0..machines {
         let name = name(number);
         ip(format!("netns add {name}"))?;
         ip(format!("link add port{number} type veth peer name cable netns {name}"))?;
@@ -36,6 +35,32 @@ pub fn lay(dir: &Path) -> Result<()> {
         ip(format!("-n {name} link set lo up"))?;
     }
     Ok(())
+}
+
+/// Lets the cable of each machine carry no more than so many bits per second, either way.
+pub fn limit(machines: usize, bits_per_second: u64) -> Result<()> {
+    // A burst is what the cable carries in two milliseconds; what would wait for 20 is dropped.
+    let burst = bits_per_second / 8 / 500;
+    let words = format!("root tbf rate {bits_per_second}bit burst {burst} latency 20ms");
+    let tc = |words: String| run("tc", &words.split(' ').collect::<Vec<_>>());
+    for number in 0..machines {
+        tc(format!("qdisc add dev port{number} {words}"))?;
+        tc(format!("-n {} qdisc add dev cable {words}", name(number)))?;
+    }
+    Ok(())
+}
+
+/// Bytes that machines have sent until now, each counted once.
+pub fn crossed_bytes() -> Result<u64> {
+    let table = fs::read_to_string("/proc/net/dev").context("reading what the switch has seen")?;
+    Ok(received_at_ports(&table))
+}
+
+/// The first number behind the name of a port is what came in there.
+fn received_at_ports(table: &str) -> u64 {
+    let lines = table.lines().filter_map(|line| line.trim_start().strip_prefix("port"));
+    let first = |line: &str| line.split_once(':')?.1.split_whitespace().next()?.parse::<u64>().ok();
+    lines.filter_map(first).sum()
 }
 
 /// How a machine is called.
@@ -55,4 +80,17 @@ pub fn at(number: usize, through: &[&str], role: &str) -> Result<Command> {
     command.arg(format!("--net=/run/netns/{}", name(number))).args(through);
     command.arg(program).args(["--partner", role]);
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ports_have_received_is_added_up() {
+        let table = "Inter-|   Receive        |  Transmit\n face |bytes    packets |bytes\n\
+                     \x20   lo: 7 1 0 7 1\n port0: 100 3 0 50 2\n port1:   20 1 0 9\n  hub: 5 5\n";
+        assert_eq!(received_at_ports(table), 120);
+        assert_eq!(received_at_ports(""), 0);
+    }
 }
