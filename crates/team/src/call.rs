@@ -35,6 +35,15 @@ pub enum Call {
     Allocate,
     /// Mutexes of all.
     Mutexes,
+    /// An array over the memory of all.
+    Array {
+        /// What numbers its elements are; 0 if they may be anything.
+        kind: u32,
+        /// Bytes of an element.
+        element: u32,
+        /// How many there are.
+        len: u64,
+    },
     /// Something that is not known here: the processes have different programs.
     Unknown,
 }
@@ -52,12 +61,16 @@ impl Call {
             Self::Reduce { reduction, kind, count } => (4, reduction.number() << 16 | kind, count),
             Self::Allocate => (5, 0, 0),
             Self::Mutexes => (6, 0, 0),
+            Self::Array { kind, len, .. } => (7, kind, len),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(detail));
         bytes[8..16].copy_from_slice(&amount.to_le_bytes());
+        if let Self::Array { element, .. } = self {
+            bytes[16..20].copy_from_slice(&element.to_le_bytes());
+        }
         bytes
     }
 
@@ -78,6 +91,7 @@ impl Call {
             },
             5 => Self::Allocate,
             6 => Self::Mutexes,
+            7 => Self::Array { kind: detail, element: word(16), len: amount },
             _ => Self::Unknown,
         }
     }
@@ -105,6 +119,13 @@ impl fmt::Display for Call {
             }
             Self::Allocate => write!(f, "an allocation of segments"),
             Self::Mutexes => write!(f, "a making of mutexes"),
+            Self::Array { kind: 0, element, len } => {
+                write!(f, "a making of an array of {len} elements of {element} bytes")
+            }
+            Self::Array { kind, len, .. } => {
+                let kind = crate::number::name_of(*kind);
+                write!(f, "a making of an array of {len} numbers of type {kind}")
+            }
             Self::Unknown => write!(f, "something unknown here"),
         }
     }
@@ -123,6 +144,8 @@ mod tests {
             Call::Reduce { reduction: Reduction::Largest, kind: 6, count: u64::MAX },
             Call::Allocate,
             Call::Mutexes,
+            Call::Array { kind: 4, element: 8, len: 1 << 50 },
+            Call::Array { kind: 0, element: u32::MAX, len: 3 },
         ];
         for call in calls {
             assert_eq!(Call::of_bytes(&call.to_bytes()), call);

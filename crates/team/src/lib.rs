@@ -21,6 +21,7 @@
 //! ```
 
 mod accumulate;
+mod array;
 mod board;
 mod call;
 mod collective;
@@ -33,6 +34,7 @@ mod segments;
 mod strided;
 mod team;
 
+pub use array::{Array, LocalNumbers, LocalPage, RawArray};
 pub use call::Call;
 pub use collective::Reduction;
 pub use error::TeamError;
