@@ -79,6 +79,14 @@ pub enum Error {
         /// The operation.
         operation: String,
     },
+    /// The ranks have called what does not fit together; all of them get this.
+    #[error("job {job}: the ranks disagree{calls}")]
+    Disagree {
+        /// The job.
+        job: String,
+        /// Who called what, a line for each call.
+        calls: String,
+    },
     /// What was to be read or written for a cached file could not be, by one of the ranks.
     #[error("{path}: rank {rank} {what}")]
     Cached {
@@ -118,6 +126,7 @@ impl Error {
             Self::Ended { .. } => Kind::UnexpectedEof,
             Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
             Self::Stopped { .. } => Kind::Interrupted,
+            Self::Disagree { .. } => Kind::InvalidInput,
             Self::Cached { kind, .. } => *kind,
             Self::Team(error) => error.kind(),
             Self::Other { .. } => Kind::Other,

@@ -89,10 +89,10 @@ pub fn agree(
     let told = team.gather(&to_bytes(call, done))?;
     let told: Option<Vec<_>> = told.iter().map(|told| of_bytes(told)).collect();
     let Some(told) = told else {
-        return Err(Error::invalid(format!(
-            "{path}: the ranks disagree: this one called {call}, and another something that is not \
-             known here"
-        )));
+        let calls = format!(
+            "\n  this one called {call} of {path}, and another something that is not known here"
+        );
+        return Err(Error::Disagree { job: team.job().to_owned(), calls });
     };
     if told.iter().any(|(theirs, _)| theirs != call) {
         let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
@@ -106,8 +106,8 @@ pub fn agree(
             let name = if ranks.len() == 1 { "rank" } else { "ranks" };
             format!("\n  {name} {} called {call}", ranks.join(", "))
         };
-        let lines: String = lines.iter().map(line).collect();
-        return Err(Error::invalid(format!("job {}: the ranks disagree{lines}", team.job())));
+        let calls = lines.iter().map(line).collect();
+        return Err(Error::Disagree { job: team.job().to_owned(), calls });
     }
     // Who lost sight of the disk matters more than who could not write.
     let is_worst = |done: &Result<u64, Trouble>| done.as_ref().err().map(|why| !why.is_final);
