@@ -20,6 +20,10 @@ long numnodes(void);
 void gsync(void);
 double dclock(void);
 
+/* The sums of the numbers of all processes, at each place; the last argument is not used. */
+void gisum(long *Numbers, long Count, long *Work);
+void gdsum(double *Numbers, long Count, double *Work);
+
 int pario_is_shared(int FileDescriptor);
 ssize_t pario_read(int FileDescriptor, void *Buffer, size_t NBytes);
 ssize_t pario_write(int FileDescriptor, const void *Buffer, size_t NBytes);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, Write as _};
 
 use libc::c_int;
+use pario::team::TeamError;
 use pario::{Error, Failure, PathError, Trouble};
 
 /// The first number of the errors of this library. The system's numbers end far below.
@@ -135,7 +136,30 @@ fn number_of(error: &Error, doing: Doing) -> c_int {
         Error::Failure(failure) | Error::File { failure, .. } => number_of_failure(failure, doing),
         Error::NodeDown { .. } if doing == Doing::Moving => EPFSLNOIOD,
         Error::LocksLost { .. } => EPFSLBADFH,
+        Error::Ended { .. } => EPFSLNBYTES,
+        Error::Disagree { .. } | Error::Team(TeamError::Disagree { .. }) => EPFSLMIXIO,
+        Error::Cached { kind, .. } => number_of_kind(*kind),
+        Error::Team(TeamError::Invalid(_)) => EPFSLINVAL,
+        Error::Team(TeamError::Memory(_)) => libc::ENOMEM,
         _ => EPFSLREMOTE,
+    }
+}
+
+/// What one of the ranks met at the disk of a cached file.
+fn number_of_kind(kind: io::ErrorKind) -> c_int {
+    use io::ErrorKind as Kind;
+    match kind {
+        Kind::NotFound => libc::ENOENT,
+        Kind::PermissionDenied => libc::EACCES,
+        Kind::AlreadyExists => libc::EEXIST,
+        Kind::IsADirectory => libc::EISDIR,
+        Kind::NotADirectory => libc::ENOTDIR,
+        Kind::StorageFull => libc::ENOSPC,
+        Kind::FileTooLarge => libc::EFBIG,
+        Kind::ReadOnlyFilesystem => libc::EROFS,
+        Kind::InvalidInput => EPFSLINVAL,
+        Kind::NotConnected => EPFSLREMOTE,
+        _ => libc::EIO,
     }
 }
 

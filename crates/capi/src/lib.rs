@@ -1,4 +1,5 @@
-//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h` and `nx.h` declare.
+//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h` and `dolib.h` declare,
+//! and the calls of Fortran programs.
 //!
 //! Programs that were written for the parallel file system of the Paragon, or for PFSLib, find their
 //! calls here; everything they do is done by the library `pario`. C programs link libpario, which
@@ -20,11 +21,15 @@
 //!
 //! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
 //! into `errno` or into a message and the end of the process. [`process`] knows the job and the
-//! cluster, [`descriptors`] the open files, [`requests`] what was started.
+//! cluster, [`team`] those who have met for their memory, [`descriptors`] the open files, [`requests`]
+//! what was started.
 
 pub mod border;
 pub mod descriptors;
+pub mod dolib;
+pub mod donio;
 pub mod errors;
+pub mod fortran;
 pub mod locking;
 pub mod memory;
 pub mod names;
@@ -36,3 +41,4 @@ pub mod posix;
 pub mod process;
 pub mod requests;
 pub mod sharing;
+pub mod team;

@@ -161,7 +161,7 @@ fn make_directories(group: &Group, path: &str) -> Done<()> {
 }
 
 /// What new files of this process are not permitted.
-fn umask() -> mode_t {
+pub fn umask() -> mode_t {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     told.and_then(|mask| mode_t::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use site::{Site, ended, example, prefix};
 
-const MODES: [(&str, &str); 7] = [
+const MODES: [(&str, &str); 8] = [
     ("m-unix.c", "has read the block of process"),
     ("m-log.c", "lines of"),
     ("m-sync.c", "parts in order"),
@@ -14,6 +14,7 @@ const MODES: [(&str, &str); 7] = [
     ("m-global.c", "everybody has the table"),
     ("m-async.c", "64 blocks by"),
     ("double-buffer.c", "20 steps written and read"),
+    ("cached.c", "1000 rows in memory, 500000 values counted"),
 ];
 
 #[test]

@@ -11,7 +11,7 @@ use std::process::Command;
 use libc::{
     c_char, c_double, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
 };
-use pario_c::{errors, memory, nx, pfslib, posix};
+use pario_c::{dolib, donio, errors, fortran, memory, nx, pfslib, posix};
 use site::{Site, ended, prefix};
 
 /// A type of Rust that has a name in C.
@@ -36,6 +36,9 @@ in_c! {
     *mut c_void => "void *",
     *const iovec => "const struct iovec *",
     *mut libc::stat => "struct stat *",
+    *const c_long => "const long *",
+    *mut c_long => "long *",
+    *mut c_double => "double *",
 }
 
 /// Sizes of types that have other names above, and what structures look like.
@@ -134,6 +137,30 @@ fn calls() -> Vec<(&'static str, String)> {
         nx::numnodes() -> c_long;
         nx::gsync() -> ();
         nx::dclock() -> c_double;
+        nx::gisum(*mut c_long, c_long, *mut c_long) -> ();
+        nx::gdsum(*mut c_double, c_long, *mut c_double) -> ();
+        donio::do_nio(c_int, c_int) -> c_int;
+        donio::do_open(Text, c_int, c_int) -> c_int;
+        donio::do_lsize(c_int, c_int) -> c_int;
+        donio::do_lsize64(c_int, i64) -> i64;
+        donio::do_lseek(c_int, c_int, c_int) -> c_int;
+        donio::do_lseek64(c_int, i64, c_int) -> i64;
+        donio::do_read(c_int, Memory, c_int) -> c_int;
+        donio::do_read64(c_int, Memory, i64) -> i64;
+        donio::do_write(c_int, Bytes, c_int) -> c_int;
+        donio::do_write64(c_int, Bytes, i64) -> i64;
+        donio::do_flush(c_int) -> c_int;
+        donio::do_close(c_int) -> c_int;
+        dolib::do_array_create(i64, i64) -> c_int;
+        dolib::do_array_destroy(c_int) -> c_int;
+        dolib::do_array_length(c_int) -> i64;
+        dolib::do_array_owner(c_int, i64) -> c_int;
+        dolib::do_get(c_int, i64, i64, Memory) -> c_int;
+        dolib::do_put(c_int, i64, i64, Bytes) -> c_int;
+        dolib::do_gather(c_int, i64, *const i64, Memory) -> c_int;
+        dolib::do_scatter(c_int, i64, *const i64, Bytes) -> c_int;
+        dolib::do_accumulate(c_int, c_int, i64, *const i64, Bytes) -> c_int;
+        dolib::do_barrier() -> c_int;
         posix::pario_is_shared(c_int) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
         posix::pario_write(c_int, Bytes, size_t) -> ssize_t;
@@ -164,8 +191,10 @@ fn constants() -> Vec<(String, i64)> {
         ("SIZE_SET", libc::SEEK_SET),
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
+        ("DO_CREAT", donio::MANUALS_CREATE),
         ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
     ];
+    all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));
     all.extend(others.map(|(name, value)| (name.to_owned(), value.into())));
     all
 }
@@ -179,7 +208,7 @@ fn header(name: &str) -> String {
 fn types_and_values_are_the_same_in_c_and_in_rust() {
     let site = Site::new();
     let mut text = String::from(
-        "#define PARIO_NO_MACROS\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
+        "#define PARIO_NO_MACROS\n#include <dolib.h>\n#include <donio.h>\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
          _Static_assert(__builtin_types_compatible_p(type, __typeof__(&call)), #call)\n",
     );
     text += &type_checks();
@@ -203,9 +232,9 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
 
 /// Names that are followed by an opening parenthesis in lines that declare something.
 fn declared() -> BTreeSet<String> {
-    let text = header("pfslib.h") + &header("nx.h");
+    let text = ["pfslib.h", "nx.h", "donio.h", "dolib.h"].map(header).concat();
     let is_declaration = |line: &&str| {
-        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t "]
+        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "int64_t "]
             .iter()
             .any(|start| line.starts_with(start))
     };
@@ -225,12 +254,14 @@ fn no_call_is_missing() {
     let symbols = String::from_utf8(symbols).unwrap();
     let exported: BTreeSet<String> =
         symbols.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
-    assert_eq!(exported, known);
+    let fortran = fortran::NAMES.map(str::to_owned);
+    assert_eq!(exported, known.into_iter().chain(fortran).collect());
 }
 
 #[test]
 fn no_constant_is_missing() {
-    let text = header("pfslib.h") + &header("pfslib_errno.h") + &header("nx.h");
+    let names = ["pfslib.h", "pfslib_errno.h", "nx.h", "donio.h", "dolib.h"];
+    let text = names.map(header).concat();
     let defined = |line: &str| {
         let name = line.strip_prefix("#define ")?.split(' ').next()?;
         let is_guard = name.ends_with("_H");
@@ -247,7 +278,7 @@ fn no_constant_is_missing() {
 fn cpp_programs_can_include_them() {
     let site = Site::new();
     let source = site.dir.path().join("plus.cpp");
-    std::fs::write(&source, "#include <nx.h>\nint main() { return iomode(-1) == 0; }\n").unwrap();
+    std::fs::write(&source, "#include <dolib.h>\n#include <donio.h>\n#include <nx.h>\nint main() { return iomode(-1) == 0; }\n").unwrap();
     let mut compiler = Command::new("g++");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
     ended(compiler.arg("-I").arg(prefix().join("include")));

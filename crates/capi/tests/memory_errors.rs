@@ -7,7 +7,7 @@ use std::path::Path;
 use site::{Site, new_job, source, told};
 
 /// Runs a part of a program as all processes of a job, each under Valgrind.
-fn is_clean(site: &Site, program: &Path, size: u32, part: &str, short_cut: &str) {
+fn is_clean(site: &Site, program: &Path, size: u32, parts: &[&str], short_cut: &str) {
     let job = new_job();
     let outputs = site.ranks_by(size, |rank| {
         let mut command = site.rank(Path::new("valgrind"), &job, size, rank);
@@ -17,12 +17,12 @@ fn is_clean(site: &Site, program: &Path, size: u32, part: &str, short_cut: &str)
             // Whoever looks whether something has happened does not keep the others from it.
             .arg("--fair-sched=yes")
             .arg(program)
-            .arg(part)
+            .args(parts)
             .env("PARIO_SHORT_CUT", short_cut);
         command
     });
     for (rank, output) in outputs.iter().enumerate() {
-        assert!(output.status.success(), "{part}, rank {rank}: {}", told(output));
+        assert!(output.status.success(), "{parts:?}, rank {rank}: {}", told(output));
     }
 }
 
@@ -30,13 +30,22 @@ fn is_clean(site: &Site, program: &Path, size: u32, part: &str, short_cut: &str)
 fn calls_touch_no_memory_that_is_not_theirs() {
     let site = Site::new();
     let program = site.compile(&source("calls.c"));
-    is_clean(&site, &program, 2, "started", "0");
-    is_clean(&site, &program, 2, "system", "1");
+    is_clean(&site, &program, 2, &["started"], "0");
+    is_clean(&site, &program, 2, &["system"], "1");
 }
 
 #[test]
 fn errors_touch_no_memory_that_is_not_theirs() {
     let site = Site::new();
     let program = site.compile(&source("errors.c"));
-    is_clean(&site, &program, 1, "arguments", "1");
+    is_clean(&site, &program, 1, &["arguments"], "1");
+}
+
+#[test]
+fn files_in_memory_touch_none_that_is_not_theirs() {
+    let site = Site::new();
+    let program = site.compile(&source("cached.c"));
+    is_clean(&site, &program, 2, &["calls", "file"], "1");
+    is_clean(&site, &program, 2, &["arrays", ""], "1");
+    is_clean(&site, &program, 1, &["arguments", "wild"], "1");
 }

@@ -79,6 +79,28 @@ pub enum Error {
         /// The operation.
         operation: String,
     },
+    /// The ranks have called what does not fit together; all of them get this.
+    #[error("job {job}: the ranks disagree{calls}")]
+    Disagree {
+        /// The job.
+        job: String,
+        /// Who called what, a line for each call.
+        calls: String,
+    },
+    /// What was to be read or written for a cached file could not be, by one of the ranks.
+    #[error("{path}: rank {rank} {what}")]
+    Cached {
+        /// The path with which the file was opened.
+        path: String,
+        /// Which rank.
+        rank: u32,
+        /// The kind of error, as the standard library sorts them.
+        kind: io::ErrorKind,
+        /// What it could not do, and why.
+        what: String,
+        /// Whether a sync has failed, so that nobody knows what is on the disk.
+        is_final: bool,
+    },
     /// What the processes of a job do with their memory has failed.
     #[error(transparent)]
     Team(#[from] TeamError),
@@ -104,6 +126,8 @@ impl Error {
             Self::Ended { .. } => Kind::UnexpectedEof,
             Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
             Self::Stopped { .. } => Kind::Interrupted,
+            Self::Disagree { .. } => Kind::InvalidInput,
+            Self::Cached { kind, .. } => *kind,
             Self::Team(error) => error.kind(),
             Self::Other { .. } => Kind::Other,
         }

@@ -39,6 +39,7 @@
 //! ```
 
 mod address;
+pub mod cached;
 mod cluster;
 mod connection;
 mod error;
@@ -51,6 +52,7 @@ mod open;
 mod process;
 pub mod team;
 
+pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions};
 pub use error::Error;
 pub use file::{Extent, Extents, File, LockRequest, ReadRequest, WriteRequest};

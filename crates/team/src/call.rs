@@ -37,6 +37,15 @@ pub enum Call {
     Mutexes,
     /// A function of all.
     Callback,
+    /// An array over the memory of all.
+    Array {
+        /// What numbers its elements are; 0 if they may be anything.
+        kind: u32,
+        /// Bytes of an element.
+        element: u32,
+        /// How many there are.
+        len: u64,
+    },
     /// Something that is not known here: the processes have different programs.
     Unknown,
 }
@@ -55,21 +64,26 @@ impl Call {
             Self::Allocate => (5, 0, 0),
             Self::Mutexes => (6, 0, 0),
             Self::Callback => (7, 0, 0),
+            Self::Array { kind, len, .. } => (8, kind, len),
             Self::Unknown => (0, 0, 0_u64),
         };
         let mut bytes = [0; CALL_BYTES];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
         bytes[4..8].copy_from_slice(&u32::to_le_bytes(detail));
         bytes[8..16].copy_from_slice(&amount.to_le_bytes());
-        bytes[16..24].copy_from_slice(&(told as u64).to_le_bytes());
+        let told = u32::try_from(told).unwrap_or(u32::MAX);
+        bytes[20..24].copy_from_slice(&told.to_le_bytes());
+        if let Self::Array { element, .. } = self {
+            bytes[16..20].copy_from_slice(&element.to_le_bytes());
+        }
         bytes
     }
 
     /// How many bytes stand behind it on the board.
     pub fn told_bytes(bytes: &[u8; CALL_BYTES]) -> usize {
-        let mut told = [0; 8];
-        told.copy_from_slice(&bytes[16..24]);
-        usize::try_from(u64::from_le_bytes(told)).unwrap_or(usize::MAX)
+        let mut told = [0; 4];
+        told.copy_from_slice(&bytes[20..24]);
+        usize::try_from(u32::from_le_bytes(told)).unwrap_or(usize::MAX)
     }
 
     /// What stands on the board.
@@ -90,6 +104,7 @@ impl Call {
             5 => Self::Allocate,
             6 => Self::Mutexes,
             7 => Self::Callback,
+            8 => Self::Array { kind: detail, element: word(16), len: amount },
             _ => Self::Unknown,
         }
     }
@@ -118,6 +133,13 @@ impl fmt::Display for Call {
             Self::Allocate => write!(f, "an allocation of segments"),
             Self::Mutexes => write!(f, "a making of mutexes"),
             Self::Callback => write!(f, "a registration of a callback"),
+            Self::Array { kind: 0, element, len } => {
+                write!(f, "a making of an array of {len} elements of {element} bytes")
+            }
+            Self::Array { kind, len, .. } => {
+                let kind = crate::number::name_of(*kind);
+                write!(f, "a making of an array of {len} numbers of type {kind}")
+            }
             Self::Unknown => write!(f, "something unknown here"),
         }
     }
@@ -137,6 +159,8 @@ mod tests {
             Call::Allocate,
             Call::Mutexes,
             Call::Callback,
+            Call::Array { kind: 4, element: 8, len: 1 << 50 },
+            Call::Array { kind: 0, element: u32::MAX, len: 3 },
         ];
         for call in calls {
             assert_eq!(Call::of_bytes(&call.to_bytes(7)), call);

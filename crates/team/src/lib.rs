@@ -21,6 +21,7 @@
 //! ```
 
 mod accumulate;
+mod array;
 mod board;
 mod call;
 mod callbacks;
@@ -37,6 +38,7 @@ mod started;
 mod strided;
 mod team;
 
+pub use array::{Array, LocalNumbers, LocalPage, RawArray};
 pub use call::Call;
 pub use callbacks::{Callback, CallbackCall, CallbackPending};
 pub use collective::Reduction;

@@ -1,0 +1,224 @@
+//! The calls as compilers of Fortran 77 name and pass them: an underscore behind the name, everything
+//! by address, and the length of a text behind all arguments.
+//!
+//! A subroutine cannot say that it has failed: it says so on standard error and ends the process. A
+//! function returns -1.
+
+use libc::{c_char, c_double, c_int, c_long, c_void, size_t};
+
+use crate::border::{ending, returning};
+use crate::errors::{Done, Failed};
+use crate::{donio, nx, team};
+
+/// All of them, for the tests and the script that installs them.
+pub const NAMES: [&str; 15] = [
+    "donio_",
+    "doopen_",
+    "dolsize_",
+    "dolseek_",
+    "doread_",
+    "dowrite_",
+    "doflush_",
+    "doclose_",
+    "dogsync_",
+    "mynode_",
+    "numnodes_",
+    "gsync_",
+    "gisum_",
+    "gdsum_",
+    "dclock_",
+];
+
+/// `call donio(myid, nproc)`
+///
+/// # Safety
+/// Each address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn donio_(rank: *const c_int, size: *const c_int) {
+    // SAFETY: as the caller says.
+    ending("donio", || unsafe { team::init(value(rank)?, value(size)?) });
+}
+
+/// `fd = doopen(path, flags, mode)`
+///
+/// # Safety
+/// The path is null, or has so many letters; each other address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn doopen_(
+    path: *const c_char,
+    flags: *const c_int,
+    mode: *const c_int,
+    path_len: size_t,
+) -> c_int {
+    // SAFETY: as the caller says.
+    returning(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?) })
+}
+
+/// `call dolsize(fd, nbytes)`
+///
+/// # Safety
+/// Each address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dolsize_(fd: *const c_int, bytes: *const c_int) {
+    // SAFETY: as the caller says.
+    ending("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
+}
+
+/// `place = dolseek(fd, offset, whence)`
+///
+/// # Safety
+/// Each address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dolseek_(
+    fd: *const c_int,
+    offset: *const c_int,
+    whence: *const c_int,
+) -> c_int {
+    returning(|| {
+        // SAFETY: as the caller says.
+        let (fd, offset, whence) = unsafe { (value(fd)?, value(offset)?, value(whence)?) };
+        donio::seek(fd, offset.into(), whence, c_int::MAX.into()).map(int)
+    })
+}
+
+/// `call doread(fd, buf, nbytes)`; as a function it is the number of bytes.
+///
+/// # Safety
+/// The buffer has room for so many bytes; each other address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn doread_(
+    fd: *const c_int,
+    buffer: *mut c_void,
+    bytes: *const c_int,
+) -> c_int {
+    // SAFETY: as the caller says.
+    ending("doread", || unsafe { donio::read(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+}
+
+/// `call dowrite(fd, buf, nbytes)`; as a function it is the number of bytes.
+///
+/// # Safety
+/// The buffer has so many bytes; each other address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dowrite_(
+    fd: *const c_int,
+    buffer: *const c_void,
+    bytes: *const c_int,
+) -> c_int {
+    // SAFETY: as the caller says.
+    ending("dowrite", || unsafe { donio::write(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+}
+
+/// `call doflush(fd)`
+///
+/// # Safety
+/// The address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn doflush_(fd: *const c_int) {
+    // SAFETY: as the caller says.
+    ending("doflush", || unsafe { donio::flush(value(fd)?) });
+}
+
+/// `call doclose(fd)`
+///
+/// # Safety
+/// The address is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn doclose_(fd: *const c_int) {
+    // SAFETY: as the caller says.
+    ending("doclose", || unsafe { donio::close(value(fd)?) });
+}
+
+/// `call dogsync()`
+#[unsafe(no_mangle)]
+pub extern "C" fn dogsync_() {
+    ending("dogsync", || team::done(team::current()?.barrier()));
+}
+
+/// `me = mynode()`
+#[unsafe(no_mangle)]
+pub extern "C" fn mynode_() -> c_int {
+    int(nx::mynode())
+}
+
+/// `n = numnodes()`
+#[unsafe(no_mangle)]
+pub extern "C" fn numnodes_() -> c_int {
+    int(nx::numnodes())
+}
+
+/// `call gsync()`
+#[unsafe(no_mangle)]
+pub extern "C" fn gsync_() {
+    nx::gsync();
+}
+
+/// `call gisum(x, n, work)` with integers of four bytes
+///
+/// # Safety
+/// The first address is that of so many integers; the second is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work: *mut c_int) {
+    // SAFETY: as the caller says.
+    ending("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+}
+
+/// `call gdsum(x, n, work)` with numbers of double precision
+///
+/// # Safety
+/// The first address is that of so many numbers; the second is null or that of an integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdsum_(numbers: *mut c_double, count: *const c_int, _work: *mut c_double) {
+    // SAFETY: as the caller says.
+    ending("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+}
+
+/// `t = dclock()`
+#[unsafe(no_mangle)]
+pub extern "C" fn dclock_() -> c_double {
+    nx::dclock()
+}
+
+unsafe fn value(address: *const c_int) -> Done<c_int> {
+    if address.is_null() {
+        return Err(Failed::new(libc::EFAULT, ""));
+    }
+    // SAFETY: it is not null, and the caller says what it is.
+    Ok(unsafe { address.read_unaligned() })
+}
+
+/// A text of Fortran: it ends at a zero, if there is one, and blanks at its end do not count.
+unsafe fn text(start: *const c_char, len: size_t) -> Done<String> {
+    if start.is_null() {
+        return Err(Failed::new(libc::EFAULT, ""));
+    }
+    // SAFETY: it is not null, and the caller says that so many letters are there.
+    let letters = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) };
+    let letters = letters.split(|letter| *letter == 0).next().unwrap_or_default();
+    match str::from_utf8(letters).map(|text| text.trim_end_matches(' ')) {
+        Ok("") => Err(Failed::new(libc::ENOENT, "")),
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(Failed::invalid("the name is not UTF-8")),
+    }
+}
+
+fn int(value: i64) -> c_int {
+    c_int::try_from(value).unwrap_or(c_int::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_at_a_zero_or_before_blanks() {
+        let text = |letters: &[u8]| {
+            // SAFETY: so many letters are there.
+            unsafe { super::text(letters.as_ptr().cast(), letters.len()) }
+        };
+        assert_eq!(text(b"/pfs/ex.bin\0      ").unwrap(), "/pfs/ex.bin");
+        assert_eq!(text(b"a name   ").unwrap(), "a name");
+        assert_eq!(text(b"  \0").unwrap_err().number, libc::ENOENT);
+        assert!(text(b"\xff").is_err());
+    }
+}

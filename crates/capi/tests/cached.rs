@@ -1,0 +1,168 @@
+//! Files and arrays in the memory of all processes, from C and from Fortran, with no node where none
+//! is needed.
+
+mod site;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use site::{Site, ended, new_job, output, prefix, source, told};
+
+fn compiled(site: &Site) -> PathBuf {
+    site.compile(&source("cached.c"))
+}
+
+/// A program as the processes of a job, without a node.
+fn without_node(site: &Site, program: &Path, size: u32, arguments: &[&str]) -> Vec<String> {
+    let job = new_job();
+    let outputs = site.ranks_by(size, |rank| {
+        let mut command = site.rank(program, &job, size, rank);
+        command.args(arguments).env("PARIO_CLUSTER", "unix:/nowhere");
+        command
+    });
+    let said = |(rank, output): (usize, &std::process::Output)| {
+        assert!(output.status.success(), "rank {rank}: {}", told(output));
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    };
+    outputs.iter().enumerate().map(said).collect()
+}
+
+#[test]
+fn calls_do_what_the_manual_says_on_plain_files() {
+    let site = Site::new();
+    let program = compiled(&site);
+    for size in [1, 4] {
+        let path = site.dir.path().join(format!("file of {size}"));
+        without_node(&site, &program, size, &["calls", path.to_str().unwrap()]);
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn calls_do_what_the_manual_says_on_files_of_a_cluster() {
+    let site = Site::new();
+    site.fine(&compiled(&site), 3, &["calls", "/pfs/new/directory/file"]);
+    assert_eq!(site.content("/pfs/new/directory/file").len(), 0);
+}
+
+#[test]
+fn arrays_are_everybodys() {
+    let site = Site::new();
+    let program = compiled(&site);
+    for size in [1, 3] {
+        without_node(&site, &program, size, &["arrays", ""]);
+    }
+}
+
+#[test]
+fn arguments_that_nobody_can_mean() {
+    let site = Site::new();
+    without_node(&site, &compiled(&site), 1, &["arguments", "wild"]);
+}
+
+#[test]
+fn who_ends_without_closing_is_named() {
+    let site = Site::new();
+    let said = without_node(&site, &compiled(&site), 3, &["leaves", "left"]);
+    for rank in [0, 2] {
+        assert!(said[rank].contains("rank 1 has ended without leaving"), "{}", said[rank]);
+    }
+    assert_eq!(std::fs::read(site.dir.path().join("left")).unwrap(), b"flushed");
+}
+
+/// Compiles programs of Fortran as users do.
+fn fortran(site: &Site, sources: &[PathBuf], name: &str) -> PathBuf {
+    let program = site.dir.path().join(name);
+    let mut compiler = Command::new("gfortran");
+    compiler.args(["-Wall", "-Wextra", "-O1", "-g", "-J"]).arg(site.dir.path());
+    compiler.arg("-I").arg(prefix().join("include")).args(sources);
+    compiler.arg("-o").arg(&program).arg("-L").arg(prefix().join("lib")).arg("-lpario");
+    ended(&mut compiler);
+    program
+}
+
+fn elements(site: &Site) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fortran");
+    fortran(site, &[root.join("elements.f90")], "elements")
+}
+
+/// What the program must write, whoever writes it.
+fn right(nodes: [i32; 3]) -> Vec<u8> {
+    let [nx, ny, nz] = nodes;
+    let mut bytes = Vec::new();
+    for y in 0..ny - 1 {
+        for x in 0..nx - 1 {
+            for z in 0..nz - 1 {
+                for up in 0..2 {
+                    for (east, north) in [(0, 0), (1, 0), (1, 1), (0, 1)] {
+                        let node = 1 + z + up + nz * (x + east + nx * (y + north));
+                        bytes.extend(node.to_ne_bytes());
+                    }
+                }
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_fortran_program_writes_the_same_file_by_any_number_of_processes() {
+    let site = Site::new();
+    let program = elements(&site);
+    for size in [1, 4, 7] {
+        let said = without_node(&site, &program, size, &["a grid", "9", "8", "7"]).concat();
+        assert_eq!(said, format!("336 elements written and read by {size} processes\n"));
+        assert!(std::fs::read(site.dir.path().join("a grid")).unwrap() == right([9, 8, 7]));
+    }
+    let said = site.fine(&program, 3, &["/pfs/grid"]);
+    assert_eq!(said, "48000 elements written and read by 3 processes\n");
+    assert!(site.content("/pfs/grid") == right([41, 41, 31]));
+    // What is wrong is said; a subroutine can do no more.
+    let mut command = site.rank(&program, &new_job(), 1, 0);
+    let failed = output(command.args(["/nowhere/x"]));
+    assert!(!failed.status.success());
+    assert!(
+        told(&failed).contains("elements: /nowhere/x: it cannot be opened"),
+        "{}",
+        told(&failed)
+    );
+}
+
+fn under(launcher: &[&str]) {
+    let site = Site::new();
+    let program = elements(&site);
+    let mut command = site.command(launcher[0]);
+    command.args(&launcher[1..]).args(["-n", "4"]).arg(&program).args(["grid", "30", "20", "10"]);
+    // They must not be told by other means, and need no node.
+    for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
+        command.env_remove(variable);
+    }
+    command.env("PARIO_CLUSTER", "unix:/nowhere");
+    let printed = String::from_utf8(ended(&mut command).stdout).unwrap();
+    assert!(printed.contains("4959 elements written and read by 4 processes"), "{printed}");
+    assert!(std::fs::read(site.dir.path().join("grid")).unwrap() == right([30, 20, 10]));
+}
+
+#[test]
+fn open_mpi_starts_it() {
+    under(&["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]);
+}
+
+#[test]
+fn mpich_starts_it() {
+    under(&["mpirun.mpich"]);
+}
+
+#[test]
+fn the_module_has_what_the_header_has() {
+    let site = Site::new();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fortran/module.f90");
+    let program = fortran(&site, &[prefix().join("include/donio.f90"), own], "module");
+    without_node(&site, &program, 3, &["large"]);
+    let known = std::fs::metadata(site.dir.path().join("large")).unwrap();
+    assert_eq!(known.len(), 3_000_000_000 + 3 * 8000);
+}

@@ -1,0 +1,8 @@
+//! Cached files: what each rank sees, what is on the disk after a flush, and what is left after a
+//! crash.
+
+mod crashes;
+mod model;
+mod ranks;
+mod rules;
+mod sizes;

@@ -1,0 +1,224 @@
+//! Arrays whose elements lie in the memory of all ranks.
+
+mod layout;
+mod lists;
+mod numbers;
+
+use std::fmt;
+
+use crate::call::Call;
+use crate::error::TeamError;
+use crate::segments::{LocalMemory, Segments};
+use crate::team::Team;
+use layout::{ArrayLayout, Run};
+pub use numbers::{Array, LocalNumbers};
+
+/// An array of elements of any one size, spread over the memory of all ranks by pages. Clones are
+/// the same; the memory is freed when no rank has it any more.
+///
+/// Page `p` belongs to rank `p` modulo the number of ranks. What is never written is zero, and costs
+/// nothing. Nothing here needs another rank to do anything; what one has put, another sees as with
+/// [`Segments`]. [`Array`] is the same for numbers.
+///
+/// ```
+/// # let team = pario_team::Team::meet("raw array", 1, 0)?;
+/// let points = team.raw_array(1000, 24)?; // collective: a thousand elements of 24 bytes
+/// points.put(7, &[1; 48])?; // the eighth and the ninth
+/// let mut bytes = [0; 48];
+/// points.gather(&[8, 999], &mut bytes)?;
+/// assert_eq!((&bytes[..24], &bytes[24..]), (&[1; 24][..], &[0; 24][..]));
+/// # Ok::<(), pario_team::TeamError>(())
+/// ```
+#[derive(Clone)]
+pub struct RawArray {
+    segments: Segments,
+    layout: ArrayLayout,
+    /// What an element is called in errors.
+    name: &'static str,
+}
+
+/// A page of an array that is in the memory of this rank.
+pub struct LocalPage {
+    memory: LocalMemory,
+    offset: usize,
+    first: u64,
+    len: usize,
+}
+
+impl Team {
+    /// Makes an array of so many elements of so many bytes each, together with all others. They are
+    /// zero.
+    pub fn raw_array(&self, len: u64, element_bytes: usize) -> Result<RawArray, TeamError> {
+        self.array_of(len, element_bytes, 0, "elements")
+    }
+
+    fn array_of(
+        &self,
+        len: u64,
+        element: usize,
+        kind: u32,
+        name: &'static str,
+    ) -> Result<RawArray, TeamError> {
+        // Whoever asks for what cannot be still comes to the call, so that the others are told.
+        let told = u32::try_from(element).unwrap_or(u32::MAX);
+        drop(self.call(Call::Array { kind, element: told, len }, &[])?);
+        let layout = ArrayLayout::new(len, element, self.size())?;
+        let segments = self.segments(layout.bytes_of(self.rank()))?;
+        Ok(RawArray { segments, layout, name })
+    }
+}
+
+impl RawArray {
+    /// How many elements there are.
+    pub fn len(&self) -> u64 {
+        self.layout.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> usize {
+        self.layout.element()
+    }
+
+    /// Elements of a page.
+    pub fn page_len(&self) -> u64 {
+        self.layout.per_page()
+    }
+
+    /// The team.
+    pub fn team(&self) -> &Team {
+        self.segments.team()
+    }
+
+    /// Who has an element.
+    pub fn owner(&self, index: u64) -> Result<u32, TeamError> {
+        self.check(index, 1)?;
+        Ok(self.layout.place(index).rank)
+    }
+
+    /// Copies elements from the array: as many as the bytes are, from the given one on.
+    pub fn get(&self, first: u64, bytes: &mut [u8]) -> Result<(), TeamError> {
+        let count = self.count(bytes.len())?;
+        let mut rest = bytes;
+        for run in self.checked_runs(first, count)? {
+            let (now, later) = rest.split_at_mut(run.bytes);
+            self.segments.get(run.rank, run.offset, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Copies elements to the array: as many as the bytes are, from the given one on.
+    pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
+        let count = self.count(bytes.len())?;
+        let mut rest = bytes;
+        for run in self.checked_runs(first, count)? {
+            let (now, later) = rest.split_at(run.bytes);
+            self.segments.put(run.rank, run.offset, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// What was put before, wherever it is, is there when this returns.
+    pub fn fence(&self) -> Result<(), TeamError> {
+        self.segments.fence_all()
+    }
+
+    /// The pages of this rank, to be used directly, in order.
+    pub fn local(&self) -> impl Iterator<Item = LocalPage> {
+        let team = self.team();
+        let (rank, size) = (u64::from(team.rank()), team.size() as usize);
+        (rank..self.layout.pages()).step_by(size).map(|page| {
+            let first = page * self.layout.per_page();
+            let count = self.layout.per_page().min(self.len() - first);
+            let len = usize::try_from(count).unwrap_or(0) * self.element_bytes();
+            LocalPage {
+                memory: self.segments.local(),
+                offset: self.layout.page(page).1,
+                first,
+                len,
+            }
+        })
+    }
+
+    /// Where consecutive elements of one page are in the memory of this process; none if their rank
+    /// is on another machine, or if they lie in several pages. It can be used while the array is
+    /// here; other ranks may read and write there at any time.
+    pub fn in_memory(&self, first: u64, count: u64) -> Option<*mut u8> {
+        let mut runs = self.checked_runs(first, count).ok()?;
+        match (runs.next(), runs.next()) {
+            (Some(run), None) => self.segments.pointer(run.rank, run.offset, run.bytes).ok(),
+            _ => None,
+        }
+    }
+
+    /// How many elements so many bytes are.
+    fn count(&self, bytes: usize) -> Result<u64, TeamError> {
+        let element = self.element_bytes();
+        if !bytes.is_multiple_of(element) {
+            return Err(TeamError::Invalid(format!(
+                "{self}: {bytes} bytes are no whole number of elements, which have {element} each"
+            )));
+        }
+        Ok((bytes / element) as u64)
+    }
+
+    fn check(&self, first: u64, count: u64) -> Result<(), TeamError> {
+        let len = self.len();
+        if count == 0 || first.checked_add(count).is_some_and(|end| end <= len) {
+            return Ok(());
+        }
+        let what = if first >= len || count == 1 {
+            format!("{self} has no element {first}: its indices go from 0 to below {len}")
+        } else {
+            format!("{self} has no {count} elements from {first} on: it ends at index {len}")
+        };
+        Err(TeamError::Invalid(what))
+    }
+
+    fn checked_runs(&self, first: u64, count: u64) -> Result<impl Iterator<Item = Run>, TeamError> {
+        self.check(first, count)?;
+        Ok(self.layout.runs(first.min(self.len()), count))
+    }
+}
+
+impl LocalPage {
+    /// The index of its first element.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Where it begins. Other ranks may read and write there at any time.
+    pub fn pointer(&self) -> *mut u8 {
+        // The page was laid out within the segment, so the place is inside of it.
+        self.memory.pointer().wrapping_add(self.offset)
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none; no page is like that.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Display for RawArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (job, len, name) = (self.team().job(), self.len(), self.name);
+        write!(f, "job {job}: the array of {len} {name}")
+    }
+}
+
+impl fmt::Debug for RawArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawArray({} {} of {} bytes)", self.len(), self.name, self.element_bytes())
+    }
+}
