@@ -22,6 +22,7 @@
 //! into `errno` or into a message and the end of the process. [`process`] knows the job and the
 //! cluster, [`descriptors`] the open files, [`requests`] what was started.
 
+pub mod armci;
 pub mod border;
 pub mod descriptors;
 pub mod errors;
@@ -36,3 +37,4 @@ pub mod posix;
 pub mod process;
 pub mod requests;
 pub mod sharing;
+pub mod team;

@@ -85,6 +85,9 @@ pub fn is_known() -> bool {
 /// How many processes there are, and which one this is. No cluster is needed for it.
 pub fn size_and_rank() -> Done<(u32, u32)> {
     check_fork()?;
+    if let Some(team) = crate::team::known() {
+        return Ok((team.size(), team.rank()));
+    }
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.group.size(), known.group.rank()));
     }
@@ -135,14 +138,19 @@ impl Process {
 /// The cluster at an address; otherwise the one that the environment names. A mere name of a host
 /// says nothing, since a host may have any number of nodes.
 fn connect(host: &str) -> Done<Cluster> {
-    WATCH_FORKS.call_once(|| {
-        // SAFETY: the function only sets a flag. If it cannot be registered, forks are not noticed.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-    });
+    watch_forks();
     let is_address = host.contains([':', '/', '=']);
     let connected =
         without_signals(|| if is_address { Cluster::connect(host) } else { Cluster::from_env() });
     connected.while_doing(Doing::Opening)
+}
+
+/// From now on a process that is forked from this one knows it.
+pub fn watch_forks() {
+    WATCH_FORKS.call_once(|| {
+        // SAFETY: the function only sets a flag. If it cannot be registered, forks are not noticed.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
 }
 
 extern "C" fn forked() {
