@@ -24,6 +24,7 @@
 //! cluster, [`team`] those who have met for their memory, [`descriptors`] the open files, [`requests`]
 //! what was started.
 
+pub mod armci;
 pub mod border;
 pub mod descriptors;
 pub mod dolib;

@@ -60,6 +60,11 @@ pub fn current() -> Done<Team> {
     Ok(met)
 }
 
+/// Leaves the others.
+pub fn leave() {
+    drop(TEAM.lock().take());
+}
+
 /// Those who have met with `do_nio`, without which nothing of it works.
 pub fn ready() -> Done<Team> {
     process::check_fork()?;
@@ -72,10 +77,11 @@ fn meet(seat: Seat) -> Done<Team> {
     let met = process::without_signals(|| {
         std::thread::Builder::new()
             .name("meeting".to_owned())
-            .spawn(move || Team::meet(&seat.job, seat.size, seat.rank))
+            .spawn(move || pario::team::meet(&seat.job, seat.size, seat.rank))
     });
     let met = met.map_err(|error| Failed::new(libc::EAGAIN, error.to_string()))?.join();
-    done(met.unwrap_or_else(|_| Err(TeamError::System("meeting the others failed".to_owned()))))
+    let failed = || TeamError::System("meeting the others failed".to_owned());
+    met.unwrap_or_else(|_| Err(failed().into())).while_doing(Doing::Opening)
 }
 
 /// What a team says, as C programs know it.

@@ -45,7 +45,7 @@ unsafe impl Send for Started<'_> {}
 
 impl Started<'_> {
     /// Nothing is left to be done.
-    pub(crate) fn done() -> Self {
+    pub fn done() -> Self {
         Self { way: None, asked: VecDeque::new(), lent: PhantomData }
     }
 

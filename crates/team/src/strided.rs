@@ -81,7 +81,7 @@ impl Strided<'_> {
     }
 
     /// Where each row begins, here and there.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub fn rows(&self) -> impl Iterator<Item = (usize, usize)> {
         let total = if self.row == 0 { 0 } else { self.counts.iter().product::<usize>() };
         (0..total).map(|number| {
             let (mut rest, mut place) = (number, (0, 0));

@@ -1,0 +1,113 @@
+//! What all processes do together, by the names that ARMCI has for it.
+
+use std::ffi::CStr;
+
+use libc::{c_char, c_double, c_float, c_int, c_long, c_void};
+use pario::team::{Number, Reduction};
+
+use super::access::own_mut;
+use super::length;
+use crate::border::{ending, returning};
+use crate::errors::{Done, Failed};
+use crate::team::{current, done};
+
+/// Which process this is.
+#[unsafe(no_mangle)]
+pub extern "C" fn armci_msg_me() -> c_int {
+    returning(|| Ok(c_int::try_from(current()?.rank()).unwrap_or(c_int::MAX)))
+}
+
+/// How many processes there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn armci_msg_nproc() -> c_int {
+    returning(|| Ok(c_int::try_from(current()?.size()).unwrap_or(c_int::MAX)))
+}
+
+/// Waits until all processes are here.
+#[unsafe(no_mangle)]
+pub extern "C" fn armci_msg_barrier() {
+    ending("armci_msg_barrier", || done(current()?.barrier()));
+}
+
+/// One process tells all.
+///
+/// # Safety
+/// There must be room for so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root: c_int) {
+    ending("armci_msg_brdcst", || {
+        let root = u32::try_from(root)
+            .map_err(|_| Failed::invalid(format!("there is no process {root}")))?;
+        // SAFETY: the caller says so.
+        let bytes = unsafe { own_mut(buffer, length(len)?)? };
+        done(current()?.broadcast(root, bytes))
+    });
+}
+
+/// Numbers of all become one for each place.
+///
+/// # Safety
+/// There must be so many numbers, and a string.
+unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> Done<()> {
+    let count = length(n)?;
+    if op.is_null() || (count > 0 && (x.is_null() || !x.is_aligned())) {
+        return Err(Failed::invalid("a pointer that cannot be used"));
+    }
+    // SAFETY: the caller says that it is a string.
+    let op = unsafe { CStr::from_ptr(op) };
+    let reduction = match op.to_bytes() {
+        b"+" => Reduction::Sum,
+        b"max" => Reduction::Largest,
+        b"min" => Reduction::Smallest,
+        _ => {
+            let what = format!("{} is none of +, max and min", op.to_string_lossy());
+            return Err(Failed::invalid(what));
+        }
+    };
+    let numbers: &mut [T] = match count {
+        0 => &mut [],
+        // SAFETY: the caller says that there are so many.
+        _ => unsafe { std::slice::from_raw_parts_mut(x, count) },
+    };
+    done(current()?.reduce(reduction, numbers))
+}
+
+/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+///
+/// # Safety
+/// There must be so many numbers, and a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn armci_msg_igop(x: *mut c_int, n: c_int, op: *mut c_char) {
+    // SAFETY: the caller says so.
+    ending("armci_msg_igop", || unsafe { reduce(x, n, op) });
+}
+
+/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+///
+/// # Safety
+/// There must be so many numbers, and a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn armci_msg_lgop(x: *mut c_long, n: c_int, op: *mut c_char) {
+    // SAFETY: the caller says so.
+    ending("armci_msg_lgop", || unsafe { reduce(x, n, op) });
+}
+
+/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+///
+/// # Safety
+/// There must be so many numbers, and a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn armci_msg_fgop(x: *mut c_float, n: c_int, op: *mut c_char) {
+    // SAFETY: the caller says so.
+    ending("armci_msg_fgop", || unsafe { reduce(x, n, op) });
+}
+
+/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+///
+/// # Safety
+/// There must be so many numbers, and a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn armci_msg_dgop(x: *mut c_double, n: c_int, op: *mut c_char) {
+    // SAFETY: the caller says so.
+    ending("armci_msg_dgop", || unsafe { reduce(x, n, op) });
+}

@@ -1,0 +1,53 @@
+//! Programs that use the memory of all processes, on one machine and as if on several.
+
+mod site;
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use site::{Site, new_job, source, told};
+
+/// Runs the program by so many, with as many machines as there are names, in turn.
+fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) {
+    let (job, key) = (new_job(), site.dir.path().join("key"));
+    let process = std::process::id().to_le_bytes();
+    let host = Ipv4Addr::new(127, process[1] / 2, process[0], u8::try_from(size).unwrap());
+    std::fs::write(&key, pario::team::Key::random().to_hex()).unwrap();
+    let outputs = site.ranks_by(size, |rank| {
+        let mut command = match through {
+            [] => site.rank(program, &job, size, rank),
+            [first, more @ ..] => {
+                let mut command = site.rank(Path::new(first), &job, size, rank);
+                command.args(more).arg(program);
+                command
+            }
+        };
+        if machines > 1 {
+            command.env("PARIO_TEAM", format!("{host}:7000")).env("PARIO_KEY", &key);
+            command.env("PARIO_MACHINE", format!("m{}", rank % machines));
+        }
+        command
+    });
+    for (rank, output) in outputs.iter().enumerate() {
+        assert!(output.status.success(), "rank {rank}, {machines} machines: {}", told(output));
+    }
+    let printed = String::from_utf8_lossy(&outputs[0].stdout).into_owned();
+    assert_eq!(printed, format!("{size} processes have used each other's memory\n"));
+}
+
+#[test]
+fn memory_is_used_by_all_calls_on_one_machine_and_on_several() {
+    let site = Site::new();
+    let program = site.compile(&source("armci.c"));
+    for (size, machines) in [(1, 1), (4, 1), (9, 1), (4, 2), (3, 3)] {
+        run(&site, &program, size, machines, &[]);
+    }
+}
+
+#[test]
+fn memory_errors_are_none() {
+    let site = Site::new();
+    let program = site.compile(&source("armci.c"));
+    let valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--fair-sched=yes"];
+    run(&site, &program, 2, 1, &valgrind);
+}
