@@ -49,6 +49,7 @@ mod metadata;
 mod names;
 mod open;
 mod process;
+pub mod records;
 pub mod team;
 
 pub use cluster::{Cluster, ClusterOptions};
