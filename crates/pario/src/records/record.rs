@@ -140,12 +140,11 @@ impl Record {
     pub fn check(&self, range: &RangeInclusive<u64>) -> Result<(u64, usize), RecordError> {
         let (lo, hi) = (*range.start(), *range.end());
         let RecordInfo { id, len, .. } = &self.info;
-        // One that ends just before it begins is empty.
-        let end = if range.is_empty() && hi.checked_add(1) == Some(lo) { lo } else { hi };
-        let count = match end == lo && range.is_empty() {
-            true => Some(0),
-            false => hi.checked_sub(lo).and_then(|more| more.checked_add(1)),
-        };
+        // One that ends just before it begins is nothing, wherever that is.
+        if range.is_empty() && hi.checked_add(1) == Some(lo) {
+            return Ok((lo, 0));
+        }
+        let count = hi.checked_sub(lo).and_then(|more| more.checked_add(1));
         let count = count.filter(|count| lo.checked_add(*count).is_some_and(|end| end <= *len));
         let count = count.and_then(|count| usize::try_from(count).ok());
         let Some(count) = count.filter(|count| isize::try_from(*count).is_ok()) else {

@@ -27,6 +27,7 @@ fn len_of(number: u64) -> u64 {
 
 /// What each rank does: it says when a step is over.
 fn work(team: &Team, path: &Path, say: impl Fn(String)) -> Result<(), RecordError> {
+    say("met".to_owned());
     let file = RecordFile::create(team, path)?;
     say("made".to_owned());
     for round in 0..ROUNDS {
@@ -107,7 +108,7 @@ fn all_steps() -> Vec<String> {
     steps.into_inner().unwrap()
 }
 
-/// Kills one rank when it has said so many steps; how many it had said in the end.
+/// Kills one rank when it has said so many steps, and looks what is there.
 fn kill_after(steps: usize, all: &[String]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
@@ -162,7 +163,7 @@ fn check(path: &Path, done: &[String], all: &[String]) {
     });
     match &found[0] {
         Ok(found) => assert!(*found == old || *found == new, "{found:?} after {done:?}"),
-        Err(RecordError::NotFound(_)) => assert!(done.is_empty(), "{done:?}"),
+        Err(RecordError::NotFound(_)) => assert!(done.len() <= 1, "{done:?}"),
         Err(error) => panic!("{error}"),
     }
 }
@@ -171,7 +172,8 @@ fn check(path: &Path, done: &[String], all: &[String]) {
 fn whatever_was_said_to_be_done_is_there_after_a_kill() {
     let all = all_steps();
     assert!(all.len() > 15, "{all:?}");
-    for steps in 0..=all.len() {
+    // Whoever is gone before all have met is waited for, for a minute.
+    for steps in 1..=all.len() {
         kill_after(steps, &all);
     }
 }

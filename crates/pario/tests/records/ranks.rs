@@ -25,5 +25,8 @@ pub fn together<T: Send>(size: u32, work: impl Fn(Team) -> T + Sync) -> Vec<T> {
 
 /// So many bytes from a place on.
 pub fn bytes(start: u64, len: usize) -> RangeInclusive<u64> {
-    RangeInclusive::new(start, (start + len as u64).wrapping_sub(1))
+    match len {
+        0 => RangeInclusive::new(start + 1, start),
+        len => RangeInclusive::new(start, start + len as u64 - 1),
+    }
 }

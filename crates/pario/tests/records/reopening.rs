@@ -92,9 +92,13 @@ fn what_is_missing_is_named_with_its_last_place() {
     fs::copy(dir.path().join("other.part0"), &lost).unwrap();
     let text = error_of(1, &dir.path().join("disk0/run")).to_string();
     assert!(text.contains("part 1, which was last at"), "{text}");
-    // A path that leads to parts of two files is refused.
-    let text = error_of(1, &dir.path().join("disk1/run"));
-    assert!(text.to_string().contains("part"), "{text}");
+    // Paths that lead to parts of two files are refused.
+    let all = together(2, |team| {
+        let path = dir.path().join(format!("disk{}/run", team.rank()));
+        RecordFile::open(&team, path).unwrap_err().to_string()
+    });
+    assert_eq!(all[0], all[1]);
+    assert!(all[0].contains("are parts of different record files"), "{}", all[0]);
     fs::rename(&kept, &lost).unwrap();
     together(1, |team| RecordFile::open(&team, dir.path().join("disk0/run")).unwrap().close());
 }
