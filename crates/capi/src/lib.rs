@@ -1,4 +1,4 @@
-//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h` and `nx.h` declare.
+//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h`, `nx.h` and `gio.h` declare.
 //!
 //! Programs that were written for the parallel file system of the Paragon, or for PFSLib, find their
 //! calls here; everything they do is done by the library `pario`. C programs link libpario, which
@@ -20,11 +20,13 @@
 //!
 //! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
 //! into `errno` or into a message and the end of the process. [`process`] knows the job and the
-//! cluster, [`descriptors`] the open files, [`requests`] what was started.
+//! cluster, [`descriptors`] the open files, [`requests`] what was started. Record files need no cluster:
+//! [`team`] knows the processes of the job, and [`gio`] the files that they have open.
 
 pub mod border;
 pub mod descriptors;
 pub mod errors;
+pub mod gio;
 pub mod locking;
 pub mod memory;
 pub mod names;
@@ -34,5 +36,7 @@ pub mod pfslib;
 pub mod plain;
 pub mod posix;
 pub mod process;
+pub mod record_files;
 pub mod requests;
 pub mod sharing;
+pub mod team;

@@ -11,7 +11,7 @@ use std::process::Command;
 use libc::{
     c_char, c_double, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
 };
-use pario_c::{errors, memory, nx, pfslib, posix};
+use pario_c::{errors, gio, memory, nx, pfslib, posix};
 use site::{Site, ended, prefix};
 
 /// A type of Rust that has a name in C.
@@ -36,6 +36,12 @@ in_c! {
     *mut c_void => "void *",
     *const iovec => "const struct iovec *",
     *mut libc::stat => "struct stat *",
+    *mut c_char => "char *",
+    *mut c_int => "int *",
+    *const c_int => "const int *",
+    // Also `int64_t`, where Pario runs.
+    *mut c_long => "long *",
+    *const c_long => "const long *",
 }
 
 /// Sizes of types that have other names above, and what structures look like.
@@ -92,6 +98,8 @@ fn calls() -> Vec<(&'static str, String)> {
     type Memory = *mut c_void;
     type Bytes = *const c_void;
     type Pieces = *const iovec;
+    type Int = *mut c_int;
+    type Long = *mut c_long;
     calls! {
         pfslib::pfslib_init(Text, c_int, c_int) -> ();
         pfslib::_pfslib_init(Text, c_int, c_int, c_int, c_int) -> ();
@@ -147,6 +155,42 @@ fn calls() -> Vec<(&'static str, String)> {
         posix::pario_fcntl(c_int, c_int, c_long) -> c_int;
         posix::pario_lockf(c_int, c_int, off_t) -> c_int;
         posix::pario_unlink(Text) -> c_int;
+        gio::GIO_Rank() -> c_int;
+        gio::GIO_Size() -> c_int;
+        gio::GIO_Barrier() -> c_int;
+        gio::GIO_Error() -> Text;
+        gio::GIO_Open(Text, Int) -> c_int;
+        gio::GIO_Close(c_int) -> c_int;
+        gio::GIO_Sync(c_int) -> c_int;
+        gio::GIO_Delete_file(Text) -> c_int;
+        gio::GIO_Create_record(c_int, Int, c_int) -> c_int;
+        gio::GIO_Create_record64(c_int, Int, c_long) -> c_int;
+        gio::GIO_Create_record_irreg(c_int, Int, *const c_int, c_int) -> c_int;
+        gio::GIO_Create_record_irreg64(c_int, Int, *const c_long, c_int) -> c_int;
+        gio::GIO_Delete_record(c_int, c_int) -> c_int;
+        gio::GIO_Inq_file(c_int, Int, Int) -> c_int;
+        gio::GIO_List_records(c_int, Int, c_int) -> c_int;
+        gio::GIO_Inq_record(c_int, c_int, Int, Int, Int) -> c_int;
+        gio::GIO_Inq_record64(c_int, c_int, Long, Int, Int) -> c_int;
+        gio::GIO_Distribution(c_int, c_int, c_int, Int, Int) -> c_int;
+        gio::GIO_Distribution64(c_int, c_int, c_int, Long, Long) -> c_int;
+        gio::GIO_Locate(c_int, c_int, c_int) -> c_int;
+        gio::GIO_Locate64(c_int, c_int, c_long) -> c_int;
+        gio::GIO_Read(c_int, c_int, c_int, c_int, *mut c_char, c_int) -> c_int;
+        gio::GIO_Read64(c_int, c_int, c_long, c_long, *mut c_char, c_long) -> c_int;
+        gio::GIO_Write(c_int, c_int, c_int, c_int, Text, c_int) -> c_int;
+        gio::GIO_Write64(c_int, c_int, c_long, c_long, Text, c_long) -> c_int;
+        gio::GIO_Acc(c_int, c_int, c_int, c_int, Bytes, c_int, c_int, Bytes) -> c_int;
+        gio::GIO_Acc64(c_int, c_int, c_long, c_long, Bytes, c_long, c_int, Bytes) -> c_int;
+        gio::GIO_Read_asyn(c_int, c_int, c_int, c_int, *mut c_char, c_int) -> c_int;
+        gio::GIO_Read_asyn64(c_int, c_int, c_long, c_long, *mut c_char, c_long) -> c_int;
+        gio::GIO_Write_asyn(c_int, c_int, c_int, c_int, Text, c_int) -> c_int;
+        gio::GIO_Write_asyn64(c_int, c_int, c_long, c_long, Text, c_long) -> c_int;
+        gio::GIO_Acc_asyn(c_int, c_int, c_int, c_int, Bytes, c_int, c_int, Bytes) -> c_int;
+        gio::GIO_Acc_asyn64(c_int, c_int, c_long, c_long, Bytes, c_long, c_int, Bytes) -> c_int;
+        gio::GIO_Wait(c_int) -> c_int;
+        gio::GIO_Test(c_int) -> c_int;
+        gio::GIO_Wait_all(c_int) -> c_int;
     }
 }
 
@@ -164,6 +208,12 @@ fn constants() -> Vec<(String, i64)> {
         ("SIZE_SET", libc::SEEK_SET),
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
+        ("GIO_INT", gio::GIO_INT),
+        ("GIO_UNSIGNED", gio::GIO_UNSIGNED),
+        ("GIO_INT64", gio::GIO_INT64),
+        ("GIO_UNSIGNED64", gio::GIO_UNSIGNED64),
+        ("GIO_FLOAT", gio::GIO_FLOAT),
+        ("GIO_DOUBLE", gio::GIO_DOUBLE),
         ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
     ];
     all.extend(others.map(|(name, value)| (name.to_owned(), value.into())));
@@ -179,7 +229,7 @@ fn header(name: &str) -> String {
 fn types_and_values_are_the_same_in_c_and_in_rust() {
     let site = Site::new();
     let mut text = String::from(
-        "#define PARIO_NO_MACROS\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
+        "#define PARIO_NO_MACROS\n#include <nx.h>\n#include <gio.h>\n#include <stddef.h>\n#define SAME(type, call) \
          _Static_assert(__builtin_types_compatible_p(type, __typeof__(&call)), #call)\n",
     );
     text += &type_checks();
@@ -203,9 +253,9 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
 
 /// Names that are followed by an opening parenthesis in lines that declare something.
 fn declared() -> BTreeSet<String> {
-    let text = header("pfslib.h") + &header("nx.h");
+    let text = header("pfslib.h") + &header("nx.h") + &header("gio.h");
     let is_declaration = |line: &&str| {
-        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t "]
+        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "const char "]
             .iter()
             .any(|start| line.starts_with(start))
     };
@@ -230,7 +280,7 @@ fn no_call_is_missing() {
 
 #[test]
 fn no_constant_is_missing() {
-    let text = header("pfslib.h") + &header("pfslib_errno.h") + &header("nx.h");
+    let text = header("pfslib.h") + &header("pfslib_errno.h") + &header("nx.h") + &header("gio.h");
     let defined = |line: &str| {
         let name = line.strip_prefix("#define ")?.split(' ').next()?;
         let is_guard = name.ends_with("_H");
@@ -247,7 +297,11 @@ fn no_constant_is_missing() {
 fn cpp_programs_can_include_them() {
     let site = Site::new();
     let source = site.dir.path().join("plus.cpp");
-    std::fs::write(&source, "#include <nx.h>\nint main() { return iomode(-1) == 0; }\n").unwrap();
+    std::fs::write(
+        &source,
+        "#include <nx.h>\n#include <gio.h>\nint main() { return iomode(-1) == 0; }\n",
+    )
+    .unwrap();
     let mut compiler = Command::new("g++");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
     ended(compiler.arg("-I").arg(prefix().join("include")));

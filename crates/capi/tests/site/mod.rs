@@ -226,11 +226,12 @@ pub fn prefix() -> &'static Path {
         let built = program.parent().unwrap();
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         // What is installed is as new as what it was made of.
-        let made_of = ["include/pfslib.h", "include/pfslib_errno.h", "include/nx.h", "install"];
-        let made_of = made_of.map(|name| crate_dir.join(name));
-        let preload = crate_dir.join("preload/preload.c");
+        let headers = ["pfslib.h", "pfslib_errno.h", "nx.h", "gio.h"];
+        let headers = headers.map(|name| crate_dir.join("include").join(name));
+        let others = ["install", "preload/preload.c"].map(|name| crate_dir.join(name));
         let library = built.join("libpario_c.so");
-        let newest = made_of.iter().chain([&preload, &library]).map(|path| modified(path)).max();
+        let newest =
+            headers.iter().chain(&others).chain([&library]).map(|path| modified(path)).max();
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
         std::fs::create_dir_all(root).unwrap();
         let lock = File::create(root.join("installing")).unwrap();

@@ -137,6 +137,41 @@ impl RecordFile {
         unsafe { self.start(Direction::Write, record, range, place, memory) }
     }
 
+    /// Reads to memory of the caller, which may have gaps.
+    ///
+    /// # Safety
+    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is used by
+    /// nobody else meanwhile.
+    pub unsafe fn read_to(
+        &self,
+        record: RecordId,
+        range: RangeInclusive<u64>,
+        memory: *mut u8,
+        stride: usize,
+    ) -> Result<(), RecordError> {
+        check_stride(stride)?;
+        // SAFETY: the caller says so.
+        unsafe { self.move_now(Direction::Read, record, range, Memory { start: memory, stride }) }
+    }
+
+    /// Writes from memory of the caller, which may have gaps.
+    ///
+    /// # Safety
+    /// Byte `stride * i` of the memory is there for every byte `i` of the range, and is changed by
+    /// nobody meanwhile.
+    pub unsafe fn write_from(
+        &self,
+        record: RecordId,
+        range: RangeInclusive<u64>,
+        memory: *const u8,
+        stride: usize,
+    ) -> Result<(), RecordError> {
+        check_stride(stride)?;
+        let memory = Memory { start: memory.cast_mut(), stride };
+        // SAFETY: the caller says so, and it is only read.
+        unsafe { self.move_now(Direction::Write, record, range, memory) }
+    }
+
     /// Starts to read to memory of the caller, which may have gaps.
     ///
     /// # Safety

@@ -371,6 +371,12 @@ impl RecordFile {
     /// Closes the file, together with all others, when everything is durable. What was started is
     /// waited for. The file is closed also if this fails.
     pub fn close(self) -> Result<(), RecordError> {
+        self.finish()
+    }
+
+    /// What [`close`](Self::close) does, for who cannot give the file away because other threads
+    /// have it too. It is closed when the last one has dropped it.
+    pub fn finish(&self) -> Result<(), RecordError> {
         self.sync_as("a closing of a record file")
     }
 
