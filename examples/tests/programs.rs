@@ -261,3 +261,11 @@ fn own_operation() {
     }
     assert_eq!(run(executable, &["count", path]), "disk: 3\nmoves: 2\nwhat: 3\n");
 }
+
+#[test]
+fn records() {
+    let dir = tempfile::tempdir().unwrap();
+    let printed = run(env!("CARGO_BIN_EXE_records"), &[dir.path().to_str().unwrap()]);
+    assert_eq!(printed, "10007 values over the disks of 1 processes, and every sum is right\n");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}

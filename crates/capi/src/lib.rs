@@ -1,5 +1,5 @@
-//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h` and `dolib.h` declare,
-//! and the calls of Fortran programs.
+//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h`, `dolib.h`, `gio.h` and
+//! `armci.h` declare, and the calls of Fortran programs.
 //!
 //! Programs that were written for the parallel file system of the Paragon, or for PFSLib, find their
 //! calls here; everything they do is done by the library `pario`. C programs link libpario, which
@@ -21,8 +21,8 @@
 //!
 //! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
 //! into `errno` or into a message and the end of the process. [`process`] knows the job and the
-//! cluster, [`team`] those who have met for their memory, [`descriptors`] the open files, [`requests`]
-//! what was started.
+//! cluster, [`team`] those who have met for their memory, for which no cluster is needed, [`descriptors`]
+//! the open files, [`requests`] what was started.
 
 pub mod armci;
 pub mod border;
@@ -31,6 +31,7 @@ pub mod dolib;
 pub mod donio;
 pub mod errors;
 pub mod fortran;
+pub mod gio;
 pub mod locking;
 pub mod memory;
 pub mod names;
@@ -40,6 +41,7 @@ pub mod pfslib;
 pub mod plain;
 pub mod posix;
 pub mod process;
+pub mod record_files;
 pub mod requests;
 pub mod sharing;
 pub mod team;

@@ -1,7 +1,9 @@
 //! The processes of the job that have met for their memory. No cluster is needed for it.
 //!
-//! Once they have met, they stay together until they end: a process that ends before the others is
-//! lost to them, if they still need it.
+//! Once they have met, they stay together until they end. A process that ends in peace leaves the
+//! others, who hear of it if they still need it; one that is killed is lost to them.
+
+use std::sync::Once;
 
 use libc::c_int;
 use pario::team::{Team, TeamError};
@@ -60,6 +62,27 @@ pub fn current() -> Done<Team> {
     Ok(met)
 }
 
+/// A process that ends in peace says so: otherwise the others would take it for lost.
+extern "C" fn leave_at_exit() {
+    let _ = std::panic::catch_unwind(|| {
+        if process::check_fork().is_ok() {
+            crate::record_files::forget();
+            drop(TEAM.try_lock().and_then(|mut team| team.take()));
+        }
+    });
+}
+
+/// What goes to `errno` for an error of the team.
+pub fn number_of(error: &TeamError) -> c_int {
+    match error {
+        TeamError::Lost { .. } | TeamError::Left { .. } => libc::ECONNABORTED,
+        TeamError::Missing { .. } => libc::ETIMEDOUT,
+        TeamError::Disagree { .. } | TeamError::Invalid(_) => libc::EINVAL,
+        TeamError::Memory(_) => libc::ENOMEM,
+        _ => libc::EIO,
+    }
+}
+
 /// Leaves the others.
 pub fn leave() {
     drop(TEAM.lock().take());
@@ -72,7 +95,13 @@ pub fn ready() -> Done<Team> {
 }
 
 fn meet(seat: Seat) -> Done<Team> {
+    static AT_EXIT: Once = Once::new();
     process::watch_forks();
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function takes nothing and lets no panic out. If it cannot be registered, the
+        // others take this process for lost when it ends.
+        let _ = unsafe { libc::atexit(leave_at_exit) };
+    });
     // The threads of the team get no signals of the program; the caller, who waits, does.
     let met = process::without_signals(|| {
         std::thread::Builder::new()

@@ -9,9 +9,15 @@ use std::path::Path;
 use std::process::Command;
 
 use libc::{
-    c_char, c_double, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
+    c_char, c_double, c_float, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
 };
-use pario_c::{dolib, donio, errors, fortran, memory, nx, pfslib, posix};
+use pario_c::armci::callbacks::RucT;
+use pario_c::armci::started::armci_hdl_t;
+use pario_c::armci::vectors::armci_giov_t;
+use pario_c::armci::{
+    access, callbacks, memory as armci_memory, messages, started, strided, vectors,
+};
+use pario_c::{armci, dolib, donio, errors, fortran, gio, memory, nx, pfslib, posix};
 use site::{Site, ended, prefix};
 
 /// A type of Rust that has a name in C.
@@ -39,6 +45,15 @@ in_c! {
     *const c_long => "const long *",
     *mut c_long => "long *",
     *mut c_double => "double *",
+    *mut c_char => "char *",
+    *mut c_int => "int *",
+    *mut c_float => "float *",
+    *mut *mut c_void => "void **",
+    *mut *mut *mut c_char => "char ***",
+    *mut armci_giov_t => "armci_giov_t *",
+    *mut armci_hdl_t => "armci_hdl_t *",
+    Option<RucT> => "RUC_t",
+    *const c_int => "const int *",
 }
 
 /// Sizes of types that have other names above, and what structures look like.
@@ -95,6 +110,11 @@ fn calls() -> Vec<(&'static str, String)> {
     type Memory = *mut c_void;
     type Bytes = *const c_void;
     type Pieces = *const iovec;
+    type Ints = *mut c_int;
+    type Handle = *mut armci_hdl_t;
+    type List = *mut armci_giov_t;
+    type Int = *mut c_int;
+    type Long = *mut c_long;
     calls! {
         pfslib::pfslib_init(Text, c_int, c_int) -> ();
         pfslib::_pfslib_init(Text, c_int, c_int, c_int, c_int) -> ();
@@ -161,6 +181,57 @@ fn calls() -> Vec<(&'static str, String)> {
         dolib::do_scatter(c_int, i64, *const i64, Bytes) -> c_int;
         dolib::do_accumulate(c_int, c_int, i64, *const i64, Bytes) -> c_int;
         dolib::do_barrier() -> c_int;
+        armci::ARMCI_Init() -> c_int;
+        armci::ARMCI_Init_args(Ints, *mut *mut *mut c_char) -> c_int;
+        armci::ARMCI_Initialized() -> c_int;
+        armci::ARMCI_Finalize() -> ();
+        armci::ARMCI_Cleanup() -> ();
+        armci::ARMCI_Error(Text, c_int) -> ();
+        armci::ARMCI_Fence(c_int) -> ();
+        armci::ARMCI_AllFence() -> ();
+        armci::ARMCI_Barrier() -> ();
+        armci::ARMCI_Create_mutexes(c_int) -> c_int;
+        armci::ARMCI_Destroy_mutexes() -> c_int;
+        armci::ARMCI_Lock(c_int, c_int) -> ();
+        armci::ARMCI_Unlock(c_int, c_int) -> ();
+        armci_memory::ARMCI_Malloc(*mut *mut c_void, c_long) -> c_int;
+        armci_memory::ARMCI_Free(Memory) -> c_int;
+        armci_memory::ARMCI_Malloc_local(c_long) -> Memory;
+        armci_memory::ARMCI_Free_local(Memory) -> c_int;
+        access::ARMCI_Put(Memory, Memory, c_int, c_int) -> c_int;
+        access::ARMCI_Get(Memory, Memory, c_int, c_int) -> c_int;
+        access::ARMCI_Acc(c_int, Memory, Memory, Memory, c_int, c_int) -> c_int;
+        access::ARMCI_Rmw(c_int, Memory, Memory, c_int, c_int) -> c_int;
+        started::ARMCI_NbPut(Memory, Memory, c_int, c_int, Handle) -> c_int;
+        started::ARMCI_NbGet(Memory, Memory, c_int, c_int, Handle) -> c_int;
+        started::ARMCI_NbAcc(c_int, Memory, Memory, Memory, c_int, c_int, Handle) -> c_int;
+        started::ARMCI_Wait(Handle) -> c_int;
+        started::ARMCI_Test(Handle) -> c_int;
+        started::ARMCI_WaitAll() -> c_int;
+        started::ARMCI_WaitProc(c_int) -> c_int;
+        strided::ARMCI_PutS(Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
+        strided::ARMCI_NbPutS(Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
+        strided::ARMCI_GetS(Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
+        strided::ARMCI_NbGetS(Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
+        strided::ARMCI_AccS(c_int, Memory, Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
+        strided::ARMCI_NbAccS(c_int, Memory, Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
+        vectors::ARMCI_PutV(List, c_int, c_int) -> c_int;
+        vectors::ARMCI_NbPutV(List, c_int, c_int, Handle) -> c_int;
+        vectors::ARMCI_GetV(List, c_int, c_int) -> c_int;
+        vectors::ARMCI_NbGetV(List, c_int, c_int, Handle) -> c_int;
+        vectors::ARMCI_AccV(c_int, Memory, List, c_int, c_int) -> c_int;
+        vectors::ARMCI_NbAccV(c_int, Memory, List, c_int, c_int, Handle) -> c_int;
+        callbacks::ARMCI_Callback_register(Option<RucT>) -> c_int;
+        callbacks::ARMCI_Callback_send(c_int, c_int, Memory, c_int, Memory, c_int, Memory, c_int, Ints) -> c_int;
+        callbacks::ARMCI_Callback_wait(c_int) -> c_int;
+        messages::armci_msg_me() -> c_int;
+        messages::armci_msg_nproc() -> c_int;
+        messages::armci_msg_barrier() -> ();
+        messages::armci_msg_brdcst(Memory, c_int, c_int) -> ();
+        messages::armci_msg_igop(*mut c_int, c_int, *mut c_char) -> ();
+        messages::armci_msg_lgop(*mut c_long, c_int, *mut c_char) -> ();
+        messages::armci_msg_fgop(*mut c_float, c_int, *mut c_char) -> ();
+        messages::armci_msg_dgop(*mut c_double, c_int, *mut c_char) -> ();
         posix::pario_is_shared(c_int) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
         posix::pario_write(c_int, Bytes, size_t) -> ssize_t;
@@ -174,6 +245,42 @@ fn calls() -> Vec<(&'static str, String)> {
         posix::pario_fcntl(c_int, c_int, c_long) -> c_int;
         posix::pario_lockf(c_int, c_int, off_t) -> c_int;
         posix::pario_unlink(Text) -> c_int;
+        gio::GIO_Rank() -> c_int;
+        gio::GIO_Size() -> c_int;
+        gio::GIO_Barrier() -> c_int;
+        gio::GIO_Error() -> Text;
+        gio::GIO_Open(Text, Int) -> c_int;
+        gio::GIO_Close(c_int) -> c_int;
+        gio::GIO_Sync(c_int) -> c_int;
+        gio::GIO_Delete_file(Text) -> c_int;
+        gio::GIO_Create_record(c_int, Int, c_int) -> c_int;
+        gio::GIO_Create_record64(c_int, Int, c_long) -> c_int;
+        gio::GIO_Create_record_irreg(c_int, Int, *const c_int, c_int) -> c_int;
+        gio::GIO_Create_record_irreg64(c_int, Int, *const c_long, c_int) -> c_int;
+        gio::GIO_Delete_record(c_int, c_int) -> c_int;
+        gio::GIO_Inq_file(c_int, Int, Int) -> c_int;
+        gio::GIO_List_records(c_int, Int, c_int) -> c_int;
+        gio::GIO_Inq_record(c_int, c_int, Int, Int, Int) -> c_int;
+        gio::GIO_Inq_record64(c_int, c_int, Long, Int, Int) -> c_int;
+        gio::GIO_Distribution(c_int, c_int, c_int, Int, Int) -> c_int;
+        gio::GIO_Distribution64(c_int, c_int, c_int, Long, Long) -> c_int;
+        gio::GIO_Locate(c_int, c_int, c_int) -> c_int;
+        gio::GIO_Locate64(c_int, c_int, c_long) -> c_int;
+        gio::GIO_Read(c_int, c_int, c_int, c_int, *mut c_char, c_int) -> c_int;
+        gio::GIO_Read64(c_int, c_int, c_long, c_long, *mut c_char, c_long) -> c_int;
+        gio::GIO_Write(c_int, c_int, c_int, c_int, Text, c_int) -> c_int;
+        gio::GIO_Write64(c_int, c_int, c_long, c_long, Text, c_long) -> c_int;
+        gio::GIO_Acc(c_int, c_int, c_int, c_int, Bytes, c_int, c_int, Bytes) -> c_int;
+        gio::GIO_Acc64(c_int, c_int, c_long, c_long, Bytes, c_long, c_int, Bytes) -> c_int;
+        gio::GIO_Read_asyn(c_int, c_int, c_int, c_int, *mut c_char, c_int) -> c_int;
+        gio::GIO_Read_asyn64(c_int, c_int, c_long, c_long, *mut c_char, c_long) -> c_int;
+        gio::GIO_Write_asyn(c_int, c_int, c_int, c_int, Text, c_int) -> c_int;
+        gio::GIO_Write_asyn64(c_int, c_int, c_long, c_long, Text, c_long) -> c_int;
+        gio::GIO_Acc_asyn(c_int, c_int, c_int, c_int, Bytes, c_int, c_int, Bytes) -> c_int;
+        gio::GIO_Acc_asyn64(c_int, c_int, c_long, c_long, Bytes, c_long, c_int, Bytes) -> c_int;
+        gio::GIO_Wait(c_int) -> c_int;
+        gio::GIO_Test(c_int) -> c_int;
+        gio::GIO_Wait_all(c_int) -> c_int;
     }
 }
 
@@ -192,6 +299,23 @@ fn constants() -> Vec<(String, i64)> {
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
         ("DO_CREAT", donio::MANUALS_CREATE),
+        ("ARMCI_SWAP", access::ARMCI_SWAP),
+        ("ARMCI_SWAP_LONG", access::ARMCI_SWAP_LONG),
+        ("ARMCI_FETCH_AND_ADD", access::ARMCI_FETCH_AND_ADD),
+        ("ARMCI_FETCH_AND_ADD_LONG", access::ARMCI_FETCH_AND_ADD_LONG),
+        ("ARMCI_ACC_INT", access::ARMCI_ACC_INT),
+        ("ARMCI_ACC_DBL", access::ARMCI_ACC_DBL),
+        ("ARMCI_ACC_FLT", access::ARMCI_ACC_FLT),
+        ("ARMCI_ACC_CPL", access::ARMCI_ACC_CPL),
+        ("ARMCI_ACC_DCP", access::ARMCI_ACC_DCP),
+        ("ARMCI_ACC_LNG", access::ARMCI_ACC_LNG),
+        ("ARMCI_MAX_STRIDE_LEVEL", 8),
+        ("GIO_INT", gio::GIO_INT),
+        ("GIO_UNSIGNED", gio::GIO_UNSIGNED),
+        ("GIO_INT64", gio::GIO_INT64),
+        ("GIO_UNSIGNED64", gio::GIO_UNSIGNED64),
+        ("GIO_FLOAT", gio::GIO_FLOAT),
+        ("GIO_DOUBLE", gio::GIO_DOUBLE),
         ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
     ];
     all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));
@@ -208,7 +332,7 @@ fn header(name: &str) -> String {
 fn types_and_values_are_the_same_in_c_and_in_rust() {
     let site = Site::new();
     let mut text = String::from(
-        "#define PARIO_NO_MACROS\n#include <dolib.h>\n#include <donio.h>\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
+        "#define PARIO_NO_MACROS\n#include <armci.h>\n#include <dolib.h>\n#include <donio.h>\n#include <gio.h>\n#include <nx.h>\n#include <stddef.h>\n#define SAME(type, call) \
          _Static_assert(__builtin_types_compatible_p(type, __typeof__(&call)), #call)\n",
     );
     text += &type_checks();
@@ -232,9 +356,12 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
 
 /// Names that are followed by an opening parenthesis in lines that declare something.
 fn declared() -> BTreeSet<String> {
-    let text = ["pfslib.h", "nx.h", "donio.h", "dolib.h"].map(header).concat();
+    let names = ["pfslib.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
+    let text = names.map(header).concat();
     let is_declaration = |line: &&str| {
-        ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "int64_t "]
+        let types = ["int ", "long ", "void ", "double ", "off_t ", "ssize_t ", "int64_t "];
+        [&types[..], &["const char ", "ARMCI_Callback_handle_t "]]
+            .concat()
             .iter()
             .any(|start| line.starts_with(start))
     };
@@ -260,12 +387,12 @@ fn no_call_is_missing() {
 
 #[test]
 fn no_constant_is_missing() {
-    let names = ["pfslib.h", "pfslib_errno.h", "nx.h", "donio.h", "dolib.h"];
+    let names = ["pfslib.h", "pfslib_errno.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
     let text = names.map(header).concat();
     let defined = |line: &str| {
         let name = line.strip_prefix("#define ")?.split(' ').next()?;
         let is_guard = name.ends_with("_H");
-        let is_macro = name.chars().all(|letter| letter.is_lowercase());
+        let is_macro = name.contains('(') || name.chars().all(|letter| letter.is_lowercase());
         (!is_guard && !is_macro).then(|| name.to_owned())
     };
     let defined: BTreeSet<String> = text.lines().filter_map(defined).collect();
@@ -278,7 +405,9 @@ fn no_constant_is_missing() {
 fn cpp_programs_can_include_them() {
     let site = Site::new();
     let source = site.dir.path().join("plus.cpp");
-    std::fs::write(&source, "#include <dolib.h>\n#include <donio.h>\n#include <nx.h>\nint main() { return iomode(-1) == 0; }\n").unwrap();
+    let text = "#include <armci.h>\n#include <dolib.h>\n#include <donio.h>\n#include <gio.h>\n\
+                #include <nx.h>\nint main() { return iomode(-1) == 0; }\n";
+    std::fs::write(&source, text).unwrap();
     let mut compiler = Command::new("g++");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
     ended(compiler.arg("-I").arg(prefix().join("include")));

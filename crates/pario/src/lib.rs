@@ -50,6 +50,7 @@ mod metadata;
 mod names;
 mod open;
 mod process;
+pub mod records;
 pub mod team;
 
 pub use cached::{CachedFile, CachedOptions};

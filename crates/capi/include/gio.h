@@ -1,0 +1,89 @@
+/*
+ * Record files: records over local files of all processes of a job, which each reads, writes and adds
+ * to without the help of the others. docs/c-interface.md tells what the calls do.
+ *
+ * All return -1 and set errno when they fail; GIO_Error tells what happened.
+ */
+#ifndef PARIO_GIO_H
+#define PARIO_GIO_H
+
+#include <stdint.h>
+
+/* Types of numbers. */
+#define GIO_INT 1
+#define GIO_UNSIGNED 2
+#define GIO_INT64 3
+#define GIO_UNSIGNED64 4
+#define GIO_FLOAT 5
+#define GIO_DOUBLE 6
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* This process and the others. */
+int GIO_Rank(void);
+int GIO_Size(void);
+int GIO_Barrier(void);
+
+/* The last error of this thread. The text stays until the next one. */
+const char *GIO_Error(void);
+
+/* Collective: all processes call these, in the same order, with the same arguments but paths. */
+int GIO_Open(const char *path_name, int *file_handle);
+int GIO_Close(int file_handle);
+int GIO_Sync(int file_handle);
+int GIO_Delete_file(const char *path_name);
+int GIO_Create_record(int file_handle, int *record_handle, int length);
+int GIO_Create_record64(int file_handle, int *record_handle, int64_t length);
+int GIO_Create_record_irreg(int file_handle, int *record_handle, const int *segs, int num_segs);
+int GIO_Create_record_irreg64(int file_handle, int *record_handle, const int64_t *segs,
+                              int num_segs);
+int GIO_Delete_record(int file_handle, int record_handle);
+
+/* What there is, and who has it. */
+int GIO_Inq_file(int file_handle, int *num_parts, int *num_records);
+int GIO_List_records(int file_handle, int *record_handles, int max_records);
+int GIO_Inq_record(int file_handle, int record_handle, int *length, int *num_segs,
+                   int *is_irregular);
+int GIO_Inq_record64(int file_handle, int record_handle, int64_t *length, int *num_segs,
+                     int *is_irregular);
+int GIO_Distribution(int file_handle, int record_handle, int seg, int *lo, int *hi);
+int GIO_Distribution64(int file_handle, int record_handle, int seg, int64_t *lo, int64_t *hi);
+int GIO_Locate(int file_handle, int record_handle, int position);
+int GIO_Locate64(int file_handle, int record_handle, int64_t position);
+
+/* Bytes lo to hi, both included; byte i of them is buf[stride * i]. */
+int GIO_Read(int file_handle, int record_handle, int lo, int hi, char *buf, int stride);
+int GIO_Read64(int file_handle, int record_handle, int64_t lo, int64_t hi, char *buf,
+               int64_t stride);
+int GIO_Write(int file_handle, int record_handle, int lo, int hi, const char *buf, int stride);
+int GIO_Write64(int file_handle, int record_handle, int64_t lo, int64_t hi, const char *buf,
+                int64_t stride);
+
+/* Numbers in bytes lo to hi; number i of them is buf[stride * i]. */
+int GIO_Acc(int file_handle, int record_handle, int lo, int hi, const void *buf, int stride,
+            int type, const void *factor);
+int GIO_Acc64(int file_handle, int record_handle, int64_t lo, int64_t hi, const void *buf,
+              int64_t stride, int type, const void *factor);
+
+/* The same, started: each returns a number to wait for. The memory is the access' until then. */
+int GIO_Read_asyn(int file_handle, int record_handle, int lo, int hi, char *buf, int stride);
+int GIO_Read_asyn64(int file_handle, int record_handle, int64_t lo, int64_t hi, char *buf,
+                    int64_t stride);
+int GIO_Write_asyn(int file_handle, int record_handle, int lo, int hi, const char *buf, int stride);
+int GIO_Write_asyn64(int file_handle, int record_handle, int64_t lo, int64_t hi, const char *buf,
+                     int64_t stride);
+int GIO_Acc_asyn(int file_handle, int record_handle, int lo, int hi, const void *buf, int stride,
+                 int type, const void *factor);
+int GIO_Acc_asyn64(int file_handle, int record_handle, int64_t lo, int64_t hi, const void *buf,
+                   int64_t stride, int type, const void *factor);
+int GIO_Wait(int request);
+int GIO_Test(int request);
+int GIO_Wait_all(int file_handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,88 @@
+//! Record files from C, without any node.
+
+mod site;
+
+use std::path::Path;
+use std::process::Command;
+
+use site::{Site, ended, example, new_job, prefix, source, told};
+
+/// Runs a part of the program as all processes of a job, with something before it.
+fn is_fine(site: &Site, program: &Path, size: u32, part: &str, before: &[&str]) {
+    let job = new_job();
+    let outputs = site.ranks_by(size, |rank| {
+        let first = before.first().map_or(program, Path::new);
+        let mut command = site.rank(first, &job, size, rank);
+        if !before.is_empty() {
+            command.args(&before[1..]).arg(program);
+        }
+        command.arg(part);
+        command
+    });
+    for (rank, output) in outputs.iter().enumerate() {
+        assert!(output.status.success(), "{part}, rank {rank}: {}", told(output));
+    }
+}
+
+#[test]
+fn calls_do_what_the_header_says() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    for size in [1, 2, 5] {
+        is_fine(&site, &program, size, "calls", &[]);
+    }
+}
+
+#[test]
+fn wild_arguments_are_refused() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    is_fine(&site, &program, 1, "arguments", &[]);
+}
+
+#[test]
+fn a_forked_process_is_none_of_the_job() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    is_fine(&site, &program, 2, "forked", &[]);
+}
+
+#[test]
+fn no_memory_is_touched_that_is_none() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    let valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"];
+    let more =
+        ["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", "--fair-sched=yes"];
+    let valgrind = [&valgrind[..], &more].concat();
+    is_fine(&site, &program, 2, "calls", &valgrind);
+    is_fine(&site, &program, 1, "arguments", &valgrind);
+}
+
+const SAID: &str = "10007 values over the disks of";
+
+/// The example, by launchers of MPI, which say in their own way which process is which.
+#[test]
+fn the_example_runs_under_all_launchers() {
+    let site = Site::new();
+    let program = site.compile(&example("records.c"));
+    for size in [1, 4, 9] {
+        let printed = site.fine(&program, size, &[]);
+        assert!(printed.contains(SAID), "{printed}");
+    }
+    let open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"];
+    for (launcher, size) in [(&open_mpi[..], "4"), (&["mpirun.mpich"], "3")] {
+        let mut command: Command = site.command(launcher[0]);
+        command.args(&launcher[1..]).args(["-n", size]).arg(&program);
+        for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
+            command.env_remove(variable);
+        }
+        let printed = String::from_utf8(ended(&mut command).stdout).unwrap();
+        assert!(printed.contains(SAID), "{launcher:?}: {printed}");
+    }
+    let left = std::fs::read_dir(site.dir.path()).unwrap();
+    let left = left
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("example"));
+    assert_eq!(left.count(), 0);
+    assert!(prefix().join("include/gio.h").exists());
+}

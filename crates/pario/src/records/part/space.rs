@@ -1,0 +1,133 @@
+//! The space of a part that nothing is in: what the map leaves over.
+
+use std::collections::BTreeMap;
+
+use super::map::PartMap;
+use super::superblock::{FIRST_SPACE, PAGE, Superblock};
+
+/// Free ranges, by where they begin, and where everything is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Free ranges below the end; none touches another, and none touches the end.
+    gaps: BTreeMap<u64, u64>,
+    /// From here on everything is free.
+    end: u64,
+}
+
+impl Space {
+    /// What a map and a log leave over.
+    pub fn of(superblock: &Superblock, map: &PartMap) -> Self {
+        let blocks = map.records.values().filter(|block| block.len > 0);
+        let mut used: Vec<(u64, u64)> = blocks.map(|block| (block.offset, block.len)).collect();
+        used.push((superblock.log_start, superblock.log_len));
+        used.sort_unstable();
+        let mut space = Self { gaps: BTreeMap::new(), end: FIRST_SPACE };
+        for (start, len) in used {
+            if start > space.end {
+                space.gaps.insert(space.end, start - space.end);
+            }
+            space.end = space.end.max(start + whole_pages(len));
+        }
+        space
+    }
+
+    /// Takes the first gap that is long enough, otherwise the end. Nothing if a part cannot become
+    /// so long.
+    pub fn take(&mut self, len: u64) -> Option<u64> {
+        if len == 0 {
+            return Some(0);
+        }
+        let len = len.checked_next_multiple_of(PAGE)?;
+        let gap = self.gaps.iter().find(|(_, free)| **free >= len);
+        if let Some((&start, &free)) = gap {
+            self.gaps.remove(&start);
+            if free > len {
+                self.gaps.insert(start + len, free - len);
+            }
+            return Some(start);
+        }
+        let start = self.end;
+        self.end = start.checked_add(len).filter(|end| *end < 1 << 62)?;
+        Some(start)
+    }
+
+    /// Gives back what was taken.
+    pub fn give_back(&mut self, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let (mut start, mut end) = (start, start + whole_pages(len));
+        let before = self.gaps.range(..start).next_back().map(|(start, len)| (*start, *len));
+        if let Some((gap, free)) = before.filter(|(gap, free)| gap + free == start) {
+            self.gaps.remove(&gap);
+            debug_assert_eq!(gap + free, start, "gaps touch only what is used");
+            start = gap;
+        }
+        if let Some(free) = self.gaps.remove(&end) {
+            end += free;
+        }
+        if end == self.end {
+            self.end = start;
+        } else {
+            self.gaps.insert(start, end - start);
+        }
+    }
+
+    /// From where on everything is free.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+}
+
+fn whole_pages(len: u64) -> u64 {
+    len.next_multiple_of(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new() -> Space {
+        Space { gaps: BTreeMap::new(), end: FIRST_SPACE }
+    }
+
+    #[test]
+    fn the_first_gap_that_is_long_enough_is_taken() {
+        let mut space = new();
+        let places: Vec<u64> = [1, 8000, 4096, 1].map(|len| space.take(len).unwrap()).to_vec();
+        assert_eq!(places, [8192, 12288, 20480, 24576]);
+        space.give_back(8192, 1);
+        space.give_back(20480, 4096);
+        assert_eq!(space.take(4097), Some(28672), "neither gap has two pages");
+        assert_eq!(space.take(4096), Some(8192));
+        space.give_back(12288, 8000);
+        assert_eq!(space.take(12288), Some(12288), "gaps that touch are one");
+        assert_eq!(space.take(u64::MAX), None);
+        assert_eq!(space.take(0), Some(0));
+    }
+
+    #[test]
+    fn random_use_never_gives_a_place_twice_and_leaves_nothing_over() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut space = new();
+        let mut used: Vec<(u64, u64)> = Vec::new();
+        for _ in 0..20_000 {
+            if random.bool() || used.is_empty() {
+                let len = random.u64(1..30_000);
+                let start = space.take(len).unwrap();
+                let end = start + whole_pages(len);
+                let is_free =
+                    |(other, len): &(u64, u64)| end <= *other || start >= other + whole_pages(*len);
+                assert!(used.iter().all(is_free));
+                used.push((start, len));
+            } else {
+                let (start, len) = used.swap_remove(random.usize(..used.len()));
+                space.give_back(start, len);
+            }
+            if used.len() > 60 {
+                used.drain(..).for_each(|(start, len)| space.give_back(start, len));
+                assert_eq!(space, new());
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Ranks that add to the same numbers at the same time.
+
+use pario::records::RecordFile;
+
+use crate::ranks::{bytes, together};
+
+#[test]
+fn nothing_is_lost_however_the_record_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    // Blocks that end in the middle of numbers, and numbers that begin anywhere.
+    let sizes = [3, 70_001, 0, 65_536 * 2 + 5];
+    let len: u64 = sizes.iter().sum();
+    let count = usize::try_from((len - 1) / 8).unwrap();
+    together(4, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        let whole = file.create_record_irregular(&sizes).unwrap();
+        let real = file.create_record_irregular(&sizes).unwrap();
+        let rank = i64::from(team.rank());
+        let numbers: Vec<i64> = (0..count as i64).map(|number| number + rank).collect();
+        let reals: Vec<f64> = numbers.iter().map(|number| *number as f64).collect();
+        let started: Vec<_> = (0..3)
+            .map(|_| {
+                file.start_accumulate(whole, bytes(1, count * 8), 10, numbers.clone()).unwrap()
+            })
+            .collect();
+        for _ in 0..3 {
+            file.accumulate(real, bytes(1, count * 8), 0.5, &reals).unwrap();
+        }
+        for request in started {
+            assert_eq!(request.wait().unwrap(), numbers);
+        }
+        team.barrier().unwrap();
+        let mut found = vec![0; count * 8];
+        file.read(whole, bytes(1, found.len()), &mut found).unwrap();
+        for (number, found) in found.chunks(8).enumerate() {
+            let found = i64::from_ne_bytes(found.try_into().unwrap());
+            assert_eq!(found, 3 * 10 * (4 * number as i64 + 6));
+        }
+        let mut found = vec![0; count * 8];
+        file.read(real, bytes(1, found.len()), &mut found).unwrap();
+        for (number, found) in found.chunks(8).enumerate() {
+            let found = f64::from_ne_bytes(found.try_into().unwrap());
+            assert_eq!(found, 3.0 * 0.5 * (4 * number + 6) as f64);
+        }
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn memory_may_have_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    together(1, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        let record = file.create_record(12).unwrap();
+        file.accumulate_strided(record, 0..=11, 2, &[1_u32, 9, 9, 2, 9, 9, 3], 3).unwrap();
+        let mut found = [0; 12];
+        file.read(record, 0..=11, &mut found).unwrap();
+        let expected: Vec<u8> = [2_u32, 4, 6].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        assert_eq!(found.as_slice(), expected);
+        let error = file.accumulate(record, 0..=9, 1, &[1_u32, 2]).unwrap_err().to_string();
+        assert!(error.contains("no whole number of numbers of 4 bytes"), "{error}");
+        let error = file.accumulate(record, 0..=11, 1, &[1_u32, 2]).unwrap_err().to_string();
+        assert!(error.contains("are 3 numbers of 4 bytes"), "{error}");
+    });
+}

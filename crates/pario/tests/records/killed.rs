@@ -1,0 +1,179 @@
+//! Processes that are killed between any two steps, and in the middle of them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use pario::records::{NewRecord, RecordError, RecordFile};
+use pario::team::{Team, TeamError};
+
+use crate::ranks::{bytes, new_job, together};
+
+/// The variables that make a process of this test a rank.
+const PLACE: &str = "PARIO_RECORDS_TEST_PLACE";
+const JOB: &str = "PARIO_RECORDS_TEST_JOB";
+const RANK: &str = "PARIO_RECORDS_TEST_RANK";
+const RANKS: u32 = 2;
+const ROUNDS: u64 = 6;
+
+/// What is in a record.
+fn content(number: u64, len: u64) -> Vec<u8> {
+    (0..len).map(|at| (number * 31 + at) as u8).collect()
+}
+
+fn len_of(number: u64) -> u64 {
+    number * 2500 + 1
+}
+
+/// What each rank does: it says when a step is over.
+fn work(team: &Team, path: &Path, say: impl Fn(String)) -> Result<(), RecordError> {
+    say("met".to_owned());
+    let file = RecordFile::create(team, path)?;
+    say("made".to_owned());
+    for round in 0..ROUNDS {
+        let new: Vec<u64> = (1..3).map(|which| round * 2 + which).collect();
+        let records: Vec<NewRecord> = new.iter().map(|n| NewRecord::Regular(len_of(*n))).collect();
+        let records = file.create_records(&records)?;
+        say(format!("created {new:?}"));
+        let number = new[team.rank() as usize];
+        let record = records[team.rank() as usize];
+        let len = len_of(number);
+        file.write(record, 0..=len - 1, &content(number, len))?;
+        team.barrier()?;
+        say(format!("written {new:?}"));
+        if round % 3 == 2 {
+            file.sync()?;
+            say("synced".to_owned());
+        }
+        if round % 2 == 1 {
+            file.destroy_record(records[0])?;
+            say(format!("destroyed {}", new[0]));
+        }
+    }
+    file.close()?;
+    say("closed".to_owned());
+    Ok(())
+}
+
+/// A rank, in a process of its own: nothing, unless another test starts it.
+#[test]
+fn rank() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let rank = std::env::var(RANK).unwrap().parse().unwrap();
+    let team = Team::meet(&std::env::var(JOB).unwrap(), RANKS, rank).unwrap();
+    let done = work(&team, Path::new(&place), |what| println!("\nstep {what}"));
+    if let Err(error) = done {
+        assert!(matches!(error, RecordError::Team(TeamError::Lost { .. })), "{error:?}");
+        println!("\nlost");
+    }
+}
+
+fn start(place: &Path, job: &str, rank: u32) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "killed::rank", "--nocapture", "--test-threads=1"]);
+    command.env(PLACE, place).env(JOB, job).env(RANK, rank.to_string());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Which records there are, by the steps that were over, and perhaps by the next one.
+fn expected(steps: &[String]) -> Vec<u64> {
+    let mut records = Vec::new();
+    for step in steps {
+        let numbers = step.chars().map(|c| if c.is_ascii_digit() { c } else { ' ' });
+        let numbers: String = numbers.collect();
+        let numbers = numbers.split_whitespace().map(|number| number.parse::<u64>().unwrap());
+        if step.starts_with("created") {
+            records.extend(numbers);
+        } else if step.starts_with("destroyed") {
+            let gone: Vec<u64> = numbers.collect();
+            records.retain(|record| !gone.contains(record));
+        }
+    }
+    records
+}
+
+/// All steps, in order.
+fn all_steps() -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let steps = std::sync::Mutex::new(Vec::new());
+    together(RANKS, |team| {
+        let is_first = team.rank() == 0;
+        work(&team, &dir.path().join("file"), |what| {
+            if is_first {
+                steps.lock().unwrap().push(what);
+            }
+        })
+        .unwrap();
+    });
+    steps.into_inner().unwrap()
+}
+
+/// Kills one rank when it has said so many steps, and looks what is there.
+fn kill_after(steps: usize, all: &[String]) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let job = new_job();
+    let victim = u32::try_from(steps).unwrap() % RANKS;
+    let mut ranks: Vec<Child> = (0..RANKS).map(|rank| start(&path, &job, rank)).collect();
+    let pipe = ranks[victim as usize].stdout.take().unwrap();
+    let mut lines = BufReader::new(pipe).lines().map(Result::unwrap);
+    let mut said: Vec<String> = Vec::new();
+    let is_step = |line: String| line.strip_prefix("step ").map(str::to_owned);
+    said.extend(lines.by_ref().filter_map(is_step).take(steps));
+    // It goes on until it is gone: in the middle of the next step, or after it.
+    ranks[victim as usize].kill().unwrap();
+    said.extend(lines.filter_map(is_step));
+    ranks[victim as usize].wait().unwrap();
+    let other = ranks.remove(1 - victim as usize).wait_with_output().unwrap();
+    assert!(other.status.success(), "{}", String::from_utf8_lossy(&other.stderr));
+    let other = String::from_utf8(other.stdout).unwrap();
+    let other: Vec<String> = other.lines().filter_map(|line| is_step(line.to_owned())).collect();
+    // What one has been told, all have done.
+    let done = if other.len() > said.len() { other } else { said };
+    assert_eq!(done, all[..done.len()]);
+    check(&path, &done, all);
+}
+
+fn check(path: &Path, done: &[String], all: &[String]) {
+    let old = expected(done);
+    let new = expected(&all[..all.len().min(done.len() + 1)]);
+    let written: Vec<u64> = done
+        .iter()
+        .filter(|step| step.starts_with("written"))
+        .flat_map(|step| expected(&[step.replace("written", "created")]))
+        .collect();
+    let found = together(1, |team| {
+        let file = RecordFile::open(&team, path)?;
+        assert_eq!(file.parts(), RANKS);
+        let mut numbers = Vec::new();
+        for info in file.records() {
+            let number = info.id.number();
+            assert_eq!(info.len, len_of(number));
+            let len = usize::try_from(info.len).unwrap();
+            let mut bytes_of = vec![0; len];
+            file.read(info.id, bytes(0, len), &mut bytes_of)?;
+            if written.contains(&number) {
+                assert!(bytes_of == content(number, info.len), "record {number} is not intact");
+            }
+            numbers.push(number);
+        }
+        file.create_record(10)?;
+        file.close()?;
+        Ok::<Vec<u64>, RecordError>(numbers)
+    });
+    match &found[0] {
+        Ok(found) => assert!(*found == old || *found == new, "{found:?} after {done:?}"),
+        Err(RecordError::NotFound(_)) => assert!(done.len() <= 1, "{done:?}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn whatever_was_said_to_be_done_is_there_after_a_kill() {
+    let all = all_steps();
+    assert!(all.len() > 15, "{all:?}");
+    // Whoever is gone before all have met is waited for, for a minute.
+    for steps in 1..=all.len() {
+        kill_after(steps, &all);
+    }
+}

@@ -1,0 +1,70 @@
+//! Very many records.
+
+use std::time::{Duration, Instant};
+
+use pario::records::{NewRecord, RecordFile, RecordId};
+
+use crate::ranks::{bytes, together};
+
+const COUNT: usize = 10_000;
+
+/// No more than a guard against what takes quadratic time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn ten_thousand_records_are_made_found_and_destroyed_fast() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let content = |record: RecordId| [record.number().to_le_bytes(); 5].concat();
+    let begin = Instant::now();
+    together(4, |team| {
+        let file = RecordFile::create(&team, &path).unwrap();
+        let new: Vec<NewRecord> =
+            (0..COUNT).map(|number| NewRecord::Regular(40 + number as u64 % 3)).collect();
+        let made = file.create_records(&new).unwrap();
+        for record in made.iter().skip(team.rank() as usize).step_by(4) {
+            file.write(*record, 0..=39, &content(*record)).unwrap();
+        }
+        // One by one as well: the map is not written anew each time.
+        for _ in 0..50 {
+            file.create_record(8).unwrap();
+        }
+        file.close().unwrap();
+    });
+    let sizes = || {
+        (0..4).map(|part| {
+            std::fs::metadata(dir.path().join(format!("file.part{part}"))).unwrap().len()
+        })
+    };
+    let before: Vec<u64> = sizes().collect();
+    together(3, |team| {
+        let file = RecordFile::open(&team, &path).unwrap();
+        let records = file.records();
+        assert_eq!(records.len(), COUNT + 50);
+        for info in records[..COUNT].iter().step_by(7) {
+            let mut found = [0; 40];
+            file.read(info.id, bytes(0, 40), &mut found).unwrap();
+            assert_eq!(found.as_slice(), content(info.id));
+        }
+        // Every second one, and their space is used again, as zeros.
+        let gone: Vec<RecordId> = records.iter().step_by(2).map(|info| info.id).collect();
+        file.destroy_records(&gone).unwrap();
+        let again = file.create_records(&vec![NewRecord::Regular(40); gone.len()]).unwrap();
+        for record in again.iter().step_by(11) {
+            let mut found = [1; 40];
+            file.read(*record, bytes(0, 40), &mut found).unwrap();
+            assert_eq!(found, [0; 40]);
+        }
+        for info in records[..COUNT].iter().skip(1).step_by(2) {
+            let mut found = [0; 40];
+            file.read(info.id, bytes(0, 40), &mut found).unwrap();
+            assert_eq!(found.as_slice(), content(info.id));
+        }
+        file.close().unwrap();
+    });
+    for (before, after) in before.iter().zip(sizes()) {
+        // Longer by logs at most, which are four times as long as what is in them.
+        assert!(after < before + before / 2, "a part has grown from {before} to {after}");
+    }
+    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}

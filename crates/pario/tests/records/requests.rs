@@ -1,0 +1,70 @@
+//! Started accesses: over when it is said, and over before their record is gone.
+
+use pario::records::RecordFile;
+
+use crate::ranks::{bytes, together};
+
+#[test]
+fn many_are_under_way_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    together(3, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        let record = file.create_record(3 << 20).unwrap();
+        let own = u64::from(team.rank()) << 20;
+        // More than may wait.
+        let writing: Vec<_> = (0..2000_u64)
+            .map(|number| {
+                let memory = vec![(number % 251) as u8; 500];
+                file.start_write(record, bytes(own + number * 500, 500), memory).unwrap()
+            })
+            .collect();
+        file.wait_for_all();
+        assert!(writing.iter().all(pario::records::Request::is_done));
+        writing.into_iter().for_each(|request| drop(request.wait().unwrap()));
+        team.barrier().unwrap();
+        let mut all = vec![0; 3 << 20];
+        file.read(record, bytes(0, all.len()), &mut all).unwrap();
+        for rank in 0..3_usize {
+            let found = &all[rank << 20..][..2000 * 500];
+            assert!(found.chunks(500).enumerate().all(|(n, c)| c == [(n % 251) as u8; 500]));
+        }
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn a_record_goes_when_nobody_uses_it() {
+    let dir = tempfile::tempdir().unwrap();
+    together(2, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        for round in 0..20_u8 {
+            let record = file.create_record(1 << 20).unwrap();
+            let writing: Vec<_> = (0..8)
+                .map(|_| file.start_write(record, bytes(0, 1 << 20), vec![7; 1 << 20]).unwrap())
+                .collect();
+            // The writes are over before its space is another's.
+            file.destroy_record(record).unwrap();
+            let next = file.create_record(1 << 20).unwrap();
+            let mut found = vec![1; 1 << 20];
+            file.read(next, bytes(0, 1 << 20), &mut found).unwrap();
+            assert!(found.iter().all(|byte| *byte == 0), "round {round}");
+            writing.into_iter().for_each(|request| drop(request.wait().unwrap()));
+            team.barrier().unwrap();
+            file.destroy_record(next).unwrap();
+        }
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn requests_that_nobody_waits_for_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    together(1, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        let record = file.create_record(1 << 20).unwrap();
+        drop(file.start_write(record, bytes(0, 1 << 20), vec![9; 1 << 20]).unwrap());
+        file.wait_for_all();
+        let found = file.start_read(record, 7..=7, vec![0]).unwrap();
+        assert_eq!(found.wait().unwrap(), [9]);
+    });
+}
