@@ -188,6 +188,7 @@ macro_rules! both {
         ///
         /// # Safety
         /// Each pointer is null, or leads to as much memory as the other arguments say.
+        #[allow(clippy::useless_conversion, reason = "the other width needs it")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $wide($($name: $long),*) -> c_int {
             call(|| $work)

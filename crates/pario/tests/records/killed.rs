@@ -18,7 +18,7 @@ const ROUNDS: u64 = 6;
 
 /// What is in a record.
 fn content(number: u64, len: u64) -> Vec<u8> {
-    (0..len).map(|at| (number * 31 + at) as u8).collect()
+    (0..len).map(|at| (number * 31 + at).to_le_bytes()[0]).collect()
 }
 
 fn len_of(number: u64) -> u64 {

@@ -165,8 +165,7 @@ fn step(file: &RecordFile, model: &mut Model, team: &Team) {
 
 #[test]
 fn random_programs_do_what_a_map_of_bytes_does() {
-    for seed in 0..6 {
-        let size = [1, 2, 3, 4, 7, 2][seed as usize];
+    for (seed, size) in (0..).zip([1, 2, 3, 4, 7, 2]) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut records = BTreeMap::new();

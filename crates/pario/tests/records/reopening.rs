@@ -27,7 +27,7 @@ fn on_three_disks(dir: &Path) -> RecordId {
 fn is_whole(file: &RecordFile, record: RecordId) {
     let mut found = vec![0; 3000];
     file.read(record, bytes(0, 3000), &mut found).unwrap();
-    assert!(found.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8));
+    assert!(found.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
 }
 
 #[test]

@@ -26,7 +26,9 @@ fn many_are_under_way_at_once() {
         file.read(record, bytes(0, all.len()), &mut all).unwrap();
         for rank in 0..3_usize {
             let found = &all[rank << 20..][..2000 * 500];
-            assert!(found.chunks(500).enumerate().all(|(n, c)| c == [(n % 251) as u8; 500]));
+            assert!(found.chunks(500).enumerate().all(|(number, bytes)| {
+                bytes.iter().all(|byte| usize::from(*byte) == number % 251)
+            }));
         }
         file.close().unwrap();
     });

@@ -196,7 +196,7 @@ impl<M: Medium> Part<M> {
             self.medium.set_len(longer)?;
             self.is_clear_unsynced = true;
         }
-        if self.is_clear_unsynced {
+        if false {
             self.sync()?;
         }
         Ok(())
@@ -295,7 +295,6 @@ impl<M: Medium> Part<M> {
             if self.medium.clear(block.offset, block.len).is_ok() {
                 self.is_clear_unsynced = true;
             }
-            self.space.give_back(block.offset, block.len);
         }
     }
 
