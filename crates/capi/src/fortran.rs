@@ -208,8 +208,6 @@ fn int(value: i64) -> c_int {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn texts_end_at_a_zero_or_before_blanks() {
         let text = |letters: &[u8]| {

@@ -1,4 +1,5 @@
 //! Arrays over the memory of all ranks, against one vector.
+#![expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 mod ranks;
 

@@ -148,7 +148,7 @@ impl Resident {
         };
         if written.is_some() {
             // Before the bytes: a page that is half written is a changed one.
-            self.set_word(set, way, page + 1 | CHANGED)?;
+            self.set_word(set, way, (page + 1) | CHANGED)?;
         }
         work(set * WAYS as u64 + way as u64)?;
         self.fence()?;
@@ -232,7 +232,7 @@ impl Resident {
             for (page, (first, _)) in pages.clone().zip(stretches) {
                 let frame = first / self.page_len();
                 let way = usize::try_from(frame % WAYS as u64).unwrap_or(0);
-                self.set_word(frame / WAYS as u64, way, page + 1 | changed)?;
+                self.set_word(frame / WAYS as u64, way, (page + 1) | changed)?;
             }
         }
         Ok(self.fence()?)

@@ -1,5 +1,6 @@
 //! Cached files: what each rank sees, what is on the disk after a flush, and what is left after a
 //! crash.
+#![expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 mod crashes;
 mod model;

@@ -134,7 +134,7 @@ fn all_append_at_once() {
             }
             let mut log = options.open(&team, path).unwrap();
             log.reserve(old.len() as u64 + 8 * 100 * 100).unwrap();
-            let line = vec![b'a' + team.rank() as u8; 99];
+            let line = [b'a' + team.rank() as u8; 99];
             let mut taken: Vec<u64> = Vec::new();
             for _ in 0..100 {
                 taken.push(log.append(&[&line[..], b"\n"].concat()).unwrap());

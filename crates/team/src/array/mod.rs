@@ -152,7 +152,7 @@ impl RawArray {
     pub fn in_memory(&self, first: u64, count: u64) -> Option<*mut u8> {
         let mut runs = self.checked_runs(first, count).ok()?;
         match (runs.next(), runs.next()) {
-            (Some(run), None) => self.segments.pointer(run.rank, run.offset, run.bytes).ok(),
+            (Some(run), None) => self.segments.place(run.rank, run.offset, run.bytes).ok()?,
             _ => None,
         }
     }
