@@ -243,7 +243,7 @@ impl Shared {
             // The mutex is that of where numbers begin: also those that end in the next stretch, or
             // in another part, have one.
             let (rank, number) = self.mutex_of(record.info.id, at / CLASS_BYTES);
-            let unlock = (rank, number);
+            let unlock = self.mutexes.lock(rank, number)?;
             let pieces = record.pieces(at, bytes.len());
             for piece in &pieces {
                 let place = &mut bytes[piece.here..piece.here + piece.len];

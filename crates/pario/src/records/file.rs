@@ -287,6 +287,7 @@ impl RecordFile {
             let mut map = self.shared.map.write();
             records.iter().for_each(|record| drop(map.records.remove(&record.number())));
             drop(map);
+            self.shared.gate.wait_until_empty();
         };
         let mut own = self.own.lock();
         self.change(&mut own, &call, &arguments, prepare, shut)?;

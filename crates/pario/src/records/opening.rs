@@ -202,7 +202,7 @@ fn level(
              belong together"
         )));
     }
-    if newest >= oldest {
+    if newest == oldest {
         return Ok(own);
     }
     let undo = |own: OwnPart| {

@@ -196,7 +196,7 @@ impl<M: Medium> Part<M> {
             self.medium.set_len(longer)?;
             self.is_clear_unsynced = true;
         }
-        if false {
+        if self.is_clear_unsynced {
             self.sync()?;
         }
         Ok(())
@@ -295,6 +295,7 @@ impl<M: Medium> Part<M> {
             if self.medium.clear(block.offset, block.len).is_ok() {
                 self.is_clear_unsynced = true;
             }
+            self.space.give_back(block.offset, block.len);
         }
     }
 
