@@ -8,16 +8,26 @@ use crate::border::returning;
 use crate::errors::{Done, Failed};
 use crate::team::done;
 
+/// Swapping an int.
 pub const ARMCI_SWAP: c_int = 10;
+/// Swapping a long.
 pub const ARMCI_SWAP_LONG: c_int = 11;
+/// Adding to an int.
 pub const ARMCI_FETCH_AND_ADD: c_int = 12;
+/// Adding to a long.
 pub const ARMCI_FETCH_AND_ADD_LONG: c_int = 13;
 
+/// Numbers of type int.
 pub const ARMCI_ACC_INT: c_int = 37;
+/// Numbers of type double.
 pub const ARMCI_ACC_DBL: c_int = 38;
+/// Numbers of type float.
 pub const ARMCI_ACC_FLT: c_int = 39;
+/// Complex numbers of two floats.
 pub const ARMCI_ACC_CPL: c_int = 40;
+/// Complex numbers of two doubles.
 pub const ARMCI_ACC_DCP: c_int = 41;
+/// Numbers of type long.
 pub const ARMCI_ACC_LNG: c_int = 42;
 
 /// Memory of the caller to be read.
@@ -53,11 +63,17 @@ pub unsafe fn own_mut<'a>(start: *mut c_void, len: usize) -> Done<&'a mut [u8]> 
 /// Numbers to be added, each times a factor, as a program means them.
 #[derive(Clone, Copy, Debug)]
 pub enum Scale {
+    /// Of ints.
     Int(i32),
+    /// Of longs.
     Long(i64),
+    /// Of floats.
     Float(f32),
+    /// Of doubles.
     Double(f64),
+    /// Of complex numbers.
     Complex([f32; 2]),
+    /// Of complex numbers of doubles.
     DoubleComplex([f64; 2]),
 }
 

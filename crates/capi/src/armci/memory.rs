@@ -14,6 +14,7 @@ use crate::team::{all_fine, done};
 
 /// Memory that all processes have allocated together.
 pub struct Allocation {
+    /// The memory itself.
     pub segments: Segments,
     /// Where the memory of each process begins for this one, and how long it is.
     places: Vec<(usize, usize)>,

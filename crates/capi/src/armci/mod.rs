@@ -30,10 +30,15 @@ use started::Request;
 
 /// What this process has of ARMCI.
 pub struct Armci {
+    /// The processes of the job.
     pub team: Team,
+    /// Memory that all have allocated together.
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
+    /// Mutexes that all have made.
     pub mutexes: Mutex<Option<Mutexes>>,
+    /// What was started, by the number in its handle.
     pub requests: Mutex<HashMap<c_int, Request>>,
+    /// Functions that run elsewhere.
     pub callbacks: Callbacks,
 }
 

@@ -23,6 +23,7 @@ pub struct armci_hdl_t {
 
 /// A request that is under way.
 pub struct Request {
+    /// The process that it concerns.
     pub rank: u32,
     /// Nobody has asked for a handle: whoever waits for all waits for it.
     pub is_implicit: bool,

@@ -15,20 +15,30 @@ use crate::team::done;
 /// A region as a program describes it.
 #[derive(Clone, Copy)]
 pub struct Region {
+    /// Own memory.
     pub own: *mut c_void,
+    /// How far apart its rows are.
     pub own_strides: *const c_int,
+    /// Memory of the process.
     pub there: *mut c_void,
+    /// How far apart its rows are.
     pub there_strides: *const c_int,
+    /// Bytes of a row, and how many rows there are in each dimension.
     pub count: *const c_int,
+    /// How many dimensions there are beyond the row.
     pub levels: c_int,
+    /// The process.
     pub proc: c_int,
 }
 
 /// What is done with a region.
 #[derive(Clone, Copy)]
 pub enum Deed {
+    /// Copied there.
     Put,
+    /// Copied here.
     Get,
+    /// Added there: the type, and a factor.
     Add(c_int, *const c_void),
 }
 
