@@ -46,6 +46,25 @@ fn nothing_is_lost_however_the_record_is_cut() {
     });
 }
 
+/// One number, half of which is in one part and half in the other.
+#[test]
+fn all_add_to_one_number_at_once() {
+    const TIMES: u64 = 2000;
+    let dir = tempfile::tempdir().unwrap();
+    together(4, |team| {
+        let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+        let record = file.create_record_irregular(&[4, 0, 4, 0]).unwrap();
+        for _ in 0..TIMES {
+            file.accumulate(record, 0..=7, 1, &[1_u64]).unwrap();
+        }
+        team.barrier().unwrap();
+        let mut found = [0; 8];
+        file.read(record, 0..=7, &mut found).unwrap();
+        assert_eq!(u64::from_ne_bytes(found), 4 * TIMES);
+        file.close().unwrap();
+    });
+}
+
 #[test]
 fn memory_may_have_gaps() {
     let dir = tempfile::tempdir().unwrap();

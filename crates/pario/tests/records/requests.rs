@@ -39,13 +39,15 @@ fn a_record_goes_when_nobody_uses_it() {
     let dir = tempfile::tempdir().unwrap();
     together(2, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
-        for round in 0..20_u8 {
+        for round in 0..5_u8 {
             let record = file.create_record(1 << 20).unwrap();
-            let writing: Vec<_> = (0..8)
+            // So many that they take longer than destroying does.
+            let writing: Vec<_> = (0..200)
                 .map(|_| file.start_write(record, bytes(0, 1 << 20), vec![7; 1 << 20]).unwrap())
                 .collect();
             // The writes are over before its space is another's.
             file.destroy_record(record).unwrap();
+            assert!(writing.iter().all(pario::records::Request::is_done));
             let next = file.create_record(1 << 20).unwrap();
             let mut found = vec![1; 1 << 20];
             file.read(next, bytes(0, 1 << 20), &mut found).unwrap();
