@@ -305,8 +305,9 @@ impl Shared {
                 // SAFETY: the caller says so.
                 false => unsafe { transfer(&shared.owners[piece.part], direction, memory, piece) },
             };
-            drop(kept);
+            // Who waits until nothing is under way finds every request over.
             task.over(moved);
+            drop(kept);
         });
     }
 }

@@ -219,8 +219,9 @@ impl Shared {
                 // SAFETY: the caller says so.
                 false => unsafe { shared.add(&record, run, factor, from) },
             };
-            drop(kept);
+            // Who waits until nothing is under way finds every request over.
             task.over(added);
+            drop(kept);
         });
     }
 
