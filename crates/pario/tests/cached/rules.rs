@@ -111,6 +111,49 @@ fn a_flush_without_changes_does_nothing() {
     }
 }
 
+/// A file that is replaced by every flush is not replaced by one that has nothing to say.
+#[test]
+fn a_file_without_changes_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = &dir.path().join("x");
+    std::fs::write(path, bytes(1, 100_000)).unwrap();
+    let number = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
+    let before = number();
+    together(3, |team| {
+        let options = CachedOptions::new().read(true).write(true).replace(true);
+        let mut file = options.open(&team, path).unwrap();
+        file.reserve(200_000).unwrap();
+        file.flush().unwrap();
+        assert_eq!((number(), file.statistics().writes), (before, 0));
+        team.barrier().unwrap();
+        if team.rank() == 2 {
+            file.write_at(b"x", 0).unwrap();
+        }
+        file.flush().unwrap();
+        assert_ne!(number(), before);
+        file.close().unwrap();
+    });
+}
+
+#[test]
+fn a_file_grows_by_single_bytes_of_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = &dir.path().join("x");
+    together(3, |team| {
+        let mut file = new(path, &team, 30);
+        for place in 0..30_u64 {
+            if place % 3 == u64::from(team.rank()) {
+                file.write_at(&[b'a' + place as u8], place).unwrap();
+            }
+            team.barrier().unwrap();
+            assert_eq!(file.len().unwrap(), place + 1);
+            team.barrier().unwrap();
+        }
+        file.close().unwrap();
+    });
+    assert_eq!(std::fs::read(path).unwrap(), (b'a'..b'a' + 30).collect::<Vec<u8>>());
+}
+
 #[test]
 fn what_one_cannot_do_all_are_told() {
     let dir = tempfile::tempdir().unwrap();
