@@ -140,7 +140,7 @@ fn a_file_grows_by_single_bytes_of_all() {
     let dir = tempfile::tempdir().unwrap();
     let path = &dir.path().join("x");
     together(3, |team| {
-        let mut file = new(path, &team, 30);
+        let file = new(path, &team, 30);
         for place in 0..30_u64 {
             if place % 3 == u64::from(team.rank()) {
                 file.write_at(&[b'a' + place as u8], place).unwrap();
