@@ -43,13 +43,31 @@ case "${1:-}" in
     need cc build-essential
     need mpirun.openmpi openmpi-bin
     need "/usr/lib/$(cc -print-multiarch)/openmpi/include/mpi.h" libopenmpi-dev
-    mpicc.openmpi -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/modes-openmpi" "$here/peers/modes.c"
+    for program in modes grid; do
+      mpicc.openmpi -O3 -Wall -Wextra -Werror -o "${2:?a directory is missing}/$program-openmpi" "$here/peers/$program.c"
+    done
     ;;
   mpich)
     need cc build-essential
     need mpirun.mpich mpich
     need "/usr/include/$(cc -print-multiarch)/mpich/mpi.h" libmpich-dev
-    mpicc.mpich -O2 -Wall -Wextra -Werror -o "${2:?a directory is missing}/modes-mpich" "$here/peers/modes.c"
+    for program in modes grid; do
+      mpicc.mpich -O3 -Wall -Wextra -Werror -o "${2:?a directory is missing}/$program-mpich" "$here/peers/$program.c"
+    done
+    ;;
+  arrays)
+    need cc build-essential
+    need gfortran gfortran
+    need mpirun.openmpi openmpi-bin
+    lib="/usr/lib/$(cc -print-multiarch)"
+    need "$lib/openmpi/include/mpi.h" libopenmpi-dev
+    need "$lib/libga-openmpi.a" libglobalarrays-dev
+    need "$lib/libarmci-openmpi.a" libarmci-mpi-dev
+    need "$lib/libscalapack-openmpi.so" libscalapack-openmpi-dev
+    need "$lib/libblas.so" libopenblas-dev
+    need "$lib/liblapack.so" libopenblas-dev
+    mpicc.openmpi -O3 -Wall -Wextra -Werror -o "${2:?a directory is missing}/arrays" "$here/peers/arrays.c" \
+      -lga-openmpi -larmci-openmpi -lscalapack-openmpi -llapack -lblas -lgfortran -lm
     ;;
   slices)
     need python3 python3-minimal
@@ -62,7 +80,7 @@ case "${1:-}" in
     fi
     ;;
   *)
-    echo "usage: peers.sh zmq|openmpi|mpich|slices DIRECTORY, or peers.sh gluster" >&2
+    echo "usage: peers.sh zmq|openmpi|mpich|arrays|slices DIRECTORY, or peers.sh gluster" >&2
     exit 2
     ;;
 esac

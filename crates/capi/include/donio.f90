@@ -6,7 +6,7 @@ module donio_interface
   implicit none
 
   integer(c_int), parameter :: do_rdonly = 0, do_wronly = 1, do_rdwr = 2, do_creat = 512
-  integer(c_int), parameter :: do_append = 1024
+  integer(c_int), parameter :: do_append = 1024, do_replace = 268435456
   integer(c_int), parameter :: do_seek_set = 0, do_seek_cur = 1, do_seek_end = 2
 
   interface
@@ -20,6 +20,14 @@ module donio_interface
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: flags, mode
     end function do_open
+
+    integer(c_int) function do_open_within(path, flags, mode, memory) &
+        bind(C, name='do_open_within')
+      import :: c_int, c_int64_t, c_char
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: flags, mode
+      integer(c_int64_t), value :: memory
+    end function do_open_within
 
     integer(c_int) function do_lsize(fd, nbytes) bind(C, name='do_lsize')
       import :: c_int

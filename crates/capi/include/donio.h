@@ -20,6 +20,12 @@
  */
 #define DO_CREAT 512
 
+/*
+ * Next to the other flags of do_open: do_flush and do_close write the whole file anew, beside the old
+ * one, and put it in its place when it is durable. A crash leaves the old file or the new one.
+ */
+#define DO_REPLACE 0x10000000
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,6 +38,13 @@ int do_nio(int MyId, int NProc);
  * the end. Names that contain "pfs" are files of the cluster, and all others of the machine.
  */
 int do_open(const char *Path, int Flags, int Mode);
+
+/*
+ * The same for a file that need not fit into memory: all processes together keep about so many bytes of
+ * it there. What was written may get to the disk before do_flush. Not with DO_REPLACE, and for a
+ * file of the machine only if all processes are on it.
+ */
+int do_open_within(const char *Path, int Flags, int Mode, int64_t Memory);
 
 /* How long the file can become: needed before the first write. Too much does no harm. */
 int do_lsize(int FileDescriptor, int NBytes);

@@ -18,6 +18,8 @@ use crate::{opening, process, team};
 
 /// What the manual calls O_CREAT. On this system the number is that of O_TRUNC.
 pub const MANUALS_CREATE: c_int = 512;
+/// The file is replaced as a whole when it is flushed.
+pub const REPLACE: c_int = 0x1000_0000;
 /// Flags of the system that change nothing here.
 const IGNORED: c_int = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_SYNC | libc::O_LARGEFILE;
 
@@ -38,7 +40,22 @@ pub extern "C" fn do_nio(rank: c_int, size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_open(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| open(unsafe { names::text(name) }, flags, mode))
+    returning(|| open(unsafe { names::text(name) }, flags, mode, None))
+}
+
+/// The same for a file of which only so many bytes are in memory at a time.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn do_open_within(
+    name: *const c_char,
+    flags: c_int,
+    mode: c_int,
+    memory: i64,
+) -> c_int {
+    // SAFETY: as the caller says.
+    returning(|| open(unsafe { names::text(name) }, flags, mode, Some(memory)))
 }
 
 /// Says how long the file can become, together with all.
@@ -118,9 +135,12 @@ pub extern "C" fn do_close(fd: c_int) -> c_int {
 }
 
 /// Opens a file; names mean what they mean to `open`.
-pub fn open(name: Done<String>, flags: c_int, mode: c_int) -> Done<c_int> {
+pub fn open(name: Done<String>, flags: c_int, mode: c_int, memory: Option<i64>) -> Done<c_int> {
     let team = team::ready()?;
-    let prepared = name.and_then(|name| prepare(&name, flags, mode, team.rank()));
+    let prepared = name.and_then(|name| {
+        let options = within(&name, options_of(&name, flags)?, memory)?;
+        prepare(&name, options, flags, mode, team.rank())
+    });
     let (place, options, held) = team::all_fine(&team, prepared)?;
     let file = options.open(&team, place).while_doing(Doing::Opening)?;
     let number = held.into_raw_fd();
@@ -132,8 +152,13 @@ pub fn open(name: Done<String>, flags: c_int, mode: c_int) -> Done<c_int> {
 
 type Prepared = (Place, CachedOptions, std::os::fd::OwnedFd);
 
-fn prepare(name: &str, flags: c_int, mode: c_int, rank: u32) -> Done<Prepared> {
-    let options = options_of(name, flags)?;
+fn prepare(
+    name: &str,
+    options: CachedOptions,
+    flags: c_int,
+    mode: c_int,
+    rank: u32,
+) -> Done<Prepared> {
     let is_created = flags & (libc::O_CREAT | MANUALS_CREATE) != 0;
     let mode = u32::from_ne_bytes(mode.to_ne_bytes()) & 0o7777;
     // The number is nobody else's, and nothing can be read or written through it directly.
@@ -163,7 +188,8 @@ fn prepare(name: &str, flags: c_int, mode: c_int, rank: u32) -> Done<Prepared> {
 
 fn options_of(name: &str, flags: c_int) -> Done<CachedOptions> {
     let is = |flag: c_int| flags & flag != 0;
-    let known = libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_APPEND | MANUALS_CREATE;
+    let creating = libc::O_CREAT | libc::O_EXCL | MANUALS_CREATE;
+    let known = libc::O_ACCMODE | libc::O_APPEND | creating | REPLACE;
     let access = flags & libc::O_ACCMODE;
     if flags & !(known | IGNORED) != 0 || access == libc::O_ACCMODE {
         let text = format!("{name}: the flags {flags:#x} mean nothing to a cached file");
@@ -177,7 +203,17 @@ fn options_of(name: &str, flags: c_int) -> Done<CachedOptions> {
         .create(is_systems || is(MANUALS_CREATE))
         .create_new(is_systems && is(libc::O_EXCL))
         .truncate(is_systems && is(MANUALS_CREATE) && !is(libc::O_APPEND))
-        .append(is(libc::O_APPEND)))
+        .append(is(libc::O_APPEND))
+        .replace(is(REPLACE)))
+}
+
+/// Options with a limit of memory, if there is one.
+fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> Done<CachedOptions> {
+    let Some(memory) = memory else { return Ok(options) };
+    match u64::try_from(memory) {
+        Ok(bytes) => Ok(options.memory(bytes)),
+        Err(_) => Err(Failed::invalid(format!("{name}: {memory} bytes of memory"))),
+    }
 }
 
 /// The file of a descriptor.

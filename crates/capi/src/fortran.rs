@@ -51,7 +51,7 @@ pub unsafe extern "C" fn doopen_(
     path_len: size_t,
 ) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?) })
+    returning(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
 }
 
 /// `call dolsize(fd, nbytes)`

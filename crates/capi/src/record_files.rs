@@ -139,7 +139,6 @@ pub fn failed(error: RecordError) -> Failed {
         RecordError::Exists(_) => libc::EEXIST,
         RecordError::InUse(_) => libc::EBUSY,
         RecordError::Damaged(_) => libc::EUCLEAN,
-        RecordError::Far(_) => libc::EREMOTE,
         RecordError::System { number, .. } => *number,
         RecordError::Team(error) => team::number_of(error),
         _ => libc::EIO,

@@ -66,8 +66,17 @@ pub fn current() -> Done<Team> {
 extern "C" fn leave_at_exit() {
     let _ = std::panic::catch_unwind(|| {
         if process::check_fork().is_ok() {
-            crate::record_files::forget();
-            drop(TEAM.try_lock().and_then(|mut team| team.take()));
+            // What this thread had of its own is gone by now, and other machines may have to be told.
+            let leaving = process::without_signals(|| {
+                std::thread::Builder::new().name("leaving".to_owned()).spawn(|| {
+                    crate::record_files::forget();
+                    drop(TEAM.try_lock().and_then(|mut team| team.take()));
+                })
+            });
+            if let Ok(leaving) = leaving {
+                // Its panic has told what is wrong; the others take this process for lost.
+                let _ = leaving.join();
+            }
         }
     });
 }

@@ -2,17 +2,13 @@
 
 mod site;
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use site::{Site, new_job, source, told};
 
 /// Runs the program by so many, with as many machines as there are names, in turn.
 fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) {
-    let (job, key) = (new_job(), site.dir.path().join("key"));
-    let process = std::process::id().to_le_bytes();
-    let host = Ipv4Addr::new(127, process[1] / 2, process[0], u8::try_from(size).unwrap());
-    std::fs::write(&key, pario::team::Key::random().to_hex()).unwrap();
+    let (job, place) = (new_job(), site.machines(machines));
     let outputs = site.ranks_by(size, |rank| {
         let mut command = match through {
             [] => site.rank(program, &job, size, rank),
@@ -22,10 +18,7 @@ fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) 
                 command
             }
         };
-        if machines > 1 {
-            command.env("PARIO_TEAM", format!("{host}:7000")).env("PARIO_KEY", &key);
-            command.env("PARIO_MACHINE", format!("m{}", rank % machines));
-        }
+        place(&mut command, rank);
         command
     });
     for (rank, output) in outputs.iter().enumerate() {

@@ -14,10 +14,21 @@ fn compiled(site: &Site) -> PathBuf {
 
 /// A program as the processes of a job, without a node.
 fn without_node(site: &Site, program: &Path, size: u32, arguments: &[&str]) -> Vec<String> {
-    let job = new_job();
+    without_node_on(site, program, (size, 1), arguments)
+}
+
+/// The same, by so many processes on so many machines.
+fn without_node_on(
+    site: &Site,
+    program: &Path,
+    (size, machines): (u32, u32),
+    arguments: &[&str],
+) -> Vec<String> {
+    let (job, place) = (new_job(), site.machines(machines));
     let outputs = site.ranks_by(size, |rank| {
         let mut command = site.rank(program, &job, size, rank);
         command.args(arguments).env("PARIO_CLUSTER", "unix:/nowhere");
+        place(&mut command, rank);
         command
     });
     let said = |(rank, output): (usize, &std::process::Output)| {
@@ -43,10 +54,36 @@ fn calls_do_what_the_manual_says_on_plain_files() {
 }
 
 #[test]
+fn calls_do_the_same_on_several_machines() {
+    let site = Site::new();
+    let program = compiled(&site);
+    for (size, machines) in [(2, 2), (5, 3)] {
+        let path = site.dir.path().join(format!("file of {size}"));
+        let path = path.to_str().unwrap();
+        without_node_on(&site, &program, (size, machines), &["calls", path]);
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 0);
+        without_node_on(&site, &program, (size, machines), &["arrays", ""]);
+    }
+}
+
+#[test]
 fn calls_do_what_the_manual_says_on_files_of_a_cluster() {
     let site = Site::new();
     site.fine(&compiled(&site), 3, &["calls", "/pfs/new/directory/file"]);
     assert_eq!(site.content("/pfs/new/directory/file").len(), 0);
+}
+
+#[test]
+fn files_are_replaced_and_kept_in_part() {
+    let site = Site::new();
+    let program = compiled(&site);
+    for size in [1, 3] {
+        let path = site.dir.path().join(format!("file of {size}"));
+        without_node(&site, &program, size, &["switches", path.to_str().unwrap()]);
+        let content = std::fs::read(path).unwrap();
+        let right = (0..100_u8).flat_map(|number| [number; 100_000]);
+        assert!(content.into_iter().eq(right));
+    }
 }
 
 #[test]

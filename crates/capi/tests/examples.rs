@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use site::{Site, ended, example, prefix};
 
-const MODES: [(&str, &str); 8] = [
+const MODES: [(&str, &str); 9] = [
     ("m-unix.c", "has read the block of process"),
     ("m-log.c", "lines of"),
     ("m-sync.c", "parts in order"),
@@ -15,6 +15,7 @@ const MODES: [(&str, &str); 8] = [
     ("m-async.c", "64 blocks by"),
     ("double-buffer.c", "20 steps written and read"),
     ("cached.c", "1000 rows in memory, 500000 values counted"),
+    ("onesided.c", "1000 tasks drawn by"),
 ];
 
 #[test]

@@ -161,6 +161,7 @@ fn calls() -> Vec<(&'static str, String)> {
         nx::gdsum(*mut c_double, c_long, *mut c_double) -> ();
         donio::do_nio(c_int, c_int) -> c_int;
         donio::do_open(Text, c_int, c_int) -> c_int;
+        donio::do_open_within(Text, c_int, c_int, i64) -> c_int;
         donio::do_lsize(c_int, c_int) -> c_int;
         donio::do_lsize64(c_int, i64) -> i64;
         donio::do_lseek(c_int, c_int, c_int) -> c_int;
@@ -299,6 +300,7 @@ fn constants() -> Vec<(String, i64)> {
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
         ("DO_CREAT", donio::MANUALS_CREATE),
+        ("DO_REPLACE", donio::REPLACE),
         ("ARMCI_SWAP", access::ARMCI_SWAP),
         ("ARMCI_SWAP_LONG", access::ARMCI_SWAP_LONG),
         ("ARMCI_FETCH_AND_ADD", access::ARMCI_FETCH_AND_ADD),

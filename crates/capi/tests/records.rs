@@ -9,7 +9,18 @@ use site::{Site, ended, example, new_job, prefix, source, told};
 
 /// Runs a part of the program as all processes of a job, with something before it.
 fn is_fine(site: &Site, program: &Path, size: u32, part: &str, before: &[&str]) {
-    let job = new_job();
+    is_fine_on(site, program, (size, 1), part, before);
+}
+
+/// The same, by so many processes on so many machines.
+fn is_fine_on(
+    site: &Site,
+    program: &Path,
+    (size, machines): (u32, u32),
+    part: &str,
+    before: &[&str],
+) {
+    let (job, place) = (new_job(), site.machines(machines));
     let outputs = site.ranks_by(size, |rank| {
         let first = before.first().map_or(program, Path::new);
         let mut command = site.rank(first, &job, size, rank);
@@ -17,6 +28,7 @@ fn is_fine(site: &Site, program: &Path, size: u32, part: &str, before: &[&str]) 
             command.args(&before[1..]).arg(program);
         }
         command.arg(part);
+        place(&mut command, rank);
         command
     });
     for (rank, output) in outputs.iter().enumerate() {
@@ -30,6 +42,15 @@ fn calls_do_what_the_header_says() {
     let program = site.compile(&source("records.c"));
     for size in [1, 2, 5] {
         is_fine(&site, &program, size, "calls", &[]);
+    }
+}
+
+#[test]
+fn calls_do_the_same_on_several_machines() {
+    let site = Site::new();
+    let program = site.compile(&source("records.c"));
+    for shape in [(2, 2), (5, 2), (4, 4)] {
+        is_fine_on(&site, &program, shape, "calls", &[]);
     }
 }
 
@@ -56,6 +77,7 @@ fn no_memory_is_touched_that_is_none() {
         ["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", "--fair-sched=yes"];
     let valgrind = [&valgrind[..], &more].concat();
     is_fine(&site, &program, 2, "calls", &valgrind);
+    is_fine_on(&site, &program, (2, 2), "calls", &valgrind);
     is_fine(&site, &program, 1, "arguments", &valgrind);
 }
 

@@ -468,3 +468,15 @@ fn what_cannot_be_is_told() {
     let told = image.write(0, 0, &pixels).unwrap_err().to_string();
     assert!(told.starts_with("/image: the tile at"), "{told}");
 }
+
+#[test]
+fn nodes_that_have_just_joined_find_each_other() {
+    let site = Site::nodes("four nodes", &["a", "b", "c", "d"]);
+    let mut random = fastrand::Rng::with_seed(1);
+    let pixels = random_pixels(&mut random, 400, 300, Pixel::GREY);
+    let options = ImageOptions::new([400, 300], Pixel::GREY).tile([32, 32]);
+    let image = options.create(&site.cluster, "/image").unwrap();
+    image.write(0, 0, &pixels).unwrap();
+    // Each tile needs parts of tiles of other nodes, of which some have joined later than its own.
+    image.apply(&Filter::Dilation { radius: 1 }, Edge::Clamp, "/grown").unwrap();
+}

@@ -152,11 +152,7 @@ impl Core {
     #[inline]
     pub fn wake(&self, waiters: Waiters) {
         for waiter in waiters.into_vec() {
-            waiter.wake(|| {
-                if let Some(hub) = &self.hub {
-                    hub.kick();
-                }
-            });
+            waiter.wake();
         }
     }
 
@@ -190,7 +186,7 @@ impl Core {
             let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if found.is_some() || is_late() {
                 if is_leader {
-                    waiter.set_leads(false);
+                    waiter.resign();
                     hub.resign();
                 } else {
                     // It may have been this thread's turn to lead.
@@ -201,7 +197,7 @@ impl Core {
             if is_leader || hub.try_lead(&waiter) {
                 if !is_leader {
                     is_leader = true;
-                    waiter.set_leads(true);
+                    waiter.lead(hub.kick_to_give());
                 }
                 if waiter.begin_leading() {
                     let busiest = self.busiest.lock().upgrade();

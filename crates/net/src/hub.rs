@@ -29,7 +29,7 @@ const EVENTS: usize = 64;
 
 pub(crate) struct Hub {
     epoll: OwnedFd,
-    kick: OwnedFd,
+    kick: Kick,
     lead: Mutex<Lead>,
     spin: Spin,
     /// How often somebody resigned.
@@ -63,12 +63,26 @@ pub(crate) struct Event {
     pub is_writable: bool,
 }
 
+/// What gets the leader of a hub out of its poll.
+#[derive(Clone)]
+pub(crate) struct Kick(Arc<OwnedFd>);
+
+impl Kick {
+    fn new() -> Result<Self, Errno> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    pub fn give(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
 impl Hub {
     pub fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let kick = Kick::new()?;
         let data = epoll::EventData::new_u64(KICK);
-        epoll::add(&epoll, &kick, data, epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &kick.0, data, epoll::EventFlags::IN)?;
         Ok(Self {
             epoll,
             kick,
@@ -100,7 +114,12 @@ impl Hub {
 
     /// Gets the leader out of its poll.
     pub fn kick(&self) {
-        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+        self.kick.give();
+    }
+
+    /// What gets a leader out of its poll.
+    pub fn kick_to_give(&self) -> Kick {
+        self.kick.clone()
     }
 
     pub fn set_courier(&self, thread: Thread) {
@@ -185,7 +204,7 @@ impl Hub {
         let next = lead.followers.pop_front();
         drop(lead);
         match next {
-            Some(next) => next.wake(|| {}),
+            Some(next) => next.wake(),
             None => {
                 if self.courier_sleeps.swap(false, Ordering::SeqCst) {
                     self.call_courier();
@@ -230,7 +249,7 @@ impl Hub {
         for event in found {
             let (flags, id) = (event.flags, event.data.u64());
             if id == KICK {
-                let _ = rustix::io::read(&self.kick, &mut [0; 8]);
+                let _ = rustix::io::read(&self.kick.0, &mut [0; 8]);
                 continue;
             }
             let is_writable = flags.contains(epoll::EventFlags::OUT);

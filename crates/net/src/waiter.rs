@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::Thread;
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
+use crate::hub::Kick;
+
 const RUNNING: u8 = 0;
 const ASLEEP: u8 = 1;
 const LEADING: u8 = 2;
@@ -20,6 +24,9 @@ pub(crate) struct Waiter {
     state: AtomicU8,
     /// Whether it polls for all, from one poll to the next. Only its own thread looks.
     leads: AtomicBool,
+    /// What gets it out of that poll. Whoever wakes it may belong to another space, where the thread
+    /// has waited before.
+    kick: Mutex<Option<Kick>>,
     thread: Thread,
 }
 
@@ -28,6 +35,7 @@ thread_local! {
         Arc::new(Waiter {
             state: AtomicU8::new(RUNNING),
             leads: AtomicBool::new(false),
+            kick: Mutex::new(None),
             thread: std::thread::current(),
         });
 }
@@ -43,8 +51,16 @@ impl Waiter {
         self.leads.load(Ordering::Relaxed)
     }
 
-    pub fn set_leads(&self, leads: bool) {
-        self.leads.store(leads, Ordering::Relaxed);
+    /// It polls for all from now on.
+    pub fn lead(&self, kick: Kick) {
+        *self.kick.lock() = Some(kick);
+        self.leads.store(true, Ordering::Relaxed);
+    }
+
+    /// It polls no more.
+    pub fn resign(&self) {
+        self.leads.store(false, Ordering::Relaxed);
+        *self.kick.lock() = None;
     }
 
     /// To be called before looking whether there is need to wait.
@@ -83,11 +99,15 @@ impl Waiter {
         self.state.compare_exchange(RUNNING, LEADING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Wakes the thread. `kick` gets it out of a poll.
-    pub fn wake(&self, kick: impl FnOnce()) {
+    /// Wakes the thread, or gets it out of its poll.
+    pub fn wake(&self) {
         match self.state.swap(WOKEN, Ordering::SeqCst) {
             ASLEEP => self.thread.unpark(),
-            LEADING if !self.is_current() => kick(),
+            LEADING if !self.is_current() => {
+                if let Some(kick) = &*self.kick.lock() {
+                    kick.give();
+                }
+            }
             _ => {}
         }
     }
@@ -120,5 +140,31 @@ impl Waiters {
 
     pub fn into_vec(self) -> Vec<Arc<Waiter>> {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::hub::Hub;
+
+    #[test]
+    fn who_leads_is_kicked_where_it_leads_whoever_wakes_it() {
+        let hub = Hub::new().unwrap();
+        let waiter = Waiter::current();
+        waiter.prepare();
+        waiter.lead(hub.kick_to_give());
+        assert!(waiter.begin_leading());
+        // By somebody in a space where this thread waited before.
+        let known = waiter.clone();
+        std::thread::spawn(move || known.wake()).join().unwrap();
+        let mut events = Vec::new();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        hub.poll(Some(deadline), &mut events);
+        assert!(Instant::now() < deadline && events.is_empty(), "the kick has ended the poll");
+        waiter.resign();
+        waiter.prepare();
     }
 }

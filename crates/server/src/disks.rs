@@ -178,6 +178,15 @@ impl NodeDisks {
         &self.disks[number]
     }
 
+    /// Nothing more will be asked of the disks.
+    pub fn settle(&self) {
+        std::thread::scope(|scope| {
+            for disk in self.disks.iter().filter(|disk| disk.has_open_extents()) {
+                scope.spawn(|| disk.settle());
+            }
+        });
+    }
+
     /// All disks, with their ids as far as they are known.
     pub fn all(&self) -> Vec<(DiskId, &NodeDisk)> {
         let ids = self.ids.read();
@@ -359,6 +368,27 @@ impl NodeDisk {
             Some(Subfile::Flat(flat)) => Some(flat.clone()),
             _ => None,
         }
+    }
+
+    /// Brings the indices of subfiles up to date, so that who opens them next has nothing to catch up
+    /// with.
+    fn settle(&self) {
+        let open: Vec<Subfile> = self.open.lock().values().cloned().collect();
+        for subfile in open {
+            if self.delay().is_some() {
+                tracing::warn!(disk = self.name, "the disk is stuck; its indices stay as they are");
+                return;
+            }
+            if let Subfile::Extents(extents) = subfile
+                && let Err(error) = extents.close()
+            {
+                tracing::warn!(disk = self.name, %error, "an index stays as it is");
+            }
+        }
+    }
+
+    fn has_open_extents(&self) -> bool {
+        self.open.lock().values().any(|subfile| matches!(subfile, Subfile::Extents(_)))
     }
 
     /// A subfile of extents, if it is open.
@@ -585,6 +615,8 @@ impl KnownDisks {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use pario_store::medium::Pace;
 
     use super::*;
@@ -727,6 +759,32 @@ mod tests {
         fs::rename(dir.path().join("away"), dir.path().join("d1")).unwrap();
         disks.measure_space();
         assert_eq!(troubles(), [None, None]);
+    }
+
+    #[test]
+    fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = NodeDisks::open(&node(dir.path(), &["d"])).unwrap();
+        let disk = disks.disk(0);
+        let id = SubfileId::data(7, 0);
+        let extents = disk.disk.create_extents(NewSubfile::new(id)).unwrap();
+        disk.keep(id, Subfile::Extents(extents.clone()));
+        let journals = || -> Vec<OsString> {
+            let place = fs::read_dir(dir.path().join("d")).unwrap().map(|entry| entry.unwrap());
+            let subfile = place.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
+            let names = fs::read_dir(subfile).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.as_encoded_bytes().starts_with(b"journal")).collect()
+        };
+        for index in 0..500 {
+            extents.write(index, b"", b"some").unwrap();
+        }
+        extents.sync().unwrap();
+        let before = journals();
+        disks.settle();
+        let settled = journals();
+        assert_ne!(settled, before, "a new one is begun when the index has caught up");
+        disks.settle();
+        assert_eq!(journals(), settled, "nothing was changed since");
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod program;
 mod record_locks;
 mod sessions;
 mod shared;
+mod strangers;
 mod unmade;
 
 pub use error::NodeError;

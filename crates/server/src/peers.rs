@@ -37,7 +37,8 @@ pub struct Peers {
     key: Option<Key>,
     peers: Vec<Peer>,
     waiting: Mutex<Vec<(Instant, Weak<Waiting>)>>,
-    /// Since the last new link.
+    interface: usize,
+    /// Since the last new link to the interface node.
     has_joined: AtomicBool,
 }
 
@@ -77,6 +78,7 @@ impl Peers {
             key,
             peers: config.nodes.iter().map(peer).collect(),
             waiting: Mutex::default(),
+            interface: config.interface,
             has_joined: AtomicBool::new(false),
         }
     }
@@ -192,7 +194,9 @@ impl Peers {
             Ok((space, link)) => {
                 state.link = Some((space, link.clone()));
                 state.trouble = None;
-                self.has_joined.store(false, Ordering::SeqCst);
+                if node == self.interface {
+                    self.has_joined.store(false, Ordering::SeqCst);
+                }
                 Ok(link)
             }
             Err(why) => {
@@ -287,6 +291,7 @@ mod tests {
         config.nodes.push(config.nodes[0].clone());
         config.nodes[0].name = "a".to_owned();
         config.nodes[1].name = "b".to_owned();
+        config.interface = 1;
         Peers::new(&config, 0, Identity { uid: 0, gids: vec![0] }, None)
     }
 

@@ -22,6 +22,7 @@ use crate::peers::Peers;
 use crate::processing::Calls;
 use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
+use crate::strangers::Strangers;
 
 /// What all threads of a node share.
 pub struct Shared {
@@ -41,6 +42,7 @@ pub struct Shared {
     /// What is being done with extents here.
     pub calls: Calls,
     pub peers: Peers,
+    pub strangers: Strangers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
     /// The first valid version of the rights of files whose rights have changed.

@@ -7,10 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::extents::Extent;
+
+/// The most shards: enough for all threads of a large machine.
+const SHARDS_MAX: usize = 256;
 
 /// A cache of extents, bounded in bytes, which any number of disks can share. Clones are the same
 /// cache. Large scans do not displace what is used often.
@@ -53,12 +56,27 @@ impl ExtentCache {
     pub fn new(limit_bytes: u64) -> Self {
         /// What an extent is expected to have; only sizes of tables follow from it.
         const TYPICAL_BYTES: u64 = 32 << 10;
-        let inner = (limit_bytes > 0).then(|| {
-            let typical = usize::try_from(limit_bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
-            let extents = Cache::with_weighter(typical.max(16), limit_bytes, ByMemory);
-            Arc::new(Inner { extents, hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
-        });
-        Self { inner }
+        /// Each shard has its own share of the limit. With little in each, some overflow while others
+        /// have room.
+        const SHARD_BYTES: u64 = 64 << 20;
+        if limit_bytes == 0 {
+            return Self { inner: None };
+        }
+        let number = |bytes: u64| usize::try_from(limit_bytes / bytes).unwrap_or(usize::MAX);
+        let options = OptionsBuilder::new()
+            .shards(number(SHARD_BYTES).clamp(1, SHARDS_MAX))
+            .estimated_items_capacity(number(TYPICAL_BYTES).max(16))
+            .weight_capacity(limit_bytes)
+            .build();
+        let Ok(options) = options else { unreachable!("items and weight are given") };
+        let extents = Cache::with_options(
+            options,
+            ByMemory,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
+        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner: Some(Arc::new(Inner { extents, hits, misses })) }
     }
 
     /// What it has done so far.

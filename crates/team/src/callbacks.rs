@@ -1,9 +1,12 @@
 //! Functions that run at the machine of any rank.
 
 use std::fmt;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pario_net::Pending;
+use pario_net::wire::BULK_BYTES;
+use pario_net::{Bulk, FilePart, Landing, Pending, Responder};
 
 use crate::call::Call;
 use crate::error::TeamError;
@@ -23,8 +26,20 @@ pub struct CallbackCall<'a> {
     pub data: &'a [u8],
 }
 
-/// A function that data servers call: it gives the bytes of its result, or says what is wrong.
-pub type CallbackFn = dyn Fn(&CallbackCall<'_>) -> Result<Vec<u8>, String> + Send + Sync;
+/// What data servers call.
+pub type CallbackFn = dyn Fn(CallbackAsked) + Send + Sync;
+
+/// A call of a callback that answers when it can, from any thread. If it is dropped, the caller is
+/// told that there is no answer.
+#[must_use = "who calls waits for an answer"]
+pub struct CallbackAsked {
+    from: u32,
+    target: u32,
+    header: Bulk,
+    data: Bulk,
+    /// There until it is answered.
+    answer: Option<Responder<FromServer>>,
+}
 
 /// A function that all ranks have registered, and that runs in the data server of whichever machine
 /// it is called at. Clones are the same.
@@ -55,13 +70,101 @@ pub struct CallbackPending {
 
 impl Team {
     /// Registers a function, together with all others: the same one, if the results are to be the
-    /// same everywhere.
+    /// same everywhere. It gives the bytes of its result, or says what is wrong.
     pub fn callback(
         &self,
         function: impl Fn(&CallbackCall<'_>) -> Result<Vec<u8>, String> + Send + Sync + 'static,
     ) -> Result<Callback, TeamError> {
+        self.callback_later(move |asked| {
+            let result = catch_unwind(AssertUnwindSafe(|| function(&asked.call())));
+            let result =
+                result.unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
+            asked.answer_soon(result.map(Bulk::from));
+        })
+    }
+
+    /// Registers a function that may answer later, together with all others: what takes long or
+    /// waits for something belongs into another thread, so that the data server goes on.
+    ///
+    /// ```
+    /// # let team = pario_team::Team::meet("later", 1, 0)?;
+    /// let slow = team.callback_later(|asked| {
+    ///     std::thread::spawn(move || {
+    ///         let sum: u8 = asked.call().data.iter().sum();
+    ///         asked.answer(Ok(vec![sum].into()));
+    ///     });
+    /// })?;
+    /// assert_eq!(slow.call(0, b"", &[1, 2, 3])?, [6]);
+    /// # Ok::<(), pario_team::TeamError>(())
+    /// ```
+    pub fn callback_later(
+        &self,
+        function: impl Fn(CallbackAsked) + Send + Sync + 'static,
+    ) -> Result<Callback, TeamError> {
         let number = self.serve_callback(Arc::new(function), Call::Callback)?;
         Ok(Callback { team: self.clone(), number })
+    }
+}
+
+impl CallbackAsked {
+    pub(crate) fn new(
+        (from, target): (u32, u32),
+        header: Bulk,
+        data: Bulk,
+        answer: Responder<FromServer>,
+    ) -> Self {
+        Self { from, target, header, data, answer: Some(answer) }
+    }
+
+    /// What it is called with.
+    pub fn call(&self) -> CallbackCall<'_> {
+        CallbackCall {
+            from: self.from,
+            target: self.target,
+            header: &self.header,
+            data: &self.data,
+        }
+    }
+
+    /// Answers with the bytes of the result, or says what is wrong.
+    pub fn answer(mut self, result: Result<Bulk, String>) {
+        if let Some(answer) = self.answer.take() {
+            answer.send_now(told(result));
+        }
+    }
+
+    /// The same, when the data server waits for the next question.
+    fn answer_soon(mut self, result: Result<Bulk, String>) {
+        if let Some(answer) = self.answer.take() {
+            answer.send(told(result));
+        }
+    }
+
+    /// Whether so many bytes of a file can be the answer without being read here.
+    pub fn takes_file(&self, len: usize) -> bool {
+        len >= BULK_BYTES && self.answer.as_ref().is_some_and(Responder::takes_files)
+    }
+
+    /// Answers with bytes of a file, which go from there to the socket. They should be in memory.
+    ///
+    /// # Panics
+    /// If the caller does not [take](Self::takes_file) so many.
+    pub fn answer_file(mut self, file: Arc<File>, offset: u64, len: usize) {
+        if let Some(answer) = self.answer.take() {
+            answer.send_file(FromServer::Bytes(Bulk::new()), FilePart::new(file, offset, len));
+        }
+    }
+}
+
+fn told(result: Result<Bulk, String>) -> FromServer {
+    result.map_or_else(FromServer::Failed, FromServer::Bytes)
+}
+
+impl Drop for CallbackAsked {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            answer.send_now(FromServer::Failed("it gave no answer".to_owned()));
+        }
     }
 }
 
@@ -73,29 +176,52 @@ impl Callback {
         header: &[u8],
         data: &[u8],
     ) -> Result<CallbackPending, TeamError> {
+        self.start_into(rank, header, data.to_vec().into(), None)
+    }
+
+    /// The same with data that is not copied. If there is a landing for the result, and the result is
+    /// as long, it goes there, unless it comes with the answer: [`Landing::end`] says which.
+    pub fn start_into(
+        &self,
+        rank: u32,
+        header: &[u8],
+        data: Bulk,
+        landing: Option<&Arc<Landing>>,
+    ) -> Result<CallbackPending, TeamError> {
         let team = self.team.clone();
         let (size, from) = (team.size(), team.rank());
         if rank >= size {
             let what = format!("there are {size} ranks, and so no rank {rank}");
             return Err(TeamError::Invalid(what));
         }
-        let (header, data) = (header.to_vec().into(), data.to_vec().into());
-        let question = ToServer::Call { number: self.number, from, target: rank, header, data };
-        let answer = team.start_asking(rank, question)?;
+        let (number, header) = (self.number, header.to_vec().into());
+        let question = ToServer::Call { number, from, target: rank, header, data };
+        let answer = team.start_asking_into(rank, question, landing)?;
         Ok(CallbackPending { team, rank, answer })
     }
 
-    /// The same, and waits for the result.
+    /// Calls the function, and waits for the result.
     pub fn call(&self, rank: u32, header: &[u8], data: &[u8]) -> Result<Vec<u8>, TeamError> {
         self.start(rank, header, data)?.wait()
+    }
+
+    /// Forgets the function at the machine that this process serves, if it serves one. Who calls it
+    /// there afterwards is told that it is gone.
+    pub fn forget(&self) {
+        self.team.forget_callback(self.number);
     }
 }
 
 impl CallbackPending {
     /// Waits for the result.
     pub fn wait(self) -> Result<Vec<u8>, TeamError> {
+        self.wait_bulk().map(|bytes| bytes.to_vec())
+    }
+
+    /// Waits for the result, where it is.
+    pub fn wait_bulk(self) -> Result<Bulk, TeamError> {
         match self.team.answered(self.rank, self.answer.wait())? {
-            FromServer::Bytes(bytes) => Ok(bytes.to_vec()),
+            FromServer::Bytes(bytes) => Ok(bytes),
             FromServer::Failed(why) => Err(TeamError::Callback { rank: self.rank, why }),
             other => Err(self.team.strange(self.rank, other)),
         }
@@ -111,4 +237,16 @@ impl fmt::Debug for Callback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Callback({})", self.number)
     }
+}
+
+impl fmt::Debug for CallbackAsked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallbackAsked({:?})", self.call())
+    }
+}
+
+/// What a panic has said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

@@ -40,10 +40,12 @@ mod team;
 
 pub use array::{Array, LocalNumbers, LocalPage, RawArray};
 pub use call::Call;
-pub use callbacks::{Callback, CallbackCall, CallbackPending};
+pub use callbacks::{Callback, CallbackAsked, CallbackCall, CallbackPending};
 pub use collective::Reduction;
 pub use error::TeamError;
 pub use mutexes::{Mutexes, Unlock};
+#[doc(hidden)]
+pub use near::add_numbers;
 pub use number::{Number, Word};
 pub use pario_net::Key;
 pub use segments::{LocalMemory, Piece, Segments};

@@ -3,14 +3,14 @@
 use pario_net::MemoryPart;
 
 use crate::board::{Board, LOCKS, Missing};
-use crate::number::{Number, Word};
+use crate::number::{Number, Word, with_kind};
 
 /// Places of a segment that share a lock: as long as this, and then again after all locks.
 const CLASS_BYTES: usize = 16 << 10;
 /// The number that counts who has no use for the memory any more.
 const LET_GO: usize = 0;
-/// Numbers in front of the bytes.
-pub const NEAR_WORDS: usize = 16;
+/// Numbers in front of the bytes: a page of them, so that bytes begin with a page.
+pub const NEAR_WORDS: usize = 1024;
 
 /// Memory of ranks of this machine. Who uses it has checked that what it wants is there.
 pub struct Near {
@@ -41,6 +41,26 @@ impl Near {
         // memory that is lent to the call may be there as well, so that the two may overlap.
         unsafe { std::ptr::copy(bytes.as_ptr(), place, bytes.len()) }
         true
+    }
+
+    /// The same with a call of the system, which is faster where the memory was never used.
+    pub fn fill(&self, rank: u32, offset: usize, bytes: &[u8]) -> Result<bool, String> {
+        let place = self.places.get(rank as usize).copied().flatten();
+        let end = offset.checked_add(bytes.len());
+        match (place, end) {
+            (Some((start, all)), Some(end)) if end <= all => {
+                let filled = self.part.fill(start + offset, bytes);
+                filled.map(|()| true).map_err(|error| error.to_string())
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes what was used of all this memory ready for this process.
+    pub fn make_ready(&self) {
+        for (start, len) in self.places.iter().flatten() {
+            self.part.make_ready(*start, *len);
+        }
     }
 
     /// Copies bytes from a place of a rank; false if it is not here.
@@ -137,11 +157,35 @@ impl<'a, T: Number> Numbers<'a, T> {
         self.count
     }
 
-    /// Adds some of them to those at a place.
+    /// Adds some of them to those at a place, with the widest instructions that the processor has.
     ///
     /// # Safety
     /// There must be so many numbers behind the place, which nobody else adds to meanwhile.
     unsafe fn add_to(&self, first: usize, count: usize, factor: T, place: *mut T) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has them, and the caller says the rest.
+            return unsafe { self.add_to_by_avx2(first, count, factor, place) };
+        }
+        // SAFETY: the caller says so.
+        unsafe { self.add_each_to(first, count, factor, place) }
+    }
+
+    /// The same for processors that have AVX2.
+    ///
+    /// # Safety
+    /// As of `add_to`; and this processor must have it.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn add_to_by_avx2(&self, first: usize, count: usize, factor: T, place: *mut T) {
+        // SAFETY: the caller says so.
+        unsafe { self.add_each_to(first, count, factor, place) }
+    }
+
+    /// # Safety
+    /// As of `add_to`.
+    #[inline(always)]
+    unsafe fn add_each_to(&self, first: usize, count: usize, factor: T, place: *mut T) {
         debug_assert!(first + count <= self.count, "no more than there are");
         let is_one = factor == T::one();
         for number in 0..count {
@@ -155,4 +199,21 @@ impl<'a, T: Number> Numbers<'a, T> {
             }
         }
     }
+}
+
+/// Adds numbers of a kind, which are bytes, each times a factor, to those in other bytes. Whether
+/// there is such a kind, and as many of the ones as of the others.
+pub fn add_numbers(kind: u32, factor: &[u8; 8], numbers: &[u8], to: &mut [u8]) -> bool {
+    let added = with_kind!(kind, T => {
+        let is_whole = numbers.len() == to.len() && numbers.len().is_multiple_of(size_of::<T>());
+        if is_whole {
+            let numbers = Numbers::<T>::of_bytes(numbers);
+            // SAFETY: there are as many bytes, which are lent to this alone.
+            unsafe {
+                numbers.add_to(0, numbers.len(), T::of_bytes(factor), to.as_mut_ptr().cast());
+            }
+        }
+        is_whole
+    });
+    added.unwrap_or(false)
 }

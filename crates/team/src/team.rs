@@ -6,16 +6,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::{AskError, CommonMemory, Key, MemoryShape, Pending};
+use pario_net::{CommonMemory, Key, MemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::board::{Board, Missing, SLOT_BYTES};
 use crate::call::Call;
 use crate::callbacks::CallbackFn;
 use crate::error::{TeamError, some_ranks};
+use crate::far::asking::HEARSAY;
 use crate::far::captain::Captain;
 use crate::far::link::Link;
-use crate::far::message::{FromServer, ToServer};
+use crate::far::message::ToServer;
 use crate::far::server::Registry;
 use crate::meeting::{Meeting, Seat, meet};
 use crate::near::Near;
@@ -23,9 +24,6 @@ use crate::room;
 
 /// Processes that a team may have.
 const SIZE_LIMIT: u32 = 4096;
-
-/// How long it may take until a loss that one process knows of is known to another.
-const HEARSAY: Duration = Duration::from_secs(1);
 
 /// How a team is made.
 #[derive(Clone, Debug)]
@@ -73,9 +71,10 @@ pub struct Shared {
     /// The captain of the machine of each rank.
     machines: Vec<u32>,
     /// What a captain does for others.
-    captain: Mutex<Option<Captain>>,
+    pub captain: Mutex<Option<Captain>>,
     registry: Arc<Registry>,
-    link: Mutex<Option<Arc<Link>>>,
+    /// The way to data servers, when it was needed.
+    pub link: Mutex<Option<Arc<Link>>>,
     /// Held during a collective call: how many things were made.
     turn: Mutex<u64>,
 }
@@ -169,6 +168,28 @@ impl Team {
     pub fn is_near(&self, rank: u32) -> bool {
         let machines = &self.shared.machines;
         machines.get(rank as usize) == Some(&machines[self.rank() as usize])
+    }
+
+    /// The machine of a rank: a number that ranks of one machine have in common.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn machine_of(&self, rank: u32) -> u32 {
+        self.captain_of(rank)
+    }
+
+    /// An error with the rank, if it is known that somebody was lost.
+    pub fn check_complete(&self) -> Result<(), TeamError> {
+        self.complete_without(self.shared.board.lost())
+    }
+
+    /// The same, when others may have heard of a loss earlier: waits until it would be known here.
+    pub fn check_complete_soon(&self) -> Result<(), TeamError> {
+        self.complete_without(self.shared.board.wait_for_loss(HEARSAY))
+    }
+
+    fn complete_without(&self, lost: Option<u32>) -> Result<(), TeamError> {
+        lost.map_or(Ok(()), |rank| Err(self.shared.error(Missing::Lost(rank))))
     }
 
     /// The captain of a rank's machine.
@@ -266,83 +287,9 @@ impl Team {
         Ok(number)
     }
 
-    /// Begins to ask the data server of a rank's machine.
-    pub(crate) fn start_asking(
-        &self,
-        rank: u32,
-        question: ToServer,
-    ) -> Result<Pending<FromServer>, TeamError> {
-        let captain = self.shared.machines[rank as usize];
-        let may_be_there = || self.shared.board.lost().is_none();
-        match self.link().map(|link| link.ask(captain, question, may_be_there)) {
-            Ok(Ok(pending)) => Ok(pending),
-            Ok(Err(_)) => Err(self.unanswered(rank)),
-            // The way leads over the host, which ends when somebody is lost.
-            Err(error) => match self.shared.board.wait_for_loss(HEARSAY) {
-                Some(rank) => Err(self.shared.error(Missing::Lost(rank))),
-                None => Err(error),
-            },
-        }
-    }
-
-    /// Asks the data server of a rank's machine.
-    pub(crate) fn ask_server(
-        &self,
-        rank: u32,
-        question: ToServer,
-    ) -> Result<FromServer, TeamError> {
-        self.answered(rank, self.start_asking(rank, question)?.wait())
-    }
-
-    /// What came of a question.
-    pub(crate) fn answered(
-        &self,
-        rank: u32,
-        answer: Result<FromServer, AskError>,
-    ) -> Result<FromServer, TeamError> {
-        match answer {
-            Ok(FromServer::Wrong(what)) => Err(TeamError::Invalid(what)),
-            Ok(FromServer::Gone { rank, has_left: true }) => {
-                Err(self.shared.error(Missing::Left(rank)))
-            }
-            Ok(FromServer::Gone { rank, has_left: false }) => {
-                Err(self.shared.error(Missing::Lost(rank)))
-            }
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self.unanswered(rank)),
-        }
-    }
-
-    /// The data server of a rank's machine does not answer: its captain has ended, perhaps because it
-    /// has heard of a loss earlier than this process.
-    fn unanswered(&self, rank: u32) -> TeamError {
-        let captain = self.shared.machines[rank as usize];
-        let lost = self.shared.board.wait_for_loss(HEARSAY).unwrap_or(captain);
-        self.shared.error(Missing::Lost(lost))
-    }
-
-    /// A data server has answered something else than was asked for.
-    pub(crate) fn strange(&self, rank: u32, answer: FromServer) -> TeamError {
-        TeamError::System(format!("the data server of rank {rank} answers {answer:?}"))
-    }
-
-    /// The way to data servers.
-    fn link(&self) -> Result<Arc<Link>, TeamError> {
-        let mut link = self.shared.link.lock();
-        if let Some(link) = &*link {
-            return Ok(link.clone());
-        }
-        let made = match &*self.shared.captain.lock() {
-            Some(captain) => Link::new(captain.space().clone()),
-            None => {
-                let name = format!("rank {} ({})", self.rank(), std::process::id());
-                Link::of_way(&self.shared.board.way(), &name)
-                    .map_err(|error| TeamError::system("the way to data servers", error))?
-            }
-        };
-        let made = Arc::new(made);
-        *link = Some(made.clone());
-        Ok(made)
+    /// Has the data server of this machine forget a function, if it is this process that serves.
+    pub(crate) fn forget_callback(&self, number: u64) {
+        self.shared.registry.remove_callback(number);
     }
 
     /// Says whether something went wrong here, and hears whether it did elsewhere.

@@ -5,7 +5,7 @@ mod ranks;
 
 use pario_team::{Array, TeamError};
 use proptest::prelude::*;
-use ranks::together;
+use ranks::{EVERY_WAY, Machines, spread, together};
 
 const SIZE: u32 = 4;
 /// Some pages of each rank, and the last one not full.
@@ -83,13 +83,14 @@ proptest! {
     fn accesses_in_turn_are_those_of_a_vector(
         accesses in prop::collection::vec((0..SIZE, access()), 1..12),
         asked in indices(),
+        way in 0..EVERY_WAY.len(),
     ) {
         let mut model = vec![0; LEN as usize];
         for (seed, (_, access)) in accesses.iter().enumerate() {
             access.model(seed, &mut model);
         }
         let (model, asked) = (&model, &asked);
-        together(SIZE, |team| {
+        spread(SIZE, EVERY_WAY[way], |team| {
             let array = team.array::<i64>(LEN).unwrap();
             for (seed, (rank, access)) in accesses.iter().enumerate() {
                 if team.rank() == *rank {
@@ -118,8 +119,10 @@ proptest! {
 
     /// Elements of any size, put by all at the same time at places of their own.
     #[test]
-    fn elements_of_any_size_are_kept(element in 1..2000_usize, len in 0..3000_u64) {
-        together(3, |team| {
+    fn elements_of_any_size_are_kept(
+        element in 1..2000_usize, len in 0..3000_u64, way in 0..EVERY_WAY.len(),
+    ) {
+        spread(3, EVERY_WAY[way], |team| {
             let array = team.raw_array(len, element).unwrap();
             let bytes = |index: u64| vec![(index * 31 + 7) as u8; element];
             let own: Vec<u64> = (0..len).filter(|index| index % 3 == u64::from(team.rank())).collect();
@@ -135,7 +138,11 @@ proptest! {
 
 #[test]
 fn nothing_that_all_add_at_once_is_lost() {
-    let sums = together(8, |team| {
+    EVERY_WAY.into_iter().for_each(all_add_at_once);
+}
+
+fn all_add_at_once(machines: Machines) {
+    let sums = spread(8, machines, |team| {
         let array = team.array::<f64>(100_000).unwrap();
         let mut random = fastrand::Rng::with_seed(u64::from(team.rank()));
         for _ in 0..200 {
@@ -153,7 +160,11 @@ fn nothing_that_all_add_at_once_is_lost() {
 
 #[test]
 fn a_thousand_million_elements_cost_what_is_used_of_them() {
-    together(SIZE, |team| {
+    EVERY_WAY.into_iter().for_each(use_little);
+}
+
+fn use_little(machines: Machines) {
+    spread(SIZE, machines, |team| {
         let len = 1_000_000_000_u64;
         let array = team.array::<u32>(len).unwrap();
         let own = u64::from(team.rank()) * 250_000_000 + 7;
@@ -169,7 +180,11 @@ fn a_thousand_million_elements_cost_what_is_used_of_them() {
 
 #[test]
 fn arrays_come_and_go() {
-    together(SIZE, |team| {
+    EVERY_WAY.into_iter().for_each(come_and_go);
+}
+
+fn come_and_go(machines: Machines) {
+    spread(SIZE, machines, |team| {
         let first = team.array::<i32>(10).unwrap();
         for round in 0..50_u64 {
             let array = team.array::<u64>(round * 1000 + 1).unwrap();

@@ -4,9 +4,13 @@
 
 mod ranks;
 
+use std::io::Write as _;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use pario_team::TeamError;
+use pario_net::{Bulk, Landing, Loan};
+use pario_team::{CallbackAsked, TeamError};
 use ranks::{EVERY_WAY, Machines, spread};
 
 #[test]
@@ -82,4 +86,109 @@ fn many_callbacks_have_numbers_of_their_own() {
         }
         team.barrier().unwrap();
     });
+}
+
+/// Answers in another order than that of the questions: each waits for the next one.
+#[test]
+fn answers_may_come_later_and_from_other_threads() {
+    for machines in EVERY_WAY {
+        spread(3, machines, |team| {
+            let waiting: Mutex<Vec<CallbackAsked>> = Mutex::default();
+            let later = team.callback_later(move |asked| match asked.call().header {
+                b"wait" => waiting.lock().unwrap().push(asked),
+                _ => {
+                    let from = asked.call().from;
+                    asked.answer(Ok(Bulk::new()));
+                    let is_its = |asked: &mut CallbackAsked| asked.call().from == from;
+                    let ready: Vec<_> = waiting.lock().unwrap().extract_if(.., is_its).collect();
+                    std::thread::spawn(move || {
+                        for asked in ready.into_iter().rev() {
+                            let data = asked.call().data.to_vec();
+                            asked.answer(Ok(data.into()));
+                        }
+                    });
+                }
+            });
+            let later = later.unwrap();
+            for target in 0..3 {
+                let start = |number: u8| later.start(target, b"wait", &[number; 9]).unwrap();
+                let begun: Vec<_> = (0..5).map(start).collect();
+                assert_eq!(later.call(target, b"now", b"").unwrap(), b"");
+                for (number, pending) in (0..).zip(begun) {
+                    assert_eq!(pending.wait().unwrap(), [number; 9]);
+                }
+            }
+            team.barrier().unwrap();
+        });
+    }
+}
+
+#[test]
+fn who_gets_no_answer_is_told() {
+    spread(2, Machines::Of(1), |team| {
+        let silent = team.callback_later(|asked| match asked.call().header {
+            b"panic" => panic!("as it was told to"),
+            _ => drop(asked),
+        });
+        let silent = silent.unwrap();
+        for header in [&b"panic"[..], b""] {
+            for rank in 0..2 {
+                let why = "it gave no answer".to_owned();
+                let error = silent.call(rank, header, b"").unwrap_err();
+                assert_eq!(error, TeamError::Callback { rank, why });
+            }
+        }
+        team.barrier().unwrap();
+        silent.forget();
+        team.barrier().unwrap();
+        let error = silent.call(1, b"", b"").unwrap_err().to_string();
+        assert!(error.contains("there is no such callback"), "{error}");
+        team.barrier().unwrap();
+    });
+}
+
+#[test]
+fn lent_bytes_and_files_are_not_copied_on_the_way() {
+    let content: Vec<u8> = (0..3_000_000_u32).map(|place| (place % 251) as u8).collect();
+    let mut file = std::fs::File::from(memory_file());
+    file.write_all(&content).unwrap();
+    let (file, content) = (Arc::new(file), &content);
+    for machines in EVERY_WAY {
+        spread(4, machines, |team| {
+            let file = file.clone();
+            let part = team.callback_later(move |asked| {
+                let len = asked.call().data.len();
+                match asked.takes_file(len) {
+                    true => asked.answer_file(file.clone(), 7, len),
+                    false => {
+                        let data = asked.call().data.to_vec();
+                        asked.answer(Ok(data.into()));
+                    }
+                }
+            });
+            let part = part.unwrap();
+            for target in 0..4 {
+                let mut memory = vec![0; 2_000_000];
+                let loan = Loan::new();
+                // SAFETY: the memory is not used before it was taken back.
+                let landing = unsafe {
+                    Landing::new([(NonNull::from(&mut memory[..]).cast(), memory.len())]).unwrap()
+                };
+                // SAFETY: the bytes stay until the loan was waited for.
+                let lent = unsafe { loan.lend(&content[7..2_000_007]) };
+                let begun = part.start_into(target, b"", lent, Some(&landing)).unwrap();
+                let bytes = begun.wait_bulk().unwrap();
+                if !landing.end() {
+                    memory.copy_from_slice(&bytes);
+                }
+                loan.wait();
+                assert!(memory == content[7..2_000_007]);
+            }
+            team.barrier().unwrap();
+        });
+    }
+}
+
+fn memory_file() -> std::os::fd::OwnedFd {
+    rustix::fs::memfd_create("callback", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
 }

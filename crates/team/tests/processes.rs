@@ -4,89 +4,17 @@
 
 mod ranks;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use pario_team::{Across, Key, Team, TeamError, TeamOptions};
+use pario_team::{Team, TeamError};
+use ranks::process::{self, Process, Role, played};
 use ranks::{Machines, new_job};
 
 const SIZE: u32 = 4;
-/// A loss must be known after so long.
-const IN_TIME: Duration = Duration::from_secs(2);
-const JOB: &str = "PARIO_TEAM_TEST_JOB";
-const RANK: &str = "PARIO_TEAM_TEST_RANK";
-const DOING: &str = "PARIO_TEAM_TEST_DOING";
-const ACROSS: &str = "PARIO_TEAM_TEST_ACROSS";
-
-/// A rank, which ends with this.
-struct Rank {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Rank {
-    /// Starts this binary again, to run `other_process` alone.
-    fn start(job: &str, rank: u32, doing: &str, options: &TeamOptions) -> Self {
-        let across = options.across.as_ref().map(|across| {
-            let Across { address, key, machine } = across;
-            format!("{address} {} {machine}", key.to_hex())
-        });
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "other_process", "--nocapture"])
-            .env(JOB, job)
-            .env(RANK, rank.to_string())
-            .env(DOING, doing)
-            .env(ACROSS, across.unwrap_or_default())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    /// The next line that is for us.
-    fn hear(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the rank has ended");
-            // The first one comes on a line of the test runner.
-            if let Some((_, said)) = line.split_once("says ") {
-                return said.trim().to_owned();
-            }
-        }
-    }
-}
-
-impl Drop for Rank {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Plays a rank; without a job it has nothing to do.
 #[test]
 fn other_process() {
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    let job = variable(JOB);
-    if job.is_empty() {
-        return;
-    }
-    let rank: u32 = variable(RANK).parse().unwrap();
-    let words = variable(ACROSS);
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let across = match words[..] {
-        [address, key, machine] => Some(Across {
-            address: address.parse().unwrap(),
-            key: Key::from_hex(key).unwrap(),
-            machine: machine.to_owned(),
-        }),
-        _ => None,
-    };
-    let options = TeamOptions { across, ..TeamOptions::default() };
-    let team = Team::meet_with(&job, SIZE, rank, &options).unwrap();
-    let error = work(&team, &variable(DOING));
+    let Some((team, doing)) = played() else { return };
+    let error = work(&team, &doing);
     println!("says {error}");
     // Whoever has heard of a loss has nobody to wait for.
     drop(team);
@@ -119,20 +47,12 @@ fn work(team: &Team, doing: &str) -> TeamError {
 /// Kills one of four ranks while all do something: the others hear who it was, in time.
 fn lose(machines: Machines, victim: u32, doing: &str) {
     let (job, options) = (new_job(), machines.options());
-    let start = |rank| Rank::start(&job, rank, doing, &options(rank));
-    let mut ranks: Vec<Rank> = (0..SIZE).map(start).collect();
-    for rank in &mut ranks {
-        assert_eq!(rank.hear(), "ready");
-    }
-    ranks[victim as usize].child.kill().unwrap();
-    let killed = Instant::now();
-    for (rank, process) in (0..SIZE).zip(&mut ranks).filter(|(rank, _)| *rank != victim) {
-        let said = process.hear();
-        let expected = format!("rank {victim} has ended without leaving the team");
-        assert!(said.contains(&expected), "{machines:?}, {doing}: rank {rank} says {said}");
-        assert!(process.child.wait().unwrap().success());
-    }
-    assert!(killed.elapsed() < IN_TIME, "{machines:?}, {doing}: {:?}", killed.elapsed());
+    let start = |rank| {
+        let role = Role { job: &job, size: SIZE, rank, doing };
+        Process::start("other_process", &role, &options(rank))
+    };
+    let ranks = (0..SIZE).map(start).collect();
+    process::lose(ranks, victim as usize, &format!("{machines:?}, {doing}"));
 }
 
 #[test]

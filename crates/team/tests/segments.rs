@@ -365,3 +365,30 @@ fn a_thousand_million_numbers_cost_what_is_touched() {
         assert!(!segments.local().is_empty() && !segments.local().pointer().is_null());
     });
 }
+
+#[test]
+fn memory_that_is_taken_at_once_is_zero_and_everybodys() {
+    for machines in EVERY_WAY {
+        spread(SIZE, machines, |team| {
+            let own = 300_000 + team.rank() as usize;
+            let segments = team.segments(own).unwrap();
+            segments.prefault().unwrap();
+            let next = (team.rank() + 1) % SIZE;
+            let mut bytes = vec![1; segments.len_of(next).unwrap()];
+            segments.get(next, 0, &mut bytes).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == 0));
+            team.barrier().unwrap();
+            let place = 1 + 70_000 * team.rank() as usize;
+            segments.fill(next, place, &vec![7; 65_537]).unwrap();
+            segments.fill(next, 299_999, b"!").unwrap();
+            assert!(segments.fill(next, 299_999, &[1; 20]).is_err());
+            team.barrier().unwrap();
+            let mut bytes = vec![0; own];
+            segments.get(team.rank(), 0, &mut bytes).unwrap();
+            let before = 1 + 70_000 * ((team.rank() + SIZE - 1) % SIZE) as usize;
+            assert!(bytes[before..before + 65_537].iter().all(|byte| *byte == 7));
+            assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 65_538);
+            assert_eq!(bytes[299_999], b'!');
+        });
+    }
+}

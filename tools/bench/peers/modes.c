@@ -2,59 +2,19 @@
  *
  *   mpirun -n N modes SOCKET DIRECTORY
  *
- * Each process connects to the Unix socket, reads orders from it, one per line, and answers:
+ * An order is (see turns.h)
  *
- *   WHAT PIECE_BYTES CALLS BLOCKS IS_MOUNTED PATH     ready
- *   NANOSECONDS                                         NANOSECONDS
+ *   WHAT PIECE_BYTES CALLS BLOCKS IS_MOUNTED PATH
  *
- * The first line says what to do: calls of so many bytes each, in a file of so many blocks as large,
- * whose path is from the directory. The second line is when to begin, and its answer when that process
- * was done, on the clock that all processes share. Whatever goes wrong is answered with `failed: ` and the reason. Between turns a
- * process waits in `read`, not in MPI, where it would use a processor. It ends with the connection,
- * and with the process that has started it.
- *
+ * calls of so many bytes each, in a file of so many blocks as large, whose path is from the directory.
  * A file stays open from turn to turn; it is there, and is written over. Everything is as the library
  * sets it.
  */
-#define _GNU_SOURCE
+#include "turns.h"
 #include <fcntl.h>
-#include <mpi.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-static FILE *answers;
 static int rank, size;
-
-static void say(const char *text)
-{
-    fprintf(answers, "%s\n", text);
-    fflush(answers);
-}
-
-/* Says why it does not work, and takes the job along. */
-static void check(int error, const char *what)
-{
-    char why[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (error == MPI_SUCCESS)
-        return;
-    MPI_Error_string(error, why, &length);
-    for (char *at = why; *at; at++)
-        if (*at == '\n')
-            *at = ' ';
-    fprintf(answers, "failed: %s: %s\n", what, why);
-    fflush(answers);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1);
-}
 
 /* What is to be done. */
 struct order {
@@ -131,37 +91,6 @@ static void wait_for_mount(const struct order *order)
         check(MPI_ERR_FILE, "stat");
 }
 
-static void wait_until(long long begin_ns)
-{
-    struct timespec begin = { begin_ns / 1000000000, begin_ns % 1000000000 };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL) != 0)
-        ;
-}
-
-static long long now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-static FILE *connect_to(const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (strlen(path) >= sizeof address.sun_path) {
-        fprintf(stderr, "modes peer: the path of the socket is too long\n");
-        exit(1);
-    }
-    strcpy(address.sun_path, path);
-    if (made < 0 || connect(made, (struct sockaddr *)&address, sizeof address) != 0) {
-        perror("modes peer: connect");
-        exit(1);
-    }
-    answers = fdopen(dup(made), "w");
-    return fdopen(made, "r");
-}
-
 int main(int count, char **words)
 {
     char line[2048];
@@ -169,7 +98,7 @@ int main(int count, char **words)
     MPI_File file = MPI_FILE_NULL;
     char *memory = NULL;
     struct order order;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with_parent();
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -177,7 +106,7 @@ int main(int count, char **words)
         fprintf(stderr, "usage: mpirun -n N modes SOCKET DIRECTORY\n");
         return 2;
     }
-    FILE *orders = connect_to(words[1]);
+    connect_to(words[1]);
     while (fgets(line, sizeof line, orders) != NULL) {
         if (sscanf(line, "%15s %d %lld %lld %d %1023s", order.what, &order.piece_bytes, &order.calls,
                    &order.blocks, &order.is_mounted, order.name) != 6)
@@ -195,17 +124,15 @@ int main(int count, char **words)
         memset(memory, 'a' + rank % 26, order.piece_bytes);
         if (file != MPI_FILE_NULL)
             go_to_start(&order, file);
-        say("ready");
-        if (fgets(line, sizeof line, orders) == NULL)
+        if (!wait_to_begin())
             break;
-        wait_until(atoll(line));
         do_turn(&order, file, memory);
-        snprintf(line, sizeof line, "%lld", now_ns());
+        long long done = now_ns();
         /* Whoever is done helps the others, if MPI needs that. */
         MPI_Barrier(MPI_COMM_WORLD);
         if (order.is_mounted)
             wait_for_mount(&order);
-        say(line);
+        say_moment(done);
     }
     if (file != MPI_FILE_NULL)
         MPI_File_close(&file);

@@ -78,9 +78,11 @@ pub fn nothing(_: &Report) -> Vec<Plot> {
 }
 
 impl Area {
-    /// The families whose names begin so.
-    pub fn beginning(&self, beginning: &str) -> impl Iterator<Item = &'static Family> {
+    /// The families whose names begin in one of these ways, with commas between them.
+    pub fn beginning(&self, beginnings: &str) -> impl Iterator<Item = &'static Family> {
         let families = self.families.iter();
-        families.filter(move |family| family.name.starts_with(beginning))
+        families.filter(move |family| {
+            beginnings.split(',').any(|beginning| family.name.starts_with(beginning))
+        })
     }
 }

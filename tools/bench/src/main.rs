@@ -11,6 +11,7 @@ mod cables;
 mod cluster;
 mod figure;
 mod flow;
+mod memory;
 mod modes;
 mod net;
 mod partner;
@@ -39,10 +40,11 @@ use scratch::Scratch;
 
 /// All areas.
 const AREAS: &[Area] =
-    &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA, slices::AREA];
+    &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA, slices::AREA, memory::AREA];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES, slices::ROLES];
+const ROLES: &[&[Role]] =
+    &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES, slices::ROLES, memory::ROLES];
 
 /// What was typed.
 #[derive(Parser, Debug)]
@@ -52,11 +54,12 @@ const ROLES: &[&[Role]] = &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLE
     after_help = "Example:\n  \
         pario-bench store --quick\n  \
         pario-bench store/flat --dir /mnt/ssd\n  \
-        pario-bench net/tcp-stream\n\n\
+        pario-bench net/tcp-stream\n  \
+        pario-bench slices/warm,aligned,cold --plots pictures\n\n\
         A ratio is larger-is-better. A missed goal is shown as `short` and is no error."
 )]
 struct Arguments {
-    /// An area, or the beginning of the names of figures, like store/flat
+    /// An area, or beginnings of the names of its figures, like store/flat or slices/warm,cold
     #[arg(required_unless_present_any = ["list", "partner"])]
     area: Option<String>,
     /// Stay under a minute: less data, fewer turns

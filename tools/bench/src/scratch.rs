@@ -65,7 +65,8 @@ fn default_parent() -> Result<PathBuf> {
     }
 }
 
-fn in_memory(dir: &Path) -> bool {
+/// Whether files of a directory are in memory.
+pub fn in_memory(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
 }
 

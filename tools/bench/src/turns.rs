@@ -10,7 +10,7 @@ use crate::statistics::{median, spread};
 pub type Side<'a> = &'a mut dyn FnMut() -> Result<Duration>;
 
 /// Fewer turns than this do not make a figure.
-const FEWEST_TURNS: usize = 15;
+pub const FEWEST_TURNS: usize = 15;
 
 /// Has the sides take turns, in an order that is reversed every time, after one turn that does
 /// not count. The answer is the seconds of each side, turn by turn.

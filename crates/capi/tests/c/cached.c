@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <nx.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "expect.h"
 
@@ -80,6 +81,47 @@ static void calls(void) {
   gdsum(parts, 2, place);
   IS(sums[0] == (long)nodes * (nodes - 1) / 2 && sums[1] == nodes);
   IS(parts[0] == 0.5 * nodes && parts[1] == 1.0 * nodes * (nodes - 1));
+}
+
+/* A file that is replaced as a whole, and one of which little is in memory. */
+static void switches(void) {
+  static char page[100000], found[100000];
+  IS(do_nio(node, nodes) == 0);
+  FAILS(EPFSLINVAL, do_open(path, O_RDONLY | DO_REPLACE, 0));
+  FAILS(EPFSLINVAL, do_open_within(path, O_RDWR | O_CREAT | DO_REPLACE, 0644, 0));
+  FAILS(EPFSLINVAL, do_open_within(path, O_RDWR | O_CREAT, 0644, -1));
+  if (nodes > 1) FAILS(EPFSLMIXIO, do_open_within(path, O_RDWR | O_CREAT, 0644, node));
+
+  int fd = do_open(path, O_WRONLY | O_CREAT | DO_REPLACE, 0644);
+  IS(fd >= 0 && do_lsize(fd, 100) == 100);
+  if (node == 0) IS(do_write(fd, "the old one", 11) == 11);
+  IS(do_close(fd) == 0);
+  struct stat before, after;
+  IS(stat(path, &before) == 0);
+  gsync();
+  fd = do_open(path, O_RDWR | DO_REPLACE, 0);
+  IS(fd >= 0 && do_lsize(fd, 100) == 100);
+  IS(do_lseek(fd, 4, SEEK_SET) == 4);
+  if (node == nodes - 1) IS(do_write(fd, "new", 3) == 3);
+  IS(do_close(fd) == 0);
+  IS(stat(path, &after) == 0 && after.st_ino != before.st_ino && after.st_size == 11);
+
+  /* Ten MB in 512 KiB of memory. */
+  gsync();
+  fd = do_open_within(path, O_RDWR | O_CREAT | O_TRUNC, 0644, 524288);
+  IS(fd >= 0 && do_lsize64(fd, 10000000) == 10000000);
+  for (int i = node; i < 100; i += nodes) {
+    memset(page, i, sizeof page);
+    IS(do_lseek(fd, i * 100000, SEEK_SET) == i * 100000);
+    IS(do_write(fd, page, sizeof page) == (int)sizeof page);
+  }
+  gsync();
+  for (int i = (node + 1) % nodes; i < 100; i += nodes) {
+    memset(page, i, sizeof page);
+    IS(do_lseek(fd, i * 100000, SEEK_SET) == i * 100000);
+    IS(do_read(fd, found, sizeof found) == (int)sizeof found && memcmp(page, found, sizeof page) == 0);
+  }
+  IS(do_close(fd) == 0);
 }
 
 static void arrays(void) {
@@ -195,6 +237,7 @@ int main(int count, char **given) {
   node = (int)mynode();
   nodes = (int)numnodes();
   if (strcmp(given[1], "calls") == 0) calls();
+  if (strcmp(given[1], "switches") == 0) switches();
   if (strcmp(given[1], "arrays") == 0) arrays();
   if (strcmp(given[1], "arguments") == 0) arguments();
   if (strcmp(given[1], "leaves") == 0) leaves();

@@ -5,9 +5,10 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
@@ -119,6 +120,23 @@ impl Site {
             .env("PARIO_SIZE", size.to_string())
             .env("PARIO_JOB", job);
         command
+    }
+
+    /// How ranks of one job are told to behave as if they were on so many machines, in turn.
+    pub fn machines(&self, machines: u32) -> impl Fn(&mut Command, u32) + use<> {
+        static JOBS: AtomicU8 = AtomicU8::new(1);
+        // Each process has its own addresses of loopback.
+        let process = std::process::id().to_le_bytes();
+        let last = JOBS.fetch_add(1, Ordering::Relaxed).max(1);
+        let host = Ipv4Addr::new(127, process[1] / 2, process[0], last);
+        let key = self.dir.path().join("key");
+        std::fs::write(&key, pario::team::Key::random().to_hex()).unwrap();
+        move |command, rank| {
+            if machines > 1 {
+                command.env("PARIO_TEAM", format!("{host}:7000")).env("PARIO_KEY", &key);
+                command.env("PARIO_MACHINE", format!("m{}", rank % machines));
+            }
+        }
     }
 
     /// Runs several processes at once, each started as told.

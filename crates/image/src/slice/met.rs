@@ -27,14 +27,24 @@ pub(super) fn add_boxes(
     found: &mut Vec<TilePosition>,
 ) {
     let cells = Cells::new(grid, interpolation);
-    let right = plane.right();
+    let (right, down) = (plane.right(), plane.down());
+    // Then rows that lie in the same cells across meet the same cells.
+    let is_straight = (0..3).all(|axis| right[axis] == 0 || down[axis] == 0);
     let (mut above, mut row, mut new) = (Vec::new(), Vec::new(), Vec::<Cell>::new());
     let mut last = None;
+    let mut last_across = None;
     for span in Rows::new(slant, plane, whole(grid, interpolation)) {
         if last != span.row.checked_sub(1) {
             above.clear();
         }
         last = Some(span.row);
+        if is_straight {
+            let at = plane.position(span.first, span.row);
+            let across = [0, 1, 2].map(|axis| (right[axis] == 0).then(|| cells.at(axis, at[axis])));
+            if last_across.replace(across) == Some(across) {
+                continue;
+            }
+        }
         let mut seen = 0;
         let mut walk = Walk::new(&cells, plane.position(span.first, span.row), right);
         let mut left = i64::from(span.end - span.first);

@@ -125,13 +125,22 @@ impl SliceParts {
 
     /// The parts as a message, added to `out`. Parts of 4 GiB and more are too much for one.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let bytes = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
-        out.reserve(self.len_bytes());
-        out.extend_from_slice(&bytes(&self.runs));
-        out.extend_from_slice(&bytes(&self.shares));
-        out.extend_from_slice(&self.runs);
-        out.extend_from_slice(&self.shares);
-        out.extend_from_slice(&self.pixels);
+        SliceParts::encode_all(&[self], out);
+    }
+
+    /// Parts of the same slice as one message.
+    pub(crate) fn encode_all(all: &[&SliceParts], out: &mut Vec<u8>) {
+        let kinds: [fn(&SliceParts) -> &[u8]; 3] =
+            [|parts| &parts.runs, |parts| &parts.shares, |parts| &parts.pixels];
+        let [runs, shares, pixels] =
+            kinds.map(|kind| all.iter().map(|parts| kind(parts).len()).sum::<usize>());
+        out.reserve(8 + runs + shares + pixels);
+        for bytes in [runs, shares] {
+            out.extend_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        for kind in kinds {
+            all.iter().for_each(|parts| out.extend_from_slice(kind(parts)));
+        }
     }
 
     /// The parts in a message; what they say is checked where they are pasted.

@@ -48,6 +48,8 @@ pub(super) struct Rows {
     width: i64,
     /// Where the row enters the region along each axis, then where it leaves it.
     edges: Edges,
+    /// Whether that is the same in all rows.
+    is_steady: bool,
 }
 
 /// Columns `number / by + 1`, rounded down, for numbers that grow from row to row.
@@ -141,7 +143,8 @@ impl Rows {
             edges.set(axis, first, right[axis].abs(), slant.per_row[axis]);
             edges.set(axis + 3, end, right[axis].abs(), slant.per_row[axis]);
         }
-        Rows { row, end, width: slant.width.into(), edges }
+        let is_steady = edges.columns_per_row == [0; 6] && edges.rest_per_row == [0; 6];
+        Rows { row, end, width: slant.width.into(), edges, is_steady }
     }
 }
 
@@ -153,7 +156,9 @@ impl Iterator for Rows {
             let column = self.edges.column;
             let first = column[0].max(column[1]).max(column[2]).max(0);
             let end = column[3].min(column[4]).min(column[5]).min(self.width);
-            self.edges.advance();
+            if !self.is_steady {
+                self.edges.advance();
+            }
             let row = self.row;
             self.row += 1;
             if first < end {

@@ -11,7 +11,7 @@ use crate::error::ImageError;
 use crate::slice::{Interpolation, Plane, Slice};
 
 /// So many slices are under way at once.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 type Taken = Result<(Slice, Report), ImageError>;
 

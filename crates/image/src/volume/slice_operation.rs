@@ -69,22 +69,21 @@ impl Task for SliceTask {
         if found.parts.len_bytes() < PART_BYTES {
             return Ok(Outcome::Nothing);
         }
-        let message = encoded(&found.parts);
+        let message = encoded(&[&found.parts]);
         found.parts.clear();
         Ok(Outcome::Result(message))
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let mut all = SliceParts::new();
-        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
-            all.append(&found.parts);
-        }
-        Ok((!all.is_empty()).then(|| encoded(&all)))
+        let found = scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>());
+        let parts: Vec<&SliceParts> = found.map(|found| &found.parts).collect();
+        let is_empty = parts.iter().all(|parts| parts.is_empty());
+        Ok((!is_empty).then(|| encoded(&parts)))
     }
 }
 
-fn encoded(parts: &SliceParts) -> Vec<u8> {
-    let mut message = Vec::with_capacity(parts.len_bytes() + 64);
-    parts.encode(&mut message);
+fn encoded(parts: &[&SliceParts]) -> Vec<u8> {
+    let mut message = Vec::new();
+    SliceParts::encode_all(parts, &mut message);
     message
 }

@@ -1,5 +1,5 @@
-//! A cluster with four disks to test with: in this process, or in two nodes that are reached over
-//! TCP with a key.
+//! A cluster to test with: in this process, or in nodes with two disks each that are reached over TCP
+//! with a key.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,24 +29,29 @@ impl Site {
 
     /// Two nodes with two disks each.
     pub fn two_nodes() -> Self {
+        Self::nodes("two nodes", &["a", "b"])
+    }
+
+    /// The same with these nodes, which join one after the other.
+    pub fn nodes(name: &'static str, names: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key: String = (0..32).map(|_| format!("{:02x}", fastrand::u8(..))).collect();
         std::fs::write(dir.path().join("key"), key).unwrap();
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let start = |first: SocketAddr, name: &str| {
             let node = Node::new().operations(pario_image::operations());
-            node.start_beside(&two_nodes(dir.path(), first), name).unwrap()
+            node.start_beside(&configuration(dir.path(), first, names), name).unwrap()
         };
-        let first = start(any_port, "a");
-        let address = tcp_of(&first.address());
-        let second = start(address, "b");
+        let mut nodes = vec![start(any_port, names[0])];
+        let address = tcp_of(&nodes[0].address());
+        nodes.extend(names[1..].iter().map(|name| start(address, name)));
         let options = ClusterOptions {
             key_file: Some(dir.path().join("key")),
             short_cut: Some(false),
             ..Default::default()
         };
         let cluster = connect(&format!("tcp:{address}"), &options);
-        Self { cluster, name: "two nodes", _nodes: vec![first, second], dir }
+        Self { cluster, name, _nodes: nodes, dir }
     }
 
     /// A directory for files beside the cluster.
@@ -75,7 +80,7 @@ fn tcp_of(address: &str) -> SocketAddr {
     tcp.expect("it listens on TCP").parse().unwrap()
 }
 
-fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
+fn configuration(dir: &Path, first: SocketAddr, names: &[&str]) -> Config {
     let node = |name: &str, listen: SocketAddr| NodeConfig {
         name: name.to_owned(),
         listen: Some(listen),
@@ -90,10 +95,11 @@ fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         wait_warning: None,
     };
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let address = |number| if number == 0 { first } else { any_port };
     Config {
-        name: "pair".to_owned(),
+        name: "site".to_owned(),
         key_file: Some(dir.join("key")),
-        nodes: vec![node("a", first), node("b", any_port)],
+        nodes: names.iter().zip(0..).map(|(name, number)| node(name, address(number))).collect(),
         interface: 0,
     }
 }

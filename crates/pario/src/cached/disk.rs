@@ -1,6 +1,7 @@
 //! Bytes between a file and the arrays that hold its pages, and how often they moved.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,6 +9,9 @@ use pario_team::RawArray;
 
 use super::agreement::Trouble;
 use super::place::Backing;
+
+/// Bytes that pass through memory of a process at once: no more than a processor keeps near.
+const PASSED_AT_ONCE: usize = 512 << 10;
 
 /// What a rank has moved between a cached file and its disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +102,33 @@ impl Disk {
                 done
             }
         };
+        self.counted.reads.fetch_add(1, Ordering::Relaxed);
+        self.counted.read_bytes.fetch_add(done, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// Reads bytes of the file to the same places of an array that nobody has used before: through
+    /// memory of this process, because to be given memory page by page takes longer. How many there
+    /// were before the end of the file.
+    pub fn load_new(&self, array: &RawArray, bytes: Range<u64>) -> Result<u64, Trouble> {
+        let wanted = usize::try_from(bytes.end - bytes.start).unwrap_or(usize::MAX);
+        // A file of a cluster has all of its disks read at once.
+        let is_plain = matches!(self.backing, Backing::Plain(_));
+        let mut memory = vec![0; if is_plain { wanted.min(PASSED_AT_ONCE) } else { wanted }];
+        let mut next = bytes.start;
+        while next < bytes.end {
+            let left = usize::try_from(bytes.end - next).unwrap_or(usize::MAX);
+            let piece = left.min(memory.len());
+            let piece = &mut memory[..piece];
+            let done = self.backing.read_at(&mut [IoSliceMut::new(piece)], next)?;
+            let filled = &piece[..usize::try_from(done).unwrap_or(0)];
+            array.fill(next, filled).map_err(crate::Error::from)?;
+            next += done;
+            if filled.len() < piece.len() {
+                break;
+            }
+        }
+        let done = next - bytes.start;
         self.counted.reads.fetch_add(1, Ordering::Relaxed);
         self.counted.read_bytes.fetch_add(done, Ordering::Relaxed);
         Ok(done)

@@ -70,7 +70,7 @@ impl CachedFile {
     }
 
     fn share_of_writing(&self) -> Option<Share> {
-        Share::of_rank(self.team.rank(), self.team.size(), self.settings.writers)
+        Share::of(&self.team, &self.place, self.settings.writers)
     }
 
     fn reached(&self, step: Step) {

@@ -168,6 +168,9 @@ impl CachedFile {
             && whole.len() < bytes
         {
             let larger = Whole::new(&self.team, &self.path, bytes)?;
+            if self.settings.prefault {
+                larger.array().prefault()?;
+            }
             let (rank, size) = (self.team.rank(), self.team.size());
             let copied = match Share::of_rank(rank, size, size) {
                 Some(share) => larger.copy_from(whole, share, end),

@@ -14,7 +14,7 @@ use super::end::End;
 use super::flush::Step;
 use super::place::{Backing, Place, Wanted};
 use super::resident::Resident;
-use super::share::Share;
+use super::share::{Share, sees};
 use super::whole::Whole;
 use super::{CachedFile, Memory};
 use crate::error::Error;
@@ -60,6 +60,7 @@ pub struct Settings {
     pub append: bool,
     pub replace: bool,
     memory: Option<u64>,
+    pub prefault: bool,
     readers: u32,
     pub writers: u32,
     mode: u32,
@@ -85,6 +86,7 @@ impl CachedOptions {
             append: false,
             replace: false,
             memory: None,
+            prefault: false,
             readers: FEW,
             writers: FEW,
             mode: 0o644,
@@ -150,9 +152,18 @@ impl CachedOptions {
     /// read when they are needed, and others make room for them. What was written may get to the
     /// disk before a flush; it is durable after the flush, as always.
     ///
-    /// If nothing is said, all of the file is in memory.
+    /// If nothing is said, all of the file is in memory. A plain file can be kept so only by a team on
+    /// one machine.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.settings.memory = Some(bytes);
+        self
+    }
+
+    /// Takes the memory for what is reserved at once, and not page by page when it is first written:
+    /// writing is at the speed of memory from the first byte on, and what was reserved in vain is
+    /// taken as well. It means nothing together with [`memory`](Self::memory).
+    pub fn prefault(mut self, yes: bool) -> Self {
+        self.settings.prefault = yes;
         self
     }
 
@@ -193,8 +204,12 @@ impl CachedOptions {
     pub fn open(&self, team: &Team, place: impl Into<Place>) -> Result<CachedFile, Error> {
         let settings = self.settings.clone();
         let given = place.into();
-        let place = settings.check().and_then(|()| given.absolute());
-        let path = place.as_ref().unwrap_or(&given).to_string();
+        let place = settings.check().and_then(|()| settings.check_reach(team, &given));
+        let place = place.and_then(|()| given.absolute());
+        let path = match (0..team.size()).all(|rank| sees(team, &given, rank)) {
+            true => place.as_ref().unwrap_or(&given).to_string(),
+            false => given.called(),
+        };
         let call = format!("open of {path} {settings}");
         agree(team, &path, &call, &place.as_ref().map(|_| 0).map_err(Clone::clone))?;
         let place = place.unwrap_or(given);
@@ -209,8 +224,8 @@ impl CachedOptions {
         };
         let len = agree(team, &path, &call, &told)?[0];
 
-        let reading = Share::of_rank(team.rank(), team.size(), settings.readers);
-        let writing = Share::of_rank(team.rank(), team.size(), settings.writers);
+        let reading = Share::of(team, &place, settings.readers);
+        let writing = Share::of(team, &place, settings.writers);
         let is_resident = settings.memory.is_some_and(|bytes| settings.write || len > bytes);
         let is_emptied = matches!(&first, Some(Ok((_, _, true))));
         let opened = match first {
@@ -239,6 +254,9 @@ impl CachedOptions {
             _ => Ok(()),
         };
         agree(team, &path, &call, &loaded.map(|()| 0))?;
+        if let (Memory::Whole(whole), true) = (&memory, settings.prefault) {
+            whole.array().make_ready();
+        }
         let disk = disk.ok().flatten().filter(|_| settings.write || is_resident);
         if let Some(disk) = disk.as_ref().filter(|_| is_emptied) {
             disk.note_change();
@@ -283,6 +301,18 @@ impl Settings {
             );
         }
         Ok(())
+    }
+
+    /// Pages that are not in memory are read and written by whoever needs them.
+    fn check_reach(&self, team: &Team, place: &Place) -> Result<(), Trouble> {
+        let stranger = (0..team.size()).find(|rank| !sees(team, place, *rank));
+        match stranger.filter(|_| self.memory.is_some()) {
+            None => Ok(()),
+            Some(rank) => Err(Trouble::invalid(format!(
+                "cannot keep only a part of it in memory: it is a plain file of the machine of rank \
+                 0, and rank {rank} is on another; keep all of it in memory, or put it into a cluster"
+            ))),
+        }
     }
 
     /// Whether what is in the file does not matter.
@@ -361,6 +391,9 @@ impl fmt::Display for Settings {
         ];
         for (_, wish) in wishes.iter().filter(|(is_wanted, _)| *is_wanted) {
             write!(f, ", {wish}")?;
+        }
+        if self.prefault {
+            f.write_str(", with memory at once")?;
         }
         if let Some(bytes) = self.memory {
             write!(f, ", in {bytes} bytes of memory")?;

@@ -72,6 +72,16 @@ impl Place {
         }
     }
 
+    /// What all ranks call it, also those of machines where there is no such file.
+    pub(super) fn called(&self) -> String {
+        match self {
+            Self::Plain(path) => {
+                std::path::absolute(path).as_ref().unwrap_or(path).display().to_string()
+            }
+            place => place.to_string(),
+        }
+    }
+
     /// Opens it.
     pub(super) fn open(&self, wanted: Wanted) -> Result<Backing, Trouble> {
         let Wanted { read, write, create, is_new, truncate, mode } = wanted;

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use pario_team::Team;
+
+use super::place::Place;
+
 /// Pages that are read or written with one call: some MiB.
 pub const CHUNK_PAGES: u64 = 64;
 
@@ -13,8 +17,17 @@ pub struct Share {
 }
 
 impl Share {
-    /// The share of a rank, if there are so many shares: those who have one are far apart, since
-    /// they may be on several machines.
+    /// The share of this rank, if there are so many shares. Those who have one are far apart, since
+    /// they may be on several machines; but a plain file is on the machine of rank 0.
+    pub fn of(team: &Team, place: &Place, shares: u32) -> Option<Self> {
+        let sees = |rank: &u32| sees(team, place, *rank);
+        let before = (0..team.rank()).filter(sees).count();
+        let all = (0..team.size()).filter(sees).count();
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        sees(&team.rank()).then(|| Self::of_rank(number(before), number(all), shares))?
+    }
+
+    /// The share of a rank of those who may have one.
     pub fn of_rank(rank: u32, size: u32, shares: u32) -> Option<Self> {
         let shares = shares.clamp(1, size);
         let (rank, size, of) = (u64::from(rank), u64::from(size), u64::from(shares));
@@ -33,6 +46,14 @@ impl Share {
     /// Whether a page belongs to it.
     pub fn has(self, page: u64) -> bool {
         page / CHUNK_PAGES % self.of == self.number
+    }
+}
+
+/// Whether a rank can use the file itself.
+pub fn sees(team: &Team, place: &Place, rank: u32) -> bool {
+    match place {
+        Place::Plain(_) => team.machine_of(rank) == team.machine_of(0),
+        Place::Cluster(..) => true,
     }
 }
 

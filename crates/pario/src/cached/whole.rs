@@ -71,9 +71,8 @@ impl Whole {
             let offset = (chunk.start * page).max(from / page * page);
             let end = (chunk.end * page).min(len);
             let wanted = end - offset;
-            let done = disk
-                .load(&self.data, &self.stretches(offset, end), offset)
-                .map_err(|why| why.doing("cannot read"))?;
+            let done = disk.load_new(&self.data, offset..end);
+            let done = done.map_err(|why| why.doing("cannot read"))?;
             if done < wanted {
                 let what = format!("finds byte {} missing: the file became shorter", offset + done);
                 return Err(Trouble::new(rustix::io::Errno::IO, what));

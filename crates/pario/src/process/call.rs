@@ -122,6 +122,9 @@ impl Desk<'_> {
         consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let request = self.request(work);
+        if let [only] = self.participants {
+            return self.serve_one(only, request, work, parameters, consume);
+        }
         let begun: Vec<Result<Waiting, Error>> = self
             .participants
             .iter()
@@ -154,6 +157,26 @@ impl Desk<'_> {
             }
             result
         })
+    }
+
+    /// The same with one node: the next answer is asked for before one is looked at.
+    fn serve_one(
+        &mut self,
+        node: &Participant,
+        request: Request,
+        work: &mut Work<'_>,
+        parameters: &Bulk,
+        consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut asked = node.connection.start(request, vec![parameters.clone()]);
+        loop {
+            let answered = asked.and_then(Waiting::wait);
+            if is_last(&answered) {
+                return self.take(work, 0, answered, consume).map(drop);
+            }
+            asked = node.connection.start(more_of(self.number), Vec::new());
+            self.take(work, 0, answered, consume)?;
+        }
     }
 
     fn listen(
@@ -250,17 +273,22 @@ fn fetch(
     answers: &SyncSender<(usize, Answered)>,
 ) {
     loop {
-        let request = Request::Process(ProcessRequest::More { call });
-        let asked = participant.connection.start(request, Vec::new());
+        let asked = participant.connection.start(more_of(call), Vec::new());
         let answered = asked.and_then(Waiting::wait);
-        let is_last = !matches!(
-            &answered,
-            Ok((Reply::Processed(processed), _)) if !processed.is_over
-        );
+        let is_last = is_last(&answered);
         if answers.send((node, answered)).is_err() || is_last {
             return;
         }
     }
+}
+
+fn more_of(call: u64) -> Request {
+    Request::Process(ProcessRequest::More { call })
+}
+
+/// Whether nothing comes after an answer.
+fn is_last(answered: &Answered) -> bool {
+    !matches!(answered, Ok((Reply::Processed(processed), _)) if !processed.is_over)
 }
 
 fn monotonic_ns() -> u64 {

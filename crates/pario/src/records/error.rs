@@ -26,9 +26,6 @@ pub enum RecordError {
     /// What is on the disk is not what was written, or parts do not belong together.
     #[error("{0}")]
     Damaged(String),
-    /// It is on another machine, and cannot be reached from here.
-    #[error("{0}")]
-    Far(String),
     /// A change of the map or a sync has failed before: the file can be changed no more.
     #[error("{0}")]
     Broken(String),
@@ -54,7 +51,6 @@ impl RecordError {
             Self::Exists(_) => io::ErrorKind::AlreadyExists,
             Self::InUse(_) => io::ErrorKind::ResourceBusy,
             Self::Damaged(_) => io::ErrorKind::InvalidData,
-            Self::Far(_) => io::ErrorKind::Unsupported,
             Self::Broken(_) => io::ErrorKind::Other,
             Self::System { number, .. } => io::Error::from_raw_os_error(*number).kind(),
             Self::Team(error) => error.kind(),
@@ -75,8 +71,7 @@ impl RecordError {
             Self::Exists(_) => -3,
             Self::InUse(_) => -4,
             Self::Damaged(_) => -5,
-            Self::Far(_) => -6,
-            Self::Broken(_) => -7,
+            Self::Broken(_) => -6,
             Self::Team(_) => rustix::io::Errno::CONNABORTED.raw_os_error(),
             Self::System { number, .. } => *number,
         };
@@ -91,10 +86,21 @@ impl RecordError {
             -3 => Self::Exists(text),
             -4 => Self::InUse(text),
             -5 => Self::Damaged(text),
-            -6 => Self::Far(text),
-            -7 => Self::Broken(text),
+            -6 => Self::Broken(text),
             number => Self::System { number, text },
         }
+    }
+
+    /// How it is told in one sentence.
+    pub(super) fn to_sentence(&self) -> String {
+        let (kind, text) = self.told();
+        format!("{kind} {text}")
+    }
+
+    /// What another machine has told in one sentence; nothing if that is none.
+    pub(super) fn of_sentence(sentence: &str) -> Option<Self> {
+        let (kind, text) = sentence.split_once(' ')?;
+        Some(Self::of_told(kind.parse().ok()?, text.to_owned()))
     }
 }
 

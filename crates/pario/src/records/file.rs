@@ -3,19 +3,20 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
-use pario_team::{Mutexes, Team};
+use pario_team::{Callback, Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use super::agree::{Reader, agree, put_number};
+use super::agree::agree;
 use super::error::RecordError;
 use super::opening::{self, Map, Opened, OwnPart, sync_directory};
 use super::owner::Owner;
-use super::part::{Block, Entry, LAST_RECORD, Prepared};
-use super::record::{Holding, NewRecord, Record, RecordId, RecordInfo, sizes_of};
+use super::record::{Holding, Record, RecordId, RecordInfo};
 use super::request::{Gate, Passage};
 use super::search::{Found, different_versions, part_error};
+use super::served;
 
 /// Mutexes that each rank gives for accumulating.
 pub(super) const LOCKS: u32 = 64;
@@ -45,23 +46,27 @@ pub(super) const LOCKS: u32 = 64;
 pub struct RecordFile {
     pub(super) shared: Arc<Shared>,
     /// Held during collective calls.
-    own: Mutex<Own>,
+    pub(super) own: Mutex<Own>,
 }
 
 /// What accesses need.
 pub(super) struct Shared {
     pub team: Team,
-    pub owners: Vec<Owner>,
+    pub owners: Arc<[Owner]>,
     pub mutexes: Mutexes,
-    map: RwLock<Map>,
-    gate: Arc<Gate>,
+    /// How parts on other machines are reached, if there are any.
+    callback: OnceLock<Callback>,
+    /// Questions to other machines that are under way.
+    pub asked: AtomicUsize,
+    pub map: RwLock<Map>,
+    pub gate: Arc<Gate>,
 }
 
 /// What this rank has to care for.
-struct Own {
-    parts: Vec<OwnPart>,
+pub(super) struct Own {
+    pub parts: Vec<OwnPart>,
     /// Why the file can be changed no more.
-    broken: Option<String>,
+    pub broken: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,8 +88,9 @@ impl RecordFile {
     /// Every rank gives a path. All parts that are seen there, by whichever rank, are used; parts
     /// that nobody sees are looked for where they were last, as those that were found remember. So
     /// one path with one part is enough for all ranks of a machine, unless parts were moved: then
-    /// the paths of all ranks together must lead to all parts. Part `p` belongs to rank `p` modulo
-    /// the number of ranks.
+    /// the paths of all ranks together must lead to all parts. A part belongs to a rank of a machine
+    /// that sees it: if all do, part `p` to rank `p` modulo the number of ranks. Parts of a machine
+    /// on which no rank runs are missing.
     pub fn open(team: &Team, path: impl AsRef<Path>) -> Result<Self, RecordError> {
         Self::open_as(team, path.as_ref(), How::Open)
     }
@@ -118,9 +124,15 @@ impl RecordFile {
         let mutexes = team.mutexes(LOCKS)?;
         let team = team.clone();
         let gate = Arc::default();
-        let shared = Shared { team, owners, mutexes, map: RwLock::new(map), gate };
+        let (owners, map, callback) = (owners.into(), RwLock::new(map), OnceLock::new());
+        let asked = AtomicUsize::new(0);
+        let shared = Arc::new(Shared { team, owners, mutexes, callback, asked, map, gate });
+        if !found.are_all_near() {
+            // Nobody has opened it before.
+            let _ = shared.callback.set(served::serve(&shared)?);
+        }
         let own = Own { parts: own, broken: None };
-        Ok(Self { shared: Arc::new(shared), own: Mutex::new(own) })
+        Ok(Self { shared, own: Mutex::new(own) })
     }
 
     /// Deletes a record file, together with all others: all its parts that are found, also if some
@@ -134,7 +146,7 @@ impl RecordFile {
             return Err(RecordError::NotFound(text));
         }
         let own: Vec<PathBuf> = (found.parts.iter().flatten())
-            .filter(|seen| found.owner_of(seen) == team.rank())
+            .filter(|seen| found.owner_of(seen.identity.number) == team.rank())
             .map(|seen| seen.path.clone())
             .collect();
         let locked: Result<Vec<_>, RecordError> = own.iter().map(|p| opening::locked(p)).collect();
@@ -148,191 +160,6 @@ impl RecordFile {
         };
         let removed = own.iter().try_for_each(remove);
         agree(team, call, &[], removed.map(|()| Vec::new())).map(drop)
-    }
-
-    /// Makes a record of so many bytes, cut evenly over all parts, together with all others. They
-    /// are zero. It is durable when this returns.
-    pub fn create_record(&self, len: u64) -> Result<RecordId, RecordError> {
-        self.create_one(NewRecord::Regular(len))
-    }
-
-    /// Makes a record with one block in each part, of these sizes, together with all others.
-    pub fn create_record_irregular(&self, sizes: &[u64]) -> Result<RecordId, RecordError> {
-        self.create_one(NewRecord::Irregular(sizes.to_vec()))
-    }
-
-    fn create_one(&self, new: NewRecord) -> Result<RecordId, RecordError> {
-        let made = self.create_records(&[new])?;
-        made.first().copied().ok_or_else(different_versions)
-    }
-
-    /// Makes any number of records at once, together with all others: all of them, or none. It costs
-    /// one sync, however many they are.
-    ///
-    /// ```
-    /// use pario::records::{NewRecord, RecordFile};
-    ///
-    /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("many records", 1, 0)?;
-    /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
-    /// let steps = file.create_records(&vec![NewRecord::Regular(4096); 1000])?;
-    /// assert_eq!(file.records().len(), 1000);
-    /// file.destroy_records(&steps[..999])?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn create_records(&self, new: &[NewRecord]) -> Result<Vec<RecordId>, RecordError> {
-        let call = match new {
-            [NewRecord::Regular(len)] => format!("a making of a record of {len} bytes"),
-            [NewRecord::Irregular(sizes)] => {
-                format!("a making of an irregular record of {} blocks", sizes.len())
-            }
-            many => format!("a making of {} records", many.len()),
-        };
-        let mut arguments = Vec::new();
-        for new in new {
-            let sizes = match new {
-                NewRecord::Regular(len) => std::slice::from_ref(len),
-                NewRecord::Irregular(sizes) => sizes,
-            };
-            put_number(&mut arguments, u64::from(matches!(new, NewRecord::Regular(_))));
-            put_number(&mut arguments, sizes.len() as u64);
-            sizes.iter().for_each(|size| put_number(&mut arguments, *size));
-        }
-        let parts = self.parts();
-        let sizes: Result<Vec<Vec<u64>>, RecordError> =
-            new.iter().map(|new| sizes_of(new, parts)).collect();
-        let mut own = self.own.lock();
-        let first = self.shared.map.read().next;
-        let prepare = |own: &mut Vec<OwnPart>| {
-            let sizes = sizes.as_ref().map_err(RecordError::clone)?;
-            if first + new.len() as u64 > LAST_RECORD + 1 {
-                let text = format!("this file has had {LAST_RECORD} records, and can have no more");
-                return Err(RecordError::Invalid(text));
-            }
-            let blocks = |part: usize| {
-                let block = |((id, sizes), new): ((u64, &Vec<u64>), &NewRecord)| {
-                    let is_regular = matches!(new, NewRecord::Regular(_));
-                    let (total, start) = (sizes.iter().sum(), sizes[..part].iter().sum());
-                    (id, Block { is_regular, total, start, len: sizes[part], offset: 0 })
-                };
-                (first..).zip(sizes).zip(new).map(block).collect::<Vec<_>>()
-            };
-            prepare_all(own, |own| {
-                let (prepared, offsets) = own.part.prepare_records(&blocks(own.number as usize))?;
-                let mut told = Vec::new();
-                put_number(&mut told, own.number.into());
-                offsets.iter().for_each(|offset| put_number(&mut told, *offset));
-                Ok((prepared, told))
-            })
-        };
-        let told = self.change(&mut own, &call, &arguments, prepare, || ())?;
-        let mut offsets = vec![vec![0; parts as usize]; new.len()];
-        for told in &told {
-            let mut told = Reader(told);
-            while let Some(part) = told.small() {
-                for offsets in &mut offsets {
-                    let place = offsets.get_mut(part as usize).ok_or_else(different_versions)?;
-                    *place = told.number().ok_or_else(different_versions)?;
-                }
-            }
-        }
-        let mut map = self.shared.map.write();
-        let mut made = Vec::new();
-        for (((id, new), sizes), offsets) in (first..).zip(new).zip(&sizes?).zip(offsets) {
-            let is_regular = matches!(new, NewRecord::Regular(_));
-            let record = Record::new(RecordId::of_number(id), is_regular, sizes, offsets);
-            made.push(record.info.id);
-            map.records.insert(id, Arc::new(record));
-        }
-        map.next = first + new.len() as u64;
-        Ok(made)
-    }
-
-    /// Destroys a record, together with all others. Accesses of this process that were started
-    /// before are waited for. Its space is used again.
-    pub fn destroy_record(&self, record: RecordId) -> Result<(), RecordError> {
-        self.destroy_records(&[record])
-    }
-
-    /// Destroys any number of records at once, together with all others: all of them, or none.
-    pub fn destroy_records(&self, records: &[RecordId]) -> Result<(), RecordError> {
-        let call = match records {
-            [one] => format!("a destroying of {one}"),
-            many => format!("a destroying of {} records", many.len()),
-        };
-        let mut arguments = Vec::new();
-        records.iter().for_each(|record| put_number(&mut arguments, record.number()));
-        let mut blocks = Vec::new();
-        let prepare = |own: &mut Vec<OwnPart>| {
-            let mut sorted = records.to_vec();
-            sorted.sort_unstable();
-            if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                let text = format!("{} is to be destroyed twice", pair[0]);
-                return Err(RecordError::Invalid(text));
-            }
-            for record in records {
-                self.shared.record(*record)?;
-            }
-            prepare_all(own, |own| {
-                let known = &own.part.map().records;
-                let gone = records.iter().filter_map(|record| known.get(&record.number()).copied());
-                blocks.push(gone.collect::<Vec<Block>>());
-                let entries = records.iter().map(|record| Entry::Gone(record.number())).collect();
-                Ok((own.part.prepare(entries)?, Vec::new()))
-            })
-        };
-        // From the agreement on nobody begins an access; what has begun is over before all say that
-        // they are done.
-        let shut = || {
-            let mut map = self.shared.map.write();
-            records.iter().for_each(|record| drop(map.records.remove(&record.number())));
-            drop(map);
-            self.shared.gate.wait_until_empty();
-        };
-        let mut own = self.own.lock();
-        self.change(&mut own, &call, &arguments, prepare, shut)?;
-        for (own, blocks) in own.parts.iter_mut().zip(&blocks) {
-            own.part.release(blocks);
-        }
-        Ok(())
-    }
-
-    /// A change of the map, in all parts or in none. `prepare` finds out whether it can be done, and
-    /// what the others must know; `agreed` is called when all have said that it can.
-    fn change(
-        &self,
-        own: &mut Own,
-        call: &str,
-        arguments: &[u8],
-        prepare: impl FnOnce(&mut Vec<OwnPart>) -> Result<(Vec<Prepared>, Vec<u8>), RecordError>,
-        agreed: impl FnOnce(),
-    ) -> Result<Vec<Vec<u8>>, RecordError> {
-        let team = &self.shared.team;
-        let prepared = own.check().and_then(|()| prepare(&mut own.parts));
-        let (prepared, told) = match prepared {
-            Ok((prepared, told)) => (prepared, Ok(told)),
-            Err(error) => (Vec::new(), Err(error)),
-        };
-        let told = match agree(team, call, arguments, told) {
-            Ok(told) => told,
-            Err(error) => {
-                for (own, prepared) in own.parts.iter_mut().zip(&prepared) {
-                    own.part.abandon(prepared);
-                }
-                return Err(error);
-            }
-        };
-        agreed();
-        let commit = |(own, prepared): (&mut OwnPart, &Prepared)| {
-            let committed = own.part.commit(prepared);
-            committed.map_err(|error| part_error("changing the map", &own.path, error))
-        };
-        let committed = own.parts.iter_mut().zip(&prepared).try_for_each(commit);
-        if let Err(error) = agree(team, call, arguments, committed.map(|()| Vec::new())) {
-            own.broken = Some(error.to_string());
-            return Err(error);
-        }
-        Ok(told)
     }
 
     /// Makes everything durable that was written before by any rank, together with all others.
@@ -377,7 +204,12 @@ impl RecordFile {
     /// What [`close`](Self::close) does, for who cannot give the file away because other threads
     /// have it too. It is closed when the last one has dropped it.
     pub fn finish(&self) -> Result<(), RecordError> {
-        self.sync_as("a closing of a record file")
+        self.sync_as("a closing of a record file")?;
+        // All have come to it, and nobody needs the parts any more.
+        if let Some(callback) = self.shared.callback.get() {
+            callback.forget();
+        }
+        Ok(())
     }
 
     /// How many parts the file has: as many as processes have made it.
@@ -446,7 +278,8 @@ impl RecordFile {
 }
 
 impl Shared {
-    fn record(&self, record: RecordId) -> Result<Arc<Record>, RecordError> {
+    /// What is known of a record, with where everything is.
+    pub fn record(&self, record: RecordId) -> Result<Arc<Record>, RecordError> {
         let found = self.map.read().records.get(&record.number()).cloned();
         found.ok_or_else(|| RecordError::NotFound(format!("there is no {record} in this file")))
     }
@@ -460,6 +293,11 @@ impl Shared {
         Ok((found, self.gate.enter()))
     }
 
+    /// How parts on other machines are reached.
+    pub fn callback(&self) -> Result<&Callback, RecordError> {
+        self.callback.get().ok_or_else(different_versions)
+    }
+
     /// Waits until no access of this process is under way.
     pub fn wait_for_all(&self) {
         self.gate.wait_until_empty();
@@ -467,7 +305,8 @@ impl Shared {
 }
 
 impl Own {
-    fn check(&self) -> Result<(), RecordError> {
+    /// An error if the file can be changed no more.
+    pub fn check(&self) -> Result<(), RecordError> {
         match &self.broken {
             None => Ok(()),
             Some(why) => Err(RecordError::Broken(format!(
@@ -476,30 +315,6 @@ impl Own {
             ))),
         }
     }
-}
-
-/// Prepares a change in all own parts, or in none.
-fn prepare_all(
-    own: &mut [OwnPart],
-    mut prepare: impl FnMut(&mut OwnPart) -> Result<(Prepared, Vec<u8>), super::part::PartError>,
-) -> Result<(Vec<Prepared>, Vec<u8>), RecordError> {
-    let mut all: Vec<Prepared> = Vec::new();
-    let mut told = Vec::new();
-    for number in 0..own.len() {
-        match prepare(&mut own[number]) {
-            Ok((prepared, more)) => {
-                all.push(prepared);
-                told.extend_from_slice(&more);
-            }
-            Err(error) => {
-                for (own, prepared) in own.iter_mut().zip(&all) {
-                    own.part.abandon(prepared);
-                }
-                return Err(part_error("changing the map", &own[number].path, error));
-            }
-        }
-    }
-    Ok((all, told))
 }
 
 impl fmt::Debug for RecordFile {

@@ -2,7 +2,8 @@
 //! read, write and add to without anybody's help.
 //!
 //! A [`RecordFile`] has one part for each process that has made it: a plain local file, on whatever
-//! disk this process has chosen. A record is a sequence of bytes with a number; each part holds one
+//! disk this process has chosen. Processes of one machine use their files directly; those of other
+//! machines ask the data server of the machine (`crates/team`). A record is a sequence of bytes with a number; each part holds one
 //! block of it, or nothing. Where the blocks are is kept in the parts themselves, durably, so that a
 //! later job can open the file, with any number of processes.
 //!
@@ -14,8 +15,7 @@
 //! - A read sees every write that had returned before, whoever wrote.
 //! - Two accumulations never lose anything. Writes that overlap in time and place may mix.
 //!
-//! What it is not: it keeps no copies, and a part that is lost is lost. Parts on other machines
-//! cannot be reached yet: whoever tries is told so.
+//! What it is not: it keeps no copies, and a part that is lost is lost.
 //!
 //! The walk of an access is told in docs/memory.md, the bytes of a part in docs/record-format.md.
 //!
@@ -37,15 +37,22 @@
 
 mod access;
 mod accumulate;
+mod adding;
 mod agree;
+mod changing;
 mod error;
+mod far;
 mod file;
+mod memory;
+mod moving;
 mod opening;
+mod order;
 mod owner;
 mod part;
 mod record;
 mod request;
 mod search;
+mod served;
 mod workers;
 
 pub use error::RecordError;

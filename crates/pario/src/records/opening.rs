@@ -64,7 +64,8 @@ pub fn create(team: &Team, call: &str, found: &Found) -> Result<Opened, RecordEr
     }
     let own = made.map(|part| OwnPart { number: rank, path: path.clone(), part });
     let owner = |(part, path): (u32, PathBuf)| {
-        Owner::new(part, path, identity(part), found.is_near(part, rank))
+        let is_near = found.can_open(team, part, &path, identity(part));
+        Owner::new(part, path, identity(part), is_near)
     };
     let owners = (0..).zip(paths).map(owner).collect();
     Ok(Opened { own: own.into_iter().collect(), owners, map: Map { next: 1, ..Map::default() } })
@@ -129,7 +130,7 @@ pub fn sync_directory(path: &Path) -> Result<(), RecordError> {
 /// Opens a file whose parts were all found.
 pub fn open(team: &Team, call: &str, found: &Found) -> Result<Opened, RecordError> {
     let seen: Vec<&Sighting> = found.parts.iter().flatten().collect();
-    let owned = |seen: &&Sighting| found.owner_of(seen) == team.rank();
+    let owned = |seen: &&Sighting| found.owner_of(seen.identity.number) == team.rank();
     let opened: Result<Vec<OwnPart>, RecordError> =
         seen.iter().copied().filter(owned).map(open_part).collect();
     let own = level(team, call, opened, seen.len())?;
@@ -139,8 +140,9 @@ pub fn open(team: &Team, call: &str, found: &Found) -> Result<Opened, RecordErro
     let paths: Vec<PathBuf> = seen.iter().map(|seen| name_of(seen)).collect();
     remember(team, call, &mut own, &maps[0], &paths)?;
     let owner = |(seen, path): (&&Sighting, &PathBuf)| {
-        let rank = found.owner_of(seen);
-        Owner::new(rank, path.clone(), seen.identity, found.is_near(rank, team.rank()))
+        let rank = found.owner_of(seen.identity.number);
+        let is_near = found.can_open(team, rank, path, seen.identity);
+        Owner::new(rank, path.clone(), seen.identity, is_near)
     };
     let owners = seen.iter().zip(&paths).map(owner).collect();
     Ok(Opened { own, owners, map })

@@ -1,10 +1,11 @@
-//! Who has a part, and how its bytes are reached. Every access to the bytes of records passes here.
+//! Who has a part, and how its bytes are reached. Every access to the bytes of records passes here:
+//! that of a process of the same machine at once, that of others when they are served.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::error::RecordError;
 use super::part::{Identity, identity_of};
@@ -25,8 +26,8 @@ pub struct Owner {
 enum Way {
     /// The rank is on this machine: its file is opened here as well, when it is needed first, and
     /// read and written without anybody's help.
-    Near(OnceLock<File>),
-    /// The rank is on another machine.
+    Near(OnceLock<Arc<File>>),
+    /// The rank is on another machine, or sees other files than this process.
     Far,
 }
 
@@ -37,25 +38,41 @@ impl Owner {
         Self { rank, path, identity, way }
     }
 
-    /// Reads bytes of the part straight to where they are wanted.
+    /// Whether the file is opened here.
+    pub fn is_near(&self) -> bool {
+        matches!(self.way, Way::Near(_))
+    }
+
+    /// Reads bytes of a near part straight to where they are wanted.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<(), RecordError> {
         let read = self.file()?.read_exact_at(bytes, at);
         read.map_err(|error| self.error("reading", &error))
     }
 
-    /// Writes bytes of the part from where they are.
+    /// Writes bytes of a near part from where they are.
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<(), RecordError> {
         let written = self.file()?.write_all_at(bytes, at);
         written.map_err(|error| self.error("writing", &error))
     }
 
-    fn file(&self) -> Result<&File, RecordError> {
+    /// An error if a near part has fewer bytes.
+    pub fn check_len(&self, len: u64) -> Result<(), RecordError> {
+        let metadata = self.file()?.metadata();
+        let metadata = metadata.map_err(|error| self.error("asking for its length", &error))?;
+        if metadata.len() < len {
+            return Err(self.error("reading", &io::ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(())
+    }
+
+    /// The file of a near part.
+    pub fn file(&self) -> Result<&Arc<File>, RecordError> {
         let Way::Near(place) = &self.way else {
-            return Err(RecordError::Far(format!(
-                "rank {} is on another machine; its part {} cannot be reached from here: run all \
-                 processes that share this record file on one machine",
-                self.rank,
-                self.path.display()
+            return Err(RecordError::NotFound(format!(
+                "{}: the process that serves the machine of rank {} does not see the files of that \
+                 rank; run the processes of one machine where all see the same files",
+                self.path.display(),
+                self.rank
             )));
         };
         if let Some(file) = place.get() {
@@ -72,13 +89,14 @@ impl Owner {
                 self.rank
             )));
         }
-        Ok(place.get_or_init(|| file))
+        Ok(place.get_or_init(|| Arc::new(file)))
     }
 
     fn error(&self, doing: &str, error: &io::Error) -> RecordError {
         if error.kind() == io::ErrorKind::UnexpectedEof {
-            let path = self.path.display();
-            let text = format!("{path}: somebody has cut this part while it is open");
+            let (path, rank) = (self.path.display(), self.rank);
+            let text =
+                format!("{path}: somebody has cut this part of rank {rank} while it is open");
             return RecordError::Damaged(text);
         }
         let doing = format!("{doing} (part of rank {})", self.rank);

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +28,15 @@ pub struct Sighting {
     pub identity: Identity,
     /// It has not got its name yet.
     pub is_new: bool,
+    /// By this a file is known that several machines see.
+    mark: FileMark,
+}
+
+/// The number of a file in its file system, and when it was made, or changed if that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileMark {
+    inode: u64,
+    time_ns: u64,
 }
 
 /// What all ranks have found together: the same on all of them.
@@ -34,14 +44,16 @@ pub struct Sighting {
 pub struct Found {
     /// The path that each rank gave, without links and from the root on.
     pub paths: Vec<PathBuf>,
-    /// A name of the machine of each rank.
-    machines: Vec<Vec<u8>>,
+    /// The machine of each rank, and what files it sees there: who has both in common is near.
+    places: Vec<(u32, Vec<u8>)>,
     /// What a file that is made now will be.
     pub id: [u8; 16],
     /// When that is, in seconds since 1970.
     pub now: u64,
     /// The parts, one for each that the file has; none if there is no file.
     pub parts: Vec<Option<Sighting>>,
+    /// Ranks that see each part, one for each place.
+    seers: Vec<Vec<u32>>,
     /// Everything that was seen, also what has no name yet.
     pub sightings: Vec<Sighting>,
     /// Where each part was last.
@@ -91,15 +103,16 @@ impl Found {
         let told = agree(team, call, &[], look(path))?;
         let mut found = Self {
             paths: Vec::new(),
-            machines: Vec::new(),
+            places: Vec::new(),
             id: [0; 16],
             now: 0,
             parts: Vec::new(),
+            seers: Vec::new(),
             sightings: Vec::new(),
             last_places: Vec::new(),
         };
         for (rank, told) in (0..).zip(&told) {
-            found.hear(rank, told).ok_or_else(different_versions)?;
+            found.hear(team, rank, told).ok_or_else(different_versions)?;
         }
         found.sort()?;
         if found.parts.iter().any(Option::is_none) {
@@ -110,11 +123,11 @@ impl Found {
     }
 
     /// What a rank has seen at its own path.
-    fn hear(&mut self, rank: u32, told: &[u8]) -> Option<()> {
+    fn hear(&mut self, team: &Team, rank: u32, told: &[u8]) -> Option<()> {
         let mut told = Reader(told);
-        let (path, machine) = (told.bytes()?, told.bytes()?);
+        let (path, files) = (told.bytes()?, told.bytes()?);
         self.paths.push(path_of(path));
-        self.machines.push(machine.to_vec());
+        self.places.push((team.machine_of(rank), files.to_vec()));
         let (id, now) = (told.bytes()?, told.number()?);
         if rank == 0 {
             self.id = *id.first_chunk()?;
@@ -130,7 +143,8 @@ impl Found {
             let (number, parts) = (told.small()?, told.small()?);
             let identity = Identity { file, number, parts, created: told.number()? };
             let is_new = told.number()? != 0;
-            self.sightings.push(Sighting { rank, path, identity, is_new });
+            let mark = FileMark { inode: told.number()?, time_ns: told.number()? };
+            self.sightings.push(Sighting { rank, path, identity, is_new, mark });
         }
         Some(())
     }
@@ -156,12 +170,14 @@ impl Found {
             )));
         }
         let mut parts: Vec<Option<Sighting>> = vec![None; first.identity.parts as usize];
+        let mut seers: Vec<Vec<u32>> = vec![Vec::new(); parts.len()];
         // Parts that have no name yet are complete if another part has got its name.
         let of_file =
             self.sightings.iter().filter(|seen| seen.identity.file == first.identity.file);
         let (unnamed, named): (Vec<_>, Vec<_>) = of_file.partition(|seen| seen.is_new);
         for seen in named.iter().chain(&unnamed) {
-            let Some(place) = parts.get_mut(seen.identity.number as usize) else { continue };
+            let number = seen.identity.number as usize;
+            let Some(place) = parts.get_mut(number) else { continue };
             match place {
                 None => *place = Some((*seen).clone()),
                 Some(known) if known.is_new == seen.is_new && !self.is_same(known, seen) => {
@@ -175,21 +191,40 @@ impl Found {
                         seen.rank
                     )));
                 }
+                Some(known) if known.is_new != seen.is_new => continue,
                 Some(_) => {}
+            }
+            if !seers[number].iter().any(|rank| self.is_near(*rank, seen.rank)) {
+                seers[number].push(seen.rank);
             }
         }
         self.parts = parts;
+        self.seers = seers;
         Ok(())
     }
 
-    /// Whether two ranks see the same file.
+    /// Whether two ranks see the same file: it is where both look, and machines that have a file
+    /// system in common know it by the same mark.
     fn is_same(&self, one: &Sighting, other: &Sighting) -> bool {
-        one.path == other.path && self.is_near(one.rank, other.rank)
+        let files = |seen: &Sighting| &self.places[seen.rank as usize].1;
+        one.path == other.path && (files(one) == files(other) || one.mark == other.mark)
     }
 
-    /// Whether two ranks are on the same machine.
+    /// Whether two ranks are on the same machine and see the same files there.
     pub fn is_near(&self, one: u32, other: u32) -> bool {
-        self.machines[one as usize] == self.machines[other as usize]
+        self.places[one as usize] == self.places[other as usize]
+    }
+
+    /// Whether this process can open a part of a rank itself: it is on its machine, and sees that
+    /// file there, if perhaps not the same others.
+    pub fn can_open(&self, team: &Team, rank: u32, path: &Path, identity: Identity) -> bool {
+        self.is_near(rank, team.rank())
+            || (team.is_near(rank) && read_identity(path).is_ok_and(|seen| seen.0 == identity))
+    }
+
+    /// Whether all ranks are.
+    pub fn are_all_near(&self) -> bool {
+        self.places.iter().all(|place| *place == self.places[0])
     }
 
     /// Looks for parts that are missing where they were last.
@@ -205,8 +240,8 @@ impl Found {
         let mut told = Vec::new();
         for (_, place) in missing {
             for (path, is_new) in [(place.clone(), false), (new_path(place), true)] {
-                if let Ok(identity) = read_identity(&path) {
-                    put_sighting(&mut told, &path, &identity, is_new);
+                if let Ok(seen) = read_identity(&path) {
+                    put_sighting(&mut told, &path, &seen, is_new);
                 }
             }
         }
@@ -239,20 +274,20 @@ impl Found {
         let more = if more == 0 { String::new() } else { format!("; and {more} more") };
         Err(RecordError::NotFound(format!(
             "{}: of {} parts of this record file these are missing: {shown}{more}. Put them back, or \
-             let a rank that sees them give their path",
+             let a rank that sees them give their path; parts on another machine need a process \
+             there",
             path.display(),
             self.parts.len()
         )))
     }
 
-    /// The rank that has a part: those of its machine take turns.
-    pub fn owner_of(&self, seen: &Sighting) -> u32 {
-        let near: Vec<u32> = (0..)
-            .zip(&self.paths)
-            .map(|(rank, _)| rank)
-            .filter(|r| self.is_near(*r, seen.rank))
-            .collect();
-        near[seen.identity.number as usize % near.len()]
+    /// The rank that has a part that was found: those of machines that see it take turns.
+    pub fn owner_of(&self, part: u32) -> u32 {
+        let seers = &self.seers[part as usize];
+        let sees = |rank: &u32| seers.iter().any(|seer| self.is_near(*seer, *rank));
+        let ranks = (0..).zip(&self.paths).map(|(rank, _)| rank);
+        let ranks: Vec<u32> = ranks.filter(sees).collect();
+        ranks[part as usize % ranks.len()]
     }
 }
 
@@ -285,7 +320,7 @@ fn look(path: &Path) -> Result<Vec<u8>, RecordError> {
     }
     let mut told = Vec::new();
     put_bytes(&mut told, path.as_os_str().as_bytes());
-    put_bytes(&mut told, &machine());
+    put_bytes(&mut told, &seen_files());
     put_bytes(&mut told, &new_id());
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     put_number(&mut told, now.map_or(0, |now| now.as_secs()));
@@ -295,7 +330,7 @@ fn look(path: &Path) -> Result<Vec<u8>, RecordError> {
         let Some(is_new) = part_name(name.as_bytes(), entry.as_bytes()) else { continue };
         let path = directory.join(&entry);
         match read_identity(&path) {
-            Ok(identity) => put_sighting(&mut told, &path, &identity, is_new),
+            Ok(seen) => put_sighting(&mut told, &path, &seen, is_new),
             // Whoever made it has been stopped.
             Err(_) if is_new => {}
             Err(error) => return Err(part_error("looking at it", &path, error)),
@@ -313,20 +348,28 @@ fn part_name(file: &[u8], name: &[u8]) -> Option<bool> {
     is_number.then_some(whole.is_some())
 }
 
-fn read_identity(path: &Path) -> Result<Identity, PartError> {
-    identity_of(&File::open(path)?)
+fn read_identity(path: &Path) -> Result<(Identity, FileMark), PartError> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let time = metadata.created().or_else(|_| metadata.modified())?;
+    let time_ns = time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let time_ns = u64::try_from(time_ns).unwrap_or(0);
+    Ok((identity_of(&file)?, FileMark { inode: metadata.ino(), time_ns }))
 }
 
-fn put_sighting(told: &mut Vec<u8>, path: &Path, identity: &Identity, is_new: bool) {
+fn put_sighting(told: &mut Vec<u8>, path: &Path, seen: &(Identity, FileMark), is_new: bool) {
+    let (identity, mark) = seen;
     put_bytes(told, path.as_os_str().as_bytes());
     put_bytes(told, &identity.file);
     for number in [identity.number.into(), identity.parts.into(), identity.created, is_new.into()] {
         put_number(told, number);
     }
+    put_number(told, mark.inode);
+    put_number(told, mark.time_ns);
 }
 
-/// A name that the processes of one machine have in common, if they see the same files.
-fn machine() -> Vec<u8> {
+/// A name that processes have in common that see the same files.
+fn seen_files() -> Vec<u8> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mounts = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
     [boot, mounts.into_os_string().into_vec()].concat()

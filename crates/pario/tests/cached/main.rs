@@ -2,8 +2,11 @@
 //! crash.
 #![expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
+mod content;
 mod crashes;
 mod model;
-mod ranks;
 mod rules;
 mod sizes;
+
+#[path = "../../../team/tests/ranks/mod.rs"]
+mod ranks;

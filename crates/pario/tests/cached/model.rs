@@ -7,7 +7,8 @@ use pario::cached::Place;
 use pario::{CachedFile, CachedOptions, Cluster};
 use proptest::prelude::*;
 
-use crate::ranks::{bytes, together};
+use crate::content::bytes;
+use crate::ranks::{EVERY_WAY, Machines, spread};
 
 const SIZE: u32 = 4;
 /// Some pages of each rank, and the last one not full.
@@ -211,12 +212,13 @@ fn run(
 
 fn check(
     options: &CachedOptions,
+    machines: Machines,
     place: &Place,
     steps: &[Step],
     start: Vec<u8>,
     on_disk: &dyn Fn() -> Vec<u8>,
 ) {
-    let contents = together(SIZE, |team| {
+    let contents = spread(SIZE, machines, |team| {
         let open = || options.open(&team, place.clone()).unwrap();
         run(open(), &open, steps, start.clone())
     });
@@ -228,23 +230,33 @@ fn options() -> CachedOptions {
 }
 
 fn on_the_machine(options: &CachedOptions, steps: &[Step], start: usize) {
+    on_machines(options, Machines::One, steps, start);
+}
+
+fn on_machines(options: &CachedOptions, machines: Machines, steps: &[Step], start: usize) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     std::fs::write(&path, bytes(99, start)).unwrap();
-    check(options, &path.as_path().into(), steps, bytes(99, start), &|| {
+    check(options, machines, &path.as_path().into(), steps, bytes(99, start), &|| {
         std::fs::read(&path).unwrap()
     });
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "something was left behind: {left:?}");
 }
 
-fn in_a_cluster(cluster: &Cluster, options: &CachedOptions, steps: &[Step], start: usize) {
+fn in_a_cluster(
+    cluster: &Cluster,
+    options: &CachedOptions,
+    machines: Machines,
+    steps: &[Step],
+    start: usize,
+) {
     if cluster.metadata("/file").is_ok() {
         cluster.remove("/file").unwrap();
     }
     cluster.create("/file").unwrap().write_at(&bytes(99, start), 0).unwrap();
     let place = Place::of_cluster(cluster, "/file");
-    check(options, &place, steps, bytes(99, start), &|| {
+    check(options, machines, &place, steps, bytes(99, start), &|| {
         let file = cluster.open("/file").unwrap();
         let mut content = vec![0; file.len().unwrap() as usize];
         file.read_exact_at(&mut content, 0).unwrap();
@@ -292,6 +304,14 @@ proptest! {
     }
 
     #[test]
+    fn plain_files_by_ranks_of_several_machines(
+        steps in steps(), start in start(), way in 1..EVERY_WAY.len(), replace in any::<bool>(),
+        writers in 0..6_u32,
+    ) {
+        on_machines(&options().replace(replace).writers(writers), EVERY_WAY[way], &steps, start);
+    }
+
+    #[test]
     fn plain_files_that_are_replaced(steps in steps(), start in start()) {
         on_the_machine(&options().replace(true), &steps, start);
     }
@@ -311,10 +331,21 @@ proptest! {
 
 #[test]
 fn files_of_a_cluster() {
+    of_a_cluster(24, &[Machines::One]);
+}
+
+#[test]
+fn files_of_a_cluster_by_ranks_of_several_machines() {
+    of_a_cluster(6, &EVERY_WAY[1..]);
+}
+
+fn of_a_cluster(cases: u32, ways: &[Machines]) {
     let dir = tempfile::tempdir().unwrap();
     let cluster = cluster(dir.path());
     let kinds = [options(), options().replace(true), options().memory(0), options().copying(true)];
-    proptest!(ProptestConfig::with_cases(24), |(steps in steps(), start in start(), kind in 0..4_usize)| {
-        in_a_cluster(&cluster, &kinds[kind], &steps, start);
+    proptest!(ProptestConfig::with_cases(cases), |(
+        steps in steps(), start in start(), kind in 0..4_usize, way in 0..ways.len(),
+    )| {
+        in_a_cluster(&cluster, &kinds[kind], ways[way], &steps, start);
     });
 }

@@ -7,7 +7,8 @@ use pario::cached::Place;
 use pario::team::{Reduction, Team};
 use pario::{Access, CachedFile, CachedOptions, Cluster, Error, Group};
 
-use crate::ranks::{bytes, new_job, together};
+use crate::content::bytes;
+use crate::ranks::{Machines, new_job, spread, together};
 
 fn new(path: &Path, team: &Team, len: u64) -> CachedFile {
     let options = CachedOptions::new().read(true).write(true).create(true);
@@ -354,4 +355,29 @@ fn limited_process() {
             says(Err::<(), _>(error), "rank 1 cannot write: File too large");
         }
     });
+}
+
+#[test]
+fn a_plain_file_is_kept_in_part_by_one_machine_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = &dir.path().join("x");
+    std::fs::write(path, [7; 300_000]).unwrap();
+    let errors = spread(3, Machines::Of(2), |team| {
+        let options = CachedOptions::new().read(true).memory(0);
+        let error = options.open(&team, path).unwrap_err().to_string();
+        let whole = CachedFile::open(&team, path).unwrap();
+        // Nobody reads what is not on its own machine.
+        assert!(team.rank() < 2 || whole.statistics().reads == 0);
+        let mut last = [0];
+        whole.read_exact_at(&mut last, 299_999).unwrap();
+        assert_eq!(last, [7]);
+        whole.close().unwrap();
+        error
+    });
+    for error in errors {
+        assert!(
+            error.contains("plain file of the machine of rank 0, and rank 2 is on another"),
+            "{error}"
+        );
+    }
 }

@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use pario::cached::CachedStatistics;
 use pario::{CachedFile, CachedOptions};
 
-use crate::ranks::{bytes, together};
+use crate::content::bytes;
+use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 /// The sum over all ranks.
 fn all(statistics: &[CachedStatistics]) -> CachedStatistics {
@@ -123,11 +124,12 @@ fn all_at_once_within_little_memory() {
 #[test]
 fn all_append_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    for memory in [None, Some(0)] {
+    let ways = EVERY_WAY.into_iter().map(|machines| (None, machines));
+    for (memory, machines) in ways.chain([(Some(0), Machines::One)]) {
         let path = &dir.path().join("log");
         let old = b"an old line\n".repeat(10_000);
         std::fs::write(path, &old).unwrap();
-        let taken = together(8, |team| {
+        let taken = spread(8, machines, |team| {
             let mut options = CachedOptions::new().write(true).append(true);
             if let Some(bytes) = memory {
                 options = options.memory(bytes);
@@ -156,4 +158,40 @@ fn all_append_at_once() {
             }
         }
     }
+}
+
+#[test]
+fn long_runs_with_memory_taken_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = &dir.path().join("long");
+    let expected = &bytes(5, (9 << 20) + 1234);
+    let own = |team: &pario::team::Team| {
+        let each = expected.len().div_ceil(3);
+        let start = each * team.rank() as usize;
+        start..(start + each).min(expected.len())
+    };
+    together(3, |team| {
+        let options = CachedOptions::new().write(true).create(true).prefault(true);
+        let mut file = options.open(&team, path).unwrap();
+        file.reserve(20 << 20).unwrap();
+        file.write_at(&expected[own(&team)], own(&team).start as u64).unwrap();
+        file.flush().unwrap();
+        assert!(std::fs::read(path).unwrap() == *expected);
+        file.close().unwrap();
+    });
+    // What is in the file, and some of it changed, once more.
+    together(3, |team| {
+        let options = CachedOptions::new().read(true).write(true).prefault(true);
+        let mut file = options.open(&team, path).unwrap();
+        let mut got = vec![0; expected.len()];
+        file.read_exact_at(&mut got, 0).unwrap();
+        assert!(got == *expected);
+        file.reserve(20 << 20).unwrap();
+        team.barrier().unwrap();
+        let changed: Vec<u8> = expected[own(&team)].iter().map(|byte| !byte).collect();
+        file.write_at(&changed, own(&team).start as u64).unwrap();
+        file.close().unwrap();
+    });
+    let changed: Vec<u8> = expected.iter().map(|byte| !byte).collect();
+    assert!(std::fs::read(path).unwrap() == changed);
 }

@@ -2,16 +2,21 @@
 
 use pario::records::RecordFile;
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 #[test]
 fn nothing_is_lost_however_the_record_is_cut() {
+    EVERY_WAY.into_iter().for_each(add_to_all);
+}
+
+fn add_to_all(machines: Machines) {
     let dir = tempfile::tempdir().unwrap();
     // Blocks that end in the middle of numbers, and numbers that begin anywhere.
     let sizes = [3, 70_001, 0, 65_536 * 2 + 5];
     let len: u64 = sizes.iter().sum();
     let count = usize::try_from((len - 1) / 8).unwrap();
-    together(4, |team| {
+    spread(4, machines, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let whole = file.create_record_irregular(&sizes).unwrap();
         let real = file.create_record_irregular(&sizes).unwrap();
@@ -49,18 +54,22 @@ fn nothing_is_lost_however_the_record_is_cut() {
 /// One number, half of which is in one part and half in the other.
 #[test]
 fn all_add_to_one_number_at_once() {
-    const TIMES: u64 = 2000;
+    add_to_one(Machines::One, 2000);
+    EVERY_WAY[1..].iter().for_each(|machines| add_to_one(*machines, 200));
+}
+
+fn add_to_one(machines: Machines, times: u64) {
     let dir = tempfile::tempdir().unwrap();
-    together(4, |team| {
+    spread(4, machines, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record_irregular(&[4, 0, 4, 0]).unwrap();
-        for _ in 0..TIMES {
+        for _ in 0..times {
             file.accumulate(record, 0..=7, 1, &[1_u64]).unwrap();
         }
         team.barrier().unwrap();
         let mut found = [0; 8];
         file.read(record, 0..=7, &mut found).unwrap();
-        assert_eq!(u64::from_ne_bytes(found), 4 * TIMES);
+        assert_eq!(u64::from_ne_bytes(found), 4 * times);
         file.close().unwrap();
     });
 }

@@ -4,7 +4,8 @@ use std::fs;
 
 use pario::records::{RecordError, RecordFile, RecordId, map_of_part};
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::together;
 
 /// Where the first log ends.
 const LOG_END: usize = 8192 + (64 << 10);

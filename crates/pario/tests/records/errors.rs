@@ -3,7 +3,7 @@
 use pario::records::{NewRecord, RecordError, RecordFile, RecordId};
 use pario::team::TeamError;
 
-use crate::ranks::together;
+use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 #[test]
 fn ranges_and_records_that_are_not_there_are_refused() {
@@ -44,8 +44,12 @@ fn ranges_and_records_that_are_not_there_are_refused() {
 
 #[test]
 fn ranks_that_call_different_things_all_hear_it_and_go_on() {
+    EVERY_WAY.into_iter().for_each(call_different_things);
+}
+
+fn call_different_things(machines: Machines) {
     let dir = tempfile::tempdir().unwrap();
-    let all = together(3, |team| {
+    let all = spread(3, machines, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let rank = u64::from(team.rank());
         let sizes = file.create_record(100 + rank / 2).unwrap_err().to_string();

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use pario::records::{NewRecord, RecordError, RecordFile};
 use pario::team::{Team, TeamError};
 
-use crate::ranks::{bytes, new_job, together};
+use crate::range::bytes;
+use crate::ranks::{new_job, together};
 
 /// The variables that make a process of this test a rank.
 const PLACE: &str = "PARIO_RECORDS_TEST_PLACE";

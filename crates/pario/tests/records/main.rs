@@ -3,9 +3,13 @@
 mod accumulating;
 mod crashes;
 mod errors;
+mod far;
 mod killed;
 mod many;
 mod model;
-mod ranks;
+mod range;
 mod reopening;
 mod requests;
+
+#[path = "../../../team/tests/ranks/mod.rs"]
+mod ranks;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use pario::records::{NewRecord, RecordFile, RecordId};
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::together;
 
 const COUNT: usize = 10_000;
 

@@ -6,7 +6,8 @@ use fastrand::Rng;
 use pario::records::{NewRecord, RecordFile, RecordId};
 use pario::team::Team;
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 /// What every rank knows: all have the same random numbers.
 struct Model {
@@ -163,34 +164,49 @@ fn step(file: &RecordFile, model: &mut Model, team: &Team) {
     }
 }
 
+/// A program that begins with so many ranks, and goes on again and again by another number of them;
+/// each time they are spread over machines in one of the ways.
+fn random_program(seed: u64, size: u32, ways: &[Machines]) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let mut records = BTreeMap::new();
+    for (round, size) in [size, 3, 1, 5].into_iter().enumerate() {
+        let known = &records;
+        let mut after = spread(size, ways[round % ways.len()], |team| {
+            let file = match round {
+                0 => RecordFile::create(&team, &path).unwrap(),
+                _ => RecordFile::open(&team, &path).unwrap(),
+            };
+            let random = Rng::with_seed(seed * 100 + round as u64);
+            let mut model = Model { records: BTreeMap::clone(known), random };
+            for _ in 0..60 {
+                step(&file, &mut model, &team);
+            }
+            compare(&file, &model);
+            // Some programs end without closing, when nobody needs the others any more.
+            if model.random.bool() {
+                file.close().unwrap();
+            } else {
+                team.barrier().unwrap();
+            }
+            model.records
+        });
+        records = after.remove(0);
+    }
+}
+
 #[test]
 fn random_programs_do_what_a_map_of_bytes_does() {
     for (seed, size) in (0..).zip([1, 2, 3, 4, 7, 2]) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        let mut records = BTreeMap::new();
-        // Again and again, by another number of ranks.
-        for (round, size) in [size, 3, 1, 5].into_iter().enumerate() {
-            let known = &records;
-            let mut after = together(size, |team| {
-                let file = match round {
-                    0 => RecordFile::create(&team, &path).unwrap(),
-                    _ => RecordFile::open(&team, &path).unwrap(),
-                };
-                let random = Rng::with_seed(seed * 100 + round as u64);
-                let mut model = Model { records: BTreeMap::clone(known), random };
-                for _ in 0..60 {
-                    step(&file, &mut model, &team);
-                }
-                compare(&file, &model);
-                // Some programs end without closing.
-                if model.random.bool() {
-                    file.close().unwrap();
-                }
-                model.records
-            });
-            records = after.remove(0);
-        }
+        random_program(seed, size, &[Machines::One]);
+    }
+}
+
+#[test]
+fn random_programs_on_several_machines_do_what_a_map_of_bytes_does() {
+    for (seed, size) in (10..).zip([2, 3, 4, 7]) {
+        random_program(seed, size, &EVERY_WAY[1..]);
+        random_program(seed + 10, size, &EVERY_WAY);
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use pario::records::{RecordError, RecordFile, RecordId};
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::together;
 
 /// A file of three ranks on three disks, with a record of which byte `i` is `i % 251`.
 fn on_three_disks(dir: &Path) -> RecordId {

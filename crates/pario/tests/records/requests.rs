@@ -2,12 +2,17 @@
 
 use pario::records::RecordFile;
 
-use crate::ranks::{bytes, together};
+use crate::range::bytes;
+use crate::ranks::{EVERY_WAY, Machines, spread, together};
 
 #[test]
 fn many_are_under_way_at_once() {
+    EVERY_WAY.into_iter().for_each(start_many);
+}
+
+fn start_many(machines: Machines) {
     let dir = tempfile::tempdir().unwrap();
-    together(3, |team| {
+    spread(3, machines, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         let record = file.create_record(3 << 20).unwrap();
         let own = u64::from(team.rank()) << 20;
@@ -36,9 +41,13 @@ fn many_are_under_way_at_once() {
 
 #[test]
 fn a_record_goes_when_nobody_uses_it() {
+    [Machines::One, Machines::Of(1)].into_iter().for_each(destroy_while_used);
+}
+
+fn destroy_while_used(machines: Machines) {
     // In memory, where a sync waits for no write.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    together(2, |team| {
+    spread(2, machines, |team| {
         let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
         for round in 0..5_u8 {
             let record = file.create_record(1 << 20).unwrap();

@@ -10,6 +10,8 @@ use crate::shared::Shared;
 
 /// How often it looks around.
 const ROUND: Duration = Duration::from_millis(100);
+/// How long it waits for the interface node to say who has joined.
+const NEWS_WAIT: Duration = Duration::from_secs(1);
 /// How often the room on the disks is measured, and how often what is known of the other nodes is
 /// renewed.
 const MEASURE: Duration = Duration::from_secs(1);
@@ -30,14 +32,15 @@ pub fn work(shared: &Arc<Shared>) {
         } else {
             joining::stay_joined(shared);
         }
-        if now.duration_since(renewed) >= MEASURE {
+        let waiting = shared.strangers.take();
+        if !waiting.is_empty() || now.duration_since(renewed) >= MEASURE {
             renewed = now;
-            if shared.names.is_none() {
-                joining::ask_map(shared);
-            }
+            joining::renew_map(shared, NEWS_WAIT);
         }
+        waiting.into_iter().for_each(|go_on| go_on());
         shared.stopping.pause(ROUND);
     }
+    shared.strangers.take().into_iter().for_each(|go_on| go_on());
 }
 
 /// The thread that tells callers how far their calls have come; ends when the node is asked to stop.

@@ -6,9 +6,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use pario_proto::{ClusterMap, DiskId, Failure, NodeInfo, PeerRequest, Reply, Request};
+use parking_lot::Mutex;
 
 use super::wait_for;
 use crate::disks::NO_ID;
@@ -124,17 +126,24 @@ pub fn stay_joined(shared: &Arc<Shared>) {
     }
 }
 
-/// Asks the interface node which nodes have joined since.
-pub fn ask_map(shared: &Arc<Shared>) {
-    if !shared.peers.is_linked(shared.config.interface) || !shared.peers.has_joined() {
+/// Learns from the interface node which nodes have joined since, if it answers soon.
+pub fn renew_map(shared: &Arc<Shared>, patience: Duration) {
+    let interface = shared.config.interface;
+    let is_known_here = shared.names.is_some();
+    if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
         return;
     }
-    let learning = shared.clone();
-    shared.peers.ask_then(shared.config.interface, Request::Map, move |answer| {
-        if let Ok(Ok(Reply::Map(map))) = answer.map(|answer| answer.result) {
-            learn_map(&learning, map);
-        }
+    let (tell, told) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    shared.peers.ask_then(interface, Request::Map, move |answer| {
+        // Nobody waits any more if it has taken too long.
+        let _ = tell.lock().send(answer);
     });
+    if let Ok(Ok(answer)) = told.recv_timeout(patience)
+        && let Ok(Reply::Map(map)) = answer.result
+    {
+        learn_map(shared, map);
+    }
 }
 
 /// Takes over what the interface node knows of the others.

@@ -39,6 +39,7 @@ use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
 use crate::sessions::Sessions;
 use crate::shared::{Names, Shared, Stopping};
+use crate::strangers::Strangers;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -140,6 +141,7 @@ impl Node {
             operations,
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
+            strangers: Strangers::default(),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
             revoked: RwLock::default(),
@@ -292,6 +294,7 @@ impl Drop for Node {
             let _ = thread.join();
         }
         self.run.take();
+        self.shared.disks.settle();
         // Threads that have served the last questions let go of the disks a moment later; who
         // starts the node again must find them free.
         let deadline = Instant::now() + STOP_WAIT;

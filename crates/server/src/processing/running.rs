@@ -57,8 +57,6 @@ pub struct OpenPart {
     pub part: Part,
     /// The number of the disk.
     pub disk: usize,
-    /// The storage thread of the disk.
-    pub thread: usize,
     /// If it has come into being.
     pub file: Option<ExtentFile>,
     /// Which extents it has, if they are all wanted: first ones and how many.
@@ -148,7 +146,7 @@ impl Running {
         });
         let open = |(part, disk, at): (Part, usize, &NodeDisk)| {
             let file = Some(at.open_extents(self.work.grant.file, part.subfile.0)?);
-            Some(OpenPart { part, disk, thread: at.thread, file, runs: Vec::new() })
+            Some(OpenPart { part, disk, file, runs: Vec::new() })
         };
         if let Some(parts) = here.map(open).collect() {
             self.set_parts(parts);
@@ -202,9 +200,9 @@ impl Running {
         if first.is_none_or(wants) {
             return 1;
         }
-        let stats = self.parts().iter().filter_map(|open| open.file.as_ref()?.stat().ok());
-        let (extents, bytes) = stats.fold((0, 0), |(extents, bytes), stat| {
-            (extents + stat.extents, bytes + stat.live_bytes)
+        let live = self.parts().iter().filter_map(|open| Some(open.file.as_ref()?.live()));
+        let (extents, bytes) = live.fold((0, 0), |(extents, bytes), (some, their_bytes)| {
+            (extents + some, bytes + their_bytes)
         });
         let each = bytes.checked_div(extents).unwrap_or(COMPANY_BYTES).max(1);
         usize::try_from(COMPANY_BYTES / each).unwrap_or(1).clamp(1, COMPANY)

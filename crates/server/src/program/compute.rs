@@ -34,7 +34,7 @@ impl Compute {
             if !visit.look() {
                 return true;
             }
-            self.show(visit);
+            self.show(&running, visit);
             if visit.made.is_none() {
                 running.note_done();
             }
@@ -45,14 +45,13 @@ impl Compute {
 
     /// Shows an extent to the task, now that everything is there.
     pub fn see(&mut self, mut visit: Visit, next: Successor<Visit>) {
-        self.show(&mut visit);
         let running = visit.running.clone();
+        self.show(&running, &mut visit);
         running.go_on(move || next.call(visit));
     }
 
     /// Shows an extent to the task, and keeps what comes of it.
-    fn show(&mut self, visit: &mut Visit) {
-        let running = visit.running.clone();
+    fn show(&mut self, running: &Running, visit: &mut Visit) {
         if running.is_stopped() {
             return;
         }

@@ -15,26 +15,18 @@ use crate::processing::{OpenPart, Running};
 impl Storage {
     /// Opens a subfile of a call, and finds out which extents it has if all are wanted.
     pub fn open_part(&mut self, opening: Opening) -> Opened {
-        let Opening { running, part, disk, thread } = opening;
+        let Opening { running, part, disk, .. } = opening;
         if running.is_stopped() {
             return Opened(None);
         }
         let at = running.shared.disks.disk(disk);
         match open(&running, at, part) {
-            Ok((file, runs)) => Opened(Some(OpenPart { part, disk, thread, file, runs })),
+            Ok((file, runs)) => Opened(Some(OpenPart { part, disk, file, runs })),
             Err(failure) => {
                 running.fail(failure);
                 Opened(None)
             }
         }
-    }
-
-    /// Reads an extent.
-    pub fn fetch(&mut self, mut visit: Visit) -> Visit {
-        if !visit.running.is_stopped() {
-            visit.read();
-        }
-        visit
     }
 
     /// Writes an extent that a task has made.

@@ -9,6 +9,7 @@ mod extents;
 mod here;
 mod interface;
 mod process;
+mod reader;
 mod storage;
 mod visit;
 mod work;
@@ -30,6 +31,7 @@ pub use work::{SubfilesDone, SubfilesWork, Work};
 
 use compute::Compute;
 use process::{Walker, Workers};
+use reader::{READERS, Reader};
 
 use crate::disks::CROWD;
 use crate::error::NodeError;
@@ -195,7 +197,9 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
             )
     });
     let window = UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
-    let process = process::add_to(&mut program, Workers { walker, storage, compute, window });
+    let readers = program.pool("Reader", READERS * config.disks.len().max(1), |_| Reader);
+    let workers = Workers { walker, storage, readers, compute, window };
+    let process = process::add_to(&mut program, workers);
     let cut = cut::add_to(&mut program, walker, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
     Ok((run, Operations { data, names, set_rights, purge, here, process, cut }))

@@ -9,6 +9,7 @@ use pario_proto::Part;
 
 use super::compute::Compute;
 use super::here::stays_here;
+use super::reader::Reader;
 use super::storage::Storage;
 use super::visit::{Piece, Visit};
 use crate::processing::{COMPANY, OpenPart, Route, Running};
@@ -67,6 +68,7 @@ stays_here!(Calling, Opening, Opened, AllOpened, Walk, Company);
 pub struct Workers {
     pub walker: ThreadRef<Walker>,
     pub storage: PoolRef<Storage>,
+    pub readers: PoolRef<Reader>,
     pub compute: PoolRef<Compute>,
     /// So many companies of a call are under way.
     pub window: usize,
@@ -78,7 +80,7 @@ pub struct Workers {
 /// has a thread of its own, and all of them should be. And calls that run beside each other would
 /// take the waiting that they cause each other for tokens too many, until hardly any are under way.
 pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, Calling> {
-    let Workers { walker, storage, compute, window } = workers;
+    let Workers { walker, storage, readers, compute, window } = workers;
     let open = program.operation("open subfiles", |b| {
         b.on(walker)
             .split_indexed(Calling::numbers, Calling::opening)
@@ -95,8 +97,8 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
             .if_else(
                 Piece::is_here,
                 |b| {
-                    let read = |_: &mut Storage, piece: Piece| piece.read();
-                    b.on(storage.at(Piece::thread)).run(read).named("read")
+                    let read = |_: &mut Reader, piece: Piece| piece.read();
+                    b.on(readers.at(Piece::reader)).run(read).named("read")
                 },
                 |b| b.on(walker).run_async(Walker::ask).named("ask"),
             )
@@ -107,8 +109,8 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
             .window(Window::fixed(COMPANY))
             .split_indexed(Company::numbers, Company::visit)
             .when(Visit::lacks_itself_only, |b| {
-                b.on(storage.at(Visit::thread))
-                    .run(Storage::fetch)
+                b.on(readers.at(Visit::reader))
+                    .run(Reader::fetch)
                     .named("read")
                     .on(compute.any())
                     .run_async(Compute::see)

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, CutPiece, ExtentPlace, Failure, ProcessRequest, Reply, Request};
+use pario_proto::{Answer, CutPiece, ExtentPlace, Failure, Part, ProcessRequest, Reply, Request};
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
 
 use super::here::stays_here;
+use super::reader::reader_of;
 use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
 use crate::processing::{OpenPart, Running};
@@ -22,20 +23,32 @@ pub struct Visit {
     pub part: usize,
     /// The extent itself, once it is known.
     pub found: Option<Option<Extent>>,
-    /// What the task wants to see with it.
-    wanted: Arc<Vec<Wanted>>,
-    /// As far as it is there.
-    gathered: Arc<Mutex<Vec<Option<Bulk>>>>,
+    /// What the task wants to see with it, if it wants something.
+    wants: Option<Arc<Wants>>,
     /// What the task has made of it, if that is to be written.
     pub made: Option<Arc<Outcome>>,
+}
+
+/// Parts of other extents that a task wants to see with one.
+struct Wants {
+    wanted: Vec<Wanted>,
+    /// As far as they are there.
+    gathered: Mutex<Vec<Option<Bulk>>>,
+}
+
+/// One of them.
+#[derive(Clone)]
+struct Wish {
+    wants: Arc<Wants>,
+    number: usize,
 }
 
 /// Something that is fetched for a visit.
 #[derive(Clone)]
 pub struct Piece {
     visit: Visit,
-    /// Which of the things wanted; nothing for the extent itself.
-    wanted: Option<usize>,
+    /// What of another extent; nothing for the extent itself.
+    wish: Option<Wish>,
     /// Its subfile, if it is here.
     part: Option<usize>,
 }
@@ -47,37 +60,46 @@ impl Visit {
     pub fn new(running: Arc<Running>, part: usize, place: ExtentPlace) -> Self {
         let task = running.task();
         let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
-        let gathered = Arc::new(Mutex::new(vec![None; wanted.len()]));
-        Self { running, place, part, found: None, wanted: Arc::new(wanted), gathered, made: None }
+        let wants = (!wanted.is_empty()).then(|| {
+            let gathered = Mutex::new(vec![None; wanted.len()]);
+            Arc::new(Wants { wanted, gathered })
+        });
+        Self { running, place, part, found: None, wants, made: None }
     }
 
     /// Takes what is at hand, without touching a disk; whether that is all that is needed.
     pub fn look(&mut self) -> bool {
-        let running = self.running.clone();
+        let running = &self.running;
         self.found = at_hand(&running.parts()[self.part], self.place);
         if let Some(found) = &self.found {
             running.note_found(found.as_ref().map(len_of), true);
         }
-        let mut gathered = self.gathered.lock();
-        for (wanted, slot) in self.wanted.iter().zip(gathered.iter_mut()) {
-            let Some(part) = running.part_of(wanted.place) else { continue };
-            if let Some(extent) = at_hand(&running.parts()[part], wanted.place) {
-                *slot = cut(&running, wanted, extent.as_ref());
+        if let Some(wants) = &self.wants {
+            let mut gathered = wants.gathered.lock();
+            for (wanted, slot) in wants.wanted.iter().zip(gathered.iter_mut()) {
+                let Some(part) = running.part_of(wanted.place) else { continue };
+                if let Some(extent) = at_hand(&running.parts()[part], wanted.place) {
+                    *slot = cut(running, wanted, extent.as_ref());
+                }
             }
         }
-        running.is_stopped() || (self.found.is_some() && gathered.iter().all(Option::is_some))
+        running.is_stopped() || (self.found.is_some() && self.has_others())
+    }
+
+    /// Whether everything is there that the task wants to see with the extent.
+    fn has_others(&self) -> bool {
+        let wants = self.wants.as_ref();
+        wants.is_none_or(|wants| wants.gathered.lock().iter().all(Option::is_some))
     }
 
     /// Whether only the extent itself has to be read.
     pub fn lacks_itself_only(&self) -> bool {
-        self.found.is_none()
-            && !self.running.is_stopped()
-            && self.gathered.lock().iter().all(Option::is_some)
+        self.found.is_none() && !self.running.is_stopped() && self.has_others()
     }
 
     /// Whether other things have to be fetched.
     pub fn lacks_others(&self) -> bool {
-        !self.running.is_stopped() && self.gathered.lock().iter().any(Option::is_none)
+        !self.running.is_stopped() && !self.has_others()
     }
 
     /// Whether an extent was made that is to be written.
@@ -85,30 +107,31 @@ impl Visit {
         self.made.is_some() && !self.running.is_stopped()
     }
 
-    /// The storage thread that has the extent.
-    pub fn thread(&self) -> usize {
-        self.running.parts()[self.part].thread
+    /// The reader that fetches the extent.
+    pub fn reader(&self) -> usize {
+        reader_of(self.running.parts()[self.part].disk, self.place)
     }
 
     /// The numbers of what could be fetched: 0 for the extent itself.
     pub fn pieces(&self) -> Range<u64> {
-        0..self.wanted.len() as u64 + 1
+        0..self.wants.as_ref().map_or(0, |wants| wants.wanted.len()) as u64 + 1
     }
 
     /// Something to be fetched, unless it is there.
     pub fn piece(&self, number: u64) -> Option<Piece> {
-        let wanted = usize::try_from(number).ok()?.checked_sub(1);
-        let (is_there, place) = match wanted {
+        let wish = usize::try_from(number).ok()?.checked_sub(1).zip(self.wants.clone());
+        let wish = wish.map(|(number, wants)| Wish { wants, number });
+        let (is_there, place) = match &wish {
+            Some(wish) => (wish.is_fulfilled(), wish.wanted().place),
             None => (self.found.is_some(), self.place),
-            Some(wanted) => (self.gathered.lock()[wanted].is_some(), self.wanted[wanted].place),
         };
         let part = self.running.part_of(place);
-        (!is_there).then(|| Piece { visit: self.clone(), wanted, part })
+        (!is_there).then(|| Piece { visit: self.clone(), wish, part })
     }
 
     /// Something that was fetched is there.
     pub fn take(&mut self, piece: Piece) {
-        if piece.wanted.is_none() {
+        if piece.wish.is_none() {
             self.found = piece.visit.found;
         }
     }
@@ -126,7 +149,24 @@ impl Visit {
 
     /// What the task wanted to see with it.
     pub fn neighbours(&self) -> Vec<Bulk> {
-        self.gathered.lock().iter().flatten().cloned().collect()
+        let wants = self.wants.as_ref();
+        wants.map_or_else(Vec::new, |wants| {
+            wants.gathered.lock().iter().flatten().cloned().collect()
+        })
+    }
+}
+
+impl Wish {
+    fn wanted(&self) -> &Wanted {
+        &self.wants.wanted[self.number]
+    }
+
+    fn is_fulfilled(&self) -> bool {
+        self.wants.gathered.lock()[self.number].is_some()
+    }
+
+    fn fulfil(&self, bytes: Option<Bulk>) {
+        self.wants.gathered.lock()[self.number] = bytes;
     }
 }
 
@@ -136,9 +176,10 @@ impl Piece {
         self.part.is_some()
     }
 
-    /// The storage thread that has it.
-    pub fn thread(&self) -> usize {
-        self.part.map_or(0, |part| self.visit.running.parts()[part].thread)
+    /// The reader that fetches it.
+    pub fn reader(&self) -> usize {
+        let place = self.wish.as_ref().map_or(self.visit.place, |wish| wish.wanted().place);
+        self.part.map_or(0, |part| reader_of(self.visit.running.parts()[part].disk, place))
     }
 
     /// Reads it from a disk of this node.
@@ -147,17 +188,11 @@ impl Piece {
         if running.is_stopped() {
             return self;
         }
-        match (self.wanted, self.part) {
-            (Some(number), Some(part)) => {
-                let wanted = &self.visit.wanted[number];
-                match read(&running, part, wanted.place) {
-                    Ok(extent) => {
-                        let bytes = cut(&running, wanted, extent.as_ref());
-                        self.visit.gathered.lock()[number] = bytes;
-                    }
-                    Err(failure) => running.fail(failure),
-                }
-            }
+        match (&self.wish, self.part) {
+            (Some(wish), Some(part)) => match read(&running, part, wish.wanted().place) {
+                Ok(extent) => wish.fulfil(cut(&running, wish.wanted(), extent.as_ref())),
+                Err(failure) => running.fail(failure),
+            },
             _ => self.visit.read(),
         }
         self
@@ -165,32 +200,44 @@ impl Piece {
 
     /// Asks the node that has it; `then` is told when it is there, or will never be.
     pub fn ask(self, then: impl FnOnce(Self) + Send + 'static) {
+        if self.node().is_some() {
+            return self.ask_node(then);
+        }
+        // Nodes may have joined that this one has not heard of.
+        let shared = self.visit.running.shared.clone();
+        shared.strangers.ask_around(move || self.ask_node(then));
+    }
+
+    /// The node that has it, as far as this node knows the others.
+    fn node(&self) -> Option<(Part, usize)> {
+        let running = &self.visit.running;
+        let place = self.wish.as_ref()?.wanted().place;
+        let part = running.work.parts.get(place.subfile.0 as usize).copied()?;
+        let (node, _) = running.shared.map.read().disk(part.disk)?;
+        Some((part, usize::try_from(node).ok()?))
+    }
+
+    fn ask_node(self, then: impl FnOnce(Self) + Send + 'static) {
         let running = self.visit.running.clone();
-        let Some((number, wanted)) =
-            self.wanted.map(|number| (number, self.visit.wanted[number].clone()))
-        else {
+        let Some(wish) = self.wish.clone() else {
             unreachable!("the extent itself is at this node")
         };
-        let part = running.work.parts.get(wanted.place.subfile.0 as usize).copied();
-        let node = part.and_then(|part| {
-            let map = running.shared.map.read();
-            map.disk(part.disk).and_then(|(node, _)| usize::try_from(node).ok())
-        });
-        let (Some(part), Some(node)) = (part, node) else {
+        let wanted = wish.wanted();
+        let Some((part, node)) = self.node() else {
             running.fail_at(Some(wanted.place), "no node of the cluster has it".to_owned());
             return then(self);
         };
         let request = ProcessRequest::Cut {
             grant: running.work.grant.clone(),
             operation: running.work.operation.clone(),
-            pieces: vec![CutPiece { place: wanted.place, part, what: wanted.what }],
+            pieces: vec![CutPiece { place: wanted.place, part, what: wanted.what.clone() }],
         };
         let peers = running.clone();
         peers.shared.peers.ask_then(node, Request::Process(request), move |answer| {
             match answer.and_then(one_piece) {
                 Ok(bytes) => {
                     running.note_neighbour(bytes.len() as u64);
-                    self.visit.gathered.lock()[number] = Some(bytes);
+                    wish.fulfil(Some(bytes));
                 }
                 Err(failure) => running.fail(failure),
             }
@@ -230,7 +277,7 @@ pub fn read_extent(
     file: &ExtentFile,
     place: ExtentPlace,
 ) -> Result<Option<Extent>, Failure> {
-    let read = file.read(place.extent.0);
+    let read = file.read_of_many(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, file.id(), "read an extent"))?;
     if let Some(extent) = &found {
         disk.load.read(len_of(extent));

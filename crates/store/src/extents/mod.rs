@@ -108,7 +108,12 @@ impl ExtentFile {
 
     /// Reads an extent, with or without the cache.
     pub fn read_with(&self, index: u64, caching: Caching) -> Result<Option<Extent>, StoreError> {
-        self.shared.read(index, caching)
+        self.shared.read(index, caching, Shared::find_waiting)
+    }
+
+    /// Reads an extent, for somebody who will read many: of the index, more is read than is needed.
+    pub fn read_of_many(&self, index: u64) -> Result<Option<Extent>, StoreError> {
+        self.shared.read(index, Caching::Use, Shared::find_of_many)
     }
 
     /// What is known of an extent without touching the disk.
@@ -215,6 +220,13 @@ impl ExtentFile {
         })
     }
 
+    /// How many extents there are, and how many bytes their headers and bodies have together; without
+    /// touching the disk.
+    pub fn live(&self) -> (u64, u64) {
+        let state = self.shared.state.lock();
+        (state.count, state.live_bytes)
+    }
+
     /// What the subfile holds and takes.
     pub fn stat(&self) -> Result<ExtentStat, StoreError> {
         let shared = &self.shared;
@@ -261,11 +273,16 @@ impl std::fmt::Debug for ExtentFile {
 
 impl Shared {
     /// Reads an extent, in the calling thread.
-    fn read(&self, index: u64, caching: Caching) -> Result<Option<Extent>, StoreError> {
+    fn read(
+        &self,
+        index: u64,
+        caching: Caching,
+        find: impl Fn(&Self, u64) -> Result<Option<Entry>, StoreError>,
+    ) -> Result<Option<Extent>, StoreError> {
         Self::check_index(index)?;
         let mut failed: Option<(Entry, &'static str)> = None;
         loop {
-            let Some(entry) = self.find_waiting(index)? else {
+            let Some(entry) = find(self, index)? else {
                 return Ok(None);
             };
             match failed {

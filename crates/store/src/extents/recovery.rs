@@ -131,7 +131,7 @@ impl Opening<'_> {
         let superblock = self.newest_superblock(&files.index)?;
         let replayed = self.replay(&superblock, &files.data)?;
         if replayed.changes.len() > 64 {
-            files.index.will_need();
+            files.index.will_need(0, superblock.page_end * PAGE_BYTES as u64);
         }
         let mut state = self.state_of(&superblock, files, &replayed)?;
         if !self.read_only {

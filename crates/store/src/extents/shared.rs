@@ -26,6 +26,9 @@ use crate::index::{Load, PAGE_BYTES, PageFault, PageWanted, Pages, Tree};
 use crate::keeper::Keeper;
 use crate::medium::{Medium, MediumFile};
 
+/// So much of the index around a page is read for somebody who will look many extents up.
+const PAGES_AHEAD_BYTES: u64 = 256 << 10;
+
 /// Limits of one extent subfile; see the fields of [`crate::DiskOptions`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -170,11 +173,28 @@ impl Shared {
 
     /// Looks an extent up and reads what is needed of the index.
     pub(crate) fn find_waiting(&self, index: u64) -> Result<Option<Entry>, StoreError> {
+        self.find_page_by_page(index, |_| ())
+    }
+
+    /// The same for somebody who will look many up: of the index, more than is needed is read.
+    pub(crate) fn find_of_many(&self, index: u64) -> Result<Option<Entry>, StoreError> {
+        self.find_page_by_page(index, |wanted| {
+            let around = wanted.position() / PAGES_AHEAD_BYTES * PAGES_AHEAD_BYTES;
+            self.index_file.will_need(around, PAGES_AHEAD_BYTES);
+        })
+    }
+
+    fn find_page_by_page(
+        &self,
+        index: u64,
+        before_wait: impl Fn(PageWanted),
+    ) -> Result<Option<Entry>, StoreError> {
         loop {
             match self.find(index)? {
                 Found::Absent => return Ok(None),
                 Found::At(entry) => return Ok(Some(entry)),
                 Found::Wants(wanted) => {
+                    before_wait(wanted);
                     let mut bytes = Box::new([0; PAGE_BYTES]);
                     let read = self.index_file.read_at(&mut bytes[..], wanted.position());
                     read.map_err(|error| self.place.io(error, "reading the index"))?;

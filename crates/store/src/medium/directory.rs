@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -238,9 +239,10 @@ impl MediumFile for DirectoryFile {
         Ok(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    fn will_need(&self) {
+    fn will_need(&self, position: u64, len: u64) {
+        let Some(len) = NonZeroU64::new(len) else { return };
         // Advice only: a file system that ignores it is slower, not wrong.
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
+        let _ = rustix::fs::fadvise(&self.file, position, Some(len), Advice::WillNeed);
     }
 
     fn is_direct(&self) -> bool {

@@ -119,8 +119,8 @@ pub trait MediumFile: Send + Sync + Debug {
     fn modified_ns(&self) -> io::Result<u64> {
         Ok(0)
     }
-    /// Tells the medium that the whole file will be read soon.
-    fn will_need(&self) {}
+    /// Tells the medium that a range will be read soon, so that it can begin; waits for nothing.
+    fn will_need(&self, _position: u64, _len: u64) {}
     /// Whether the page cache is bypassed.
     fn is_direct(&self) -> bool {
         false

@@ -254,8 +254,8 @@ impl MediumFile for SlowFile {
         self.file.modified_ns()
     }
 
-    fn will_need(&self) {
-        self.file.will_need();
+    fn will_need(&self, position: u64, len: u64) {
+        self.file.will_need(position, len);
     }
 
     fn is_direct(&self) -> bool {

@@ -114,14 +114,41 @@ impl RawArray {
 
     /// Copies elements to the array: as many as the bytes are, from the given one on.
     pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
+        self.write_with(first, bytes, Segments::put)
+    }
+
+    /// Copies elements to a part of the array that nobody has used before: faster than
+    /// [`put`](Self::put) there, and slower elsewhere.
+    pub fn fill(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
+        self.write_with(first, bytes, Segments::fill)
+    }
+
+    fn write_with(
+        &self,
+        first: u64,
+        bytes: &[u8],
+        write: impl Fn(&Segments, u32, usize, &[u8]) -> Result<(), TeamError>,
+    ) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
         let mut rest = bytes;
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
-            self.segments.put(run.rank, run.offset, now)?;
+            write(&self.segments, run.rank, run.offset, now)?;
             rest = later;
         }
         Ok(())
+    }
+
+    /// Takes all memory from the machine now, together with all others; see
+    /// [`Segments::prefault`].
+    pub fn prefault(&self) -> Result<(), TeamError> {
+        self.segments.prefault()
+    }
+
+    /// Makes what anybody has used of it on this machine ready for this process; see
+    /// [`Segments::make_ready`].
+    pub fn make_ready(&self) {
+        self.segments.make_ready();
     }
 
     /// What was put before, wherever it is, is there when this returns.

@@ -3,6 +3,10 @@
 //! Its threads: the *steward* looks what ranks of this machine have to tell (they have come to a
 //! round, one has left or was lost), the *follower* hears what has happened elsewhere, the *data
 //! server* serves; one of all captains has the *host* as well, where all meet.
+//!
+//! Whoever waits in a space may have to read for the others who wait there, and to wake them. So on
+//! several machines the data server has a space of its own, and so have the questions that this
+//! process asks data servers: neither is ever woken by another thread.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -11,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_net::{
-    Address, AnswerPort, Asked, Asker, PortOptions, RecvError, Responder, Space, SpaceError,
-    SpaceId,
+    Address, AnswerPort, Asked, Asker, PortOptions, RecvError, Responder, Space, SpaceBuilder,
+    SpaceError, SpaceId,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -35,7 +39,12 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What a captain has.
 pub struct Captain {
-    space: Space,
+    /// In which captains meet.
+    meeting: Space,
+    /// In which the data server is.
+    data: Space,
+    /// In which data servers are asked.
+    asking: Space,
     board: Arc<Board>,
     is_over: Arc<AtomicBool>,
     host: Option<Arc<HostRoom>>,
@@ -63,7 +72,7 @@ impl Captain {
         let space = Space::builder(&format!("captain {}", seat.rank)).host().build();
         let space = space.map_err(|error| TeamError::system("the data server", error))?;
         board.set_way(&way_of(&space.address(), None));
-        let mut captain = Self::new(space, board);
+        let mut captain = Self::new(space.clone(), space.clone(), space, board);
         captain.serve(seat, registry)?;
         Ok(captain)
     }
@@ -79,12 +88,14 @@ impl Captain {
     ) -> Result<(Self, Gate), TeamError> {
         let (space, is_host) = join(seat, across, until)?;
         board.set_way(&way_of(&Address::tcp(across.address), Some(&across.key)));
-        let mut captain = Self::new(space, board);
+        let further = |what, listens| further_space(seat, across, what, listens);
+        let (data, asking) = (further("data", true)?, further("asking", false)?);
+        let mut captain = Self::new(space, data, asking, board);
         if is_host {
             captain.start_host(seat)?;
         }
         let patience = until.saturating_duration_since(Instant::now()).max(PAUSE);
-        let asker = HostAsker::open(&captain.space, HOST_PORT, patience);
+        let asker = HostAsker::open(&captain.meeting, HOST_PORT, patience);
         let asker = asker.map_err(|error| TeamError::system("meeting other machines", error))?;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", seat.job));
@@ -97,14 +108,15 @@ impl Captain {
         Ok((captain, Box::new(move |rank| come(&asker, &own, rank))))
     }
 
-    fn new(space: Space, board: Arc<Board>) -> Self {
+    fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        Self { space, board, is_over, host: None, steward: None, threads: Vec::new() }
+        let (steward, threads) = (None, Vec::new());
+        Self { meeting, data, asking, board, is_over, host: None, steward, threads }
     }
 
-    /// The space of the captain.
+    /// The space in which data servers are to be asked.
     pub fn space(&self) -> &Space {
-        &self.space
+        &self.asking
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), TeamError> {
@@ -114,18 +126,18 @@ impl Captain {
     }
 
     fn serve(&mut self, seat: &Seat, registry: Arc<Registry>) -> Result<(), TeamError> {
-        let port = server::open(&self.space, seat.rank);
+        let port = server::open(&self.data, seat.rank);
         let port = port.map_err(|error| TeamError::system("the data server", error))?;
         let board = self.board.clone();
         self.spawn("data", move || server::serve(&port, &board, &registry))
     }
 
     fn start_host(&mut self, seat: &Seat) -> Result<(), TeamError> {
-        let port = AnswerPort::new(&self.space, HOST_PORT, PortOptions::default());
+        let port = AnswerPort::new(&self.meeting, HOST_PORT, PortOptions::default());
         let port = port.map_err(|error| TeamError::system("meeting other machines", error))?;
         let room = Arc::new(HostRoom::default());
         self.host = Some(room.clone());
-        let (size, rank, own) = (seat.size, seat.rank, self.space.id());
+        let (size, rank, own) = (seat.size, seat.rank, self.meeting.id());
         self.spawn("host", move || host(&port, (size, rank), own, &room))
     }
 
@@ -198,7 +210,9 @@ impl Captain {
             // What it has to tell is told first.
             let _ = steward.join();
         }
-        self.space.close();
+        for space in [&self.asking, &self.data, &self.meeting] {
+            space.close();
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -232,7 +246,7 @@ fn join(seat: &Seat, across: &Across, until: Instant) -> Result<(Space, bool), T
     let name = format!("captain {} of {}", seat.rank, seat.job);
     let name = name.chars().take(60).collect::<String>();
     loop {
-        let builder = || Space::builder(&name).key(across.key.clone());
+        let builder = || builder(&name, across);
         match builder().listen_tcp(across.address).host().build() {
             Ok(space) => return Ok((space, true)),
             // It is the address of another machine, or somebody hosts already.
@@ -254,6 +268,28 @@ fn join(seat: &Seat, across: &Across, until: Instant) -> Result<(Space, bool), T
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
+}
+
+/// What all spaces of a captain have. Machines that are only called so are reached as others are.
+fn builder(name: &str, across: &Across) -> SpaceBuilder {
+    Space::builder(name).key(across.key.clone()).prefer_tcp(!across.machine.is_empty())
+}
+
+/// One more space of a captain, next to the one in which captains meet.
+fn further_space(
+    seat: &Seat,
+    across: &Across,
+    what: &str,
+    listens: bool,
+) -> Result<Space, TeamError> {
+    let wrong = |error| TeamError::system("the way to other machines", error);
+    let name = format!("{what} {} of {}", seat.rank, seat.job);
+    let builder = builder(&name.chars().take(60).collect::<String>(), across);
+    let mut builder = builder.join(&Address::tcp(across.address));
+    if listens {
+        builder = builder.listen_tcp(own_address(across.address).map_err(wrong)?);
+    }
+    builder.build().map_err(|error| TeamError::system("meeting other machines", error))
 }
 
 /// The address of this machine on the way to another, with a port that the system chooses.

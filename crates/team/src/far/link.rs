@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pario_net::{Address, AskError, Asker, Key, Pending, Space};
+use pario_net::{Address, AskError, Asker, Key, Landing, Pending, Space};
 use parking_lot::Mutex;
 
 use super::message::{FromServer, ToServer};
@@ -57,14 +58,20 @@ impl Link {
         Ok(Self::new(builder.build().map_err(|error| error.to_string())?))
     }
 
-    /// Asks the data server of a machine, which is looked for while it may be there.
+    /// Asks the data server of a machine, which is looked for while it may be there. The bytes of the
+    /// answer may have a place where they are wanted.
     pub fn ask(
         &self,
         captain: u32,
         question: ToServer,
+        landing: Option<&Arc<Landing>>,
         may_be_there: impl Fn() -> bool,
     ) -> Result<Pending<FromServer>, AskError> {
-        self.asker(captain, may_be_there)?.ask(question)
+        let asker = self.asker(captain, may_be_there)?;
+        match landing {
+            Some(landing) => asker.ask_into(question, landing),
+            None => asker.ask(question),
+        }
     }
 
     fn asker(

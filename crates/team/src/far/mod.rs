@@ -1,5 +1,6 @@
 //! Other machines: how they meet, and how one uses their memory.
 
+pub mod asking;
 pub mod captain;
 pub mod host;
 pub mod link;

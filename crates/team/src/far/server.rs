@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::link::port_of;
 use super::message::{Change, FromServer, ToServer};
 use crate::board::{Board, Missing};
-use crate::callbacks::{CallbackCall, CallbackFn};
+use crate::callbacks::{CallbackAsked, CallbackFn};
 use crate::near::{Near, Numbers};
 use crate::number::{Number, Word, with_kind};
 use crate::segments::Piece;
@@ -34,6 +34,11 @@ impl Registry {
     /// Keeps a function.
     pub fn add_callback(&self, number: u64, function: Arc<CallbackFn>) {
         self.callbacks.write().insert(number, function);
+    }
+
+    /// Forgets a function.
+    pub fn remove_callback(&self, number: u64) {
+        self.callbacks.write().remove(&number);
     }
 
     fn memory(&self, number: u64) -> Result<Arc<Near>, FromServer> {
@@ -81,6 +86,15 @@ fn answer(asked: Asked<ToServer, FromServer>, board: &Arc<Board>, registry: &Reg
             let thread = std::thread::Builder::new().name("team lock".to_owned());
             // Without a thread the question is dropped, and the asker hears that.
             let _ = thread.spawn(wait);
+        }
+        ToServer::Call { number, from, target, header, data } => {
+            let asked = CallbackAsked::new((from, target), header, data, answer);
+            let function = registry.callbacks.read().get(&number).cloned();
+            let Some(function) = function else {
+                return asked.answer(Err("there is no such callback".to_owned()));
+            };
+            // What it was asked is dropped, and so answered.
+            let _ = catch_unwind(AssertUnwindSafe(|| function(asked)));
         }
         question => answer.send(perform(question, board, registry).unwrap_or_else(|wrong| wrong)),
     }
@@ -157,18 +171,7 @@ fn perform(
             registry.memory(memory)?.let_go();
             Ok(FromServer::Done)
         }
-        ToServer::Call { number, from, target, header, data } => {
-            let function = registry.callbacks.read().get(&number).cloned();
-            let function =
-                function.ok_or_else(|| FromServer::Failed("there is no such callback".into()))?;
-            let call = CallbackCall { from, target, header: &header, data: &data };
-            match catch_unwind(AssertUnwindSafe(|| function(&call))) {
-                Ok(Ok(result)) => Ok(FromServer::Bytes(result.into())),
-                Ok(Err(error)) => Err(FromServer::Failed(error)),
-                Err(panic) => Err(FromServer::Failed(format!("it panicked: {}", text(&*panic)))),
-            }
-        }
-        ToServer::Lock { .. } => Err(outside()),
+        ToServer::Lock { .. } | ToServer::Call { .. } => Err(outside()),
     }
 }
 
@@ -214,10 +217,4 @@ impl Added<'_> {
         }
         Ok(FromServer::Done)
     }
-}
-
-/// What a panic has said.
-fn text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test needs everything")]
 
+pub mod process;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 

@@ -89,7 +89,7 @@ impl Mounted {
     pub fn start_mpi(&mut self, processes: usize) -> Result<Rivals> {
         let mut rivals = Rivals::default();
         for mpi in Mpi::ALL {
-            let built = mpi.build(&self.dir)?;
+            let built = mpi.build(&self.dir, "modes")?;
             for volume in Volume::ALL {
                 let name = match volume {
                     Volume::Usual => mpi.name().to_owned(),

@@ -61,22 +61,16 @@ impl Mpi {
         }
     }
 
-    /// Installs it and builds its program in a directory, or says why that cannot be had.
-    pub fn build(self, dir: &Path) -> Result<Result<PathBuf, String>> {
+    /// Installs it and builds its programs in a directory, or says why they cannot be had; the one
+    /// of this name.
+    pub fn build(self, dir: &Path, program: &str) -> Result<Result<PathBuf, String>> {
         let package = self.package();
-        let program = dir.join(format!("modes-{package}"));
+        let program = dir.join(format!("{program}-{package}"));
         if program.exists() {
             return Ok(Ok(program));
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
-        let built = Command::new("bash").arg(&script).arg(package).arg(dir).output();
-        let built = built.context("calling peers.sh")?;
-        if built.status.success() {
-            return Ok(Ok(program));
-        }
-        let said = String::from_utf8_lossy(&built.stderr);
-        let last = said.lines().last().unwrap_or("peers.sh failed");
-        Ok(Err(format!("no {}: {last}", self.name())))
+        let built = bring(package, dir)?;
+        Ok(built.map(|()| program).map_err(|why| format!("no {}: {why}", self.name())))
     }
 
     /// The program that starts a job.
@@ -88,7 +82,7 @@ impl Mpi {
     }
 
     /// The words of the launcher for a job on this machine; the program follows.
-    fn words(self, processes: usize) -> Vec<String> {
+    pub fn words(self, processes: usize) -> Vec<String> {
         let words = match self {
             // There may be no other network, and nobody is on another machine.
             Self::Ompio | Self::Romio => format!(
@@ -135,4 +129,16 @@ impl Mpi {
         command.args(self.words(processes)).arg(program).arg(door.path()?).arg(dir);
         door.gather(processes, vec![Partner::spawn(&mut command)?])
     }
+}
+
+/// Has `peers.sh` install a peer and build its programs in a directory, or says why it cannot.
+pub fn bring(peer: &str, dir: &Path) -> Result<Result<(), String>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers.sh");
+    let built = Command::new("bash").arg(&script).arg(peer).arg(dir).output();
+    let built = built.context("calling peers.sh")?;
+    if built.status.success() {
+        return Ok(Ok(()));
+    }
+    let said = String::from_utf8_lossy(&built.stderr);
+    Ok(Err(said.lines().last().unwrap_or("peers.sh failed").to_owned()))
 }

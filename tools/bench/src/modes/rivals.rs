@@ -72,7 +72,7 @@ impl Rivals {
     /// Starts what can be had of some MPIs.
     pub fn start_mpi(&mut self, some: &[Mpi], dir: &Path, processes: usize) -> Result<()> {
         for mpi in some {
-            let started = match mpi.build(dir)? {
+            let started = match mpi.build(dir, "modes")? {
                 Ok(program) => mpi
                     .gather(&program, mpi.processes(processes), dir)
                     .map_err(|error| format!("{}: {error:#}", mpi.name())),

@@ -6,6 +6,7 @@
 //! done. The time is from the moment to begin until the last one is done. Between turns they wait
 //! for a line and use no processor.
 
+use std::fmt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -15,7 +16,6 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::lines::Lines;
 use super::moment::Moment;
-use super::order::Order;
 use crate::apart::text;
 use crate::partner::Partner;
 
@@ -90,7 +90,7 @@ impl Team {
     }
 
     /// Has them take a turn.
-    pub fn turn(&mut self, order: &Order) -> Result<Duration> {
+    pub fn turn(&mut self, order: &impl fmt::Display) -> Result<Duration> {
         let line = order.to_string();
         self.members.iter_mut().try_for_each(|member| member.tell(&line))?;
         for member in &mut self.members {

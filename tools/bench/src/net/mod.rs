@@ -8,7 +8,7 @@ mod round_trip;
 mod spaces;
 mod stream;
 mod tokens;
-mod wire;
+pub mod wire;
 mod zero_mq;
 
 pub use wire::{Transport, widen};

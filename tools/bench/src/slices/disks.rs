@@ -28,17 +28,21 @@ const QUICK_SIDES: [u64; 3] = [192, 192, 64];
 const SPACING: [f64; 3] = [1.0, 1.0, 3.0];
 const CORE: [u64; 3] = [32, 32, 16];
 const GOAL: f64 = 0.96;
-/// At least what a turn should take at the disks' bound.
-const TURN_S: f64 = 3.0;
+/// At most what a turn should take at the disks' bound. A series never ends well: one disk is the
+/// last, and the others rest. The longer it is, the less that counts, as for who looks at many slices.
+const TURN_S: f64 = 30.0;
 const QUICK_TURN_S: f64 = 0.3;
-const TURNS: usize = 15;
+const TURNS: usize = 3;
+/// So far the middles of the first and the last slice are from that of the volume, and those of two
+/// slices from each other.
+const REACH: f64 = 200.0;
+const STEP: f64 = 7.0;
 const NEEDED_BYTES: u64 = 5 << 30;
 /// What the cache of each node holds where there is one, as in the thesis.
 const CACHE_BYTES: u64 = 25 << 20;
 
-/// The number of a slice says how far it is from the middle.
-fn plane(setting: &Setting, number: u32) -> Result<Plane> {
-    let away = f64::from(number % 200) - 100.0;
+/// A slice across the diagonal, so far from the middle of the volume.
+fn plane(setting: &Setting, away: f64) -> Result<Plane> {
     let unit = 1.0 / 3.0f64.sqrt();
     let (middle, reach, side) = setting.choose((384.0, 1.0, 512), (96.0, 0.25, 128));
     let place = [middle + away * reach * unit; 3];
@@ -70,10 +74,11 @@ pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize
     let site = Nodes::start(&dir, &configuration(&dir, nodes, disks, Some(0))?, nodes)?;
     let cluster = connect(&dir)?;
     let volume = Volume::open(&cluster, "/body")?;
-    let mut number = 0;
-    let mut turn = || turn(setting, &volume, disks, &mut number);
-    turn()?;
-    let turns: Result<Vec<Turn>> = (0..TURNS).map(|_| turn()).collect();
+    // Opens subfiles, and reads their indices.
+    volume.slice_of(&plane(setting, 0.0)?, Interpolation::Nearest, &[])?;
+    let mut away = -REACH;
+    let turns: Result<Vec<Turn>> =
+        (0..TURNS).map(|_| turn(setting, &volume, disks, &mut away)).collect();
     let turns = turns?;
     let of_all = |part: fn(&Turn) -> f64| turns.iter().map(part).collect::<Vec<f64>>();
     let compared = Comparison::new(&of_all(|turn| turn.ours_s), &of_all(|turn| turn.bound_s));
@@ -94,13 +99,18 @@ struct Turn {
     even: f64,
 }
 
-fn turn(setting: &Setting, volume: &Volume, disks: usize, number: &mut u32) -> Result<Turn> {
+/// Takes slices one after the other, until the last one of the series or for as long as a turn may
+/// take; the next turn goes on there.
+fn turn(setting: &Setting, volume: &Volume, disks: usize, away: &mut f64) -> Result<Turn> {
     let mut planes = Vec::new();
     let mut loads = BTreeMap::new();
     let mut bound_s = 0.0;
-    while bound_s < setting.choose(TURN_S, QUICK_TURN_S) {
-        let next = plane(setting, *number)?;
-        *number += 7;
+    if *away > REACH {
+        *away = -REACH;
+    }
+    while bound_s < setting.choose(TURN_S, QUICK_TURN_S) && *away <= REACH {
+        let next = plane(setting, *away)?;
+        *away += STEP;
         let met = boxes(volume, &next)?;
         for tile in &met {
             *loads.entry(volume.tiles().locate(*tile)?.subfile.0).or_insert(0u32) += 1;
@@ -136,7 +146,7 @@ pub fn cached(setting: &Setting, report: &mut Report) -> Result<()> {
         let mut seen = BTreeSet::new();
         let (mut found, mut all) = (0u64, ProcessProgress::default());
         for number in 0..slices {
-            let plane = plane(setting, number)?;
+            let plane = plane(setting, f64::from(number) - 100.0)?;
             let met = boxes(&volume, &plane)?;
             found += met.len() as u64;
             seen.extend(met.iter().map(|tile| (tile.z, tile.y, tile.x)));

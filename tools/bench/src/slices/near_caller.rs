@@ -34,7 +34,6 @@ fn serve(words: &[String]) -> Result<()> {
     let cluster = connect(address, key.into())?;
     let image = make(&cluster, width.parse()?, height.parse()?)?;
     let caller = Caller { cluster, image };
-    caller.wait()?;
     caller.check()?;
     starter.say("ready")?;
     loop {
@@ -126,16 +125,6 @@ impl Caller {
         let [width, height] = self.image.size();
         let options = ImageOptions::new([width.into(), height.into()], self.image.pixel());
         Ok(options.create(&self.cluster, TO)?)
-    }
-
-    /// Waits until the nodes know of each other, as far as each needs parts of the tiles of others.
-    fn wait(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while let Err(error) = self.filter("nodes") {
-            ensure!(Instant::now() < deadline, "the nodes do not find each other: {error:#}");
-            thread::sleep(Duration::from_millis(200));
-        }
-        Ok(self.cluster.remove(TO)?)
     }
 
     /// That all ways lead to the same pixels.

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use super::map::PartMap;
 use super::superblock::{FIRST_SPACE, PAGE, Superblock};
 
+/// What is as long begins at a multiple of it: the page cache then has it in large pieces, which are
+/// faster.
+const LARGE: u64 = 1 << 20;
+
 /// Free ranges, by where they begin, and where everything is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
@@ -38,17 +42,29 @@ impl Space {
             return Some(0);
         }
         let len = len.checked_next_multiple_of(PAGE)?;
-        let gap = self.gaps.iter().find(|(_, free)| **free >= len);
-        if let Some((&start, &free)) = gap {
+        let multiple = if len >= LARGE { LARGE } else { PAGE };
+        let in_gap = |(start, free): (&u64, &u64)| {
+            let place = start.next_multiple_of(multiple);
+            (place.checked_add(len)? <= start + free).then_some((*start, *free, place))
+        };
+        if let Some((start, free, place)) = self.gaps.iter().find_map(in_gap) {
             self.gaps.remove(&start);
-            if free > len {
-                self.gaps.insert(start + len, free - len);
-            }
-            return Some(start);
+            self.leave(start, place);
+            self.leave(place + len, start + free);
+            return Some(place);
         }
-        let start = self.end;
-        self.end = start.checked_add(len).filter(|end| *end < 1 << 62)?;
-        Some(start)
+        let place = self.end.next_multiple_of(multiple);
+        let end = place.checked_add(len).filter(|end| *end < 1 << 62)?;
+        self.leave(self.end, place);
+        self.end = end;
+        Some(place)
+    }
+
+    /// What is between two places is free.
+    fn leave(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.gaps.insert(start, end - start);
+        }
     }
 
     /// Gives back what was taken.
@@ -107,13 +123,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_long_begins_at_a_round_place_and_others_fill_the_gap() {
+        let mut space = new();
+        assert_eq!(space.take(LARGE + 1), Some(LARGE));
+        assert_eq!(space.take(5), Some(8192), "before it");
+        assert_eq!(space.take(LARGE), Some(3 * LARGE));
+        space.give_back(LARGE, LARGE + 1);
+        assert_eq!(space.take(2 * LARGE), Some(LARGE), "between them");
+        space.give_back(3 * LARGE, LARGE);
+        space.give_back(LARGE, 2 * LARGE);
+        space.give_back(8192, 5);
+        assert_eq!(space, new());
+    }
+
+    #[test]
     fn random_use_never_gives_a_place_twice_and_leaves_nothing_over() {
         let mut random = fastrand::Rng::with_seed(7);
         let mut space = new();
         let mut used: Vec<(u64, u64)> = Vec::new();
         for _ in 0..20_000 {
             if random.bool() || used.is_empty() {
-                let len = random.u64(1..30_000);
+                let longest = if random.u8(..4) == 0 { 3 * LARGE } else { 30_000 };
+                let len = random.u64(1..longest);
                 let start = space.take(len).unwrap();
                 let end = start + whole_pages(len);
                 let is_free =

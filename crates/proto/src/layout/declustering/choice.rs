@@ -1,18 +1,21 @@
 //! The search for the offsets that spread windows best; `declustering` says what "best" means.
 //!
 //! Invariants: the search is exhaustive up to `COUNTED_SUBFILES_MAX` subfiles. What it leaves out
-//! scores the same as something it looks at, or cannot win: an offset and its mirror image score
-//! the same, the two offsets of a volume can be exchanged, and a pair is skipped only if a lower
+//! scores the same as something it looks at, or cannot win: windows score the same with an offset and
+//! with its mirror image, the two offsets of a volume can be exchanged, and a pair is skipped only if a lower
 //! bound of its key is above the best key known.
 
 use std::cmp::Reverse;
 
-use super::clash;
 use super::modular::{folded, gcd, inverse};
 use super::score::{IMAGE_WINDOW_SIDE, Scorer, Unevenness, VOLUME_WINDOW_SIDE};
+use super::{clash, resonance};
 
 /// Up to this number of subfiles all windows are counted.
 const COUNTED_SUBFILES_MAX: u32 = 1_024;
+
+/// Up to this number of subfiles mirror images are told apart.
+const MIRRORED_SUBFILES_MAX: u32 = 12;
 
 /// The best row offset of an image.
 pub(super) fn image_offset(subfiles: u32) -> u32 {
@@ -56,7 +59,31 @@ pub(super) fn volume_offsets(subfiles: u32) -> (u32, u32) {
             }
         }
     }
-    (best.3, best.4)
+    facing_diagonal(subfiles, (best.3, best.4))
+}
+
+/// Of the mirror images of a pair, which spread windows alike, the one that spreads slices across the
+/// diagonal best; of equals the first. With more subfiles there are better pairs to choose from, and
+/// the size of a slice decides more than its direction.
+fn facing_diagonal(subfiles: u32, (row, plane): (u32, u32)) -> (u32, u32) {
+    if subfiles > MIRRORED_SUBFILES_MAX {
+        return (row, plane);
+    }
+    let mirrored = |offset: u32| (subfiles - offset) % subfiles;
+    let images = [
+        (row, plane),
+        (mirrored(row), plane),
+        (row, mirrored(plane)),
+        (mirrored(row), mirrored(plane)),
+    ];
+    let mut best = (f64::INFINITY, (row, plane));
+    for (row, plane) in images {
+        let strength = resonance::across_diagonal(subfiles, row, plane);
+        if strength < best.0 - 1e-9 {
+            best = (strength, (row, plane));
+        }
+    }
+    best.1
 }
 
 /// The offsets worth looking at: prime to the number of subfiles, of each mirror pair the smaller.

@@ -1,0 +1,31 @@
+//! Readers: they fetch extents for work with them, several of each disk at once.
+//!
+//! A disk without moving parts is busy only if it has several requests, and of others the kernel can
+//! choose the nearest.
+
+use pario_proto::ExtentPlace;
+
+use super::visit::Visit;
+
+/// So many extents of a disk are read at once.
+pub const READERS: usize = 4;
+
+/// A reader of a disk.
+pub struct Reader;
+
+impl Reader {
+    /// Reads an extent.
+    pub fn fetch(&mut self, mut visit: Visit) -> Visit {
+        if !visit.running.is_stopped() {
+            visit.read();
+        }
+        visit
+    }
+}
+
+/// Which reader fetches an extent. Those of a slice may have numbers that are multiples of some
+/// other, and are spread all the same.
+pub fn reader_of(disk: usize, place: ExtentPlace) -> usize {
+    let spread = place.extent.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    disk * READERS + usize::try_from(spread).unwrap_or(0) % READERS
+}

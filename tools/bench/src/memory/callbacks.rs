@@ -1,0 +1,67 @@
+//! A callback at the machine of another rank, against the same bytes to another process and back over
+//! a bare TCP socket.
+//!
+//! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
+//! loopback. The function gives back what it was called with.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use pario::team::{Callback, Team};
+
+use super::pair::{Pair, Second};
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::net::bare::Bare;
+use crate::net::wire::Transport;
+use crate::partner::Role;
+use crate::report::Report;
+use crate::turns::alternate;
+
+/// A rank.
+pub const ROLE: Role = Role { name: "memory-callback", run: serve };
+
+/// At most 1.3 times as long.
+const GOAL: f64 = 1.0 / 1.3;
+const BYTES: usize = 64;
+/// A core that has slept needs a while.
+const BEFORE: u64 = 20;
+
+/// Measures `callback-round-trip`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let name = "callback-round-trip";
+    let dir = setting.subdir(name)?;
+    let count = setting.choose(500, 200);
+    let turns = setting.choose(201, 61);
+    let mut other = Pair::start(ROLE.name, &[])?;
+    let ours = register(&other.meet()?)?;
+    let mut theirs = Bare::start(Transport::Tcp, &dir)?;
+    let comparison = alternate(turns, &mut || round_trips(&ours, count), &mut || {
+        theirs.round_trips(BYTES, count, BEFORE)
+    })?;
+    report.measured(name, comparison, Quantity::Operations(count as f64), GOAL);
+    other.part()
+}
+
+fn register(team: &Team) -> Result<Callback> {
+    Ok(team.callback(|call| Ok(call.data.to_vec()))?)
+}
+
+fn round_trips(callback: &Callback, count: u64) -> Result<Duration> {
+    let data = [7; BYTES];
+    let mut start = Instant::now();
+    for number in 0..BEFORE + count {
+        if number == BEFORE {
+            start = Instant::now();
+        }
+        let answer = callback.call(1, b"", &data)?;
+        ensure!(answer == data, "a callback has answered something else");
+    }
+    Ok(start.elapsed())
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let (second, _) = Second::take(words)?;
+    let _callback = register(second.team())?;
+    second.stay()
+}

@@ -1,0 +1,101 @@
+//! The memory of two processes to the disk and back: a record file, against the disk resident arrays
+//! of Global Arrays.
+//!
+//! Each process writes, and reads, its half of the numbers: ours in pieces of 1 MiB, theirs with one
+//! call of both for all. On both sides each half lies in a file of its own, which is in the page
+//! cache and was written before, and nothing is made durable.
+
+use anyhow::{Result, bail, ensure};
+use pario::records::{RecordFile, RecordId};
+
+use super::arrays;
+use super::records::{PIECE_BYTES, range};
+use super::seat::{self, Seat};
+use crate::apart::text;
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::partner::Role;
+use crate::report::Report;
+use crate::turns::alternate;
+
+/// A process of ours.
+pub const ROLE: Role = Role { name: "memory-disk-arrays", run: serve };
+
+const GOAL: f64 = 1.5;
+const PROCESSES: u64 = 2;
+/// Of all numbers together.
+const PIECES: u64 = 64;
+const WRITE: &str = "disk-write";
+/// What everything is filled with.
+const WRITTEN: u8 = 7;
+const READ: &str = "disk-read";
+
+/// Measures `disk-arrays-write` and `disk-arrays-read`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let dir = setting.subdir("disk-arrays")?;
+    let mut ours = seat::start(ROLE.name, "disk-arrays", &dir, 2, &[text(&dir)?])?;
+    let mut theirs = match arrays::start(&dir)? {
+        Ok(theirs) => theirs,
+        Err(why) => {
+            report.skipped("disk-arrays", why);
+            return Ok(());
+        }
+    };
+    let bytes = PIECES * PIECE_BYTES as u64;
+    for (name, what) in [("disk-arrays-write", WRITE), ("disk-arrays-read", READ)] {
+        let order = format!("{what} {bytes} 1");
+        let (mut our_turn, mut their_turn) = (|| ours.turn(&order), || theirs.turn(&order));
+        let comparison = alternate(setting.choose(61, 21), &mut our_turn, &mut their_turn)?;
+        report.measured(name, comparison, Quantity::Megabytes(bytes as f64), GOAL);
+    }
+    Ok(())
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let (seat, rest) = Seat::take(words)?;
+    let [dir] = rest else { bail!("needs a directory") };
+    let team = seat.meet()?;
+    let file = RecordFile::create(&team, format!("{dir}/records"))?;
+    let record = file.create_record(PIECES * PIECE_BYTES as u64)?;
+    let own = PIECES / PROCESSES;
+    let mut half = Half { file, record, first: own * u64::from(seat.rank()), memory: Vec::new() };
+    half.memory.resize(usize::try_from(own)? * PIECE_BYTES, WRITTEN);
+    seat.take_turns(|line, begin| {
+        let is_write = line.starts_with(WRITE);
+        half.check_and_set(if is_write { WRITTEN } else { 0 })?;
+        begin.wait()?;
+        if is_write { half.write() } else { half.read() }
+    })
+}
+
+/// What a process has of the record.
+struct Half {
+    file: RecordFile,
+    record: RecordId,
+    first: u64,
+    memory: Vec<u8>,
+}
+
+impl Half {
+    /// That the last turn has left the right bytes in memory; then others.
+    fn check_and_set(&mut self, byte: u8) -> Result<()> {
+        let is_right = self.memory.iter().all(|byte| *byte == WRITTEN);
+        ensure!(is_right, "bytes that nobody has written");
+        self.memory.fill(byte);
+        Ok(())
+    }
+
+    fn write(&self) -> Result<()> {
+        for (piece, bytes) in (self.first..).zip(self.memory.chunks(PIECE_BYTES)) {
+            self.file.write(self.record, range(piece), bytes)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        for (piece, bytes) in (self.first..).zip(self.memory.chunks_mut(PIECE_BYTES)) {
+            self.file.read(self.record, range(piece), bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Pieces of 1 MiB of a part on another machine, against a bare TCP stream of as many bytes.
+//!
+//! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
+//! loopback. A few pieces are under way at once, as a stream has them in its buffers. The file is in
+//! the page cache; the stream sends the same memory over and over, and throws away what it receives.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use pario::records::{RecordFile, RecordId, Request};
+use pario::team::Team;
+
+use super::pair::{Pair, Second};
+use super::records::{PIECE_BYTES, range};
+use crate::apart::text;
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::net::bare::Bare;
+use crate::net::wire::Transport;
+use crate::partner::Role;
+use crate::report::Report;
+use crate::turns::alternate;
+
+/// The rank that has the part.
+pub const ROLE: Role = Role { name: "memory-far-records", run: serve };
+
+const GOAL: f64 = 0.85;
+/// Pieces under way.
+const UNDER_WAY: usize = 4;
+
+/// Measures `far-records-read-1m` and `far-records-write-1m`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let dir = setting.subdir("far-records")?;
+    let turns = setting.choose(61, 21);
+    let pieces: u64 = setting.choose(256, 64);
+    let quantity = Quantity::Megabytes(pieces as f64 * PIECE_BYTES as f64);
+    let mut other = Pair::start(ROLE.name, &[text(&dir)?, &pieces.to_string()])?;
+    let team = other.meet()?;
+    let mut far = Far::make(&team, &dir, pieces)?;
+    let mut bare = Bare::start(Transport::Tcp, &dir)?;
+    // The file has all its pages afterwards.
+    let before = loopback_bytes()?;
+    far.write()?;
+    if loopback_bytes()? - before < pieces * PIECE_BYTES as u64 {
+        report.skipped("far-records", "the part is reached as one of this machine");
+        drop(far);
+        return other.part();
+    }
+    let comparison = alternate(turns, &mut || far.read(), &mut || bare.fetch(PIECE_BYTES, pieces))?;
+    report.measured("far-records-read-1m", comparison, quantity, GOAL);
+    let comparison =
+        alternate(turns, &mut || far.write(), &mut || bare.stream(PIECE_BYTES, pieces))?;
+    report.measured("far-records-write-1m", comparison, quantity, GOAL);
+    drop(far);
+    other.part()
+}
+
+/// Bytes that have gone over loopback.
+fn loopback_bytes() -> Result<u64> {
+    let path = "/sys/class/net/lo/statistics/rx_bytes";
+    let count = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+    Ok(count.trim().parse()?)
+}
+
+/// A record that is all at the second rank.
+struct Far {
+    file: RecordFile,
+    record: RecordId,
+    pieces: u64,
+    /// Memory of pieces that are not under way.
+    free: Vec<Vec<u8>>,
+}
+
+impl Far {
+    /// Made by both ranks together.
+    fn make(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
+        let file = RecordFile::create(team, dir.join("records"))?;
+        let record = file.create_record_irregular(&[0, pieces * PIECE_BYTES as u64])?;
+        Ok(Self { file, record, pieces, free: vec![vec![7; PIECE_BYTES]; UNDER_WAY] })
+    }
+
+    fn write(&mut self) -> Result<Duration> {
+        self.move_all(|file, record, piece, memory| {
+            Ok(file.start_write(record, range(piece), memory)?)
+        })
+    }
+
+    fn read(&mut self) -> Result<Duration> {
+        let taken = self.move_all(|file, record, piece, memory| {
+            Ok(file.start_read(record, range(piece), memory)?)
+        })?;
+        let is_right = self.free.iter().flatten().all(|byte| *byte == 7);
+        ensure!(is_right, "bytes that nobody has written");
+        Ok(taken)
+    }
+
+    fn move_all(
+        &mut self,
+        begin: impl Fn(&RecordFile, RecordId, u64, Vec<u8>) -> Result<Request<Vec<u8>>>,
+    ) -> Result<Duration> {
+        let mut under_way = VecDeque::new();
+        let start = Instant::now();
+        for piece in 0..self.pieces {
+            let memory = match self.free.pop() {
+                Some(memory) => memory,
+                None => match under_way.pop_front().map(Request::wait) {
+                    Some(memory) => memory?,
+                    None => bail!("there is no memory"),
+                },
+            };
+            under_way.push_back(begin(&self.file, self.record, piece, memory)?);
+        }
+        for request in under_way {
+            self.free.push(request.wait()?);
+        }
+        Ok(start.elapsed())
+    }
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let (second, rest) = Second::take(words)?;
+    let [dir, pieces] = rest else { bail!("needs a directory and a number") };
+    let _far = Far::make(second.team(), Path::new(dir), pieces.parse()?)?;
+    second.stay()
+}

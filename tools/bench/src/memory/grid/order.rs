@@ -1,0 +1,119 @@
+//! What the processes of a side are told to do in a phase.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
+
+use super::pattern::Points;
+use crate::partner::next_word;
+
+/// What is done by all, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// A new file is opened for writing, and said how long it becomes.
+    Create,
+    /// Everybody writes its columns.
+    Write,
+    /// What was written is made durable, and the file closed.
+    Close,
+    /// It is opened for reading.
+    Open,
+    /// Everybody reads the columns of the next rank.
+    Read,
+    /// It is closed.
+    End,
+}
+
+impl Phase {
+    /// All, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Create, Self::Write, Self::Close, Self::Open, Self::Read, Self::End];
+
+    /// How it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Close => "close",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::End => "end",
+        }
+    }
+}
+
+/// How MPI is used; of no meaning to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A call for each column.
+    Independent,
+    /// One call of all for all columns.
+    Collective,
+}
+
+impl How {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Independent, Self::Collective];
+
+    /// How it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Collective => "collective",
+        }
+    }
+}
+
+/// A phase of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which one.
+    pub phase: Phase,
+    /// How, if it is MPI.
+    pub how: How,
+    /// The grid.
+    pub points: Points,
+    /// The name of the file, in the directory of the side.
+    pub name: String,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { phase, how, points: [x, y, z], name } = self;
+        write!(f, "{} {} {x} {y} {z} {name}", phase.name(), how.name())
+    }
+}
+
+impl FromStr for Order {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        let mut words = line.split_whitespace();
+        let words = &mut words;
+        let (phase, how): (String, String) = (next_word(words)?, next_word(words)?);
+        let phase = Phase::ALL.into_iter().find(|known| known.name() == phase);
+        let how = How::ALL.into_iter().find(|known| known.name() == how);
+        Ok(Self {
+            phase: phase.context("there is no such phase")?,
+            how: how.context("it cannot be done so")?,
+            points: [next_word(words)?, next_word(words)?, next_word(words)?],
+            name: next_word(words)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_told_in_a_line() {
+        for phase in Phase::ALL {
+            let (how, name) = (How::Collective, "file".to_owned());
+            let order = Order { phase, how, points: [41, 41, 31], name };
+            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        }
+        assert!("sing independent 1 2 3 file".parse::<Order>().is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! Those that write and read the grid, each with its processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::ground::Ground;
+use super::member::{self, OURS, PLAIN};
+use super::order::{How, Order, Phase};
+use super::pattern::Points;
+use crate::apart::text;
+use crate::memory::seat;
+use crate::modes::mpi::Mpi;
+use crate::modes::team::{Door, Team};
+
+/// How many processes ours and most others have.
+const PROCESSES: usize = 4;
+const FILE: &str = "elements";
+
+/// The seconds of each phase.
+pub type Seconds = [f64; Phase::ALL.len()];
+
+/// One side. The jobs of MPI take part twice, with independent and with collective calls.
+#[derive(Debug)]
+pub struct Side {
+    name: String,
+    ground: Ground,
+    files: PathBuf,
+    team: Team,
+    hows: &'static [How],
+}
+
+impl Side {
+    /// Cached files of ours.
+    pub fn ours(ground: &Ground, sockets: &Path, files: &Path) -> Result<Self> {
+        Self::of_this_program(OURS, ground, sockets, files)
+    }
+
+    /// All others that can be had.
+    pub fn others(ground: &Ground, sockets: &Path, files: &Path) -> Result<Vec<Self>> {
+        let mut others = vec![Self::of_this_program(PLAIN, ground, sockets, files)?];
+        for mpi in Mpi::ALL {
+            let started = match mpi.build(sockets, "grid")? {
+                Ok(program) => Self::of_mpi(mpi, &program, ground, sockets, files),
+                Err(reason) => Err(anyhow::Error::msg(reason)),
+            };
+            match started {
+                Ok(side) => others.push(side),
+                Err(error) => eprintln!("  {}: {error:#}", mpi.name()),
+            }
+        }
+        Ok(others)
+    }
+
+    fn of_this_program(kind: &str, ground: &Ground, sockets: &Path, files: &Path) -> Result<Self> {
+        let words = [kind, text(files)?];
+        let spawn = |command: &mut Command| ground.spawn(command);
+        let team = seat::start_by(spawn, member::ROLE.name, kind, sockets, PROCESSES, &words)?;
+        let (name, ground, files) = (kind.to_owned(), ground.clone(), files.to_owned());
+        Ok(Self { name, ground, files, team, hows: &[How::Independent] })
+    }
+
+    fn of_mpi(
+        mpi: Mpi,
+        program: &Path,
+        ground: &Ground,
+        sockets: &Path,
+        files: &Path,
+    ) -> Result<Self> {
+        let (door, processes) = (Door::open(sockets, mpi.name())?, mpi.processes(PROCESSES));
+        let mut command = Command::new(mpi.launcher());
+        command.args(mpi.words(processes)).arg(program).arg(door.path()?).arg(files);
+        let keeper = ground.spawn(&mut command)?;
+        let team = door.gather(processes, keeper.into_iter().collect())?;
+        let (name, ground, files) = (mpi.name().to_owned(), ground.clone(), files.to_owned());
+        Ok(Self { name, ground, files, team, hows: &How::ALL })
+    }
+
+    /// In how many ways it takes part.
+    pub fn hows(&self) -> &'static [How] {
+        self.hows
+    }
+
+    /// How it is called.
+    pub fn name(&self, how: How) -> String {
+        match self.hows {
+            [_] => self.name.clone(),
+            _ => format!("{}-{}", self.name, how.name()),
+        }
+    }
+
+    /// Has it write, close, open and read a new file, and deletes it.
+    pub fn turn(&mut self, points: Points, how: How) -> Result<Seconds> {
+        let mut seconds = Seconds::default();
+        for (phase, seconds) in Phase::ALL.into_iter().zip(&mut seconds) {
+            *seconds = self.take(phase, points, how)?;
+        }
+        self.ground.remove(&self.files.join(FILE))?;
+        Ok(seconds)
+    }
+
+    /// That the file has what it should have after it was closed.
+    pub fn check(&mut self, points: Points, how: How) -> Result<()> {
+        for phase in [Phase::Create, Phase::Write, Phase::Close] {
+            self.take(phase, points, how)?;
+        }
+        let path = self.files.join(FILE);
+        self.ground.check(&path, points).with_context(|| self.name(how))?;
+        self.ground.remove(&path)
+    }
+
+    fn take(&mut self, phase: Phase, points: Points, how: How) -> Result<f64> {
+        let order = Order { phase, how, points, name: FILE.to_owned() };
+        let taken = self.team.turn(&order);
+        let taken = taken.with_context(|| format!("{} of {}", phase.name(), self.name(how)))?;
+        Ok(taken.as_secs_f64())
+    }
+}

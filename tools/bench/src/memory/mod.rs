@@ -1,0 +1,73 @@
+//! The memory and the local disks of a team: one-sided operations, callbacks, record files and cached
+//! files.
+
+mod arrays;
+mod callbacks;
+mod disk_arrays;
+mod far_records;
+mod grid;
+mod one_sided;
+mod pair;
+mod records;
+mod seat;
+
+use crate::area::{Area, Family, nothing};
+use crate::partner::Role;
+
+/// The area of the memory of a team.
+pub const AREA: Area = Area {
+    name: "memory",
+    draw: nothing,
+    families: &[
+        Family {
+            name: "one-sided",
+            what: "put, get, accumulate and fetch-and-add, against Global Arrays",
+            run: one_sided::run,
+        },
+        Family {
+            name: "callback",
+            what: "a callback at another machine, against a round trip over a bare TCP socket",
+            run: callbacks::run,
+        },
+        Family {
+            name: "records",
+            what: "pieces of 1 MiB of a record file, against a plain file",
+            run: records::run,
+        },
+        Family {
+            name: "disk-arrays",
+            what: "the memory of two processes to a record file and back, against disk resident arrays",
+            run: disk_arrays::run,
+        },
+        Family {
+            name: "far-records",
+            what: "pieces of 1 MiB of a part on another machine, against a bare TCP stream",
+            run: far_records::run,
+        },
+        Family {
+            name: "grid-disk",
+            what: "the element list of a grid by four processes, against pwrite and MPI-IO",
+            run: grid::run_on_disk,
+        },
+        Family {
+            name: "grid-tmpfs",
+            what: "the same where files are in memory",
+            run: grid::run_on_tmpfs,
+        },
+        Family {
+            name: "grid-gluster",
+            what: "the same, against those on a GlusterFS mount",
+            run: grid::run_against_gluster,
+        },
+    ],
+};
+
+/// What the second processes of these figures are.
+pub const ROLES: &[Role] = &[
+    one_sided::ROLE,
+    callbacks::ROLE,
+    disk_arrays::ROLE,
+    far_records::ROLE,
+    grid::member::ROLE,
+    grid::ground::ROLE,
+];

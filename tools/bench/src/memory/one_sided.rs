@@ -1,0 +1,200 @@
+//! One process uses the memory of another, which sleeps: put, get, accumulate and fetch-and-add,
+//! against Global Arrays.
+//!
+//! Two processes on each side, doubles on both, and always the same place, so that the caches help
+//! both alike. A turn ends when everything is in the memory of the other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+use pario::team::Segments;
+
+use super::arrays;
+use super::seat::{self, Seat};
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::partner::{Role, next_word};
+use crate::report::Report;
+use crate::turns::{Comparison, rotate};
+
+/// A process of ours.
+pub const ROLE: Role = Role { name: "memory-one-sided", run: serve };
+
+/// Each figure, and the geometric mean of all.
+const GOAL: f64 = 0.9;
+const MEAN_GOAL: f64 = 1.2;
+/// The rank whose memory is used.
+const OTHER: u32 = 1;
+const LARGEST_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Put,
+    Get,
+    Accumulate,
+    FetchAdd,
+}
+
+impl What {
+    const ALL: [Self; 4] = [Self::Put, Self::Get, Self::Accumulate, Self::FetchAdd];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::Accumulate => "accumulate",
+            Self::FetchAdd => "fetch-add",
+        }
+    }
+}
+
+/// So many calls of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    what: What,
+    bytes: usize,
+    calls: u64,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.what.name(), self.bytes, self.calls)
+    }
+}
+
+impl FromStr for Order {
+    type Err = anyhow::Error;
+
+    fn from_str(line: &str) -> Result<Self> {
+        let mut words = line.split_whitespace();
+        let name: String = next_word(&mut words)?;
+        let what = What::ALL.into_iter().find(|what| what.name() == name);
+        let what = what.with_context(|| format!("there is nothing like {name}"))?;
+        Ok(Self { what, bytes: next_word(&mut words)?, calls: next_word(&mut words)? })
+    }
+}
+
+/// Measures all of it.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let dir = setting.subdir("one-sided")?;
+    let mut ours = seat::start(ROLE.name, "one-sided", &dir, 2, &[])?;
+    let mut theirs = match arrays::start(&dir)? {
+        Ok(theirs) => theirs,
+        Err(why) => {
+            report.skipped("one-sided", why);
+            return Ok(());
+        }
+    };
+    let turns = setting.choose(101, 21);
+    let mut orders = Vec::new();
+    for what in [What::Put, What::Get, What::Accumulate] {
+        let calls = setting.choose((100_000, 300), (50_000, 100));
+        for (suffix, bytes, calls) in [("64", 64, calls.0), ("1m", LARGEST_BYTES, calls.1)] {
+            orders.push((format!("{}-{suffix}", what.name()), Order { what, bytes, calls }));
+        }
+    }
+    let order = Order { what: What::FetchAdd, bytes: 8, calls: 200_000 };
+    orders.push((What::FetchAdd.name().to_owned(), order));
+    let mut ratios: Vec<Vec<f64>> = Vec::new();
+    for (name, order) in orders {
+        let seconds = rotate(turns, &mut [&mut || ours.turn(&order), &mut || theirs.turn(&order)])?;
+        let [ours_s, theirs_s] = &seconds[..] else { bail!("there are two sides") };
+        let quantity = if order.bytes == LARGEST_BYTES {
+            Quantity::Gigabytes(order.calls as f64 * order.bytes as f64)
+        } else {
+            Quantity::ShortOperations(order.calls as f64)
+        };
+        let figure = format!("one-sided-{name}");
+        report.measured(&figure, Comparison::new(ours_s, theirs_s), quantity, GOAL);
+        ratios.push(ours_s.iter().zip(theirs_s).map(|(ours, theirs)| theirs / ours).collect());
+    }
+    report_mean(report, &ratios);
+    Ok(())
+}
+
+/// The geometric mean of all figures, turn by turn.
+fn report_mean(report: &mut Report, ratios: &[Vec<f64>]) {
+    let turns = ratios.first().map_or(0, Vec::len);
+    let mean = |turn: usize| {
+        let sum: f64 = ratios.iter().map(|ratios| ratios[turn].ln()).sum();
+        (sum / ratios.len() as f64).exp()
+    };
+    let theirs: Vec<f64> = (0..turns).map(mean).collect();
+    let comparison = Comparison::new(&vec![1.0; turns], &theirs);
+    report.measured("one-sided-mean", comparison, Quantity::Amount("relative"), MEAN_GOAL);
+}
+
+fn serve(words: &[String]) -> Result<()> {
+    let (seat, _) = Seat::take(words)?;
+    let team = seat.meet()?;
+    let segments = team.segments(LARGEST_BYTES)?;
+    let counters = team.segments(8)?;
+    let mut memory = Memory::new();
+    let mut expected = 0;
+    let is_first = seat.rank() == 0;
+    seat.take_turns(|line, begin| {
+        let order: Order = line.parse()?;
+        begin.wait()?;
+        if !is_first {
+            return Ok(());
+        }
+        match order.what {
+            What::FetchAdd => {
+                for _ in 0..order.calls {
+                    let was = counters.fetch_add(OTHER, 0, 1_u64)?;
+                    ensure!(was == expected, "a number that nobody has added");
+                    expected += 1;
+                }
+                Ok(())
+            }
+            _ => memory.use_segments(&segments, order),
+        }
+    })
+}
+
+/// Memory of the process that calls.
+struct Memory {
+    numbers: Vec<f64>,
+    bytes: Vec<u8>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        let count = u32::try_from(LARGEST_BYTES / 8).unwrap_or(0);
+        let numbers: Vec<f64> = (0..count).map(f64::from).collect();
+        let bytes = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        Self { numbers, bytes }
+    }
+
+    fn use_segments(&mut self, segments: &Segments, order: Order) -> Result<()> {
+        let Order { what, bytes, calls } = order;
+        let Some(memory) = self.bytes.get_mut(..bytes) else { bail!("too many bytes") };
+        for _ in 0..calls {
+            match what {
+                What::Put => segments.put(OTHER, 0, memory)?,
+                What::Get => segments.get(OTHER, 0, memory)?,
+                What::Accumulate => {
+                    segments.accumulate(OTHER, 0, 1.0, &self.numbers[..bytes / 8])?;
+                }
+                What::FetchAdd => bail!("is no access to many numbers"),
+            }
+        }
+        segments.fence(OTHER)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_told_in_a_line() {
+        for what in What::ALL {
+            let order = Order { what, bytes: 64, calls: 1000 };
+            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        }
+        assert!("sing 1 2".parse::<Order>().is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! A team of two: this process, which measures, and a second one. Both are on this machine and are
+//! told that they are not, so that all goes over TCP on loopback.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process;
+
+use anyhow::{Context, Result, bail};
+use pario::team::{Across, Key, Team, TeamOptions};
+
+use crate::partner::{Partner, Starter};
+
+/// The second process, seen from the first.
+#[derive(Debug)]
+pub struct Pair {
+    partner: Partner,
+    job: String,
+    address: String,
+    key: String,
+}
+
+impl Pair {
+    /// Starts the second process in a role; it gets some words behind those that say how to meet.
+    pub fn start(role: &str, words: &[&str]) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        // It is free from now on.
+        let address = listener.local_addr()?.to_string();
+        let (job, key) = (format!("{role} {}", process::id()), Key::random().to_hex());
+        let meeting = [&*job, &address, &key];
+        let partner = Partner::start(role, &[&meeting, words].concat())?;
+        Ok(Self { partner, job, address, key })
+    }
+
+    /// Meets it, as rank 0.
+    pub fn meet(&self) -> Result<Team> {
+        meet(&self.job, &self.address, &self.key, 0)
+    }
+
+    /// Tells it that it is needed no more.
+    pub fn part(&mut self) -> Result<()> {
+        self.partner.tell("leave")
+    }
+}
+
+/// The second process.
+pub struct Second {
+    team: Team,
+    starter: Starter,
+}
+
+impl Second {
+    /// Meets the first one, as rank 1; and the rest of the words.
+    pub fn take(words: &[String]) -> Result<(Self, &[String])> {
+        let starter = Starter::listen();
+        let [job, address, key, rest @ ..] = words else {
+            bail!("needs a job, an address and a key");
+        };
+        Ok((Self { team: meet(job, address, key, 1)?, starter }, rest))
+    }
+
+    /// The team.
+    pub fn team(&self) -> &Team {
+        &self.team
+    }
+
+    /// Stays until it is needed no more.
+    pub fn stay(self) -> Result<()> {
+        self.starter.hear().map(drop)
+    }
+}
+
+fn meet(job: &str, address: &str, key: &str, rank: u32) -> Result<Team> {
+    let across = Across {
+        address: address.parse().context("an address")?,
+        key: Key::from_hex(key)?,
+        machine: format!("machine {rank}"),
+    };
+    let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
+    Ok(Team::meet_with(job, 2, rank, &options)?)
+}

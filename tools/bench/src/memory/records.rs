@@ -1,0 +1,150 @@
+//! Record files: pieces of 1 MiB of a part on this machine, against a plain file.
+//!
+//! Bytes are in the page cache on both sides, were all written before, and nothing is made durable.
+//! Files are made anew several times, because where the kernel puts their pages makes a difference of
+//! a few per cent.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pario::records::{RecordFile, RecordId};
+use pario::team::Team;
+
+use crate::area::Setting;
+use crate::figure::Quantity;
+use crate::report::Report;
+use crate::turns::{Comparison, rotate};
+
+const GOAL: f64 = 0.97;
+/// Bytes of an access.
+pub const PIECE_BYTES: usize = 1 << 20;
+
+/// Measures `records-read` and `records-write`.
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let (rounds, turns) = setting.choose((10, 31), (4, 15));
+    let pieces = 64;
+    let team = Team::meet(&format!("records {}", std::process::id()), 1, 0)?;
+    let mut seconds: [Vec<f64>; 4] = Default::default();
+    for round in 0..rounds {
+        let dir = setting.subdir(&format!("records-{round}"))?;
+        let ours = Ours::create(&team, &dir, pieces)?;
+        let theirs = Plain::create(&dir, pieces)?;
+        // Where it lies matters, so it is the same on both sides.
+        let memory = RefCell::new(vec![7; PIECE_BYTES]);
+        // Both have their blocks on the disk, and nothing to be written, when it begins.
+        // Who is first may get better pages.
+        if round % 2 == 0 {
+            theirs.write(&mut memory.borrow_mut())?;
+        }
+        ours.write(&mut memory.borrow_mut())?;
+        if round % 2 != 0 {
+            theirs.write(&mut memory.borrow_mut())?;
+        }
+        ours.file.sync()?;
+        theirs.file.sync_data()?;
+        let writes = rotate(
+            turns,
+            &mut [&mut || ours.write(&mut memory.borrow_mut()), &mut || {
+                theirs.write(&mut memory.borrow_mut())
+            }],
+        )?;
+        let reads = rotate(
+            turns,
+            &mut [&mut || ours.read(&mut memory.borrow_mut()), &mut || {
+                theirs.read(&mut memory.borrow_mut())
+            }],
+        )?;
+        for (all, more) in seconds.iter_mut().zip(writes.into_iter().chain(reads)) {
+            all.extend(more);
+        }
+        ours.file.close()?;
+        std::fs::remove_dir_all(&dir)?;
+    }
+    let [ours_write, theirs_write, ours_read, theirs_read] = seconds;
+    let quantity = Quantity::Megabytes(pieces as f64 * PIECE_BYTES as f64);
+    let read = Comparison::new(&ours_read, &theirs_read);
+    report.measured("records-read-1m", read, quantity, GOAL);
+    let write = Comparison::new(&ours_write, &theirs_write);
+    report.measured("records-write-1m", write, quantity, GOAL);
+    Ok(())
+}
+
+/// The bytes of a piece.
+pub fn range(piece: u64) -> RangeInclusive<u64> {
+    let start = piece * PIECE_BYTES as u64;
+    start..=start + PIECE_BYTES as u64 - 1
+}
+
+/// What a piece begins with.
+fn mark(piece: u64) -> u8 {
+    u8::try_from(piece % 251).unwrap_or(0)
+}
+
+struct Ours {
+    file: RecordFile,
+    record: RecordId,
+    pieces: u64,
+}
+
+impl Ours {
+    fn create(team: &Team, dir: &Path, pieces: u64) -> Result<Self> {
+        let file = RecordFile::create(team, dir.join("records"))?;
+        let record = file.create_record(pieces * PIECE_BYTES as u64)?;
+        Ok(Self { file, record, pieces })
+    }
+
+    fn write(&self, memory: &mut [u8]) -> Result<Duration> {
+        let start = Instant::now();
+        for piece in 0..self.pieces {
+            memory[0] = mark(piece);
+            self.file.write(self.record, range(piece), memory)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    fn read(&self, memory: &mut [u8]) -> Result<Duration> {
+        let start = Instant::now();
+        for piece in 0..self.pieces {
+            self.file.read(self.record, range(piece), memory)?;
+            ensure!(memory[0] == mark(piece), "piece {piece} has wrong bytes");
+        }
+        Ok(start.elapsed())
+    }
+}
+
+struct Plain {
+    file: File,
+    pieces: u64,
+}
+
+impl Plain {
+    fn create(dir: &Path, pieces: u64) -> Result<Self> {
+        let path = dir.join("plain");
+        let options = &mut File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path);
+        Ok(Self { file: file.with_context(|| format!("making {}", path.display()))?, pieces })
+    }
+
+    fn write(&self, memory: &mut [u8]) -> Result<Duration> {
+        let start = Instant::now();
+        for piece in 0..self.pieces {
+            memory[0] = mark(piece);
+            self.file.write_all_at(memory, piece * PIECE_BYTES as u64)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    fn read(&self, memory: &mut [u8]) -> Result<Duration> {
+        let start = Instant::now();
+        for piece in 0..self.pieces {
+            self.file.read_exact_at(memory, piece * PIECE_BYTES as u64)?;
+            ensure!(memory[0] == mark(piece), "piece {piece} has wrong bytes");
+        }
+        Ok(start.elapsed())
+    }
+}
