@@ -36,6 +36,12 @@ impl Key {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
+    /// The key for one purpose of many: only who has this one can make it.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Self {
+        Self(*blake3::keyed_hash(&self.0, purpose.as_bytes()).as_bytes())
+    }
+
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -347,10 +347,12 @@ fn a_trace_shows_disks_and_threads() {
         };
         assert_eq!(of("Compute["), extents.len());
         assert!(of("network") >= site.cluster.map().nodes.len());
+        // Which of the compute threads has worked is theirs to say.
+        let picture = report.trace.to_timing_svg();
         for span in &report.trace.spans {
             assert!(span.begin_ns <= span.end_ns, "{span:?}");
+            assert!(picture.contains(&span.thread), "{span:?}");
         }
-        assert!(report.trace.to_timing_svg().contains("Compute[0]"));
     });
 }
 

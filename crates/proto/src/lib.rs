@@ -55,7 +55,7 @@ pub use cluster::grant::{
 };
 pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,
-    Seat, SharedCall, SharedRequest, TablePlace,
+    Seat, SharedCall, SharedRequest, TablePlace, TeamCall, TeamPlace,
 };
 pub use cluster::jobs::{Awaited, JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::lock::{

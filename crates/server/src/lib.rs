@@ -42,6 +42,7 @@ mod record_locks;
 mod sessions;
 mod shared;
 mod strangers;
+mod team_places;
 mod unmade;
 
 pub use error::NodeError;

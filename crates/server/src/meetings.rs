@@ -417,14 +417,20 @@ fn decide<J>(name: &str, job: &mut Job<J>) -> Vec<JobAction<J>> {
     actions
 }
 
-fn check_seat(seat: &Seat) -> Result<(), String> {
-    let Seat { job, size, rank } = seat;
+/// Whether a job can be called so.
+pub fn check_job(job: &str) -> Result<(), String> {
     if job.is_empty() || job.len() > JOB_NAME_LIMIT_BYTES || job.chars().any(char::is_control) {
         return Err(format!(
             "{job:?} is not the name of a job: it has 1 to {JOB_NAME_LIMIT_BYTES} bytes, and none \
              that cannot be shown"
         ));
     }
+    Ok(())
+}
+
+fn check_seat(seat: &Seat) -> Result<(), String> {
+    let Seat { job, size, rank } = seat;
+    check_job(job)?;
     if *size == 0 || *size > GROUP_LIMIT {
         return Err(format!("a job has 1 to {GROUP_LIMIT} processes, not {size}"));
     }

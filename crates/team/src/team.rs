@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, Key, MemoryShape};
+use pario_net::{CommonMemory, MemoryShape};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::board::{Board, Missing, SLOT_BYTES};
@@ -20,6 +19,7 @@ use crate::far::message::ToServer;
 use crate::far::server::Registry;
 use crate::meeting::{Meeting, Seat, meet};
 use crate::near::Near;
+use crate::rendezvous::Across;
 use crate::room;
 
 /// Processes that a team may have.
@@ -32,18 +32,6 @@ pub struct TeamOptions {
     pub patience: Duration,
     /// Where machines meet, if there are several.
     pub across: Option<Across>,
-}
-
-/// Where the machines of a team meet.
-#[derive(Clone, Debug)]
-pub struct Across {
-    /// An address of one of the machines, at which it listens, and which all know.
-    pub address: SocketAddr,
-    /// The key by which they know each other.
-    pub key: Key,
-    /// Ranks that say the same here and run on the same machine use their memory directly. It is
-    /// empty, unless ranks of one machine are to be treated as if they were on several.
-    pub machine: String,
 }
 
 impl Default for TeamOptions {
@@ -129,6 +117,9 @@ impl Team {
         meeting.watch(board.clone())?;
         board.come();
         let all_here = board.wait_for_all(until);
+        if let Some(captain) = &mut *captain.lock() {
+            captain.withdraw();
+        }
         let machines = board.machines();
         let (turn, link) = (Mutex::new(0), Mutex::new(None));
         let shared = Shared { seat, board, meeting, machines, captain, registry, link, turn };

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use pario_proto::Access;
-use pario_team::Team;
 use parking_lot::Mutex;
 
 use super::{CachedFile, CachedOptions, Place};
@@ -48,7 +47,7 @@ impl Group {
             *number
         };
         let job = format!("{}, cached file {number}", self.job());
-        let team = Team::meet(&job, self.size(), self.rank())?;
+        let team = self.further_team(&job)?;
         options.open(&team, Place::of_cluster(self.cluster(), path))
     }
 }

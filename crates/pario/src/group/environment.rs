@@ -10,21 +10,38 @@ struct Launcher {
     size: &'static str,
     /// Those that together name the job.
     job: &'static [&'static str],
+    /// Which one tells whether there are other machines, if one does.
+    near: Option<Near>,
+}
+
+/// How a launcher says whether a job has processes on other machines.
+enum Near {
+    /// By the number of processes on this one.
+    Processes(&'static str),
+    /// By the number of machines.
+    Machines(&'static str),
 }
 
 /// The first one that has said something counts: launchers of MPI may have been started by Slurm.
 const LAUNCHERS: [Launcher; 4] = [
-    Launcher { rank: "PARIO_RANK", size: "PARIO_SIZE", job: &["PARIO_JOB"] },
+    Launcher { rank: "PARIO_RANK", size: "PARIO_SIZE", job: &["PARIO_JOB"], near: None },
     Launcher {
         rank: "OMPI_COMM_WORLD_RANK",
         size: "OMPI_COMM_WORLD_SIZE",
         job: &["PMIX_NAMESPACE"],
+        near: Some(Near::Processes("OMPI_COMM_WORLD_LOCAL_SIZE")),
     },
-    Launcher { rank: "PMI_RANK", size: "PMI_SIZE", job: &["SLURM_JOB_ID", "SLURM_STEP_ID"] },
+    Launcher {
+        rank: "PMI_RANK",
+        size: "PMI_SIZE",
+        job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+        near: Some(Near::Processes("MPI_LOCALNRANKS")),
+    },
     Launcher {
         rank: "SLURM_PROCID",
         size: "SLURM_NTASKS",
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+        near: Some(Near::Machines("SLURM_STEP_NUM_NODES")),
     },
 ];
 
@@ -46,6 +63,30 @@ pub fn seat(variable: impl Fn(&str) -> Option<String>) -> Result<Seat, Error> {
     }
     let job = format!("process {}", std::process::id());
     Ok(Seat { job, size: 1, rank: 0 })
+}
+
+/// What the launcher of this process says of other machines, if the job has processes there.
+pub fn elsewhere(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some())?;
+    let count = |name: &str| variable(name)?.trim().parse::<u32>().ok();
+    match launcher.near.as_ref()? {
+        Near::Processes(name) => {
+            let (here, all) = (count(name)?, count(launcher.size)?);
+            (here < all).then(|| format!("{} of its {all} processes are on others", all - here))
+        }
+        Near::Machines(name) => {
+            let machines = count(name)?;
+            (machines > 1).then(|| format!("it is on {machines} machines"))
+        }
+    }
+}
+
+/// Whether the name of the job of this process is the same on all machines.
+pub fn is_named(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some());
+    let by_launcher =
+        launcher.is_some_and(|launcher| launcher.job.iter().all(|name| variable(name).is_some()));
+    by_launcher || variable("PARIO_JOB").is_some()
 }
 
 /// The name of the job of this process. Processes that nobody has launched have that of their
@@ -110,6 +151,37 @@ mod tests {
         assert_eq!((mpich.size, mpich.rank), (2, 1));
         let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
         assert_eq!(mpich.job, format!("of process {parent}"));
+    }
+
+    #[test]
+    fn launchers_say_whether_there_are_other_machines() {
+        let said = |variables: &'static [(&str, &str)]| {
+            let find = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            (elsewhere(find), is_named(find))
+        };
+        let ompi: &[(&str, &str)] = &[
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "3"),
+            ("PMIX_NAMESPACE", "x@1"),
+        ];
+        assert_eq!(said(ompi), (Some("1 of its 4 processes are on others".to_owned()), true));
+        let hydra: &[(&str, &str)] =
+            &[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "2")];
+        assert_eq!(said(hydra), (None, false));
+        let slurm: &[(&str, &str)] = &[
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "4"),
+            ("SLURM_STEP_NUM_NODES", "2"),
+            ("PARIO_JOB", "7"),
+        ];
+        assert_eq!(said(slurm), (Some("it is on 2 machines".to_owned()), true));
+        let ours: &[(&str, &str)] = &[("PARIO_RANK", "0"), ("PARIO_SIZE", "2"), ("PARIO_JOB", "7")];
+        assert_eq!(said(ours), (None, true));
+        assert_eq!(said(&[]), (None, false));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The processes of a job, and what they do together.
 
 mod at_table;
-mod environment;
+pub(crate) mod environment;
 mod lent;
 mod meeting;
 mod options;

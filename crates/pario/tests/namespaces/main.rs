@@ -3,6 +3,7 @@
 //! the same alone.
 
 mod lab;
+mod launched;
 mod program;
 #[path = "../../../team/tests/ranks/mod.rs"]
 mod ranks;
@@ -33,7 +34,7 @@ fn start(lab: &Lab, size: u32, doing: &str) -> Vec<Process> {
     let (job, key) = (new_job(), Key::random());
     let rank = |rank| {
         let role = Role { job: &job, size, rank, doing };
-        let across = Across { address: lab.meeting(), key: key.clone(), machine: String::new() };
+        let across = Across::at(lab.meeting(), key.clone());
         let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &lab.namespace(lab.machine_of(rank))]);

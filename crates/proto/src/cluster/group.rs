@@ -58,6 +58,30 @@ pub enum JobCall {
     },
 }
 
+/// Where the machines of a job come together to use each other's memory, which needs no node.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamPlace {
+    /// An address of one of the machines, in its text form.
+    pub address: String,
+    /// The secret by which they know each other, in hexadecimal digits.
+    pub key: String,
+}
+
+impl fmt::Debug for TeamPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TeamPlace({}, a key)", self.address)
+    }
+}
+
+/// What a machine of a job asks about that place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TeamCall {
+    /// Where it is: at the place that was offered first, perhaps this one.
+    Settle(TeamPlace),
+    /// Nobody has to find the place any more that this process has offered.
+    Withdraw,
+}
+
 /// How a file is opened together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenTogether {

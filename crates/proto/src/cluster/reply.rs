@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, SealedDeed};
-use super::group::{AssemblyId, MemoryId, TablePlace};
+use super::group::{AssemblyId, MemoryId, TablePlace, TeamPlace};
 use super::jobs::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
@@ -144,6 +144,8 @@ pub enum Reply {
     Processed(Box<Processed>),
     /// Parts of extents are in the data.
     Cut,
+    /// Where the machines of a job come together.
+    TeamPlace(TeamPlace),
 }
 
 /// An open file.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
 use super::grant::{Access, Grant};
-use super::group::{JobCall, OpenTogether, Seat, SharedRequest};
+use super::group::{JobCall, OpenTogether, Seat, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -178,6 +178,13 @@ pub enum Request {
     LockWaits,
     /// Work with the extents of a file.
     Process(ProcessRequest),
+    /// Where the machines of a job come together without a node.
+    Team {
+        /// The job. Jobs of different users are different ones.
+        job: String,
+        /// What about it.
+        call: TeamCall,
+    },
 }
 
 /// A subfile and where it lies.

@@ -117,6 +117,9 @@ impl Door {
             Request::Lock(request) => self.together.lock(&session, request, reporter),
             Request::LockWaits => reporter.send(answer(self.together.lock_waits(&session))),
             Request::Process(request) => self.process(&session, request, data, reporter),
+            Request::Team { job, call } => {
+                reporter.send(answer(self.together.team(&session, job, call)));
+            }
             request => match self.shared.begin() {
                 Ok(ticket) if needs(&request).is_some() => {
                     return self.data(&session, request, data, reporter, ticket);

@@ -11,15 +11,16 @@ use pario_net::{Bulk, Responder, SpaceId};
 use pario_proto::{
     Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, LockRequest, MemoryId, Mode,
     NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
-    SubfileIndex, SubfileMeasure,
+    SubfileIndex, SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
 
-use crate::meetings::{FileAction, FileActions, JobAction, JobKey, Meetings};
+use crate::meetings::{FileAction, FileActions, JobAction, JobKey, Meetings, check_job};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
 use crate::sessions::Session;
 use crate::shared::Shared;
+use crate::team_places::TeamPlaces;
 
 type Reporter = Responder<Answer<Bulk>>;
 
@@ -30,6 +31,7 @@ pub struct Together {
     run: Arc<Run>,
     operations: Operations,
     meetings: Arc<Meetings<JobCaller, Reporter>>,
+    teams: Arc<TeamPlaces>,
 }
 
 /// A process that asks something together with the others of its job.
@@ -59,7 +61,8 @@ impl JobCaller {
 impl Together {
     /// The meeting place of a node.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations) -> Self {
-        Self { shared, run, operations, meetings: Arc::new(Meetings::default()) }
+        let (meetings, teams) = (Arc::default(), Arc::default());
+        Self { shared, run, operations, meetings, teams }
     }
 
     /// A process of a job asks something.
@@ -105,8 +108,26 @@ impl Together {
         names.locks.call(node, &names.open_files, session.space, request, reporter, now_ms);
     }
 
+    /// A machine of a job asks where the others are.
+    pub fn team(&self, session: &Session, job: String, call: TeamCall) -> Result<Reply, Failure> {
+        // All must ask the same node.
+        self.shared.names()?;
+        check_job(&job).map_err(Failure::Invalid)?;
+        let job = (session.identity.uid, job);
+        match call {
+            TeamCall::Settle(offer) => {
+                self.teams.settle(job, session.space, offer).map(Reply::TeamPlace)
+            }
+            TeamCall::Withdraw => {
+                self.teams.withdraw(&job, session.space);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
     /// A process is gone.
     pub fn lose(&self, space: SpaceId) {
+        self.teams.lose(space);
         let (told, actions) = self.meetings.lose(space);
         self.act_for_jobs(told);
         self.act_for_files(actions, &[]);

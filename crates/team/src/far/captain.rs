@@ -8,19 +8,18 @@
 //! several machines the data server has a space of its own, and so have the questions that this
 //! process asks data servers: neither is ever woken by another thread.
 
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_net::{
-    Address, AnswerPort, Asked, Asker, PortOptions, RecvError, Responder, Space, SpaceBuilder,
-    SpaceError, SpaceId,
+    Address, AnswerPort, Asked, Asker, PortOptions, RecvError, Responder, Space, SpaceId,
 };
 use parking_lot::{Condvar, Mutex};
 
 use super::host::Host;
+use super::joining::{Joined, PAUSE, further_space, join};
 use super::link::way_of;
 use super::message::{FromHost, News, Slot, ToHost};
 use super::server::{self, Registry};
@@ -28,12 +27,10 @@ use crate::board::Board;
 use crate::call::CALL_BYTES;
 use crate::error::TeamError;
 use crate::meeting::{Gate, Seat};
-use crate::team::Across;
+use crate::rendezvous::{Across, Broker};
 
 /// The port of the host.
 const HOST_PORT: &str = "team";
-/// How soon the host is looked for again.
-const PAUSE: Duration = Duration::from_millis(20);
 /// How long the host stays for those who have not heard the last news.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -48,6 +45,8 @@ pub struct Captain {
     board: Arc<Board>,
     is_over: Arc<AtomicBool>,
     host: Option<Arc<HostRoom>>,
+    /// Who tells the other captains of the host, as long as they have to find it.
+    offer: Option<(Arc<dyn Broker>, String)>,
     steward: Option<JoinHandle<()>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -86,11 +85,12 @@ impl Captain {
         registry: Arc<Registry>,
         until: Instant,
     ) -> Result<(Self, Gate), TeamError> {
-        let (space, is_host) = join(seat, across, until)?;
-        board.set_way(&way_of(&Address::tcp(across.address), Some(&across.key)));
-        let further = |what, listens| further_space(seat, across, what, listens);
+        let Joined { space, spot, is_host, broker } = join(seat, across, until)?;
+        board.set_way(&way_of(&Address::tcp(spot.address), Some(&spot.key)));
+        let further = |what, listens| further_space(seat, across, &spot, what, listens);
         let (data, asking) = (further("data", true)?, further("asking", false)?);
         let mut captain = Self::new(space, data, asking, board);
+        captain.offer = broker.map(|broker| (broker, seat.job.clone()));
         if is_host {
             captain.start_host(seat)?;
         }
@@ -110,8 +110,8 @@ impl Captain {
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (steward, threads) = (None, Vec::new());
-        Self { meeting, data, asking, board, is_over, host: None, steward, threads }
+        let (host, offer, steward, threads) = (None, None, None, Vec::new());
+        Self { meeting, data, asking, board, is_over, host, offer, steward, threads }
     }
 
     /// The space in which data servers are to be asked.
@@ -189,6 +189,13 @@ impl Captain {
         Ok(())
     }
 
+    /// Nobody looks for the host any more: all have come, or nobody waits for them.
+    pub fn withdraw(&mut self) {
+        if let Some((broker, job)) = self.offer.take() {
+            broker.withdraw(&job);
+        }
+    }
+
     /// Waits until all others have heard what they must.
     pub fn say_farewell(&self) {
         if let Some(room) = &self.host {
@@ -204,6 +211,7 @@ impl Captain {
 
     /// Ends.
     pub fn end(&mut self) {
+        self.withdraw();
         self.is_over.store(true, Ordering::Release);
         self.board.call_captain();
         if let Some(steward) = self.steward.take() {
@@ -238,68 +246,6 @@ fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("the first machine does not answer: {error}")),
     }
-}
-
-/// Makes the space of a captain: it hosts if the address is its own and nobody does yet; otherwise it
-/// joins. Whether it hosts.
-fn join(seat: &Seat, across: &Across, until: Instant) -> Result<(Space, bool), TeamError> {
-    let name = format!("captain {} of {}", seat.rank, seat.job);
-    let name = name.chars().take(60).collect::<String>();
-    loop {
-        let builder = || builder(&name, across);
-        match builder().listen_tcp(across.address).host().build() {
-            Ok(space) => return Ok((space, true)),
-            // It is the address of another machine, or somebody hosts already.
-            Err(SpaceError::Listen { .. }) => {}
-            Err(error) => return Err(TeamError::system("meeting other machines", error)),
-        }
-        let own = own_address(across.address)
-            .map_err(|error| TeamError::system("the way to other machines", error))?;
-        let joined = builder().listen_tcp(own).join(&Address::tcp(across.address)).build();
-        match joined {
-            Ok(space) => return Ok((space, false)),
-            Err(error) if Instant::now() >= until => {
-                return Err(TeamError::Invalid(format!(
-                    "job {}: nobody is there for the team at {}: {error}; is that the address of \
-                     the first machine?",
-                    seat.job, across.address
-                )));
-            }
-            Err(_) => std::thread::sleep(PAUSE),
-        }
-    }
-}
-
-/// What all spaces of a captain have. Machines that are only called so are reached as others are.
-fn builder(name: &str, across: &Across) -> SpaceBuilder {
-    Space::builder(name).key(across.key.clone()).prefer_tcp(!across.machine.is_empty())
-}
-
-/// One more space of a captain, next to the one in which captains meet.
-fn further_space(
-    seat: &Seat,
-    across: &Across,
-    what: &str,
-    listens: bool,
-) -> Result<Space, TeamError> {
-    let wrong = |error| TeamError::system("the way to other machines", error);
-    let name = format!("{what} {} of {}", seat.rank, seat.job);
-    let builder = builder(&name.chars().take(60).collect::<String>(), across);
-    let mut builder = builder.join(&Address::tcp(across.address));
-    if listens {
-        builder = builder.listen_tcp(own_address(across.address).map_err(wrong)?);
-    }
-    builder.build().map_err(|error| TeamError::system("meeting other machines", error))
-}
-
-/// The address of this machine on the way to another, with a port that the system chooses.
-fn own_address(there: SocketAddr) -> std::io::Result<SocketAddr> {
-    let any: SocketAddr =
-        if there.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any)?;
-    // Nothing is sent: the system only chooses the way.
-    socket.connect(there)?;
-    Ok(SocketAddr::new(socket.local_addr()?.ip(), 0))
 }
 
 /// Writes news on the board. What ranks of this machine do, they write themselves.

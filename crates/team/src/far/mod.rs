@@ -3,6 +3,7 @@
 pub mod asking;
 pub mod captain;
 pub mod host;
+pub mod joining;
 pub mod link;
 pub mod message;
 pub mod server;

@@ -47,7 +47,7 @@ impl Machines {
                 Self::Of(each) => rank / each,
                 Self::InTurn(count) => rank % count,
             };
-            let across = Across { address, key: key.clone(), machine: format!("m{machine}") };
+            let across = Across::at(address, key.clone()).called(format!("m{machine}"));
             TeamOptions { across: Some(across), ..TeamOptions::default() }
         }
     }

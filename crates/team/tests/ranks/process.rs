@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pario_team::{Across, Key, Team, TeamOptions};
+use pario_team::{Across, Key, Rendezvous, Spot, Team, TeamOptions};
 
 /// A loss must be known after so long.
 const IN_TIME: Duration = Duration::from_secs(2);
@@ -44,8 +44,10 @@ impl Process {
         options: &TeamOptions,
     ) -> Self {
         let across = options.across.as_ref().map(|across| {
-            let Across { address, key, machine } = across;
-            format!("{address} {} {machine}", key.to_hex())
+            let Rendezvous::Known(Spot { address, key }) = &across.rendezvous else {
+                panic!("tests tell their ranks where they meet")
+            };
+            format!("{address} {} {}", key.to_hex(), across.machine)
         });
         let mut child = command
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -108,10 +110,9 @@ pub fn played() -> Option<(Team, String)> {
     let (size, rank) = (variable(SIZE).parse().unwrap(), variable(RANK).parse().unwrap());
     let words = variable(ACROSS);
     let mut words = words.split_whitespace();
-    let across = words.next().map(|address| Across {
-        address: address.parse().unwrap(),
-        key: Key::from_hex(words.next().unwrap()).unwrap(),
-        machine: words.next().unwrap_or_default().to_owned(),
+    let across = words.next().map(|address| {
+        let key = Key::from_hex(words.next().unwrap()).unwrap();
+        Across::at(address.parse().unwrap(), key).called(words.next().unwrap_or_default())
     });
     let options = TeamOptions { across, ..TeamOptions::default() };
     Some((Team::meet_with(&job, size, rank, &options).unwrap(), variable(DOING)))

@@ -69,11 +69,8 @@ impl Second {
 }
 
 fn meet(job: &str, address: &str, key: &str, rank: u32) -> Result<Team> {
-    let across = Across {
-        address: address.parse().context("an address")?,
-        key: Key::from_hex(key)?,
-        machine: format!("machine {rank}"),
-    };
+    let across = Across::at(address.parse().context("an address")?, Key::from_hex(key)?);
+    let across = across.called(format!("machine {rank}"));
     let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
     Ok(Team::meet_with(job, 2, rank, &options)?)
 }

@@ -1,0 +1,233 @@
+//! Where the machines of a job meet, as launcher and variables say.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use pario_team::{Across, Key, Rendezvous, Spot};
+
+use super::node_broker::NodeBroker;
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::group::environment;
+
+/// What PARIO_TEAM says if a node is to be asked.
+const BY_CLUSTER: &str = "cluster";
+/// Ports of teams whose port nobody has said: those below the ones that the system gives away.
+const PORTS: std::ops::Range<u16> = 16_384..32_768;
+
+/// Where the machines of a job meet; nothing if it is on one. Who is a client of a cluster asks a
+/// node of that, unless told otherwise.
+pub fn across(
+    job: &str,
+    variable: impl Fn(&str) -> Option<String>,
+    cluster: Option<&Cluster>,
+) -> Result<Option<Across>, Error> {
+    let said = variable("PARIO_TEAM").filter(|place| !place.is_empty());
+    let elsewhere = environment::elsewhere(&variable);
+    let rendezvous = match said.as_deref() {
+        None if elsewhere.is_none() => return Ok(None),
+        Some(place) if place != BY_CLUSTER => {
+            Rendezvous::Known(spot(place, job, &variable, elsewhere.is_some())?)
+        }
+        _ => {
+            check_named(&variable)?;
+            let why = elsewhere.map_or(String::new(), |elsewhere| format!(" ({elsewhere})"));
+            let otherwise = format!(
+                "the job spans machines{why}, and these have to find each other: set PARIO_CLUSTER \
+                 to a node of a cluster that all can reach, or PARIO_TEAM to the address of the \
+                 first machine and PARIO_KEY to the file with a key that all have"
+            );
+            let broker = match cluster {
+                Some(cluster) => NodeBroker::new(cluster),
+                None => NodeBroker::of_environment(otherwise),
+            };
+            Rendezvous::Brokered(Arc::new(broker))
+        }
+    };
+    Ok(Some(Across { rendezvous, machine: machine(variable) }))
+}
+
+/// The same for who has a cluster and asks nobody else.
+pub fn across_cluster(
+    variable: impl Fn(&str) -> Option<String>,
+    cluster: &Cluster,
+) -> Option<Across> {
+    let is_said = variable("PARIO_TEAM").is_some_and(|place| !place.is_empty());
+    if !is_said && environment::elsewhere(&variable).is_none() {
+        return None;
+    }
+    let rendezvous = Rendezvous::Brokered(Arc::new(NodeBroker::new(cluster)));
+    Some(Across { rendezvous, machine: machine(variable) })
+}
+
+fn machine(variable: impl Fn(&str) -> Option<String>) -> String {
+    variable("PARIO_MACHINE").unwrap_or_default()
+}
+
+fn check_named(variable: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+    match environment::is_named(variable) {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "the job spans machines, and its launcher gives it no name that is the same on all of \
+             them: set PARIO_JOB, or give PARIO_TEAM a port too, like 10.0.0.1:7777",
+        )),
+    }
+}
+
+/// The place that PARIO_TEAM names. Without a port, the name of the job gives it, and a key of its
+/// own: whoever else listens there is not taken for one of the job.
+fn spot(
+    place: &str,
+    job: &str,
+    variable: &impl Fn(&str) -> Option<String>,
+    is_spread: bool,
+) -> Result<Spot, Error> {
+    let first = |found: std::io::Result<std::vec::IntoIter<SocketAddr>>| found.ok()?.next();
+    if let Some(address) = first(place.to_socket_addrs()).filter(|address| address.port() > 0) {
+        return Ok(Spot { address, key: key(variable)? });
+    }
+    let Some(address) = first((place, PORTS.start).to_socket_addrs()) else {
+        return Err(Error::invalid(format!(
+            "PARIO_TEAM: {place:?} is no address; it should be that of the first machine, like \
+             10.0.0.1 or 10.0.0.1:7777, or `{BY_CLUSTER}`"
+        )));
+    };
+    check_named(variable)?;
+    if is_spread && address.ip().is_loopback() {
+        return Err(Error::invalid(format!(
+            "PARIO_TEAM: {place} is {} on this machine, which others cannot reach: give the \
+             address by which they know it",
+            address.ip()
+        )));
+    }
+    let key = key(variable)?;
+    let address = SocketAddr::new(address.ip(), port_of(job, &key));
+    Ok(Spot { address, key: key.for_purpose(job) })
+}
+
+/// A port that the name of a job gives to those who have a key.
+fn port_of(job: &str, key: &Key) -> u16 {
+    let digits = key.for_purpose(&format!("the port of {job}")).to_hex();
+    let number = u16::from_str_radix(&digits[..4], 16).unwrap_or(0);
+    PORTS.start + number % (PORTS.end - PORTS.start)
+}
+
+fn key(variable: &impl Fn(&str) -> Option<String>) -> Result<Key, Error> {
+    let Some(file) = variable("PARIO_KEY") else {
+        return Err(Error::invalid(
+            "PARIO_TEAM is set and PARIO_KEY is not: machines know each other by a key; make \
+             one with `head -c 32 /dev/urandom | xxd -p -c 32 > key`, for you alone to read",
+        ));
+    };
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))?;
+    Key::from_hex(text.trim())
+        .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
+    fn said(variables: Variables<'_>) -> Result<Option<Across>, Error> {
+        let find = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        across("a job", find, None)
+    }
+
+    fn known(variables: Variables<'_>) -> Spot {
+        match said(variables).unwrap().unwrap().rendezvous {
+            Rendezvous::Known(spot) => spot,
+            Rendezvous::Brokered(_) => panic!("a node would be asked"),
+        }
+    }
+
+    fn wrong(variables: Variables<'_>) -> String {
+        said(variables).unwrap_err().to_string()
+    }
+
+    /// Of four processes two are here.
+    const OPEN_MPI: [(&str, &str); 4] = [
+        ("OMPI_COMM_WORLD_RANK", "0"),
+        ("OMPI_COMM_WORLD_SIZE", "4"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ("PMIX_NAMESPACE", "x@1"),
+    ];
+
+    fn key_file() -> (tempfile::TempDir, String, Key) {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, key) = (dir.path().join("key"), Key::random());
+        std::fs::write(&file, format!("{}\n", key.to_hex())).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        (dir, file, key)
+    }
+
+    #[test]
+    fn an_address_with_a_port_is_where_machines_meet() {
+        let (_dir, file, key) = key_file();
+        let place = ("PARIO_TEAM", "127.0.0.1:7777");
+        let found = known(&[place, ("PARIO_KEY", &file)]);
+        assert_eq!(found, Spot { address: "127.0.0.1:7777".parse().unwrap(), key });
+        assert!(wrong(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
+        let text = wrong(&[place, ("PARIO_KEY", "/nowhere/key")]);
+        assert!(text.starts_with("PARIO_KEY: /nowhere/key: "), "{text}");
+    }
+
+    #[test]
+    fn on_one_machine_nobody_has_to_say_anything() {
+        assert!(said(&[]).unwrap().is_none());
+        assert!(said(&[("PARIO_TEAM", "")]).unwrap().is_none());
+        let mut all_here = OPEN_MPI;
+        all_here[2].1 = "4";
+        assert!(said(&all_here).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_name_of_the_job_gives_a_port_and_a_key() {
+        let (_dir, file, key) = key_file();
+        let mut variables = OPEN_MPI.to_vec();
+        variables.extend([("PARIO_TEAM", "10.0.0.1"), ("PARIO_KEY", file.as_str())]);
+        let found = known(&variables);
+        assert_eq!(found.address.ip().to_string(), "10.0.0.1");
+        assert!(PORTS.contains(&found.address.port()), "{found:?}");
+        assert_eq!(found.key, key.for_purpose("a job"));
+        assert_ne!(found.key, key.for_purpose("another job"));
+        variables[4].1 = "127.0.1.1";
+        assert!(wrong(&variables).contains("which others cannot reach"));
+        variables[4].1 = "127.0.1.1:0";
+        assert!(wrong(&variables).contains("\"127.0.1.1:0\" is no address"));
+        // Hydra names no job.
+        let hydra = [
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("PARIO_TEAM", "10.0.0.1"),
+            ("PARIO_KEY", file.as_str()),
+        ];
+        assert!(wrong(&hydra).contains("set PARIO_JOB"), "{}", wrong(&hydra));
+    }
+
+    #[test]
+    fn ports_are_spread() {
+        let key = Key::random();
+        let ports: std::collections::BTreeSet<u16> =
+            (0..1000).map(|number| port_of(&format!("{number}@1"), &key)).collect();
+        assert!(ports.len() > 900, "{}", ports.len());
+        assert!(ports.iter().all(|port| PORTS.contains(port)));
+    }
+
+    #[test]
+    fn a_node_is_asked_if_nothing_else_is_said() {
+        for variables in [&OPEN_MPI[..], &[("PARIO_TEAM", "cluster"), ("PARIO_JOB", "7")]] {
+            let found = said(variables).unwrap().unwrap();
+            let Rendezvous::Brokered(broker) = found.rendezvous else { panic!("{found:?}") };
+            // The tests have no cluster.
+            let why = broker.in_common().unwrap_err();
+            assert!(why.contains("set PARIO_CLUSTER to a node"), "{why}");
+        }
+        assert!(wrong(&[("PARIO_TEAM", "cluster")]).contains("set PARIO_JOB"));
+    }
+}
