@@ -3,6 +3,7 @@
 use crate::error::TeamError;
 use crate::near::Numbers;
 use crate::number::Number;
+use crate::places::places;
 use crate::segments::{Piece, Segments};
 use crate::started::Started;
 use crate::strided::Strided;
@@ -43,11 +44,11 @@ impl Segments {
         if self.add_near(rank, offset, factor, numbers)? {
             return Ok(Started::done());
         }
-        Started::accumulate(self, rank, &[Piece { offset, len }], factor, numbers)
+        Started::accumulate(self, rank, &[Piece { offset, len }.of(rank)], factor, numbers)
     }
 
     /// Adds to a place of this machine; false if it is elsewhere.
-    fn add_near<T: Number>(
+    pub(crate) fn add_near<T: Number>(
         &self,
         rank: u32,
         offset: usize,
@@ -85,7 +86,7 @@ impl Segments {
             return Ok(());
         }
         let packed: Vec<T> = region.rows().flat_map(|(here, _)| row(here)).copied().collect();
-        Started::accumulate(self, rank, &region.pieces(offset), factor, &packed)?.wait()
+        Started::accumulate(self, rank, &region.places(rank, offset), factor, &packed)?.wait()
     }
 
     /// Adds numbers to pieces, one behind the other.
@@ -103,14 +104,9 @@ impl Segments {
             return Err(TeamError::Invalid(what));
         }
         if !self.team().is_near(rank) {
-            return Started::accumulate(self, rank, pieces, factor, numbers)?.wait();
+            let places = places(rank, pieces);
+            return Started::accumulate(self, rank, &places, factor, numbers)?.wait();
         }
-        let mut rest = numbers;
-        for piece in pieces {
-            let (now, later) = rest.split_at(piece.len / each);
-            self.add_near(rank, piece.offset, factor, now)?;
-            rest = later;
-        }
-        Ok(())
+        self.accumulate_near(pieces.iter().map(|piece| piece.of(rank)), factor, numbers)
     }
 }

@@ -32,6 +32,7 @@ mod meeting;
 mod mutexes;
 mod near;
 mod number;
+mod places;
 mod rendezvous;
 mod room;
 mod segments;

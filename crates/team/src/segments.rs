@@ -11,6 +11,7 @@ use crate::error::TeamError;
 use crate::far::message::{Change, FromServer, ToServer};
 use crate::near::{NEAR_WORDS, Near};
 use crate::number::Word;
+use crate::places::places;
 use crate::started::Started;
 use crate::strided::Strided;
 use crate::team::Team;
@@ -176,7 +177,7 @@ impl Segments {
         if self.near().put(rank, offset, bytes) {
             return Ok(Started::done());
         }
-        Started::put(self, rank, &[Piece { offset, len: bytes.len() }], bytes)
+        Started::put(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
     /// Begins to copy bytes from a place in the segment of a rank. They are there when this was
@@ -191,7 +192,7 @@ impl Segments {
         if self.near().get(rank, offset, bytes) {
             return Ok(Started::done());
         }
-        Started::get(self, rank, &[Piece { offset, len: bytes.len() }], bytes)
+        Started::get(self, rank, &[Piece { offset, len: bytes.len() }.of(rank)], bytes)
     }
 
     /// Copies a region with gaps to the segment of a rank.
@@ -222,7 +223,7 @@ impl Segments {
             }
             return Ok(());
         }
-        let (pieces, rows) = (region.pieces(offset), region.rows());
+        let (pieces, rows) = (region.places(rank, offset), region.rows());
         let packed: Vec<u8> =
             rows.flat_map(|(here, _)| &bytes[here..here + region.row]).copied().collect();
         Started::put(self, rank, &pieces, &packed)?.wait()
@@ -243,7 +244,7 @@ impl Segments {
             }
             return Ok(());
         }
-        let pieces = region.pieces(offset);
+        let pieces = region.places(rank, offset);
         let mut packed = vec![0; pieces.len() * region.row];
         Started::get(self, rank, &pieces, &mut packed)?.wait()?;
         for ((here, _), row) in region.rows().zip(packed.chunks(region.row)) {
@@ -272,14 +273,9 @@ impl Segments {
     pub fn put_list(&self, rank: u32, pieces: &[Piece], bytes: &[u8]) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::put(self, rank, pieces, bytes)?.wait();
+            return Started::put(self, rank, &places(rank, pieces), bytes)?.wait();
         }
-        let mut rest = bytes;
-        for piece in pieces {
-            let (now, later) = rest.split_at(piece.len);
-            self.near().put(rank, piece.offset, now);
-            rest = later;
-        }
+        self.put_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
     }
 
@@ -287,14 +283,9 @@ impl Segments {
     pub fn get_list(&self, rank: u32, pieces: &[Piece], bytes: &mut [u8]) -> Result<(), TeamError> {
         self.check_list(rank, pieces, bytes.len())?;
         if !self.team().is_near(rank) {
-            return Started::get(self, rank, pieces, bytes)?.wait();
+            return Started::get(self, rank, &places(rank, pieces), bytes)?.wait();
         }
-        let mut rest = bytes;
-        for piece in pieces {
-            let (now, later) = rest.split_at_mut(piece.len);
-            self.near().get(rank, piece.offset, now);
-            rest = later;
-        }
+        self.get_near(pieces.iter().map(|piece| piece.of(rank)), bytes);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use pario_net::{Bulk, Pending};
 
 use crate::error::TeamError;
-use crate::far::message::{FromServer, ToServer};
+use crate::far::message::{FromServer, Place, ToServer};
 use crate::number::Number;
 use crate::segments::{Piece, Segments};
 use crate::team::Team;
@@ -17,6 +17,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_PIECES: usize = 4096;
 /// Questions of one access that are under way.
 const UNDER_WAY: usize = 8;
+/// Accesses of one call that are under way: pages of an array, of 64 KiB each.
+const TOGETHER: usize = 32;
 
 /// An access that was begun. What it concerns is done when it was waited for; dropping it waits as
 /// well, and forgets what went wrong.
@@ -54,10 +56,11 @@ impl Started<'_> {
         Self { way: Some(way), asked: VecDeque::new(), lent: PhantomData }
     }
 
+    /// To pieces of segments of one machine, one behind the other. `rank` is one that is there.
     pub(crate) fn put(
         segments: &Segments,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[Place],
         bytes: &[u8],
     ) -> Result<Self, TeamError> {
         let mut started = Self::to(segments, rank);
@@ -65,16 +68,17 @@ impl Started<'_> {
         for (pieces, len) in chunks(pieces, 1) {
             let (now, later) = rest.split_at(len);
             let bytes = Bulk::from(now.to_vec());
-            started.ask(ToServer::Put { memory, rank, pieces, bytes }, None)?;
+            started.ask(ToServer::Put { memory, pieces, bytes }, None)?;
             rest = later;
         }
         Ok(started)
     }
 
+    /// The same to be added.
     pub(crate) fn accumulate<T: Number>(
         segments: &Segments,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[Place],
         factor: T,
         numbers: &[T],
     ) -> Result<Self, TeamError> {
@@ -85,7 +89,7 @@ impl Started<'_> {
             let mut bytes = vec![0; len];
             crate::collective::copy(now, &mut bytes);
             let (kind, factor, bytes) = (T::KIND, factor.to_bytes(), bytes.into());
-            let question = ToServer::Accumulate { memory, rank, kind, factor, pieces, bytes };
+            let question = ToServer::Accumulate { memory, kind, factor, pieces, bytes };
             started.ask(question, None)?;
             rest = later;
         }
@@ -96,7 +100,7 @@ impl Started<'_> {
     pub(crate) fn get(
         segments: &Segments,
         rank: u32,
-        pieces: &[Piece],
+        pieces: &[Place],
         bytes: &mut [u8],
     ) -> Result<Self, TeamError> {
         let mut started = Self::to(segments, rank);
@@ -104,7 +108,7 @@ impl Started<'_> {
         for (pieces, len) in chunks(pieces, 1) {
             let (now, later) = rest.split_at_mut(len);
             let to = (now.as_mut_ptr(), now.len());
-            started.ask(ToServer::Get { memory, rank, pieces }, Some(to))?;
+            started.ask(ToServer::Get { memory, pieces }, Some(to))?;
             rest = later;
         }
         Ok(started)
@@ -142,6 +146,11 @@ impl Started<'_> {
         Ok(())
     }
 
+    /// Whether nothing was asked of anybody, or all was answered for.
+    fn is_over(&self) -> bool {
+        self.asked.is_empty()
+    }
+
     /// Whether waiting for it would take no time.
     pub fn is_done(&self) -> bool {
         self.asked.iter().all(|asked| asked.answer.is_done())
@@ -157,22 +166,49 @@ impl Drop for Started<'_> {
     }
 }
 
+/// Accesses of one call that are under way at once.
+#[derive(Default)]
+pub struct UnderWay<'a> {
+    started: VecDeque<Started<'a>>,
+}
+
+impl<'a> UnderWay<'a> {
+    /// One more; the oldest is waited for if there are many.
+    pub fn add(&mut self, started: Started<'a>) -> Result<(), TeamError> {
+        if started.is_over() {
+            return Ok(());
+        }
+        self.started.push_back(started);
+        match self.started.len() > TOGETHER {
+            true => self.started.pop_front().map_or(Ok(()), Started::wait),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for all.
+    pub fn wait(self) -> Result<(), TeamError> {
+        self.started.into_iter().try_for_each(Started::wait)
+    }
+}
+
 /// Pieces in lists that fit into one question, cut at multiples of `each`, and how many bytes each
 /// list has.
-fn chunks(pieces: &[Piece], each: usize) -> impl Iterator<Item = (Vec<Piece>, usize)> {
+fn chunks(pieces: &[Place], each: usize) -> impl Iterator<Item = (Vec<Place>, usize)> {
     let limit = CHUNK_BYTES / each * each;
     let mut pieces = pieces.iter().copied();
-    let mut rest: Option<Piece> = None;
+    let mut rest: Option<Place> = None;
     std::iter::from_fn(move || {
         let (mut list, mut total) = (Vec::new(), 0);
         while total < limit && list.len() < CHUNK_PIECES {
-            let Some(piece) = rest.take().or_else(|| pieces.next()) else { break };
-            let len = piece.len.min(limit - total);
-            if len < piece.len {
-                rest = Some(Piece { offset: piece.offset + len, len: piece.len - len });
+            let Some(place) = rest.take().or_else(|| pieces.next()) else { break };
+            let Place { rank, piece: Piece { offset, len } } = place;
+            let now = len.min(limit - total);
+            if now < len {
+                let piece = Piece { offset: offset + now, len: len - now };
+                rest = Some(Place { rank, piece });
             }
-            list.push(Piece { len, ..piece });
-            total += len;
+            list.push(Place { rank, piece: Piece { offset, len: now } });
+            total += now;
         }
         (!list.is_empty()).then_some((list, total))
     })
@@ -184,23 +220,31 @@ mod tests {
 
     #[test]
     fn questions_are_no_longer_than_they_may_be_and_have_everything() {
-        let pieces: Vec<Piece> = (0..10_000)
-            .map(|number| Piece { offset: number * 100_000, len: number * 7 % 90_000 })
-            .chain([Piece { offset: 7, len: 5 << 20 }])
+        let place = |number: usize, len| {
+            let rank = u32::try_from(number % 3).unwrap();
+            Place { rank, piece: Piece { offset: number * 100_000, len } }
+        };
+        let places: Vec<Place> = (0..10_000)
+            .map(|number| place(number, number * 7 % 90_000))
+            .chain([place(20_000, 5 << 20)])
             .collect();
-        let mut seen: Vec<Piece> = Vec::new();
-        for (list, total) in chunks(&pieces, 8) {
+        let mut seen: Vec<Place> = Vec::new();
+        for (list, total) in chunks(&places, 8) {
             assert!(total <= CHUNK_BYTES && list.len() <= CHUNK_PIECES);
-            assert_eq!(list.iter().map(|piece| piece.len).sum::<usize>(), total);
-            for piece in list {
-                match seen.last_mut().filter(|last| last.offset + last.len == piece.offset) {
-                    Some(last) => last.len += piece.len,
-                    None => seen.push(piece),
+            assert_eq!(list.iter().map(|place| place.piece.len).sum::<usize>(), total);
+            for place in list {
+                let goes_on = |last: &&mut Place| {
+                    let Piece { offset, len } = last.piece;
+                    last.rank == place.rank && offset + len == place.piece.offset
+                };
+                match seen.last_mut().filter(goes_on) {
+                    Some(last) => last.piece.len += place.piece.len,
+                    None => seen.push(place),
                 }
             }
         }
-        let whole: Vec<Piece> = pieces.into_iter().filter(|piece| piece.len > 0).collect();
-        seen.retain(|piece| piece.len > 0);
+        let whole: Vec<Place> = places.into_iter().filter(|place| place.piece.len > 0).collect();
+        seen.retain(|place| place.piece.len > 0);
         assert!(seen == whole);
     }
 }

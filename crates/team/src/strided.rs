@@ -1,6 +1,7 @@
 //! Regions with gaps: rows of a matrix, planes of a volume.
 
 use crate::error::TeamError;
+use crate::far::message::Place;
 use crate::segments::Piece;
 
 /// Dimensions that a region may have beyond its rows.
@@ -74,10 +75,10 @@ impl Strided<'_> {
         Ok(extent)
     }
 
-    /// Where each row is in the segment, if the region begins at this byte.
-    pub(crate) fn pieces(&self, offset: usize) -> Vec<Piece> {
-        let piece = |(_, there)| Piece { offset: offset + there, len: self.row };
-        self.rows().map(piece).collect()
+    /// Where each row is in the segment of a rank, if the region begins at this byte.
+    pub(crate) fn places(&self, rank: u32, offset: usize) -> Vec<Place> {
+        let place = |(_, there)| Piece { offset: offset + there, len: self.row }.of(rank);
+        self.rows().map(place).collect()
     }
 
     /// Where each row begins, here and there.

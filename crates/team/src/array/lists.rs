@@ -1,15 +1,18 @@
-//! Elements by lists of indices: sorted by owner, so that each owner is asked once.
+//! Elements by lists of indices: sorted by machine, so that each machine is asked once.
 
 use super::RawArray;
+use super::layout::Run;
 use crate::error::TeamError;
+use crate::far::message::Place;
 use crate::number::Number;
 use crate::segments::Piece;
+use crate::started::UnderWay;
 
-/// What is wanted of one rank.
+/// What is wanted of one machine.
 #[derive(Default)]
-struct OfRank {
-    /// Where in its segment; neighbours are one piece.
-    pieces: Vec<Piece>,
+struct OfMachine {
+    /// Where; neighbours are one piece.
+    pieces: Vec<Place>,
     /// Which places of the list these are, in the same order.
     places: Vec<usize>,
 }
@@ -19,14 +22,15 @@ impl RawArray {
     pub fn gather(&self, indices: &[u64], bytes: &mut [u8]) -> Result<(), TeamError> {
         let element = self.element_bytes();
         let sorted = self.sorted(indices, bytes.len())?;
-        let mut theirs = Vec::new();
-        for (rank, wanted) in (0..).zip(&sorted) {
-            if wanted.places.is_empty() {
-                continue;
-            }
-            theirs.resize(wanted.places.len() * element, 0);
-            self.segments.get_list(rank, &wanted.pieces, &mut theirs)?;
-            for (place, one) in wanted.places.iter().zip(theirs.chunks_exact(element)) {
+        let room = |wanted: &OfMachine| vec![0; wanted.places.len() * element];
+        let mut found: Vec<Vec<u8>> = sorted.iter().map(room).collect();
+        let mut under_way = UnderWay::default();
+        for (wanted, found) in sorted.iter().zip(&mut found) {
+            under_way.add(self.segments.start_get_at(&wanted.pieces, found)?)?;
+        }
+        under_way.wait()?;
+        for (wanted, found) in sorted.iter().zip(&found) {
+            for (place, one) in wanted.places.iter().zip(found.chunks_exact(element)) {
                 bytes[place * element..][..element].copy_from_slice(one);
             }
         }
@@ -36,31 +40,28 @@ impl RawArray {
     /// Copies elements to these indices. If an index comes twice, the last one stays.
     pub fn scatter(&self, indices: &[u64], bytes: &[u8]) -> Result<(), TeamError> {
         let element = self.element_bytes();
-        let sorted = self.sorted(indices, bytes.len())?;
-        let mut theirs = Vec::new();
-        for (rank, wanted) in (0..).zip(&sorted) {
-            if wanted.places.is_empty() {
-                continue;
-            }
+        let (mut theirs, mut under_way) = (Vec::new(), UnderWay::default());
+        for wanted in self.sorted(indices, bytes.len())? {
             theirs.clear();
             for place in &wanted.places {
                 theirs.extend_from_slice(&bytes[place * element..][..element]);
             }
-            self.segments.put_list(rank, &wanted.pieces, &theirs)?;
+            under_way.add(self.segments.start_put_at(&wanted.pieces, &theirs)?)?;
         }
-        Ok(())
+        under_way.wait()
     }
 
     /// Adds numbers to the elements from one on, which must be numbers of this type.
     pub fn accumulate<T: Number>(&self, first: u64, numbers: &[T]) -> Result<(), TeamError> {
         self.check_type::<T>()?;
-        let mut rest = numbers;
+        let (mut rest, mut under_way) = (numbers, UnderWay::default());
         for run in self.checked_runs(first, numbers.len() as u64)? {
             let (now, later) = rest.split_at(run.bytes / size_of::<T>());
-            self.segments.accumulate(run.rank, run.offset, T::one(), now)?;
+            let added = self.segments.start_accumulate(run.rank, run.offset, T::one(), now)?;
+            under_way.add(added)?;
             rest = later;
         }
-        Ok(())
+        under_way.wait()
     }
 
     /// Adds numbers to the elements with these indices, which must be numbers of this type. An index
@@ -71,17 +72,14 @@ impl RawArray {
         numbers: &[T],
     ) -> Result<(), TeamError> {
         self.check_type::<T>()?;
-        let sorted = self.sorted(indices, size_of_val(numbers))?;
-        let mut theirs = Vec::new();
-        for (rank, wanted) in (0..).zip(&sorted) {
-            if wanted.places.is_empty() {
-                continue;
-            }
+        let (mut theirs, mut under_way) = (Vec::new(), UnderWay::default());
+        for wanted in self.sorted(indices, size_of_val(numbers))? {
             theirs.clear();
             theirs.extend(wanted.places.iter().map(|place| numbers[*place]));
-            self.segments.accumulate_list(rank, &wanted.pieces, T::one(), &theirs)?;
+            let added = self.segments.start_accumulate_at(&wanted.pieces, T::one(), &theirs)?;
+            under_way.add(added)?;
         }
-        Ok(())
+        under_way.wait()
     }
 
     fn check_type<T: Number>(&self) -> Result<(), TeamError> {
@@ -95,8 +93,9 @@ impl RawArray {
         )))
     }
 
-    /// What is wanted of each rank, if all of it is there.
-    fn sorted(&self, indices: &[u64], bytes: usize) -> Result<Vec<OfRank>, TeamError> {
+    /// What is wanted of each machine, if all of it is there; of this machine last, so that the
+    /// others work meanwhile.
+    fn sorted(&self, indices: &[u64], bytes: usize) -> Result<Vec<OfMachine>, TeamError> {
         let count = self.count(bytes)?;
         if count != indices.len() as u64 {
             let indices = indices.len();
@@ -105,17 +104,65 @@ impl RawArray {
         }
         // Before anything is changed.
         indices.iter().try_for_each(|index| self.check(*index, 1))?;
-        let mut sorted: Vec<OfRank> = Vec::new();
-        sorted.resize_with(self.team().size() as usize, OfRank::default);
+        let team = self.team();
+        let own = team.machine_of(team.rank()) as usize;
+        let mut sorted: Vec<OfMachine> = Vec::new();
+        sorted.resize_with(team.size() as usize, OfMachine::default);
         for (place, index) in indices.iter().enumerate() {
-            let run = self.layout.place(*index);
-            let wanted = &mut sorted[run.rank as usize];
+            let Run { rank, offset, bytes: len } = self.layout.place(*index);
+            let wanted = &mut sorted[team.machine_of(rank) as usize];
             wanted.places.push(place);
             match wanted.pieces.last_mut() {
-                Some(last) if last.offset + last.len == run.offset => last.len += run.bytes,
-                _ => wanted.pieces.push(Piece { offset: run.offset, len: run.bytes }),
+                Some(Place { rank: of, piece })
+                    if *of == rank && piece.offset + piece.len == offset =>
+                {
+                    piece.len += len;
+                }
+                _ => wanted.pieces.push(Piece { offset, len }.of(rank)),
             }
         }
+        let of_own = std::mem::take(&mut sorted[own]);
+        sorted.push(of_own);
+        sorted.retain(|wanted| !wanted.places.is_empty());
         Ok(sorted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rendezvous::Across;
+    use crate::team::{Team, TeamOptions};
+    use pario_net::Key;
+
+    #[test]
+    fn each_machine_is_asked_once_and_this_one_last() {
+        let (job, key) = (&format!("lists of {}", std::process::id()), &Key::random());
+        // Each process has its own addresses of loopback.
+        let [low, high, ..] = std::process::id().to_le_bytes();
+        let address = ([127, high / 2 + 64, low, 0xff], 7777).into();
+        std::thread::scope(|scope| {
+            for rank in 0..6 {
+                scope.spawn(move || {
+                    let across = Across::at(address, key.clone()).called(format!("m{}", rank % 3));
+                    let options = TeamOptions { across: Some(across), ..TeamOptions::default() };
+                    let team = Team::meet_with(job, 6, rank, &options).unwrap();
+                    let array = team.raw_array(100 * 8192, 8).unwrap();
+                    // Of every page, so of every rank; those of a machine in the order of the list.
+                    let indices: Vec<u64> = (0..100).map(|page| page * 8192 + 7).collect();
+                    let sorted = array.sorted(&indices, 800).unwrap();
+                    assert_eq!(sorted.len(), 3);
+                    for (number, wanted) in sorted.iter().enumerate() {
+                        let machines = wanted.pieces.iter().map(|place| place.rank % 3);
+                        let machines: Vec<u32> = machines.collect();
+                        assert!(machines.iter().all(|machine| *machine == machines[0]));
+                        assert_eq!(number == 2, machines[0] == rank % 3);
+                        assert!(wanted.places.is_sorted());
+                    }
+                    // Neighbours of one rank are one piece.
+                    assert_eq!(array.sorted(&[3, 4, 5], 24).unwrap()[0].pieces.len(), 1);
+                    team.barrier().unwrap();
+                });
+            }
+        });
     }
 }

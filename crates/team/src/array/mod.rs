@@ -9,6 +9,7 @@ use std::fmt;
 use crate::call::Call;
 use crate::error::TeamError;
 use crate::segments::{LocalMemory, Segments};
+use crate::started::UnderWay;
 use crate::team::Team;
 use layout::{ArrayLayout, Run};
 pub use numbers::{Array, LocalNumbers};
@@ -103,37 +104,39 @@ impl RawArray {
     /// Copies elements from the array: as many as the bytes are, from the given one on.
     pub fn get(&self, first: u64, bytes: &mut [u8]) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
-        let mut rest = bytes;
+        let (mut rest, mut under_way) = (bytes, UnderWay::default());
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at_mut(run.bytes);
-            self.segments.get(run.rank, run.offset, now)?;
+            if !self.segments.near().get(run.rank, run.offset, now) {
+                under_way.add(self.segments.start_get(run.rank, run.offset, now)?)?;
+            }
             rest = later;
         }
-        Ok(())
+        under_way.wait()
     }
 
     /// Copies elements to the array: as many as the bytes are, from the given one on.
     pub fn put(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
-        self.write_with(first, bytes, Segments::put)
+        let count = self.count(bytes.len())?;
+        let (mut rest, mut under_way) = (bytes, UnderWay::default());
+        for run in self.checked_runs(first, count)? {
+            let (now, later) = rest.split_at(run.bytes);
+            if !self.segments.near().put(run.rank, run.offset, now) {
+                under_way.add(self.segments.start_put(run.rank, run.offset, now)?)?;
+            }
+            rest = later;
+        }
+        under_way.wait()
     }
 
     /// Copies elements to a part of the array that nobody has used before: faster than
     /// [`put`](Self::put) there, and slower elsewhere.
     pub fn fill(&self, first: u64, bytes: &[u8]) -> Result<(), TeamError> {
-        self.write_with(first, bytes, Segments::fill)
-    }
-
-    fn write_with(
-        &self,
-        first: u64,
-        bytes: &[u8],
-        write: impl Fn(&Segments, u32, usize, &[u8]) -> Result<(), TeamError>,
-    ) -> Result<(), TeamError> {
         let count = self.count(bytes.len())?;
         let mut rest = bytes;
         for run in self.checked_runs(first, count)? {
             let (now, later) = rest.split_at(run.bytes);
-            write(&self.segments, run.rank, run.offset, now)?;
+            self.segments.fill(run.rank, run.offset, now)?;
             rest = later;
         }
         Ok(())

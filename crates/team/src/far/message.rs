@@ -51,22 +51,22 @@ pub enum News {
     Lost { rank: u32 },
 }
 
+/// A piece of the segment of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub rank: u32,
+    pub piece: Piece,
+}
+
 /// What is asked of the data server of a machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToServer {
-    /// Copy these bytes to pieces of a rank's segment.
-    Put { memory: u64, rank: u32, pieces: Vec<Piece>, bytes: Bulk },
-    /// Give the bytes of pieces of a rank's segment.
-    Get { memory: u64, rank: u32, pieces: Vec<Piece> },
-    /// Add numbers to pieces of a rank's segment.
-    Accumulate {
-        memory: u64,
-        rank: u32,
-        kind: u32,
-        factor: [u8; 8],
-        pieces: Vec<Piece>,
-        bytes: Bulk,
-    },
+    /// Copy these bytes to pieces of segments.
+    Put { memory: u64, pieces: Vec<Place>, bytes: Bulk },
+    /// Give the bytes of pieces of segments.
+    Get { memory: u64, pieces: Vec<Place> },
+    /// Add numbers to pieces of segments.
+    Accumulate { memory: u64, kind: u32, factor: [u8; 8], pieces: Vec<Place>, bytes: Bulk },
     /// Change a number of a rank's segment.
     Change { memory: u64, rank: u32, offset: usize, change: Change },
     /// Lock a mutex for a rank.

@@ -9,7 +9,7 @@ use pario_net::{AnswerPort, Asked, PortOptions, RecvError, Space};
 use parking_lot::{Mutex, RwLock};
 
 use super::link::port_of;
-use super::message::{Change, FromServer, ToServer};
+use super::message::{Change, FromServer, Place, ToServer};
 use crate::board::{Board, Missing};
 use crate::callbacks::{CallbackAsked, CallbackFn};
 use crate::near::{Near, Numbers};
@@ -115,10 +115,10 @@ fn perform(
 ) -> Result<FromServer, FromServer> {
     let outside = || FromServer::Wrong("a place that is not in the segment".to_owned());
     match question {
-        ToServer::Put { memory, rank, pieces, bytes } => {
+        ToServer::Put { memory, pieces, bytes } => {
             let near = registry.memory(memory)?;
             let mut rest = &bytes[..];
-            for Piece { offset, len } in pieces {
+            for Place { rank, piece: Piece { offset, len } } in pieces {
                 let (now, later) = rest.split_at_checked(len).ok_or_else(outside)?;
                 if !near.put(rank, offset, now) {
                     return Err(outside());
@@ -127,26 +127,26 @@ fn perform(
             }
             Ok(FromServer::Done)
         }
-        ToServer::Get { memory, rank, pieces } => {
+        ToServer::Get { memory, pieces } => {
             let near = registry.memory(memory)?;
             // Nobody may have more memory allocated than there is to be read.
-            let total = pieces.iter().try_fold(0_usize, |total, piece| {
-                near.pointer(rank, piece.offset, piece.len)?;
+            let total = pieces.iter().try_fold(0_usize, |total, Place { rank, piece }| {
+                near.pointer(*rank, piece.offset, piece.len)?;
                 total.checked_add(piece.len)
             });
             let total = total.filter(|total| *total <= GET_LIMIT_BYTES).ok_or_else(outside)?;
             let mut bytes = vec![0; total];
             let mut rest = &mut bytes[..];
-            for Piece { offset, len } in pieces {
+            for Place { rank, piece: Piece { offset, len } } in pieces {
                 let (now, later) = rest.split_at_mut(len);
                 near.get(rank, offset, now);
                 rest = later;
             }
             Ok(FromServer::Bytes(bytes.into()))
         }
-        ToServer::Accumulate { memory, rank, kind, factor, pieces, bytes } => {
+        ToServer::Accumulate { memory, kind, factor, pieces, bytes } => {
             let near = registry.memory(memory)?;
-            let added = Added { near: &near, board, rank, factor, pieces: &pieces, bytes: &bytes };
+            let added = Added { near: &near, board, factor, pieces: &pieces, bytes: &bytes };
             with_kind!(kind, T => added.add::<T>()).unwrap_or_else(|| Err(outside()))
         }
         ToServer::Change { memory, rank, offset, change } => {
@@ -194,9 +194,8 @@ fn changed<T: Word + Into<u64>>(
 struct Added<'a> {
     near: &'a Near,
     board: &'a Board,
-    rank: u32,
     factor: [u8; 8],
-    pieces: &'a [Piece],
+    pieces: &'a [Place],
     bytes: &'a [u8],
 }
 
@@ -205,10 +204,10 @@ impl Added<'_> {
         let outside = || FromServer::Wrong("a place that is not in the segment".to_owned());
         let factor = T::of_bytes(&self.factor);
         let mut rest = self.bytes;
-        for Piece { offset, len } in self.pieces {
+        for Place { rank, piece: Piece { offset, len } } in self.pieces {
             let (now, later) = rest.split_at_checked(*len).ok_or_else(outside)?;
             let numbers = Numbers::<T>::of_bytes(now);
-            let added = self.near.accumulate(self.board, self.rank, *offset, factor, numbers);
+            let added = self.near.accumulate(self.board, *rank, *offset, factor, numbers);
             match added {
                 Ok(true) => rest = later,
                 Ok(false) => return Err(outside()),
