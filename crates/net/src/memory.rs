@@ -8,15 +8,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use rustix::time::ClockId;
 
 /// Mappings begin at a multiple of this.
 const PAGE_BYTES: usize = 4096;
+/// A huge page.
+const HUGE_BYTES: usize = 2 << 20;
+/// Bytes that are taken with one call in huge pages.
+const TAKEN_AT_ONCE: usize = 64 << 20;
+/// If that takes longer, it would be faster in single pages.
+const SLOW_STEP: Duration = Duration::from_millis(64);
 
 /// Memory in common with other processes, in one or more parts that are alike.
 ///
@@ -101,10 +107,14 @@ impl CommonMemory {
             return wrong("the memory is smaller than it should be");
         };
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists. It
-        // can never be shortened, so that using it does not fail.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), size, access, MapFlags::SHARED, &descriptor, 0)? };
+        let place = aligned_place(size)?;
+        let flags = match place.is_null() {
+            true => MapFlags::SHARED,
+            false => MapFlags::SHARED | MapFlags::FIXED,
+        };
+        // SAFETY: a new mapping at a place that the kernel chooses, or that is kept free for it,
+        // touches nothing that exists. It can never be shortened, so that using it does not fail.
+        let start = unsafe { mmap(place, size, access, flags, &descriptor, 0)? };
         match NonNull::new(start.cast()) {
             Some(start) => Ok(Self { descriptor, start, shape }),
             None => wrong("the memory cannot be used"),
@@ -175,18 +185,69 @@ impl MemoryPart {
         Ok(())
     }
 
+    /// Takes memory for a place from the machine now, in huge pages, which are given and used several
+    /// times as fast as single ones; what is there stays. For how many bytes from its beginning on
+    /// that was done: none if the system cannot do it or the place is short, and not all if it
+    /// becomes slow, because the memory of the machine is in small pieces.
+    ///
+    /// # Panics
+    /// If there are not so many bytes.
+    pub fn take_huge(&self, offset: usize, len: usize) -> usize {
+        let place = self.place(offset, len);
+        let first = place.addr().next_multiple_of(HUGE_BYTES) - place.addr();
+        let end = (place.addr() + len) / HUGE_BYTES * HUGE_BYTES;
+        // Huge pages begin where they begin in the memory itself.
+        let is_aligned = self.memory.start.addr().get().is_multiple_of(HUGE_BYTES);
+        if !is_aligned || end <= place.addr() + first {
+            return 0;
+        }
+        let mut taken = first;
+        while place.addr() + taken < end {
+            let step = TAKEN_AT_ONCE.min(end - place.addr() - taken);
+            let began = Instant::now();
+            if !take_huge(place.wrapping_add(taken), step) {
+                break;
+            }
+            taken += step;
+            if began.elapsed() > SLOW_STEP {
+                break;
+            }
+        }
+        if taken == first {
+            return 0;
+        }
+        let rest = len - taken;
+        // What is before the first huge page and behind the last one.
+        self.populate(offset, first);
+        if rest < HUGE_BYTES {
+            self.populate(offset + taken, rest);
+            taken = len;
+        }
+        taken
+    }
+
+    /// Takes memory for a place in single pages; what is there stays.
+    fn populate(&self, offset: usize, len: usize) {
+        self.advise(offset, len, Advice::LinuxPopulateWrite);
+    }
+
     /// Makes a place ready for this process: what was used of it by anybody can from now on be used
     /// here without the help of the system. Older systems cannot do that, and it does no harm.
     ///
     /// # Panics
     /// If there are not so many bytes.
     pub fn make_ready(&self, offset: usize, len: usize) {
+        self.advise(offset, len, Advice::LinuxPopulateRead);
+    }
+
+    /// Tells the system something about a place that changes no byte of it.
+    fn advise(&self, offset: usize, len: usize, advice: Advice) {
         let place = self.place(offset, len);
         let before = place.addr() % PAGE_BYTES;
         let start = place.wrapping_sub(before);
-        // SAFETY: the pages are those of the place, which is inside of the mapping; they are read and
-        // not changed.
-        let _ = unsafe { madvise(start.cast(), len + before, Advice::LinuxPopulateRead) };
+        // SAFETY: the pages are those of the place, which is inside of the mapping, and what is in
+        // them is not changed.
+        let _ = unsafe { madvise(start.cast(), len + before, advice) };
     }
 
     /// Copies bytes from a place behind the numbers.
@@ -240,6 +301,45 @@ impl Drop for CommonMemory {
         // SAFETY: mapped in `of`, and nobody refers to it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), size) };
     }
+}
+
+/// Where a mapping of so many bytes can begin at a multiple of a huge page; null for short ones,
+/// which may begin anywhere. The place is kept free.
+fn aligned_place(size: usize) -> io::Result<*mut std::ffi::c_void> {
+    if size < 2 * HUGE_BYTES {
+        return Ok(std::ptr::null_mut());
+    }
+    let room = size.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    let start = unsafe {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::empty(), flags)?
+    };
+    let before = start.addr().next_multiple_of(HUGE_BYTES) - start.addr();
+    let end = before + size.next_multiple_of(PAGE_BYTES);
+    let place = start.wrapping_byte_add(before);
+    // SAFETY: these are the ends of the mapping that was just made, which nobody knows.
+    unsafe {
+        if before > 0 {
+            munmap(start, before)?;
+        }
+        if end < room {
+            munmap(start.wrapping_byte_add(end), room - end)?;
+        }
+    }
+    Ok(place)
+}
+
+/// Has the system put huge pages at a place that begins and ends with some; whether it did. They are
+/// made of what is there, and there must be something in each.
+fn take_huge(place: *mut u8, len: usize) -> bool {
+    for offset in (0..len).step_by(HUGE_BYTES) {
+        // SAFETY: the place is inside of a mapping. What the byte is does not matter; volatile, so
+        // that it is really read, and the system gives a page for it.
+        let _ = unsafe { place.wrapping_add(offset).read_volatile() };
+    }
+    // SAFETY: as above; the call changes no byte.
+    unsafe { libc::madvise(place.cast(), len, libc::MADV_COLLAPSE) == 0 }
 }
 
 /// Milliseconds by the clock of the machine: all its processes read the same.
@@ -309,6 +409,30 @@ mod tests {
         assert_eq!(&bytes, b"\0ten bytes!");
         ours.part(0).get(9_989, &mut bytes);
         assert_eq!(bytes, [0; 11]);
+    }
+
+    #[test]
+    fn memory_that_is_taken_in_huge_pages_keeps_what_is_there() {
+        let len = 9 * HUGE_BYTES + 5_000;
+        let ours = memory(1, 1024, len);
+        let theirs = theirs(&ours).part(0);
+        let ours = ours.part(0);
+        let places = [0, 4_095, HUGE_BYTES, 3 * HUGE_BYTES + 77, len - 10];
+        for place in places {
+            ours.put(place, b"ten bytes!");
+        }
+        // Systems that cannot do it take nothing.
+        let taken = ours.take_huge(100, len - 100);
+        assert!(taken <= len - 100);
+        assert!(taken == 0 || taken >= HUGE_BYTES, "{taken}");
+        let mut bytes = vec![1; len];
+        theirs.get(0, &mut bytes);
+        for place in places {
+            assert_eq!(&bytes[place..][..10], b"ten bytes!");
+            bytes[place..][..10].fill(0);
+        }
+        assert!(bytes.iter().all(|byte| *byte == 0));
+        assert_eq!(ours.take_huge(0, HUGE_BYTES / 2), 0, "it is too short");
     }
 
     #[test]

@@ -56,6 +56,13 @@ impl Near {
         }
     }
 
+    /// Takes the memory of a rank from the machine now, in huge pages; for how many bytes that was
+    /// done.
+    pub fn take_huge(&self, rank: u32) -> usize {
+        let place = self.places.get(rank as usize).copied().flatten();
+        place.map_or(0, |(start, len)| self.part.take_huge(start, len))
+    }
+
     /// Makes what was used of all this memory ready for this process.
     pub fn make_ready(&self) {
         for (start, len) in self.places.iter().flatten() {

@@ -246,9 +246,19 @@ impl CachedOptions {
             Some(bytes) => Memory::Resident(Resident::new(team, bytes)?),
             None => Memory::Whole(Whole::new(team, &path, len)?),
         };
+        let needed = settings.first_needed(len);
+        let is_taken = match &memory {
+            Memory::Whole(whole) if needed == 0 && len > 0 => {
+                let is_taken = whole.take();
+                // Nobody reads to where another one has not taken it.
+                team.barrier()?;
+                is_taken
+            }
+            _ => false,
+        };
         let loaded = match (&disk, reading, &memory) {
             (Ok(Some(disk)), Some(share), Memory::Whole(whole)) => whole
-                .load(disk, share, settings.first_needed(len))
+                .load(disk, share, needed, is_taken)
                 .and_then(|()| whole.fence().map_err(Trouble::from)),
             (Err(why), _, _) => Err(why.clone()),
             _ => Ok(()),

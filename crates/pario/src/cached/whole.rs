@@ -63,15 +63,30 @@ impl Whole {
         Ok(self.flags.put(first, &flags)?)
     }
 
-    /// Reads this rank's share of the file, from a byte on.
-    pub fn load(&self, disk: &Disk, share: Share, from: u64) -> Result<(), Trouble> {
+    /// Takes the memory of this rank for all of it, since all will be used; whether that is done.
+    pub fn take(&self) -> bool {
+        self.data.take_huge()
+    }
+
+    /// Reads this rank's share of the file, from a byte on. Memory that was taken is read to
+    /// directly.
+    pub fn load(
+        &self,
+        disk: &Disk,
+        share: Share,
+        from: u64,
+        is_taken: bool,
+    ) -> Result<(), Trouble> {
         let page = self.data.page_len();
         let len = self.len();
         for chunk in share.chunks(from / page, len.div_ceil(page)) {
             let offset = (chunk.start * page).max(from / page * page);
             let end = (chunk.end * page).min(len);
             let wanted = end - offset;
-            let done = disk.load_new(&self.data, offset..end);
+            let done = match is_taken {
+                true => disk.load(&self.data, &self.stretches(offset, end), offset),
+                false => disk.load_new(&self.data, offset..end),
+            };
             let done = done.map_err(|why| why.doing("cannot read"))?;
             if done < wanted {
                 let what = format!("finds byte {} missing: the file became shorter", offset + done);

@@ -148,6 +148,12 @@ impl RawArray {
         self.segments.prefault()
     }
 
+    /// Takes the memory of this rank's pages from the machine now, if that is fast; see
+    /// [`Segments::take_huge`].
+    pub fn take_huge(&self) -> bool {
+        self.segments.take_huge()
+    }
+
     /// Makes what anybody has used of it on this machine ready for this process; see
     /// [`Segments::make_ready`].
     pub fn make_ready(&self) {
