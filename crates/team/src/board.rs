@@ -182,16 +182,25 @@ impl Board {
     pub fn wait_for_all(&self, until: Instant) -> Result<(), Vec<usize>> {
         loop {
             let here = self.word(HERE).load(Ordering::Acquire);
-            if here >= self.size {
-                return Ok(());
-            }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.missing(0).is_some() {
-                let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
-                return Err((0..self.size).filter(is_absent).map(|rank| rank as usize).collect());
+            match self.are_all_here() {
+                Some(Ok(())) => return Ok(()),
+                None if !left.is_zero() => self.part.sleep(HERE, here, left.min(NAP)),
+                Some(Err(_)) | None => {
+                    let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
+                    let absent = (0..self.size).filter(is_absent).map(|rank| rank as usize);
+                    return Err(absent.collect());
+                }
             }
-            self.part.sleep(HERE, here, left.min(NAP));
         }
+    }
+
+    /// Whether all are here, or somebody is waited for in vain; nothing as long as neither is known.
+    pub fn are_all_here(&self) -> Option<Result<(), Missing>> {
+        if self.word(HERE).load(Ordering::Acquire) >= self.size {
+            return Some(Ok(()));
+        }
+        self.missing(0).map(Err)
     }
 
     /// This rank leaves.
@@ -217,16 +226,26 @@ impl Board {
     pub fn wait_for_end(&self) {
         loop {
             let left = self.word(LEFT).load(Ordering::Acquire);
-            if left >= self.size || self.lost().is_some() {
+            if self.is_end() {
                 return;
             }
             self.part.sleep(LEFT, left, NAP);
         }
     }
 
+    /// Whether all have left, or somebody was lost.
+    pub fn is_end(&self) -> bool {
+        self.word(LEFT).load(Ordering::Acquire) >= self.size || self.lost().is_some()
+    }
+
     /// Whether a rank has left.
     pub fn has_left(&self, rank: u32) -> bool {
         self.state(rank).load(Ordering::Acquire) == HAS_LEFT
+    }
+
+    /// Whether all ranks have left.
+    pub fn have_all_left(&self) -> bool {
+        (0..self.size).all(|rank| self.has_left(rank))
     }
 
     /// Whether this rank has left.
@@ -242,6 +261,22 @@ impl Board {
             self.part.wake(LOST, i32::MAX.unsigned_abs());
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
             self.part.raise(NEWS);
+        }
+    }
+
+    /// The captain sees that the process of a rank of this machine is gone.
+    pub fn guest_gone(&self, rank: u32) {
+        if !self.has_left(rank) {
+            self.lose(rank);
+        }
+    }
+
+    /// This rank sees that the process of its captain is gone. Whoever leaves closes its own
+    /// connection.
+    pub fn captain_gone(&self) {
+        let captain = self.captain();
+        if !self.has_left(captain) && !self.have_i_left() {
+            self.lose(captain);
         }
     }
 
@@ -312,20 +347,10 @@ impl Board {
 
     /// Meets all others, and says which round that was.
     pub fn meet(&self) -> Result<u32, Missing> {
-        let round = self.word(ROUND).load(Ordering::Acquire);
-        let near = self.word(NEAR).load(Ordering::Acquire);
-        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
-            self.word(ARRIVED).store(0, Ordering::Release);
-            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
-                self.part.raise(ROUND);
-                return Ok(round);
-            }
-            self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
-            self.part.raise(NEWS);
-        }
+        let round = self.arrive();
         let mut looks = 0;
         loop {
-            if self.word(ROUND).load(Ordering::Acquire) != round {
+            if self.is_over(round) {
                 return Ok(round);
             }
             looks += 1;
@@ -333,13 +358,40 @@ impl Board {
                 std::hint::spin_loop();
                 continue;
             }
-            if let Some(missing) = self.missing(round) {
-                // It may have gone when all had met.
-                let is_over = self.word(ROUND).load(Ordering::Acquire) != round;
-                return if is_over { Ok(round) } else { Err(missing) };
+            if let Some(end) = self.look(round) {
+                return end.map(|()| round);
             }
             self.part.sleep(ROUND, round, NAP);
         }
+    }
+
+    /// Comes to the next round, without waiting for it, and says which one that is.
+    pub fn arrive(&self) -> u32 {
+        let round = self.word(ROUND).load(Ordering::Acquire);
+        let near = self.word(NEAR).load(Ordering::Acquire);
+        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
+            self.word(ARRIVED).store(0, Ordering::Release);
+            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
+                self.part.raise(ROUND);
+            } else {
+                self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
+                self.part.raise(NEWS);
+            }
+        }
+        round
+    }
+
+    /// Whether a round to which this rank has come is over, or somebody is waited for in vain;
+    /// nothing as long as neither is known.
+    pub fn look(&self, round: u32) -> Option<Result<(), Missing>> {
+        let missing = self.missing(round);
+        // Whoever is missing may have gone when all had met.
+        if self.is_over(round) { Some(Ok(())) } else { missing.map(Err) }
+    }
+
+    /// Whether a round to which this rank has come is over.
+    fn is_over(&self, round: u32) -> bool {
+        self.word(ROUND).load(Ordering::Acquire) != round
     }
 
     /// The number of the next round.

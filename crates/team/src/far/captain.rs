@@ -20,12 +20,13 @@ use pario_net::{
 };
 use parking_lot::{Condvar, Mutex};
 
+use super::follower::Follower;
 use super::host::Host;
 use super::link::way_of;
-use super::message::{FromHost, News, Slot, ToHost};
+use super::message::{FromHost, ToHost};
 use super::server::{self, Registry};
+use super::steward::{RoundEnd, Steward};
 use crate::board::Board;
-use crate::call::CALL_BYTES;
 use crate::error::TeamError;
 use crate::meeting::{Gate, Seat};
 use crate::team::Across;
@@ -144,24 +145,18 @@ impl Captain {
     /// Hears what has happened elsewhere, and writes it on the board.
     fn follow(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, size, own) = (asker.clone(), seat.size, seat.rank);
+        let (asker, mut follower) = (asker.clone(), Follower::new(seat.rank));
         self.spawn("follower", move || {
-            let (mut known, mut host) = (0, own);
             loop {
-                let answer = asker.ask(ToHost::Follow { from: known });
+                let answer = asker.ask(follower.question());
                 match answer.and_then(pario_net::Pending::wait) {
                     Ok(FromHost::News(news)) => {
-                        if let (0, Some(News::Came { captain, .. })) = (known, news.first()) {
-                            host = *captain;
-                        }
-                        known += news.len() as u64;
-                        news.into_iter().for_each(|one| note(&board, own, one));
+                        news.into_iter().for_each(|one| follower.note(&board, one));
                     }
                     Ok(_) => {}
                     Err(_) => {
-                        let have_all_left = (0..size).all(|rank| board.has_left(rank));
-                        if !is_over.load(Ordering::Acquire) && !have_all_left {
-                            board.lose(host);
+                        if !is_over.load(Ordering::Acquire) {
+                            follower.host_gone(&board);
                         }
                         return;
                     }
@@ -173,17 +168,15 @@ impl Captain {
     /// Tells the host what ranks of this machine have to tell.
     fn tell(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, size) = (asker.clone(), seat.size);
+        let (asker, mut steward) = (asker.clone(), Steward::new(seat.size));
         self.steward = Some(spawn("steward", move || {
-            let mut steward =
-                Steward { board, asker, told: vec![false; size as usize], sent: None };
             loop {
-                let known = steward.board.news();
-                steward.look();
+                let known = board.news();
+                look(&mut steward, &board, &asker);
                 if is_over.load(Ordering::Acquire) {
                     return;
                 }
-                steward.board.wait_for_news(known);
+                board.wait_for_news(known);
             }
         })?);
         Ok(())
@@ -302,64 +295,19 @@ fn own_address(there: SocketAddr) -> std::io::Result<SocketAddr> {
     Ok(SocketAddr::new(socket.local_addr()?.ip(), 0))
 }
 
-/// Writes news on the board. What ranks of this machine do, they write themselves.
-fn note(board: &Board, own: u32, news: News) {
-    match news {
-        News::Came { rank, captain } if captain != own => board.came_elsewhere(rank, captain),
-        News::Came { .. } => {}
-        News::Left { rank, before } => board.left(rank, before),
-        News::Lost { rank } => board.lose(rank),
+/// Tells the host what the steward finds.
+fn look(steward: &mut Steward, board: &Arc<Board>, asker: &HostAsker) {
+    if let Some(ends) = steward.look_for_ends(board) {
+        // If the host is lost, the follower hears it.
+        asker.ask_then(ends, drop);
     }
-}
-
-/// What the steward of a machine knows.
-struct Steward {
-    board: Arc<Board>,
-    asker: HostAsker,
-    /// Of whose end the host was told.
-    told: Vec<bool>,
-    /// The round to which this machine has come, as the host was told.
-    sent: Option<u32>,
-}
-
-impl Steward {
-    fn look(&mut self) {
-        let board = &self.board;
-        let near = board.near_ranks();
-        let mut news = Vec::new();
-        // A loss is why others leave, and of those the first one counts.
-        if let Some(rank) = board.lost()
-            && !std::mem::replace(&mut self.told[rank as usize], true)
-        {
-            news.push(News::Lost { rank });
-        }
-        for rank in board.first_left().iter().filter(|rank| near.contains(rank)).chain(&near) {
-            if board.has_left(*rank) && !std::mem::replace(&mut self.told[*rank as usize], true) {
-                news.push(News::Left { rank: *rank, before: board.left_before() });
+    if let Some((number, round)) = steward.look_for_round(board) {
+        let board = board.clone();
+        asker.ask_then(round, move |answer| {
+            if let Some(mut end) = answer.ok().and_then(|answer| RoundEnd::new(number, answer)) {
+                while end.go_on(&board) {}
             }
-        }
-        if !news.is_empty() {
-            // If the host is lost, the follower hears it.
-            self.asker.ask_then(ToHost::Tell { news }, drop);
-        }
-        if let Some(number) = board.full_round().filter(|round| self.sent != Some(*round)) {
-            self.sent = Some(number);
-            let slot = |rank: &u32| {
-                let (call, bytes) = board.read_of(*rank, number);
-                Slot { rank: *rank, call, bytes: bytes.into() }
-            };
-            let slots = near.iter().map(slot).collect();
-            let board = board.clone();
-            self.asker.ask_then(ToHost::Round { number, slots }, move |answer| {
-                if let Ok(FromHost::Round(slots)) = answer {
-                    for Slot { rank, call, bytes } in slots {
-                        let call: [u8; CALL_BYTES] = call;
-                        board.write_of(rank, number, &call, &bytes);
-                    }
-                    board.end_round();
-                }
-            });
-        }
+        });
     }
 }
 
@@ -375,14 +323,7 @@ fn host(
     host.come(own, (rank, rank), size, None);
     loop {
         let answers = match port.recv() {
-            Ok(Asked { question, from, answer }) => match question {
-                ToHost::Come { captain, rank, size } => {
-                    host.come(from.space, (captain, rank), size, Some(answer))
-                }
-                ToHost::Follow { from: known } => host.follow(from.space, known, Some(answer)),
-                ToHost::Round { slots, .. } => host.round(from.space, slots, Some(answer)),
-                ToHost::Tell { news } => host.tell(news, Some(answer)),
-            },
+            Ok(Asked { question, from, answer }) => host.ask(from.space, question, Some(answer)),
             Err(RecvError::Lost { space, .. }) => host.gone(&space),
             Err(RecvError::Closed { .. }) => return,
             Err(_) => Vec::new(),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::message::{FromHost, News, Slot};
+use super::message::{FromHost, News, Slot, ToHost};
 
 /// The host. `M` is how a machine is known, `R` is how somebody is answered.
 pub struct Host<M, R> {
@@ -42,6 +42,18 @@ impl<M: Ord + Clone, R> Host<M, R> {
             followers: Vec::new(),
             arrived: BTreeMap::new(),
             ended: Vec::new(),
+        }
+    }
+
+    /// A machine asks something.
+    pub fn ask(&mut self, machine: M, question: ToHost, answer: R) -> Answers<R> {
+        match question {
+            ToHost::Come { captain, rank, size } => {
+                self.come(machine, (captain, rank), size, answer)
+            }
+            ToHost::Follow { from } => self.follow(machine, from, answer),
+            ToHost::Round { slots, .. } => self.round(machine, slots, answer),
+            ToHost::Tell { news } => self.tell(news, answer),
         }
     }
 

@@ -2,7 +2,9 @@
 
 pub mod asking;
 pub mod captain;
+pub mod follower;
 pub mod host;
 pub mod link;
 pub mod message;
 pub mod server;
+pub mod steward;
