@@ -1,7 +1,7 @@
 //! What the processes of a team have in common from the beginning: numbers, locks, and a slot for
 //! each of them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_net::{MemoryPart, MemoryShape};
@@ -50,6 +50,9 @@ const WAY_BYTES: usize = 512;
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
 
+/// No rank has come to it.
+const NO_ROUND: u64 = u64::MAX;
+
 /// Somebody waits for a lock.
 const IS_WANTED: u32 = 1 << 31;
 /// How long a thread sleeps before it looks whether somebody is lost.
@@ -62,6 +65,8 @@ pub struct Board {
     part: MemoryPart,
     size: u32,
     rank: u32,
+    /// The round to which this rank has come last, or `NO_ROUND`.
+    came_to: AtomicU64,
 }
 
 /// Who the others wait for in vain.
@@ -86,7 +91,7 @@ pub fn shape(size: u32) -> MemoryShape {
 impl Board {
     /// The board in memory that has its shape.
     pub fn new(part: MemoryPart, size: u32, rank: u32) -> Self {
-        Self { part, size, rank }
+        Self { part, size, rank, came_to: AtomicU64::new(NO_ROUND) }
     }
 
     fn word(&self, number: usize) -> &AtomicU32 {
@@ -365,9 +370,23 @@ impl Board {
         }
     }
 
+    /// The round to which this rank can come next; otherwise why there is none. A rank comes to a
+    /// round once: when it was waited for in vain, those who have come stay counted, and what they
+    /// have told may be under way.
+    pub fn enter(&self) -> Result<u32, Missing> {
+        let round = self.next_round();
+        if self.came_to.load(Ordering::Relaxed) == u64::from(round)
+            && let Some(missing) = self.missing(round)
+        {
+            return Err(missing);
+        }
+        Ok(round)
+    }
+
     /// Comes to the next round, without waiting for it, and says which one that is.
     pub fn arrive(&self) -> u32 {
         let round = self.word(ROUND).load(Ordering::Acquire);
+        self.came_to.store(u64::from(round), Ordering::Relaxed);
         let near = self.word(NEAR).load(Ordering::Acquire);
         if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
             self.word(ARRIVED).store(0, Ordering::Release);
@@ -519,5 +538,41 @@ impl Lock<'_> {
             self.part.wake(self.word, 1);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pario_net::CommonMemory;
+
+    use super::*;
+
+    /// The boards of a machine, as each rank sees it: all are here.
+    fn boards(size: u32, spans: bool) -> Vec<Board> {
+        let memory = Arc::new(CommonMemory::new(shape(size)).unwrap());
+        let boards: Vec<Board> =
+            (0..size).map(|rank| Board::new(memory.part(0), size, rank)).collect();
+        boards[0].lead(spans);
+        (1..size).for_each(|rank| boards[0].admit(rank));
+        boards.iter().for_each(Board::come);
+        boards
+    }
+
+    #[test]
+    fn who_calls_again_in_vain_is_not_counted_again() {
+        for is_lost in [false, true] {
+            let boards = boards(3, false);
+            let missing = if is_lost { Missing::Lost(2) } else { Missing::Left(2) };
+            if is_lost {
+                boards[0].guest_gone(2)
+            } else {
+                boards[2].leave()
+            }
+            for board in [&boards[0], &boards[0], &boards[1], &boards[0], &boards[1]] {
+                assert_eq!(board.enter().and_then(|_| board.meet()), Err(missing));
+            }
+        }
     }
 }
