@@ -25,7 +25,7 @@ const HERE: usize = 3;
 const LEFT: usize = 4;
 /// How many ranks this machine has.
 const NEAR: usize = 5;
-/// The round to which all ranks of this machine have come, and one more.
+/// The round behind the last one to which all ranks of this machine have come.
 const FULL: usize = 6;
 /// Raised when the captain has something to tell to other machines.
 const NEWS: usize = 7;
@@ -302,8 +302,9 @@ impl Board {
 
     /// The round to which all ranks of this machine have come, while they wait for other machines.
     pub fn full_round(&self) -> Option<u32> {
-        let round = self.word(FULL).load(Ordering::Acquire).checked_sub(1)?;
-        (round == self.next_round()).then_some(round)
+        let round = self.next_round();
+        let is_full = self.word(FULL).load(Ordering::Acquire) == round.wrapping_add(1);
+        is_full.then_some(round)
     }
 
     /// All machines have come to the round.
@@ -337,7 +338,9 @@ impl Board {
         let first = self.first_left()?;
         // Of a round that was met, others may hear later than of the end of those who met.
         let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
-        (before <= round).then_some(Missing::Left(first))
+        // Numbers of rounds begin again after the last one; no two that matter are far apart.
+        let is_earlier = round.wrapping_sub(before).cast_signed() >= 0;
+        is_earlier.then_some(Missing::Left(first))
     }
 
     /// Who left first.
@@ -411,6 +414,12 @@ impl Board {
     /// Whether a round to which this rank has come is over.
     fn is_over(&self, round: u32) -> bool {
         self.word(ROUND).load(Ordering::Acquire) != round
+    }
+
+    /// Has the rounds of a board that nobody has used yet begin with this number.
+    pub fn begin_with(&self, round: u32) {
+        self.word(ROUND).store(round, Ordering::Release);
+        self.word(FULL).store(round, Ordering::Release);
     }
 
     /// The number of the next round.
@@ -574,5 +583,34 @@ mod tests {
                 assert_eq!(board.enter().and_then(|_| board.meet()), Err(missing));
             }
         }
+    }
+
+    #[test]
+    fn rounds_go_on_when_their_numbers_begin_again() {
+        let boards = boards(2, true);
+        let first = u32::MAX - 1;
+        boards[0].begin_with(first);
+        for number in 0..4 {
+            let round = first.wrapping_add(number);
+            assert_eq!(boards[0].arrive(), round);
+            assert_eq!(boards[0].full_round(), None);
+            assert_eq!(boards[1].arrive(), round);
+            assert_eq!(boards[0].full_round(), Some(round));
+            assert_eq!(boards[0].look(round), None);
+            boards[0].end_round();
+            assert_eq!(boards[0].look(round), Some(Ok(())));
+        }
+    }
+
+    #[test]
+    fn who_left_after_the_last_number_does_not_disturb_the_round_before() {
+        let boards = boards(2, true);
+        boards[0].begin_with(u32::MAX);
+        boards[0].left(1, 0);
+        assert_eq!(boards[0].arrive(), u32::MAX);
+        assert_eq!(boards[0].look(u32::MAX), None);
+        boards[0].end_round();
+        assert_eq!(boards[0].arrive(), 0);
+        assert_eq!(boards[0].look(0), Some(Err(Missing::Left(1))));
     }
 }
