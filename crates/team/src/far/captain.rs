@@ -98,15 +98,16 @@ impl Captain {
         let patience = until.saturating_duration_since(Instant::now()).max(PAUSE);
         let asker = HostAsker::open(&captain.meeting, HOST_PORT, patience);
         let asker = asker.map_err(|error| TeamError::system("meeting other machines", error))?;
+        let mut host = seat.rank;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", seat.job));
-            come(&asker, seat, seat.rank).map_err(refused)?;
+            host = come(&asker, seat, seat.rank).map_err(refused)?;
         }
         captain.serve(seat, registry)?;
-        captain.follow(seat, &asker)?;
+        captain.follow(seat, host, &asker)?;
         captain.tell(seat, &asker)?;
         let own = seat.clone();
-        Ok((captain, Box::new(move |rank| come(&asker, &own, rank))))
+        Ok((captain, Box::new(move |rank| come(&asker, &own, rank).map(drop))))
     }
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
@@ -143,9 +144,9 @@ impl Captain {
     }
 
     /// Hears what has happened elsewhere, and writes it on the board.
-    fn follow(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
+    fn follow(&mut self, seat: &Seat, host: u32, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, mut follower) = (asker.clone(), Follower::new(seat.rank));
+        let (asker, mut follower) = (asker.clone(), Follower::new(seat.rank, host));
         self.spawn("follower", move || {
             loop {
                 let answer = asker.ask(follower.question());
@@ -223,12 +224,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.spawn(work).map_err(|error| TeamError::system("a thread", error))
 }
 
-/// Asks the host whether a rank may come.
-fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<(), String> {
+/// Asks the host whether a rank may come; which captain is at the host.
+fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<u32, String> {
     let question = ToHost::Come { captain: seat.rank, rank, size: seat.size };
     match asker.ask(question).and_then(pario_net::Pending::wait) {
+        Ok(FromHost::Accepted { host }) => Ok(host),
         Ok(FromHost::Refused(why)) => Err(why),
-        Ok(_) => Ok(()),
+        Ok(other) => Err(format!("the first machine answers something else: {other:?}")),
         Err(error) => Err(format!("the first machine does not answer: {error}")),
     }
 }

@@ -17,9 +17,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The follower of the machine of a captain.
-    pub fn new(own: u32) -> Self {
-        Self { own, host: own, known: 0 }
+    /// The follower of the machine of a captain; which one is at the host.
+    pub fn new(own: u32, host: u32) -> Self {
+        Self { own, host, known: 0 }
     }
 
     /// What the host is to be asked.
@@ -30,9 +30,6 @@ impl Follower {
     /// Writes the next one of the news on the board. What ranks of this machine do, they write
     /// themselves.
     pub fn note(&mut self, board: &Board, news: News) {
-        if let (0, News::Came { captain, .. }) = (self.known, news) {
-            self.host = captain;
-        }
         self.known += 1;
         match news {
             News::Came { rank, captain } if captain != self.own => {
@@ -49,5 +46,24 @@ impl Follower {
         if !board.have_all_left() {
             board.lose(self.host);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pario_net::CommonMemory;
+
+    use super::*;
+    use crate::board::shape;
+
+    #[test]
+    fn a_host_that_is_gone_before_it_has_told_anything_is_who_is_lost() {
+        let memory = Arc::new(CommonMemory::new(shape(2)).unwrap());
+        let board = Board::new(memory.part(0), 2, 1);
+        board.lead(true);
+        Follower::new(1, 0).host_gone(&board);
+        assert_eq!(board.lost(), Some(0));
     }
 }
