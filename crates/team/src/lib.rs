@@ -34,6 +34,8 @@ mod near;
 mod number;
 mod room;
 mod segments;
+#[doc(hidden)]
+pub mod simulation;
 mod started;
 mod strided;
 mod team;

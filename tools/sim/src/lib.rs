@@ -15,7 +15,9 @@ mod model;
 mod opening;
 mod program;
 mod rank;
+mod team;
 mod world;
 
 pub use program::{Plan, Step};
+pub use team::{TeamRun, run_team};
 pub use world::{Run, Where, run};
