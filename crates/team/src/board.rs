@@ -202,10 +202,10 @@ impl Board {
 
     /// Whether all are here, or somebody is waited for in vain; nothing as long as neither is known.
     pub fn are_all_here(&self) -> Option<Result<(), Missing>> {
-        if self.word(HERE).load(Ordering::Acquire) >= self.size {
-            return Some(Ok(()));
-        }
-        self.missing(0).map(Err)
+        let missing = self.missing(0);
+        // Whoever is missing may have left when all had come.
+        let is_complete = self.word(HERE).load(Ordering::Acquire) >= self.size;
+        if is_complete { Some(Ok(())) } else { missing.map(Err) }
     }
 
     /// This rank leaves.
@@ -217,11 +217,15 @@ impl Board {
     /// A rank has left before a round. Whoever left first has left before the same round as all
     /// others, since none was met without it.
     pub fn left(&self, rank: u32, before: u32) {
+        if self.has_left(rank) {
+            return;
+        }
+        // Who sees that it has left must see before which round.
+        if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
+            self.word(LEFT_BEFORE).store(before, Ordering::Release);
+            self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
+        }
         if self.state(rank).swap(HAS_LEFT, Ordering::AcqRel) != HAS_LEFT {
-            if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
-                self.word(LEFT_BEFORE).store(before, Ordering::Release);
-                self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
-            }
             self.part.raise(LEFT);
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
         }

@@ -172,9 +172,12 @@ impl Captain {
         let (asker, mut steward) = (asker.clone(), Steward::new(seat.size));
         self.steward = Some(spawn("steward", move || {
             loop {
+                // What is to be told is on the board before this captain ends: the look after that
+                // finds it.
+                let is_last = is_over.load(Ordering::Acquire);
                 let known = board.news();
                 look(&mut steward, &board, &asker);
-                if is_over.load(Ordering::Acquire) {
+                if is_last {
                     return;
                 }
                 board.wait_for_news(known);

@@ -26,18 +26,17 @@ impl Steward {
     /// The ends that the host is to be told of.
     pub fn look_for_ends(&mut self, board: &Board) -> Option<ToHost> {
         let near = board.near_ranks();
-        let mut news = Vec::new();
-        // A loss is why others leave, and of those the first one counts.
-        if let Some(rank) = board.lost()
-            && !std::mem::replace(&mut self.told[rank as usize], true)
-        {
-            news.push(News::Lost { rank });
-        }
-        for rank in board.first_left().iter().filter(|rank| near.contains(rank)).chain(&near) {
-            if board.has_left(*rank) && !std::mem::replace(&mut self.told[*rank as usize], true) {
-                news.push(News::Left { rank: *rank, before: board.left_before() });
-            }
-        }
+        let left: Vec<u32> = near.iter().copied().filter(|rank| board.has_left(*rank)).collect();
+        // Others leave because of whoever left first, and all because of a loss. So these are looked
+        // for after the others, lest they are missed, and told before them, since the first counts.
+        let first = board.first_left().filter(|rank| near.contains(rank));
+        let lost = board.lost().map(|rank| News::Lost { rank });
+        let before = board.left_before();
+        let mut news: Vec<News> = lost.into_iter().collect();
+        news.extend(first.into_iter().chain(left).map(|rank| News::Left { rank, before }));
+        news.retain(|(News::Came { rank, .. } | News::Left { rank, .. } | News::Lost { rank })| {
+            !std::mem::replace(&mut self.told[*rank as usize], true)
+        });
         (!news.is_empty()).then_some(ToHost::Tell { news })
     }
 
@@ -81,5 +80,36 @@ impl RoundEnd {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pario_net::CommonMemory;
+
+    use super::*;
+    use crate::board::shape;
+
+    #[test]
+    fn ends_are_told_once_and_their_causes_first() {
+        let memory = Arc::new(CommonMemory::new(shape(4)).unwrap());
+        let boards = [0, 1, 2, 3].map(|rank| Board::new(memory.part(0), 4, rank));
+        boards[0].lead(true);
+        (1..3).for_each(|rank| boards[0].admit(rank));
+        boards[0].came_elsewhere(3, 3);
+        let mut steward = Steward::new(4);
+        assert!(steward.look_for_ends(&boards[0]).is_none());
+        for rank in [2, 0, 3] {
+            boards[rank].leave();
+        }
+        boards[0].guest_gone(1);
+        let Some(ToHost::Tell { news }) = steward.look_for_ends(&boards[0]) else {
+            panic!("there is something to tell")
+        };
+        let left = |rank| News::Left { rank, before: 0 };
+        assert_eq!(news, [News::Lost { rank: 1 }, left(2), left(0)]);
+        assert!(steward.look_for_ends(&boards[0]).is_none());
     }
 }
