@@ -40,6 +40,11 @@ pub struct Machine {
     pub has_joined: bool,
     /// The host has heard that it is gone.
     pub is_gone: bool,
+    /// The host has heard that it wants more news, and has told it none since: it knows all.
+    pub is_following: bool,
+    /// Of how many ends the host has told it, and whether of a loss.
+    pub ends_told: u32,
+    pub is_loss_told: bool,
 }
 
 /// What a captain does.
@@ -117,6 +122,9 @@ impl Machine {
             link: Link::default(),
             has_joined: false,
             is_gone: false,
+            is_following: false,
+            ends_told: 0,
+            is_loss_told: false,
         })
     }
 
@@ -154,6 +162,14 @@ impl Machine {
         if let Some(follower) = &self.follower {
             self.link.ask(What::Follow, follower.question());
         }
+    }
+
+    /// The host tells it news.
+    pub fn is_told(&mut self, news: &[News]) {
+        self.is_following = false;
+        let ends = news.iter().filter(|news| !matches!(news, News::Came { .. })).count();
+        self.ends_told += u32::try_from(ends).unwrap_or(0);
+        self.is_loss_told |= news.iter().any(|news| matches!(news, News::Lost { .. }));
     }
 }
 

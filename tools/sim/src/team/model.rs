@@ -12,6 +12,8 @@ use super::plan::Said;
 pub struct Model {
     first_round: u32,
     ranks: Vec<Rank>,
+    /// How many rounds are over at each machine.
+    over: Vec<usize>,
     /// The machine that may say so, and the rank that it may miss.
     lost: BTreeSet<(usize, u32)>,
     /// The news that the captain has heard who has heard most.
@@ -32,9 +34,10 @@ struct Rank {
 }
 
 impl Model {
-    pub fn new(size: u32, first_round: u32) -> Self {
+    pub fn new(size: u32, machines: usize, first_round: u32) -> Self {
         let ranks = (0..size).map(|_| Rank::default()).collect();
-        Self { first_round, ranks, lost: BTreeSet::new(), list: Vec::new() }
+        let over = vec![0; machines];
+        Self { first_round, ranks, over, lost: BTreeSet::new(), list: Vec::new() }
     }
 
     fn rank(&mut self, rank: u32) -> &mut Rank {
@@ -108,6 +111,11 @@ impl Model {
         Ok(())
     }
 
+    /// A machine has heard that a round is over, with all that was told in it.
+    pub fn end_round(&mut self, machine: usize) {
+        self.over[machine] += 1;
+    }
+
     /// What another rank has told in the last round that a rank has passed.
     pub fn told(&self, rank: u32, other: u32) -> Result<&Said> {
         let round = self.ranks[rank as usize].passed.checked_sub(1).context("a round is over")?;
@@ -126,7 +134,9 @@ impl Model {
 
     /// A rank of a machine is told that it waits in vain.
     pub fn fail(&mut self, rank: u32, machine: usize, missing: Missing) -> Result<()> {
-        let round = self.ranks[rank as usize].passed;
+        let Rank { passed: round, has_failed, .. } = self.ranks[rank as usize];
+        let is_over = self.over[machine] > round;
+        ensure!(!is_over || has_failed, "rank {rank} waits in vain for a round that is over");
         match missing {
             Missing::Lost(lost) => {
                 let is_lost = self.lost.contains(&(machine, lost));

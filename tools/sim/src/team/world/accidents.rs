@@ -45,7 +45,7 @@ impl World {
         self.lose(place.rank);
     }
 
-    /// A captain is killed, and its machine is lost: also those who have left, since nobody knows.
+    /// A captain is killed, and its machine is lost. Elsewhere nobody may know who has left.
     pub(super) fn kill_captain(&mut self, number: usize) {
         if number == HOST {
             self.run.hosts_lost += 1;
@@ -53,7 +53,10 @@ impl World {
             self.run.machines_lost += 1;
         }
         for rank in self.ranks_of(number) {
-            self.lose(rank);
+            let knows = |machine: &usize| *machine == number && self.model.has_left(rank);
+            let others: Vec<usize> =
+                (0..self.machines.len()).filter(|machine| !knows(machine)).collect();
+            others.into_iter().for_each(|machine| self.model.lose(machine, rank));
         }
         let machine = &mut self.machines[number];
         let process = machine.captain_process;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use pario_team::simulation::{FromHost, RoundEnd, ToHost};
 
 use super::{HOST, World};
-use crate::team::machine::{Down, Duty, Up, What};
+use crate::team::machine::{Down, Duty, Machine, Up, What};
 use crate::team::process::Stage;
 
 impl World {
@@ -18,6 +18,7 @@ impl World {
                     ToHost::Come { rank, captain, .. } => Some((*rank, *captain)),
                     _ => None,
                 };
+                self.machines[machine].is_following |= what == What::Follow;
                 let answers = host.ask(machine, question, (machine, what));
                 if let (Some((rank, captain)), What::Come(process)) = (come, what) {
                     let of_come = answers.iter().find(|(ticket, _)| *ticket == (machine, what));
@@ -36,8 +37,13 @@ impl World {
                 host.gone(&machine)
             }
         };
-        for ((machine, what), answer) in answers {
-            self.machines[machine].link.answer(what, answer);
+        for ((number, what), answer) in answers {
+            let machine = &mut self.machines[number];
+            ensure!(!machine.is_gone, "machine {number} is gone, and answered: {answer:?}");
+            if let FromHost::News(news) = &answer {
+                machine.is_told(news);
+            }
+            machine.link.answer(what, answer);
         }
         Ok(())
     }
@@ -201,27 +207,29 @@ impl World {
         }
     }
 
-    /// The host may end when all who are still there have heard what they must.
+    /// The host may end when all who are still there have heard what they must, and then at once.
     pub(super) fn check_host(&self) -> Result<()> {
         let Some(host) = &self.host else { return Ok(()) };
+        let others = self.machines.iter().enumerate().skip(HOST + 1);
+        let others: Vec<(usize, &Machine)> =
+            others.filter(|(_, machine)| machine.has_joined && !machine.is_gone).collect();
+        let Some((_, first)) = others.first() else { return Ok(()) };
         let (is_over, is_loss_known) = (host.is_over(&HOST), host.is_loss_known(&HOST));
+        let have_heard = others.iter().all(|(_, machine)| machine.is_following);
+        let should_be = have_heard && first.ends_told == self.size;
+        ensure!(is_over == should_be, "it is over for the host: {is_over}, all know: {should_be}");
+        let should_be = have_heard && first.is_loss_told;
+        ensure!(is_loss_known == should_be, "a loss is known to all: {is_loss_known}, {should_be}");
         if !is_over && !is_loss_known {
             return Ok(());
         }
-        let others = self.machines.iter().enumerate().skip(HOST + 1);
-        let others = others.filter(|(_, machine)| machine.has_joined && !machine.is_gone);
-        let mut noted = None;
-        for (number, machine) in others {
-            if machine.link.is_cut {
-                // It knows more than it can tell, or nothing any more.
-                continue;
-            }
+        for (number, machine) in &others {
             let knows_loss = machine.board.lost().is_some();
             ensure!(knows_loss || !is_loss_known, "machine {number} has not heard of the loss");
             let knows_end = knows_loss || machine.board.have_all_left();
             ensure!(knows_end, "machine {number} has not heard that all have left");
-            let other = *noted.get_or_insert(machine.noted);
-            ensure!(other == machine.noted, "machine {number} has not heard all news");
+            let (noted, other) = (machine.noted, first.noted);
+            ensure!(noted == other, "machine {number} knows {noted} news, another one {other}");
         }
         Ok(())
     }

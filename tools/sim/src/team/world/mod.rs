@@ -7,7 +7,7 @@ mod rest;
 
 use std::collections::VecDeque;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use pario_team::simulation::Host;
 
@@ -16,6 +16,9 @@ use super::machine::{Down, Duty, Machine, What};
 use super::model::Model;
 use super::plan::Plan;
 use super::process::{Process, Stage, Stall};
+
+/// Events that a run may have, far more than any has.
+const STEPS_LIMIT: u64 = 100_000;
 
 /// Events that are told when something is wrong.
 const RECENT: usize = 40;
@@ -131,7 +134,7 @@ impl World {
             machines,
             processes,
             host: None,
-            model: Model::new(size, first_round),
+            model: Model::new(size, count, first_round),
             accidents,
             slow,
             recent: VecDeque::new(),
@@ -142,6 +145,7 @@ impl World {
     fn go(&mut self) -> Result<()> {
         let mut possible = Vec::new();
         loop {
+            ensure!(self.run.steps < STEPS_LIMIT, "it does not come to an end");
             if self.rng.u32(0..1000) < self.accidents
                 && let Some(accident) = self.accident()
             {
@@ -230,12 +234,13 @@ impl World {
             Action::Down(machine) => self.tell_captain(machine)?,
             Action::Note(machine) => self.note(machine)?,
             Action::Look(machine) => self.machines[machine].look(),
-            Action::Finish(machine) => {
-                let machine = &mut self.machines[machine];
+            Action::Finish(number) => {
+                let machine = &mut self.machines[number];
                 if let Some(ending) = &mut machine.ending
                     && !ending.go_on(&machine.board)
                 {
                     machine.ending = None;
+                    self.model.end_round(number);
                 }
             }
             Action::Notice(machine) => {
