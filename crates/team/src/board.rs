@@ -1,7 +1,7 @@
 //! What the processes of a team have in common from the beginning: numbers, locks, and a slot for
 //! each of them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_net::{MemoryPart, MemoryShape};
@@ -25,7 +25,7 @@ const HERE: usize = 3;
 const LEFT: usize = 4;
 /// How many ranks this machine has.
 const NEAR: usize = 5;
-/// The round to which all ranks of this machine have come, and one more.
+/// The round behind the last one to which all ranks of this machine have come.
 const FULL: usize = 6;
 /// Raised when the captain has something to tell to other machines.
 const NEWS: usize = 7;
@@ -50,6 +50,9 @@ const WAY_BYTES: usize = 512;
 const IS_HERE: u32 = 1;
 const HAS_LEFT: u32 = 2;
 
+/// No rank has come to it.
+const NO_ROUND: u64 = u64::MAX;
+
 /// Somebody waits for a lock.
 const IS_WANTED: u32 = 1 << 31;
 /// How long a thread sleeps before it looks whether somebody is lost.
@@ -62,6 +65,8 @@ pub struct Board {
     part: MemoryPart,
     size: u32,
     rank: u32,
+    /// The round to which this rank has come last, or `NO_ROUND`.
+    came_to: AtomicU64,
 }
 
 /// Who the others wait for in vain.
@@ -86,7 +91,7 @@ pub fn shape(size: u32) -> MemoryShape {
 impl Board {
     /// The board in memory that has its shape.
     pub fn new(part: MemoryPart, size: u32, rank: u32) -> Self {
-        Self { part, size, rank }
+        Self { part, size, rank, came_to: AtomicU64::new(NO_ROUND) }
     }
 
     fn word(&self, number: usize) -> &AtomicU32 {
@@ -182,16 +187,25 @@ impl Board {
     pub fn wait_for_all(&self, until: Instant) -> Result<(), Vec<usize>> {
         loop {
             let here = self.word(HERE).load(Ordering::Acquire);
-            if here >= self.size {
-                return Ok(());
-            }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.missing(0).is_some() {
-                let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
-                return Err((0..self.size).filter(is_absent).map(|rank| rank as usize).collect());
+            match self.are_all_here() {
+                Some(Ok(())) => return Ok(()),
+                None if !left.is_zero() => self.part.sleep(HERE, here, left.min(NAP)),
+                Some(Err(_)) | None => {
+                    let is_absent = |rank: &u32| self.state(*rank).load(Ordering::Acquire) == 0;
+                    let absent = (0..self.size).filter(is_absent).map(|rank| rank as usize);
+                    return Err(absent.collect());
+                }
             }
-            self.part.sleep(HERE, here, left.min(NAP));
         }
+    }
+
+    /// Whether all are here, or somebody is waited for in vain; nothing as long as neither is known.
+    pub fn are_all_here(&self) -> Option<Result<(), Missing>> {
+        let missing = self.missing(0);
+        // Whoever is missing may have left when all had come.
+        let is_complete = self.word(HERE).load(Ordering::Acquire) >= self.size;
+        if is_complete { Some(Ok(())) } else { missing.map(Err) }
     }
 
     /// This rank leaves.
@@ -203,11 +217,15 @@ impl Board {
     /// A rank has left before a round. Whoever left first has left before the same round as all
     /// others, since none was met without it.
     pub fn left(&self, rank: u32, before: u32) {
+        if self.has_left(rank) {
+            return;
+        }
+        // Who sees that it has left must see before which round.
+        if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
+            self.word(LEFT_BEFORE).store(before, Ordering::Release);
+            self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
+        }
         if self.state(rank).swap(HAS_LEFT, Ordering::AcqRel) != HAS_LEFT {
-            if self.word(FIRST_LEFT).load(Ordering::Acquire) == 0 {
-                self.word(LEFT_BEFORE).store(before, Ordering::Release);
-                self.word(FIRST_LEFT).store(rank + 1, Ordering::Release);
-            }
             self.part.raise(LEFT);
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
         }
@@ -217,16 +235,26 @@ impl Board {
     pub fn wait_for_end(&self) {
         loop {
             let left = self.word(LEFT).load(Ordering::Acquire);
-            if left >= self.size || self.lost().is_some() {
+            if self.is_end() {
                 return;
             }
             self.part.sleep(LEFT, left, NAP);
         }
     }
 
+    /// Whether all have left, or somebody was lost.
+    pub fn is_end(&self) -> bool {
+        self.word(LEFT).load(Ordering::Acquire) >= self.size || self.lost().is_some()
+    }
+
     /// Whether a rank has left.
     pub fn has_left(&self, rank: u32) -> bool {
         self.state(rank).load(Ordering::Acquire) == HAS_LEFT
+    }
+
+    /// Whether all ranks have left.
+    pub fn have_all_left(&self) -> bool {
+        (0..self.size).all(|rank| self.has_left(rank))
     }
 
     /// Whether this rank has left.
@@ -242,6 +270,22 @@ impl Board {
             self.part.wake(LOST, i32::MAX.unsigned_abs());
             self.part.wake(ROUND, i32::MAX.unsigned_abs());
             self.part.raise(NEWS);
+        }
+    }
+
+    /// The captain sees that the process of a rank of this machine is gone.
+    pub fn guest_gone(&self, rank: u32) {
+        if !self.has_left(rank) {
+            self.lose(rank);
+        }
+    }
+
+    /// This rank sees that the process of its captain is gone. Whoever leaves closes its own
+    /// connection.
+    pub fn captain_gone(&self) {
+        let captain = self.captain();
+        if !self.has_left(captain) && !self.have_i_left() {
+            self.lose(captain);
         }
     }
 
@@ -262,8 +306,9 @@ impl Board {
 
     /// The round to which all ranks of this machine have come, while they wait for other machines.
     pub fn full_round(&self) -> Option<u32> {
-        let round = self.word(FULL).load(Ordering::Acquire).checked_sub(1)?;
-        (round == self.next_round()).then_some(round)
+        let round = self.next_round();
+        let is_full = self.word(FULL).load(Ordering::Acquire) == round.wrapping_add(1);
+        is_full.then_some(round)
     }
 
     /// All machines have come to the round.
@@ -297,7 +342,9 @@ impl Board {
         let first = self.first_left()?;
         // Of a round that was met, others may hear later than of the end of those who met.
         let before = self.word(LEFT_BEFORE).load(Ordering::Acquire);
-        (before <= round).then_some(Missing::Left(first))
+        // Numbers of rounds begin again after the last one; no two that matter are far apart.
+        let is_earlier = round.wrapping_sub(before).cast_signed() >= 0;
+        is_earlier.then_some(Missing::Left(first))
     }
 
     /// Who left first.
@@ -312,20 +359,10 @@ impl Board {
 
     /// Meets all others, and says which round that was.
     pub fn meet(&self) -> Result<u32, Missing> {
-        let round = self.word(ROUND).load(Ordering::Acquire);
-        let near = self.word(NEAR).load(Ordering::Acquire);
-        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
-            self.word(ARRIVED).store(0, Ordering::Release);
-            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
-                self.part.raise(ROUND);
-                return Ok(round);
-            }
-            self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
-            self.part.raise(NEWS);
-        }
+        let round = self.arrive();
         let mut looks = 0;
         loop {
-            if self.word(ROUND).load(Ordering::Acquire) != round {
+            if self.is_over(round) {
                 return Ok(round);
             }
             looks += 1;
@@ -333,13 +370,60 @@ impl Board {
                 std::hint::spin_loop();
                 continue;
             }
-            if let Some(missing) = self.missing(round) {
-                // It may have gone when all had met.
-                let is_over = self.word(ROUND).load(Ordering::Acquire) != round;
-                return if is_over { Ok(round) } else { Err(missing) };
+            if let Some(end) = self.look(round) {
+                return end.map(|()| round);
             }
             self.part.sleep(ROUND, round, NAP);
         }
+    }
+
+    /// The round to which this rank can come next; otherwise why there is none. A rank comes to a
+    /// round once: when it was waited for in vain, those who have come stay counted, and what they
+    /// have told may be under way.
+    pub fn enter(&self) -> Result<u32, Missing> {
+        let round = self.next_round();
+        if self.came_to.load(Ordering::Relaxed) == u64::from(round)
+            && let Some(missing) = self.missing(round)
+        {
+            return Err(missing);
+        }
+        Ok(round)
+    }
+
+    /// Comes to the next round, without waiting for it, and says which one that is.
+    pub fn arrive(&self) -> u32 {
+        let round = self.word(ROUND).load(Ordering::Acquire);
+        self.came_to.store(u64::from(round), Ordering::Relaxed);
+        let near = self.word(NEAR).load(Ordering::Acquire);
+        if self.word(ARRIVED).fetch_add(1, Ordering::AcqRel) + 1 == near {
+            self.word(ARRIVED).store(0, Ordering::Release);
+            if self.word(SPANS).load(Ordering::Relaxed) == 0 {
+                self.part.raise(ROUND);
+            } else {
+                self.word(FULL).store(round.wrapping_add(1), Ordering::Release);
+                self.part.raise(NEWS);
+            }
+        }
+        round
+    }
+
+    /// Whether a round to which this rank has come is over, or somebody is waited for in vain;
+    /// nothing as long as neither is known.
+    pub fn look(&self, round: u32) -> Option<Result<(), Missing>> {
+        let missing = self.missing(round);
+        // Whoever is missing may have gone when all had met.
+        if self.is_over(round) { Some(Ok(())) } else { missing.map(Err) }
+    }
+
+    /// Whether a round to which this rank has come is over.
+    fn is_over(&self, round: u32) -> bool {
+        self.word(ROUND).load(Ordering::Acquire) != round
+    }
+
+    /// Has the rounds of a board that nobody has used yet begin with this number.
+    pub fn begin_with(&self, round: u32) {
+        self.word(ROUND).store(round, Ordering::Release);
+        self.word(FULL).store(round, Ordering::Release);
     }
 
     /// The number of the next round.
@@ -467,5 +551,70 @@ impl Lock<'_> {
             self.part.wake(self.word, 1);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pario_net::CommonMemory;
+
+    use super::*;
+
+    /// The boards of a machine, as each rank sees it: all are here.
+    fn boards(size: u32, spans: bool) -> Vec<Board> {
+        let memory = Arc::new(CommonMemory::new(shape(size)).unwrap());
+        let boards: Vec<Board> =
+            (0..size).map(|rank| Board::new(memory.part(0), size, rank)).collect();
+        boards[0].lead(spans);
+        (1..size).for_each(|rank| boards[0].admit(rank));
+        boards.iter().for_each(Board::come);
+        boards
+    }
+
+    #[test]
+    fn who_calls_again_in_vain_is_not_counted_again() {
+        for is_lost in [false, true] {
+            let boards = boards(3, false);
+            let missing = if is_lost { Missing::Lost(2) } else { Missing::Left(2) };
+            if is_lost {
+                boards[0].guest_gone(2)
+            } else {
+                boards[2].leave()
+            }
+            for board in [&boards[0], &boards[0], &boards[1], &boards[0], &boards[1]] {
+                assert_eq!(board.enter().and_then(|_| board.meet()), Err(missing));
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_go_on_when_their_numbers_begin_again() {
+        let boards = boards(2, true);
+        let first = u32::MAX - 1;
+        boards[0].begin_with(first);
+        for number in 0..4 {
+            let round = first.wrapping_add(number);
+            assert_eq!(boards[0].arrive(), round);
+            assert_eq!(boards[0].full_round(), None);
+            assert_eq!(boards[1].arrive(), round);
+            assert_eq!(boards[0].full_round(), Some(round));
+            assert_eq!(boards[0].look(round), None);
+            boards[0].end_round();
+            assert_eq!(boards[0].look(round), Some(Ok(())));
+        }
+    }
+
+    #[test]
+    fn who_left_after_the_last_number_does_not_disturb_the_round_before() {
+        let boards = boards(2, true);
+        boards[0].begin_with(u32::MAX);
+        boards[0].left(1, 0);
+        assert_eq!(boards[0].arrive(), u32::MAX);
+        assert_eq!(boards[0].look(u32::MAX), None);
+        boards[0].end_round();
+        assert_eq!(boards[0].arrive(), 0);
+        assert_eq!(boards[0].look(0), Some(Err(Missing::Left(1))));
     }
 }

@@ -36,6 +36,8 @@ mod places;
 mod rendezvous;
 mod room;
 mod segments;
+#[doc(hidden)]
+pub mod simulation;
 mod started;
 mod strided;
 mod team;

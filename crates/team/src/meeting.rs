@@ -285,9 +285,7 @@ impl Hall {
             let gone = there.iter().zip(&came[2..]).filter(|(_, came)| **came);
             for ((rank, _), _) in gone {
                 self.guests.lock()[*rank as usize] = None;
-                if !self.board.has_left(*rank) {
-                    self.board.lose(*rank);
-                }
+                self.board.guest_gone(*rank);
             }
         }
     }
@@ -417,11 +415,7 @@ impl Connection {
                 Ok((0, _)) | Err(_) => break,
             }
         }
-        // Whoever leaves closes its own connection.
-        let captain = board.captain();
-        if !board.has_left(captain) && !board.have_i_left() {
-            board.lose(captain);
-        }
+        board.captain_gone();
         self.is_changed.notify_all();
     }
 }

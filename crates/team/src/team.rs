@@ -310,7 +310,7 @@ impl Shared {
         bytes: &[u8],
         made: MutexGuard<'a, u64>,
     ) -> Result<Met<'a>, TeamError> {
-        let round = self.board.next_round();
+        let round = self.board.enter().map_err(|missing| self.error(missing))?;
         self.board.write(round, call, bytes);
         self.board.meet().map_err(|missing| self.error(missing))?;
         let calls = || (0..self.seat.size).map(|rank| self.board.call(round, rank));

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::Parser;
-use pario_sim::{Run, Where, run};
+use clap::{Parser, ValueEnum};
+use pario_sim::{Run, TeamRun, Where, run, run_team};
 
-/// Runs the coordination of shared files under a seeded scheduler, and compares each step, each read
-/// and the file with a model.
+/// Runs the coordination of shared files and the protocols of a team on several machines under
+/// seeded schedulers, and compares what comes out with models.
 ///
 /// Example: pario-sim --seeds 100000 --first 7
 #[derive(Parser)]
@@ -20,6 +20,17 @@ struct Arguments {
     /// Only this one; can be given several times.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Vec<u64>,
+    /// Only one of the simulators.
+    #[arg(long)]
+    only: Option<Simulator>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Simulator {
+    /// The coordination of shared files.
+    Files,
+    /// The protocols of a team on several machines.
+    Team,
 }
 
 fn main() -> Result<()> {
@@ -30,13 +41,25 @@ fn main() -> Result<()> {
     } else {
         Box::new(arguments.seed.into_iter())
     };
-    let (mut all, mut count) = (Run::default(), 0_u64);
+    let is_wanted = |simulator| arguments.only.is_none_or(|only| only == simulator);
+    let (mut files, mut team, mut count) = (Run::default(), TeamRun::default(), 0_u64);
     for seed in seeds {
-        for place in [Where::Node, Where::Table] {
-            all += run(seed, place)?;
+        if is_wanted(Simulator::Files) {
+            for place in [Where::Node, Where::Table] {
+                files += run(seed, place)?;
+            }
+        }
+        if is_wanted(Simulator::Team) {
+            team += run_team(seed)?;
         }
         count += 1;
     }
-    println!("{count} seeds, each at a node and at a table: {all}");
+    if is_wanted(Simulator::Files) {
+        println!("files, each at a node and at a table: {files}");
+    }
+    if is_wanted(Simulator::Team) {
+        println!("teams on several machines: {team}");
+    }
+    println!("{count} seeds, {} steps", files.steps + team.steps);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Some seeds, every time; `cargo run --release -p pario-sim` runs as many as are wanted.
 
-use pario_sim::{Run, Where, run};
+use pario_sim::{Run, TeamRun, Where, run, run_team};
 
 fn run_all(place: Where) {
     let mut all = Run::default();
@@ -22,8 +22,22 @@ fn positions_and_contents_are_as_the_model_says_and_nobody_waits_for_ever_at_a_t
 }
 
 #[test]
+fn machines_of_a_team_meet_and_end_as_the_model_says_and_nobody_waits_for_ever() {
+    let mut all = TeamRun::default();
+    for seed in 0..6_000 {
+        all += run_team(seed).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+    assert!(all.steps > 1_000_000 && all.rounds > 40_000 && all.failures > 10_000, "{all:?}");
+    assert!(all.ranks_lost > 500 && all.machines_lost > 300 && all.hosts_lost > 100, "{all:?}");
+    assert!(all.cuts > 100 && all.refused > 500, "{all:?}");
+}
+
+#[test]
 fn a_seed_gives_the_same_run() {
     for (seed, place) in (0..50).flat_map(|seed| [(seed, Where::Node), (seed, Where::Table)]) {
         assert_eq!(run(seed, place).unwrap(), run(seed, place).unwrap());
+    }
+    for seed in 0..50 {
+        assert_eq!(run_team(seed).unwrap(), run_team(seed).unwrap());
     }
 }

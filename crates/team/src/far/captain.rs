@@ -18,13 +18,14 @@ use pario_net::{
 };
 use parking_lot::{Condvar, Mutex};
 
+use super::follower::Follower;
 use super::host::Host;
 use super::joining::{Joined, PAUSE, further_space, join};
 use super::link::way_of;
-use super::message::{FromHost, News, Slot, ToHost};
+use super::message::{FromHost, ToHost};
 use super::server::{self, Registry};
+use super::steward::{RoundEnd, Steward};
 use crate::board::Board;
-use crate::call::CALL_BYTES;
 use crate::error::TeamError;
 use crate::meeting::{Gate, Seat};
 use crate::rendezvous::{Across, Broker};
@@ -97,15 +98,16 @@ impl Captain {
         let patience = until.saturating_duration_since(Instant::now()).max(PAUSE);
         let asker = HostAsker::open(&captain.meeting, HOST_PORT, patience);
         let asker = asker.map_err(|error| TeamError::system("meeting other machines", error))?;
+        let mut host = seat.rank;
         if !is_host {
             let refused = |why| TeamError::Invalid(format!("job {}: {why}", seat.job));
-            come(&asker, seat, seat.rank).map_err(refused)?;
+            host = come(&asker, seat, seat.rank).map_err(refused)?;
         }
         captain.serve(seat, registry)?;
-        captain.follow(seat, &asker)?;
+        captain.follow(seat, host, &asker)?;
         captain.tell(seat, &asker)?;
         let own = seat.clone();
-        Ok((captain, Box::new(move |rank| come(&asker, &own, rank))))
+        Ok((captain, Box::new(move |rank| come(&asker, &own, rank).map(drop))))
     }
 
     fn new(meeting: Space, data: Space, asking: Space, board: Arc<Board>) -> Self {
@@ -142,26 +144,20 @@ impl Captain {
     }
 
     /// Hears what has happened elsewhere, and writes it on the board.
-    fn follow(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
+    fn follow(&mut self, seat: &Seat, host: u32, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, size, own) = (asker.clone(), seat.size, seat.rank);
+        let (asker, mut follower) = (asker.clone(), Follower::new(seat.rank, host));
         self.spawn("follower", move || {
-            let (mut known, mut host) = (0, own);
             loop {
-                let answer = asker.ask(ToHost::Follow { from: known });
+                let answer = asker.ask(follower.question());
                 match answer.and_then(pario_net::Pending::wait) {
                     Ok(FromHost::News(news)) => {
-                        if let (0, Some(News::Came { captain, .. })) = (known, news.first()) {
-                            host = *captain;
-                        }
-                        known += news.len() as u64;
-                        news.into_iter().for_each(|one| note(&board, own, one));
+                        news.into_iter().for_each(|one| follower.note(&board, one));
                     }
                     Ok(_) => {}
                     Err(_) => {
-                        let have_all_left = (0..size).all(|rank| board.has_left(rank));
-                        if !is_over.load(Ordering::Acquire) && !have_all_left {
-                            board.lose(host);
+                        if !is_over.load(Ordering::Acquire) {
+                            follower.host_gone(&board);
                         }
                         return;
                     }
@@ -173,17 +169,18 @@ impl Captain {
     /// Tells the host what ranks of this machine have to tell.
     fn tell(&mut self, seat: &Seat, asker: &HostAsker) -> Result<(), TeamError> {
         let (board, is_over) = (self.board.clone(), self.is_over.clone());
-        let (asker, size) = (asker.clone(), seat.size);
+        let (asker, mut steward) = (asker.clone(), Steward::new(seat.size));
         self.steward = Some(spawn("steward", move || {
-            let mut steward =
-                Steward { board, asker, told: vec![false; size as usize], sent: None };
             loop {
-                let known = steward.board.news();
-                steward.look();
-                if is_over.load(Ordering::Acquire) {
+                // What is to be told is on the board before this captain ends: the look after that
+                // finds it.
+                let is_last = is_over.load(Ordering::Acquire);
+                let known = board.news();
+                look(&mut steward, &board, &asker);
+                if is_last {
                     return;
                 }
-                steward.board.wait_for_news(known);
+                board.wait_for_news(known);
             }
         })?);
         Ok(())
@@ -238,74 +235,30 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.spawn(work).map_err(|error| TeamError::system("a thread", error))
 }
 
-/// Asks the host whether a rank may come.
-fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<(), String> {
+/// Asks the host whether a rank may come; which captain is at the host.
+fn come(asker: &HostAsker, seat: &Seat, rank: u32) -> Result<u32, String> {
     let question = ToHost::Come { captain: seat.rank, rank, size: seat.size };
     match asker.ask(question).and_then(pario_net::Pending::wait) {
+        Ok(FromHost::Accepted { host }) => Ok(host),
         Ok(FromHost::Refused(why)) => Err(why),
-        Ok(_) => Ok(()),
+        Ok(other) => Err(format!("the first machine answers something else: {other:?}")),
         Err(error) => Err(format!("the first machine does not answer: {error}")),
     }
 }
 
-/// Writes news on the board. What ranks of this machine do, they write themselves.
-fn note(board: &Board, own: u32, news: News) {
-    match news {
-        News::Came { rank, captain } if captain != own => board.came_elsewhere(rank, captain),
-        News::Came { .. } => {}
-        News::Left { rank, before } => board.left(rank, before),
-        News::Lost { rank } => board.lose(rank),
+/// Tells the host what the steward finds.
+fn look(steward: &mut Steward, board: &Arc<Board>, asker: &HostAsker) {
+    if let Some(ends) = steward.look_for_ends(board) {
+        // If the host is lost, the follower hears it.
+        asker.ask_then(ends, drop);
     }
-}
-
-/// What the steward of a machine knows.
-struct Steward {
-    board: Arc<Board>,
-    asker: HostAsker,
-    /// Of whose end the host was told.
-    told: Vec<bool>,
-    /// The round to which this machine has come, as the host was told.
-    sent: Option<u32>,
-}
-
-impl Steward {
-    fn look(&mut self) {
-        let board = &self.board;
-        let near = board.near_ranks();
-        let mut news = Vec::new();
-        // A loss is why others leave, and of those the first one counts.
-        if let Some(rank) = board.lost()
-            && !std::mem::replace(&mut self.told[rank as usize], true)
-        {
-            news.push(News::Lost { rank });
-        }
-        for rank in board.first_left().iter().filter(|rank| near.contains(rank)).chain(&near) {
-            if board.has_left(*rank) && !std::mem::replace(&mut self.told[*rank as usize], true) {
-                news.push(News::Left { rank: *rank, before: board.left_before() });
+    if let Some((number, round)) = steward.look_for_round(board) {
+        let board = board.clone();
+        asker.ask_then(round, move |answer| {
+            if let Some(mut end) = answer.ok().and_then(|answer| RoundEnd::new(number, answer)) {
+                while end.go_on(&board) {}
             }
-        }
-        if !news.is_empty() {
-            // If the host is lost, the follower hears it.
-            self.asker.ask_then(ToHost::Tell { news }, drop);
-        }
-        if let Some(number) = board.full_round().filter(|round| self.sent != Some(*round)) {
-            self.sent = Some(number);
-            let slot = |rank: &u32| {
-                let (call, bytes) = board.read_of(*rank, number);
-                Slot { rank: *rank, call, bytes: bytes.into() }
-            };
-            let slots = near.iter().map(slot).collect();
-            let board = board.clone();
-            self.asker.ask_then(ToHost::Round { number, slots }, move |answer| {
-                if let Ok(FromHost::Round(slots)) = answer {
-                    for Slot { rank, call, bytes } in slots {
-                        let call: [u8; CALL_BYTES] = call;
-                        board.write_of(rank, number, &call, &bytes);
-                    }
-                    board.end_round();
-                }
-            });
-        }
+        });
     }
 }
 
@@ -321,14 +274,7 @@ fn host(
     host.come(own, (rank, rank), size, None);
     loop {
         let answers = match port.recv() {
-            Ok(Asked { question, from, answer }) => match question {
-                ToHost::Come { captain, rank, size } => {
-                    host.come(from.space, (captain, rank), size, Some(answer))
-                }
-                ToHost::Follow { from: known } => host.follow(from.space, known, Some(answer)),
-                ToHost::Round { slots, .. } => host.round(from.space, slots, Some(answer)),
-                ToHost::Tell { news } => host.tell(news, Some(answer)),
-            },
+            Ok(Asked { question, from, answer }) => host.ask(from.space, question, Some(answer)),
             Err(RecvError::Lost { space, .. }) => host.gone(&space),
             Err(RecvError::Closed { .. }) => return,
             Err(_) => Vec::new(),

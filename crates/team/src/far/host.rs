@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::message::{FromHost, News, Slot};
+use super::message::{FromHost, News, Slot, ToHost};
 
 /// The host. `M` is how a machine is known, `R` is how somebody is answered.
 pub struct Host<M, R> {
     size: u32,
+    /// The captain who came first: that at the host.
+    first: Option<u32>,
     /// The machines, and the ranks that each has.
     machines: BTreeMap<M, Machine>,
     news: Vec<News>,
@@ -37,11 +39,24 @@ impl<M: Ord + Clone, R> Host<M, R> {
     pub fn new(size: u32) -> Self {
         Self {
             size,
+            first: None,
             machines: BTreeMap::new(),
             news: Vec::new(),
             followers: Vec::new(),
             arrived: BTreeMap::new(),
             ended: Vec::new(),
+        }
+    }
+
+    /// A machine asks something.
+    pub fn ask(&mut self, machine: M, question: ToHost, answer: R) -> Answers<R> {
+        match question {
+            ToHost::Come { captain, rank, size } => {
+                self.come(machine, (captain, rank), size, answer)
+            }
+            ToHost::Follow { from } => self.follow(machine, from, answer),
+            ToHost::Round { slots, .. } => self.round(machine, slots, answer),
+            ToHost::Tell { news } => self.tell(news, answer),
         }
     }
 
@@ -64,7 +79,8 @@ impl<M: Ord + Clone, R> Host<M, R> {
         }
         self.machines.entry(machine).or_default().ranks.push(rank);
         self.news.push(News::Came { rank, captain });
-        let mut answers = vec![(answer, FromHost::Done)];
+        let host = *self.first.get_or_insert(captain);
+        let mut answers = vec![(answer, FromHost::Accepted { host })];
         answers.extend(self.spread());
         answers
     }
@@ -221,7 +237,7 @@ mod tests {
                     captain.round += 1;
                     captain.is_waiting = false;
                 }
-                FromHost::Done => {}
+                FromHost::Done | FromHost::Accepted { .. } => {}
                 FromHost::Refused(why) => panic!("{why}"),
             }
         }
@@ -293,7 +309,7 @@ mod tests {
     fn who_cannot_be_is_refused() {
         let mut host = Host::new(2);
         let answers = host.come("a", (0, 0), 2, 1);
-        assert_eq!(answers, [(1, FromHost::Done)]);
+        assert_eq!(answers, [(1, FromHost::Accepted { host: 0 })]);
         let refused = |answers: Answers<i32>| match &answers[..] {
             [(_, FromHost::Refused(why))] => why.clone(),
             _ => panic!("{answers:?}"),

@@ -10,13 +10,31 @@ use crate::segments::Piece;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToHost {
     /// A rank has come to the machine of a captain.
-    Come { captain: u32, rank: u32, size: u32 },
+    Come {
+        /// The captain.
+        captain: u32,
+        /// The rank.
+        rank: u32,
+        /// How many there are, as it says.
+        size: u32,
+    },
     /// What has happened, from this number on; answered when there is something.
-    Follow { from: u64 },
+    Follow {
+        /// How many of the news are known.
+        from: u64,
+    },
     /// All ranks of the machine have come to a round.
-    Round { number: u32, slots: Vec<Slot> },
+    Round {
+        /// Which round.
+        number: u32,
+        /// What each rank of the machine has told.
+        slots: Vec<Slot>,
+    },
     /// What has happened at the machine.
-    Tell { news: Vec<News> },
+    Tell {
+        /// In this order.
+        news: Vec<News>,
+    },
 }
 
 /// What the host answers.
@@ -24,6 +42,11 @@ pub enum ToHost {
 pub enum FromHost {
     /// It is known now.
     Done,
+    /// A rank may come.
+    Accepted {
+        /// The captain at the host.
+        host: u32,
+    },
     /// It cannot be.
     Refused(String),
     /// What has happened.
@@ -35,8 +58,11 @@ pub enum FromHost {
 /// What a rank has called in a round, and what it has told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
+    /// The rank.
     pub rank: u32,
+    /// The call, as it stands on the board.
     pub call: [u8; CALL_BYTES],
+    /// What it has told.
     pub bytes: Bulk,
 }
 
@@ -44,11 +70,24 @@ pub struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum News {
     /// A rank has come to the machine of a captain.
-    Came { rank: u32, captain: u32 },
+    Came {
+        /// The rank.
+        rank: u32,
+        /// The captain.
+        captain: u32,
+    },
     /// A rank has left, before it came to this round.
-    Left { rank: u32, before: u32 },
+    Left {
+        /// The rank.
+        rank: u32,
+        /// The round.
+        before: u32,
+    },
     /// A rank has ended without leaving.
-    Lost { rank: u32 },
+    Lost {
+        /// The rank.
+        rank: u32,
+    },
 }
 
 /// A piece of the segment of a rank.

@@ -2,8 +2,10 @@
 
 pub mod asking;
 pub mod captain;
+pub mod follower;
 pub mod host;
 pub mod joining;
 pub mod link;
 pub mod message;
 pub mod server;
+pub mod steward;

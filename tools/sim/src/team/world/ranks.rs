@@ -1,0 +1,200 @@
+//! What processes do: they come, meet and leave.
+
+use anyhow::{Context, Result, ensure};
+use pario_team::simulation::{Follower, Host, Missing, ToHost};
+
+use super::{HOST, World};
+use crate::team::machine::{Duty, What};
+use crate::team::process::{Process, Stage};
+
+impl World {
+    pub(super) fn can_start(&self, process: &Process) -> bool {
+        let machine = &self.machines[process.place.machine];
+        let is_host = process.place.machine == HOST;
+        process.stage == Stage::Away
+            && !process.is_stalled()
+            && if process.place.is_captain {
+                // Whoever comes first waits for the host.
+                is_host || self.machines[HOST].duty != Duty::Coming
+            } else {
+                machine.duty != Duty::Coming && machine.gate.is_none()
+            }
+    }
+
+    /// A process looks for the others.
+    pub(super) fn start(&mut self, process: usize) -> Result<()> {
+        let place = self.processes[process].place;
+        let size = self.size;
+        if place.is_captain && place.machine == HOST {
+            let mut host = Host::new(size);
+            let ticket = (HOST, What::Come(process));
+            host.come(HOST, (place.rank, place.rank), size, ticket);
+            self.host = Some(host);
+            return self.accept_captain(process, place.rank);
+        }
+        let machine = &mut self.machines[place.machine];
+        let is_refused = if place.is_captain {
+            self.host.is_none()
+        } else {
+            let board = &machine.board;
+            let has_place = machine.is_serving() && !machine.link.is_cut;
+            // A machine has each rank once.
+            let is_taken = board.near_ranks().contains(&place.rank);
+            !has_place || is_taken || board.has_left(place.rank) || board.lost().is_some()
+        };
+        if is_refused {
+            if place.is_captain {
+                machine.duty = Duty::Refused;
+            }
+            self.set(process, Stage::Absent);
+            return Ok(());
+        }
+        if place.is_captain {
+            machine.board.lead(true);
+        } else {
+            machine.gate = Some(process);
+        }
+        let (captain, rank) = (machine.captain, place.rank);
+        machine.link.ask(What::Come(process), ToHost::Come { captain, rank, size });
+        self.set(process, Stage::Asking);
+        Ok(())
+    }
+
+    /// The host has accepted a captain: it serves, and is a rank like all others.
+    pub(super) fn accept_captain(&mut self, process: usize, host: u32) -> Result<()> {
+        let place = self.processes[process].place;
+        let machine = &mut self.machines[place.machine];
+        if place.machine == HOST {
+            machine.board.lead(true);
+            machine.has_joined = true;
+            self.model.decide(place.rank, (process, place.rank), true)?;
+        }
+        machine.duty = Duty::Serving;
+        machine.follower = Some(Follower::new(place.rank, host));
+        machine.follow();
+        self.processes[process].board = Some(machine.board_of(place.rank));
+        self.set(process, Stage::Invited);
+        Ok(())
+    }
+
+    pub(super) fn can_go(&self, process: &Process) -> bool {
+        let Some(board) = &process.board else { return false };
+        match process.stage {
+            Stage::Invited | Stage::Written(_) | Stage::Reading(..) => true,
+            Stage::Ready => !process.is_stalled(),
+            Stage::Gathering => board.are_all_here().is_some(),
+            Stage::Waiting(round) => board.look(round).is_some(),
+            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => false,
+        }
+    }
+
+    /// A process does its next step.
+    pub(super) fn go_on(&mut self, number: usize) -> Result<()> {
+        let process = &mut self.processes[number];
+        let (rank, machine) = (process.place.rank, process.place.machine);
+        let board = process.board.as_ref().context("it was let in")?;
+        match process.stage {
+            Stage::Invited => {
+                board.come();
+                process.stage = Stage::Gathering;
+            }
+            Stage::Gathering => match board.are_all_here() {
+                Some(Ok(())) => {
+                    self.model.gathered()?;
+                    process.stage = Stage::Ready;
+                }
+                Some(Err(missing)) => {
+                    self.model.fail(rank, machine, missing)?;
+                    self.run.failures += 1;
+                    match missing {
+                        Missing::Lost(_) => self.leave(number),
+                        // Nobody waits for the end of a team that has not begun.
+                        Missing::Left(_) => self.give_up(number),
+                    }
+                }
+                None => {}
+            },
+            Stage::Ready => match process.program.get(process.next) {
+                Some(said) => match board.enter() {
+                    Ok(round) => {
+                        board.write(round, said.call, &said.bytes);
+                        process.stage = Stage::Written(round);
+                    }
+                    Err(missing) => self.fail(number, missing)?,
+                },
+                None => self.leave(number),
+            },
+            Stage::Written(round) => {
+                let arrived = board.arrive();
+                ensure!(arrived == round, "rank {rank} wrote for {round} and comes to {arrived}");
+                let said = &process.program[process.next];
+                self.model.come(rank, round, said)?;
+                process.stage = Stage::Waiting(round);
+            }
+            Stage::Waiting(round) => match board.look(round) {
+                Some(Ok(())) => {
+                    self.model.pass(rank)?;
+                    process.stage = Stage::Reading(round, 0);
+                }
+                Some(Err(missing)) => self.fail(number, missing)?,
+                None => {}
+            },
+            Stage::Reading(round, other) => {
+                let (call, bytes) = board.read_of(other, round);
+                let said = self.model.told(rank, other)?;
+                let is_same = said.call.to_bytes(said.bytes.len()) == call && said.bytes == bytes;
+                ensure!(is_same, "rank {rank} reads something else than rank {other} has told");
+                if other + 1 < self.size {
+                    process.stage = Stage::Reading(round, other + 1);
+                } else {
+                    self.run.rounds += 1;
+                    process.next += 1;
+                    process.stage = Stage::Ready;
+                }
+            }
+            Stage::Away | Stage::Asking | Stage::Left | Stage::Killed | Stage::Absent => {}
+        }
+        Ok(())
+    }
+
+    /// A rank waits in vain: it calls again, or leaves.
+    fn fail(&mut self, number: usize, missing: Missing) -> Result<()> {
+        self.run.failures += 1;
+        let process = &mut self.processes[number];
+        let (rank, machine) = (process.place.rank, process.place.machine);
+        self.model.fail(rank, machine, missing)?;
+        if process.retries == 0 {
+            self.leave(number);
+            return Ok(());
+        }
+        process.retries -= 1;
+        // The next call is another one.
+        process.next = (process.next + 1) % process.program.len().max(1);
+        process.stage = Stage::Ready;
+        Ok(())
+    }
+
+    /// A process leaves. Its connection to its captain is closed; a captain stays until all others
+    /// have left as well.
+    pub(super) fn leave(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        if let Some(board) = &process.board {
+            board.leave();
+        }
+        process.stage = Stage::Left;
+        let place = process.place;
+        self.model.leave(place.rank);
+        if !place.is_captain {
+            self.machines[place.machine].closed.push_back(place.rank);
+        }
+    }
+
+    /// The patience of a process ends before all have come: a captain does not stay.
+    pub(super) fn give_up(&mut self, number: usize) {
+        let place = self.processes[number].place;
+        if place.is_captain {
+            self.end_captain(place.machine, Duty::GivenUp);
+        }
+        self.leave(number);
+    }
+}
