@@ -83,8 +83,9 @@ impl Channel {
         &self.port
     }
 
+    /// Sends a token, at once or gathered with others.
     #[inline]
-    pub fn send<T: Token>(&self, token: T) -> Result<(), SendError<T>> {
+    pub fn send<T: Token>(&self, token: T, at_once: bool) -> Result<(), SendError<T>> {
         let mut out = self.link.out.lock();
         while self.available.load(Ordering::Relaxed) <= 0 && !self.is_over(out.is_lost) {
             drop(out);
@@ -105,7 +106,7 @@ impl Channel {
                 }
                 let is_backed_up =
                     self.is_limited && out.is_blocked && out.queued_bytes > BACKLOG_BYTES;
-                self.link.leave(out, false);
+                self.link.leave(out, at_once);
                 if is_backed_up {
                     self.wait_for_carrier();
                 }

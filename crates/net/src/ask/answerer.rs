@@ -112,7 +112,8 @@ impl<Q: Token, A: Token> AnswerPort<Q, A> {
         match question.body {
             Ok(question) => Ok(Asked { question, from, answer }),
             Err(error) => {
-                answer.finish(Body::Refused(format!("it cannot read the question: {error}")));
+                let refused = Body::Refused(format!("it cannot read the question: {error}"));
+                answer.finish(refused, OutputPort::send);
                 let (port, peer) = (self.name().to_owned(), from.name.to_string());
                 Err(RecvError::Undecodable { port, peer, error })
             }
@@ -144,6 +145,9 @@ pub struct Responder<A: Token> {
     number: u64,
 }
 
+/// How an answer is sent.
+type Sending<A> = fn(&OutputPort<Answer<A>>, Answer<A>) -> Result<(), SendError<Answer<A>>>;
+
 impl<A: Token> Responder<A> {
     pub(crate) fn new(to: Option<OutputPort<Answer<A>>>, number: u64) -> Self {
         Self { to, number }
@@ -158,16 +162,12 @@ impl<A: Token> Responder<A> {
     /// An asker that does not read makes answers wait here. Who serves strangers looks at
     /// [`queued_bytes`](Self::queued_bytes) before it answers, and cuts off who does not read.
     pub fn send(self, answer: A) {
-        self.finish(Body::Given(answer));
+        self.finish(Body::Given(answer), OutputPort::send);
     }
 
     /// Answers, and sends what was gathered for the asker's space.
     pub fn send_now(self, answer: A) {
-        let to = self.to.clone();
-        self.finish(Body::Given(answer));
-        if let Some(to) = to {
-            to.flush();
-        }
+        self.finish(Body::Given(answer), OutputPort::send_at_once);
     }
 
     /// Whether parts of files reach the asker without being copied here.
@@ -186,11 +186,7 @@ impl<A: Token> Responder<A> {
     /// [`BULK_BYTES`](crate::wire::BULK_BYTES).
     pub fn send_file(self, answer: A, part: FilePart) {
         assert!(self.takes_files() && part.len() >= BULK_BYTES, "only what is long and goes far");
-        let to = self.to.clone();
-        self.finish(Body::File(answer, part));
-        if let Some(to) = to {
-            to.flush();
-        }
+        self.finish(Body::File(answer, part), OutputPort::send_at_once);
     }
 
     /// How many bytes wait here for the asker's space to read.
@@ -212,15 +208,15 @@ impl<A: Token> Responder<A> {
         self.to = None;
     }
 
-    fn finish(mut self, body: Body<A>) {
+    fn finish(mut self, body: Body<A>, send: Sending<A>) {
         let Some(to) = self.to.take() else { return };
         let number = self.number;
         // Without a limit of credit, every other error means that the asker is gone.
         if let Err(error @ (SendError::TooLarge { .. } | SendError::Encode { .. })) =
-            to.send(Answer { number, body })
+            send(&to, Answer { number, body })
         {
             let body = Body::Refused(format!("the answer cannot be sent: {error}"));
-            let _ = to.send(Answer { number, body });
+            let _ = send(&to, Answer { number, body });
         }
     }
 }

@@ -38,7 +38,15 @@ impl<T: Token> OutputPort<T> {
     pub fn send(&self, token: T) -> Result<(), SendError<T>> {
         match &self.way {
             Way::Local(queue) => queue.send(token),
-            Way::Remote(channel) => channel.send(token),
+            Way::Remote(channel) => channel.send(token, false),
+        }
+    }
+
+    /// Sends a token, and what was gathered.
+    pub(crate) fn send_at_once(&self, token: T) -> Result<(), SendError<T>> {
+        match &self.way {
+            Way::Local(queue) => queue.send(token),
+            Way::Remote(channel) => channel.send(token, true),
         }
     }
 

@@ -100,8 +100,13 @@ impl Lane {
         Ok(())
     }
 
+    /// Whether nothing is left but to wait.
+    pub fn has_asked_all(&self) -> bool {
+        self.begun == self.piece.len
+    }
+
     fn is_over(&self) -> bool {
-        self.begun == self.piece.len && self.asked.is_empty()
+        self.has_asked_all() && self.asked.is_empty()
     }
 
     /// Asks for the next bytes.

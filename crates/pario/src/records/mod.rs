@@ -43,6 +43,7 @@ mod changing;
 mod error;
 mod far;
 mod file;
+mod later;
 mod memory;
 mod moving;
 mod opening;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::error::RecordError;
 use super::far::Lane;
 use super::file::{RecordFile, Shared};
+use super::later::Later;
 use super::memory::Memory;
 use super::order::Work;
 use super::owner::Owner;
@@ -120,7 +121,8 @@ impl Shared {
         pieces.into_iter().partition(|piece| self.owners[piece.part].is_near())
     }
 
-    /// Asks for a piece, and lets a thread wait for the answers.
+    /// Asks for a piece. Whoever waits for the access waits for the answers; if not all is asked yet,
+    /// a thread does.
     pub fn submit_lane<K: Send + 'static>(
         &self,
         progress: &Arc<Progress>,
@@ -129,12 +131,17 @@ impl Shared {
     ) {
         let task = progress.task();
         let begun = lane.begin_if_few();
-        Crew::Asking.submit(move || {
+        let has_asked_all = lane.has_asked_all();
+        let finish = move || {
             let moved = begun.and_then(|()| lane.finish());
             // Who waits until nothing is under way finds every request over.
             task.over(moved);
             drop(kept);
-        });
+        };
+        match has_asked_all {
+            true => progress.leave(Later::new(finish)),
+            false => Crew::Asking.submit(finish),
+        }
     }
 
     /// Lets a thread move a piece of a near part.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::RecordError;
+use super::later::{Later, hasten_all};
 
 /// An access that was started, with the memory that it uses. The memory comes back from
 /// [`wait`](Self::wait). Whoever drops the request lets the access go on, and learns no more of it.
@@ -22,7 +23,11 @@ impl<M> Request<M> {
 
     /// Whether it is over: then [`wait`](Self::wait) does not wait.
     pub fn is_done(&self) -> bool {
-        self.progress.is_over()
+        self.progress.is_over() || {
+            // Who looks does not wait.
+            self.progress.hasten();
+            false
+        }
     }
 
     /// Waits until it is over, and gives the memory back. What was read is in it.
@@ -38,6 +43,8 @@ impl<M> Request<M> {
 pub struct Progress {
     state: Mutex<(usize, Option<RecordError>)>,
     is_over: Condvar,
+    /// Tasks that whoever waits does itself.
+    later: Mutex<Vec<Arc<Later>>>,
 }
 
 /// A task that is not over; it is when this is dropped.
@@ -66,8 +73,21 @@ impl Progress {
         self.state.lock().0 == 0
     }
 
+    /// A task was begun that is left to whoever waits.
+    pub fn leave(&self, later: Arc<Later>) {
+        self.later.lock().push(later);
+    }
+
+    /// Lets threads do what was left.
+    fn hasten(&self) {
+        let later = std::mem::take(&mut *self.later.lock());
+        later.iter().for_each(|later| later.hasten());
+    }
+
     /// Waits until no task is left; what went wrong first.
     pub fn wait(&self) -> Result<(), RecordError> {
+        let later = std::mem::take(&mut *self.later.lock());
+        later.iter().for_each(|later| later.run());
         let mut state = self.state.lock();
         while state.0 > 0 {
             self.is_over.wait(&mut state);
@@ -120,6 +140,9 @@ impl Gate {
     /// Waits until nobody is inside.
     pub fn wait_until_empty(&self) {
         let mut count = self.count.lock();
+        if *count > 0 {
+            MutexGuard::unlocked(&mut count, hasten_all);
+        }
         while *count > 0 {
             self.is_empty.wait(&mut count);
         }

@@ -41,19 +41,30 @@ impl Served {
         };
         let crew = match order.work {
             Work::Add(..) => Crew::Adding,
-            Work::Read if self.is_in_memory(&order) => return self.perform(asked, &order),
+            Work::Read if self.is_in_memory(&order) => return self.send(asked, &order),
             Work::Read | Work::Write => Crew::Served,
         };
         crew.submit(move || self.perform(asked, &order));
     }
 
+    /// Answers with bytes that are in memory, from where they are if that can be.
+    fn send(&self, asked: CallbackAsked, order: &Order) {
+        if !asked.takes_file(order.len) {
+            return self.perform(asked, order);
+        }
+        let file = self.owner(order).and_then(|owner| {
+            owner.check_len(order.at + order.len as u64)?;
+            owner.file()
+        });
+        match file {
+            Ok(file) => asked.answer_file(file.clone(), order.at, order.len),
+            Err(error) => asked.answer(Err(error.to_sentence())),
+        }
+    }
+
     fn perform(&self, asked: CallbackAsked, order: &Order) {
         let done = match order.work {
-            Work::Read => match self.read(&asked, order) {
-                Ok(Read::Here(bytes)) => Ok(bytes),
-                Ok(Read::There(file)) => return asked.answer_file(file, order.at, order.len),
-                Err(error) => Err(error),
-            },
+            Work::Read => self.read(order),
             Work::Write => self.write(order, asked.call().data).map(|()| Bulk::new()),
             Work::Add(addend, target) => {
                 let Some(shared) = self.file.upgrade() else {
@@ -77,16 +88,10 @@ impl Served {
         [order.at, order.at + order.len as u64 / 2, last].into_iter().all(|at| is_cached(file, at))
     }
 
-    fn read(&self, asked: &CallbackAsked, order: &Order) -> Result<Read, RecordError> {
-        let owner = self.owner(order)?;
-        let file = owner.file()?;
-        if asked.takes_file(order.len) && self.is_in_memory(order) {
-            owner.check_len(order.at + order.len as u64)?;
-            return Ok(Read::There(file.clone()));
-        }
+    fn read(&self, order: &Order) -> Result<Bulk, RecordError> {
         let mut bytes = BulkBuffer::new(order.len);
-        owner.read_at(&mut bytes, order.at)?;
-        Ok(Read::Here(bytes.freeze()))
+        self.owner(order)?.read_at(&mut bytes, order.at)?;
+        Ok(bytes.freeze())
     }
 
     fn write(&self, order: &Order, bytes: &[u8]) -> Result<(), RecordError> {
@@ -130,12 +135,6 @@ impl Served {
         }
         Ok(())
     }
-}
-
-/// Bytes that were read, or that are sent from where they are.
-enum Read {
-    Here(Bulk),
-    There(Arc<File>),
 }
 
 /// Whether a byte of a file can be read at once.

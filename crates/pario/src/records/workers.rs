@@ -23,7 +23,8 @@ pub enum Crew {
     Adding,
 }
 
-type Task = Box<dyn FnOnce() + Send>;
+/// Something to be done.
+pub type Task = Box<dyn FnOnce() + Send>;
 
 struct Workers {
     waiting: Mutex<VecDeque<Task>>,
@@ -41,6 +42,7 @@ static CREWS: [Workers; 4] = [const { Workers::new() }; 4];
 pub fn start_workers() {
     Crew::Started.workers();
     Crew::Asking.workers();
+    super::later::is_watched();
 }
 
 impl Crew {

@@ -60,6 +60,57 @@ fn long_accesses_are_cut_and_have_everything() {
     }
 }
 
+/// Whoever waits for what was started does the rest of it; if nobody does, somebody else has to.
+#[test]
+fn what_was_started_is_done_whoever_comes_for_it() {
+    const PIECE: usize = 100_003;
+    const PIECES: usize = 48;
+    for machines in [Machines::Of(1), Machines::Of(2)] {
+        let dir = tempfile::tempdir().unwrap();
+        spread(2, machines, |team| {
+            let file = RecordFile::create(&team, dir.path().join("file")).unwrap();
+            let record = file.create_record_irregular(&[0, (PIECE * PIECES) as u64]).unwrap();
+            let expected = content(2, PIECE * PIECES);
+            let range = |piece: usize| bytes((piece * PIECE) as u64, PIECE);
+            if team.rank() == 0 {
+                let mut waited = Vec::new();
+                for (piece, content) in expected.chunks(PIECE).enumerate() {
+                    let started = file.start_write(record, range(piece), content.to_vec()).unwrap();
+                    match piece % 4 {
+                        0 => waited.push(started),
+                        1 => drop(started),
+                        2 => {
+                            while !started.is_done() {
+                                std::thread::yield_now();
+                            }
+                            assert!(started.wait().unwrap() == content);
+                        }
+                        _ => {
+                            file.wait_for_all();
+                            assert!(started.is_done(), "all is over");
+                        }
+                    }
+                }
+                // In another thread, and the last one first.
+                std::thread::scope(|scope| {
+                    scope.spawn(move || waited.into_iter().rev().for_each(|one| drop(one.wait())));
+                });
+                // The last dropped ones are waited for as well.
+                file.wait_for_all();
+            }
+            team.barrier().unwrap();
+            let start = |piece| file.start_read(record, range(piece), vec![0; PIECE]).unwrap();
+            let started: Vec<_> = (0..PIECES).map(start).collect();
+            for (request, content) in started.into_iter().zip(expected.chunks(PIECE)).rev() {
+                assert!(request.wait().unwrap() == content);
+            }
+            // Nobody waits for these but who closes.
+            (0..PIECES).for_each(|piece| drop(start(piece)));
+            file.close().unwrap();
+        });
+    }
+}
+
 /// Each machine has its files in a directory of its own.
 #[test]
 fn a_later_job_finds_the_parts_of_all_machines() {

@@ -3,6 +3,8 @@
 //! Both ranks are on this machine and are told that they are not, so that all goes over TCP on
 //! loopback. A few pieces are under way at once, as a stream has them in its buffers. The file is in
 //! the page cache; the stream sends the same memory over and over, and throws away what it receives.
+//! A stream whose far end reads or writes a file as well takes its turns with them: what it reaches is
+//! how much there is to reach.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use pario::records::{RecordFile, RecordId, Request};
 use pario::team::Team;
 
+use super::file_loop::FileLoop;
 use super::pair::{Pair, Second};
 use super::records::{PIECE_BYTES, range};
 use crate::apart::text;
@@ -22,7 +25,7 @@ use crate::net::bare::Bare;
 use crate::net::wire::Transport;
 use crate::partner::Role;
 use crate::report::Report;
-use crate::turns::alternate;
+use crate::turns::{Comparison, Side, rotate};
 
 /// The rank that has the part.
 pub const ROLE: Role = Role { name: "memory-far-records", run: serve };
@@ -31,7 +34,8 @@ const GOAL: f64 = 0.85;
 /// Pieces under way.
 const UNDER_WAY: usize = 4;
 
-/// Measures `far-records-read-1m` and `far-records-write-1m`.
+/// Measures `far-records-read-1m` and `far-records-write-1m`, and against both what a loop reaches that
+/// has a file at its far end.
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = setting.subdir("far-records")?;
     let turns = setting.choose(61, 21);
@@ -49,11 +53,24 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         drop(far);
         return other.part();
     }
-    let comparison = alternate(turns, &mut || far.read(), &mut || bare.fetch(PIECE_BYTES, pieces))?;
-    report.measured("far-records-read-1m", comparison, quantity, GOAL);
-    let comparison =
-        alternate(turns, &mut || far.write(), &mut || bare.stream(PIECE_BYTES, pieces))?;
-    report.measured("far-records-write-1m", comparison, quantity, GOAL);
+    let mut with_file = FileLoop::start(&dir, pieces)?;
+    let mut memory = vec![vec![7; PIECE_BYTES]; UNDER_WAY];
+    let mut compare = |what: &str, sides: &mut [Side<'_>; 3]| -> Result<()> {
+        let seconds = rotate(turns, sides)?;
+        let [ours, stream, with_file] = &seconds[..] else { bail!("three sides") };
+        let mut print = |name: &str, one: &[f64], other: &[f64], goal: Option<f64>| {
+            let name = format!("far-records-{what}-{name}");
+            report.measured(&name, Comparison::new(one, other), quantity, goal);
+        };
+        print("1m", ours, stream, Some(GOAL));
+        print("limit", with_file, stream, None);
+        print("of-limit", ours, with_file, None);
+        Ok(())
+    };
+    let read = &mut || with_file.read(&mut memory);
+    compare("read", &mut [&mut || far.read(), &mut || bare.fetch(PIECE_BYTES, pieces), read])?;
+    let write = &mut || with_file.write(&memory);
+    compare("write", &mut [&mut || far.write(), &mut || bare.stream(PIECE_BYTES, pieces), write])?;
     drop(far);
     other.part()
 }

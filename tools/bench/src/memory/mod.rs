@@ -5,6 +5,7 @@ mod arrays;
 mod callbacks;
 mod disk_arrays;
 mod far_records;
+mod file_loop;
 mod grid;
 mod one_sided;
 mod pair;
@@ -41,7 +42,7 @@ pub const AREA: Area = Area {
         },
         Family {
             name: "far-records",
-            what: "pieces of 1 MiB of a part on another machine, against a bare TCP stream",
+            what: "pieces of 1 MiB of a part on another machine, against a bare TCP stream with and without a file",
             run: far_records::run,
         },
         Family {
@@ -68,6 +69,7 @@ pub const ROLES: &[Role] = &[
     callbacks::ROLE,
     disk_arrays::ROLE,
     far_records::ROLE,
+    file_loop::ROLE,
     grid::member::ROLE,
     grid::ground::ROLE,
 ];

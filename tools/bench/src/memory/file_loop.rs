@@ -1,0 +1,132 @@
+//! What far records cannot be faster than: a bare TCP stream whose far end reads or writes the same
+//! pieces of a plain file, in the same thread, with nothing around it.
+//!
+//! A piece is asked for with 64 bytes, and sent from the page cache (`sendfile`); what is written is
+//! received into the same memory over and over, copied to the file (`pwrite`) and acknowledged with 64
+//! bytes. As many pieces are under way as there is memory for.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::records::PIECE_BYTES;
+use crate::apart::text;
+use crate::net::wire::{Door, Transport, Wire};
+use crate::partner::{Partner, Role, Starter, next_word};
+
+/// The process that has the file.
+pub const ROLE: Role = Role { name: "memory-file-loop", run: serve };
+
+/// Bytes of a question or an acknowledgement.
+const NOTE_BYTES: usize = 64;
+const READ: &str = "read";
+const WRITE: &str = "write";
+
+/// A connection to the process that has the file.
+#[derive(Debug)]
+pub struct FileLoop {
+    partner: Partner,
+    wire: Wire,
+    pieces: u64,
+}
+
+impl FileLoop {
+    /// Starts the second process, which makes a file of so many pieces.
+    pub fn start(dir: &Path, pieces: u64) -> Result<Self> {
+        let path = dir.join("plain");
+        let mut partner = Partner::start(ROLE.name, &[text(&path)?, &pieces.to_string()])?;
+        let address = partner.hear()?;
+        let wire = Wire::connect(Transport::Tcp, &address, &path)?;
+        Ok(Self { partner, wire, pieces })
+    }
+
+    /// The time to read all pieces, to one memory after the other.
+    pub fn read(&mut self, memory: &mut [Vec<u8>]) -> Result<Duration> {
+        self.order(READ)?;
+        let under_way = memory.len();
+        let start = Instant::now();
+        for _ in 0..self.pieces.min(under_way as u64) {
+            self.wire.write_all(&[0; NOTE_BYTES])?;
+        }
+        for (piece, number) in (0..self.pieces).zip((0..under_way).cycle()) {
+            self.wire.read_exact(&mut memory[number])?;
+            if piece + (under_way as u64) < self.pieces {
+                self.wire.write_all(&[0; NOTE_BYTES])?;
+            }
+        }
+        Ok(start.elapsed())
+    }
+
+    /// The time to write all pieces, from one memory after the other.
+    pub fn write(&mut self, memory: &[Vec<u8>]) -> Result<Duration> {
+        self.order(WRITE)?;
+        let mut note = [0; NOTE_BYTES];
+        let under_way = memory.len();
+        let start = Instant::now();
+        for (piece, number) in (0..self.pieces).zip((0..under_way).cycle()) {
+            if piece >= under_way as u64 {
+                self.wire.read_exact(&mut note)?;
+            }
+            self.wire.write_all(&memory[number])?;
+        }
+        for _ in 0..self.pieces.min(under_way as u64) {
+            self.wire.read_exact(&mut note)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    /// Has the second process begin.
+    fn order(&mut self, what: &str) -> Result<()> {
+        self.partner.tell(what)?;
+        let answer = self.partner.hear()?;
+        ensure!(answer == "ready", "the process with the file said {answer:?}");
+        Ok(())
+    }
+}
+
+/// The far end: does as it is told until it is ended.
+fn serve(words: &[String]) -> Result<()> {
+    let starter = Starter::listen();
+    let [path, pieces] = words else { bail!("needs a path and a number") };
+    let (path, pieces): (PathBuf, u64) = (path.into(), pieces.parse()?);
+    let options = &mut File::options();
+    let file = options.read(true).write(true).create_new(true).open(&path);
+    let file = file.with_context(|| format!("making {}", path.display()))?;
+    let mut memory = vec![7; PIECE_BYTES];
+    for piece in 0..pieces {
+        file.write_all_at(&memory, place(piece))?;
+    }
+    let door = Door::open(Transport::Tcp, &path)?;
+    starter.say(door.address()?)?;
+    let Wire::Tcp(mut wire) = door.accept()? else { bail!("this is TCP") };
+    let mut note = [0; NOTE_BYTES];
+    loop {
+        let what: String = next_word(&mut starter.hear()?.split_whitespace())?;
+        starter.say("ready")?;
+        for piece in 0..pieces {
+            let mut at = place(piece);
+            if what == READ {
+                wire.read_exact(&mut note)?;
+                let end = at + PIECE_BYTES as u64;
+                while at < end {
+                    let left = usize::try_from(end - at)?;
+                    let count = rustix::fs::sendfile(&wire, &file, Some(&mut at), left)?;
+                    ensure!(count > 0, "the file has become shorter");
+                }
+            } else {
+                wire.read_exact(&mut memory)?;
+                file.write_all_at(&memory, at)?;
+                wire.write_all(&note)?;
+            }
+        }
+    }
+}
+
+/// Where a piece begins.
+fn place(piece: u64) -> u64 {
+    piece * PIECE_BYTES as u64
+}
