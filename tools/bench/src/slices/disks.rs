@@ -32,6 +32,8 @@ const GOAL: f64 = 0.96;
 /// last, and the others rest. The longer it is, the less that counts, as for who looks at many slices.
 const TURN_S: f64 = 30.0;
 const QUICK_TURN_S: f64 = 0.3;
+/// How many disks there are in quick runs.
+const QUICK_DISKS: [usize; 2] = [24, 60];
 const TURNS: usize = 3;
 /// So far the middles of the first and the last slice are from that of the volume, and those of two
 /// slices from each other.
@@ -65,6 +67,10 @@ fn service_s() -> f64 {
 /// Slices per second from slow disks without a cache, against what the disks could do at best.
 pub fn run(setting: &Setting, report: &mut Report, (nodes, disks): (usize, usize)) -> Result<()> {
     let figure = format!("disks-{disks}");
+    if setting.quick && !QUICK_DISKS.contains(&disks) {
+        report.skipped(&figure, "only in full runs: each takes some seconds more");
+        return Ok(());
+    }
     if let Some(reason) = setting.lacks_space(NEEDED_BYTES)? {
         report.skipped(&figure, reason);
         return Ok(());

@@ -71,6 +71,10 @@ pub fn warm(setting: &Setting, report: &mut Report) -> Result<()> {
     let dir = setting.dir.join("slices");
     let slices = setting.choose(4, 2);
     for (peer, goal) in WARM_GOALS {
+        if setting.quick && goal.is_none() {
+            report.skipped(&format!("warm-{peer}"), "only in full runs: it is slow");
+            continue;
+        }
         let first = oblique(setting, 0)?;
         python.take(&format!("{peer} {} {}", asked(&first), picture(&dir).display()))?;
         let ours = volume.slice_of(&first, Interpolation::Nearest, &[])?.0;
@@ -121,6 +125,12 @@ pub fn aligned(setting: &Setting, report: &mut Report) -> Result<()> {
 /// From the disk: another slice each time, after everything in memory was dropped.
 pub fn cold(setting: &Setting, report: &mut Report) -> Result<()> {
     let figures = names("cold", &PEERS);
+    if setting.quick {
+        for figure in &figures {
+            report.skipped(figure, "only in full runs: each turn starts Python anew");
+        }
+        return Ok(());
+    }
     if let Err(error) = drop_caches() {
         for figure in &figures {
             report.skipped(figure, format!("the page cache cannot be dropped: {error}"));

@@ -63,8 +63,10 @@ fn measure(setting: &Setting, report: &mut Report) -> Result<Option<String>> {
     let _node = Nodes::start(&dir, &configuration, 1)?;
     let volume = body::volume(&connect(&dir)?, setting)?;
     let viewer = Viewer::start(&program, &format!("unix:{}/n0.s", text(&dir)?))?;
-    let turn = Duration::from_millis(setting.choose(4000, 800));
     for (figure, pause_ms, goal) in WAYS {
+        // Who never pauses sees many slices in a short time.
+        let quick_ms = if pause_ms.is_some() { 700 } else { 200 };
+        let turn = Duration::from_millis(setting.choose(4000, quick_ms));
         let slices = look(&viewer.address, volume.centre(), pause_ms, turn)?;
         let times = |number: u32| -> Vec<f64> {
             let (from, to) = (turn * number, turn * (number + 1));
