@@ -59,14 +59,20 @@ impl ExtentCache {
         /// Each shard has its own share of the limit. With little in each, some overflow while others
         /// have room.
         const SHARD_BYTES: u64 = 64 << 20;
+        /// Room for extents that were read once; those that are read again soon stay. In a small
+        /// cache the usual share of it would hold so few that they go before that.
+        const NEWCOMERS_BYTES: f64 = (4 << 20) as f64;
         if limit_bytes == 0 {
             return Self { inner: None };
         }
+        #[expect(clippy::cast_precision_loss, reason = "a share of memory")]
+        let newcomers = (NEWCOMERS_BYTES / limit_bytes as f64).clamp(0.03, 0.25);
         let number = |bytes: u64| usize::try_from(limit_bytes / bytes).unwrap_or(usize::MAX);
         let options = OptionsBuilder::new()
             .shards(number(SHARD_BYTES).clamp(1, SHARDS_MAX))
             .estimated_items_capacity(number(TYPICAL_BYTES).max(16))
             .weight_capacity(limit_bytes)
+            .hot_allocation(1.0 - newcomers)
             .build();
         let Ok(options) = options else { unreachable!("items and weight are given") };
         let extents = Cache::with_options(
