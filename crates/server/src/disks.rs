@@ -1,11 +1,15 @@
 //! The disks of a node: opened once, their subfiles kept open, what is done with them counted.
 
+mod load;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_proto::{
     Deed, DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
@@ -15,7 +19,9 @@ use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
     SubfileId,
 };
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
+
+pub use load::{CROWD, Load};
 
 use crate::config::{DiskConfig, NodeConfig};
 use crate::error::NodeError;
@@ -23,13 +29,6 @@ use crate::unmade::Removed;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
 const OPEN_LIMIT: usize = 1024;
-
-/// So many requests may wait for a disk.
-pub const CROWD: usize = 32_768;
-/// So many bytes may wait for a disk.
-const CROWD_BYTES: u64 = 512 << 20;
-/// A disk that finishes nothing for so long, though something waits for it, has stalled.
-const STALL: Duration = Duration::from_secs(1);
 
 /// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
 const DELAY: Duration = Duration::from_secs(3);
@@ -66,26 +65,6 @@ pub struct NodeDisk {
     pub load: Load,
     space: Mutex<Option<pario_store::medium::Space>>,
     trouble: Mutex<Option<String>>,
-}
-
-/// What is done with a disk, counted.
-#[derive(Debug)]
-pub struct Load {
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    written_bytes: AtomicU64,
-    queue: AtomicU64,
-    queue_bytes: AtomicU64,
-    since: Instant,
-    /// When a request was last finished, or came when there was none: milliseconds since then.
-    moved_ms: AtomicU64,
-    /// Subfiles that clients have been waiting for in vain.
-    late: AtomicU64,
-    /// How many wait until fewer requests do.
-    before_crowd: AtomicU64,
-    crowd: Mutex<()>,
-    thinned: Condvar,
 }
 
 #[derive(Clone, Debug)]
@@ -241,109 +220,6 @@ impl NodeDisks {
     /// Extents in memory.
     pub fn cache(&self) -> &ExtentCache {
         &self.cache
-    }
-}
-
-impl Default for Load {
-    /// Nothing is to be done.
-    fn default() -> Self {
-        Self {
-            reads: AtomicU64::new(0),
-            read_bytes: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            queue: AtomicU64::new(0),
-            queue_bytes: AtomicU64::new(0),
-            since: Instant::now(),
-            moved_ms: AtomicU64::new(0),
-            late: AtomicU64::new(0),
-            before_crowd: AtomicU64::new(0),
-            crowd: Mutex::default(),
-            thinned: Condvar::new(),
-        }
-    }
-}
-
-impl Load {
-    /// A request with so many bytes waits for the disk.
-    pub fn arrive(&self, bytes: u64) {
-        if self.queue.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.note_move();
-        }
-        self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// It is over.
-    pub fn leave(&self, bytes: u64) {
-        self.note_move();
-        self.queue_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        self.queue.fetch_sub(1, Ordering::SeqCst);
-        if self.before_crowd.load(Ordering::SeqCst) > 0 {
-            let _crowd = self.crowd.lock();
-            self.thinned.notify_all();
-        }
-    }
-
-    /// Waits until there is no crowd any more, or the disk may have stalled.
-    pub fn wait_for_room(&self) {
-        self.before_crowd.fetch_add(1, Ordering::SeqCst);
-        let mut crowd = self.crowd.lock();
-        // Who leaves after this look takes the lock first, and so finds somebody waiting.
-        if self.is_crowded() {
-            self.thinned.wait_for(&mut crowd, STALL);
-        }
-        drop(crowd);
-        self.before_crowd.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Whether so much waits for the disk that no more should.
-    pub fn is_crowded(&self) -> bool {
-        self.queue.load(Ordering::SeqCst) >= CROWD as u64
-            || self.queue_bytes.load(Ordering::SeqCst) >= CROWD_BYTES
-    }
-
-    /// For how long the disk has done nothing of what waits for it, if that is too long.
-    pub fn stalled_for(&self) -> Option<Duration> {
-        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
-        let idle = self.since.elapsed().saturating_sub(moved);
-        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
-    }
-
-    fn told(&self, stalled: Duration) -> String {
-        let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
-        format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
-    }
-
-    fn note_move(&self) {
-        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.moved_ms.store(now_ms, Ordering::Relaxed);
-    }
-
-    /// A client has waited for subfiles for too long.
-    pub fn is_late(&self) {
-        self.late.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// They have come after all.
-    pub fn is_late_no_more(&self) {
-        self.late.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Whether it would be in vain to wait for subfiles.
-    pub fn makes_wait(&self) -> bool {
-        self.late.load(Ordering::SeqCst) > 0
-    }
-
-    /// So much was read.
-    pub fn read(&self, bytes: u64) {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// So much was written.
-    pub fn written(&self, bytes: u64) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -610,195 +486,5 @@ impl KnownDisks {
     fn uuid_of(&self, path: &Path) -> Option<u128> {
         let path = path.display().to_string();
         self.lines.iter().find(|(_, known)| *known == path).map(|(uuid, _)| *uuid)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsString;
-
-    use pario_store::medium::Pace;
-
-    use super::*;
-    use crate::config::Config;
-
-    /// A node with disks in these directories.
-    fn node(dir: &Path, disks: &[&str]) -> NodeConfig {
-        let mut node = Config::alone(dir).nodes.remove(0);
-        let disk = |path: &&str| DiskConfig::at(dir.join(path));
-        node.disks = disks.iter().map(disk).collect();
-        node
-    }
-
-    fn names(disks: &NodeDisks) -> Vec<&str> {
-        disks.disks.iter().map(|disk| disk.name.as_str()).collect()
-    }
-
-    #[test]
-    fn disks_are_called_after_their_directories_and_no_two_the_same() {
-        let dir = tempfile::tempdir().unwrap();
-        let disks = NodeDisks::open(&node(dir.path(), &["a/d", "b/e", "c/d"])).unwrap();
-        assert_eq!(names(&disks), ["local/d", "local/e", "local/d-2"]);
-        let disks = NodeDisks::open(&node(dir.path(), &["x/d-2", "y/d", "z/d"])).unwrap();
-        assert_eq!(names(&disks), ["local/d-2", "local/d", "local/d-2-2"]);
-        assert_eq!(label_of(Path::new("/"), 3, &disks.disks), "disk3");
-    }
-
-    #[test]
-    fn a_slow_disk_is_the_same_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut config = node(dir.path(), &["d0", "d1"]);
-        let uuid = NodeDisks::open(&config).unwrap().disks[1].disk.id();
-        let latency = Duration::from_micros(100);
-        config.disks[1].pace = Some(Pace { latency, ..Pace::default() });
-        let disks = NodeDisks::open(&config).unwrap();
-        assert_eq!(disks.disks[1].disk.id(), uuid);
-        let has_descriptors = |disk: &NodeDisk| {
-            let flat = disk.disk.create_flat(NewSubfile::new(SubfileId::data(1, 0))).unwrap();
-            flat.share(true, true).unwrap().is_some()
-        };
-        let slow: Vec<_> = disks.disks.iter().map(|disk| disk.is_slow).collect();
-        assert_eq!(slow, [false, true]);
-        let found: Vec<_> = disks.disks.iter().map(has_descriptors).collect();
-        assert_eq!(found, [true, false]);
-    }
-
-    #[test]
-    fn an_empty_mount_point_is_not_taken_for_a_new_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let config = node(dir.path(), &["d0", "d1"]);
-        let uuid = NodeDisks::open(&config).unwrap().disks[1].disk.id();
-        let (place, away) = (dir.path().join("d1"), dir.path().join("away"));
-        let refused = || NodeDisks::open(&config).unwrap_err().to_string();
-        let told = |why: &str| {
-            let list = dir.path().join("disks");
-            for part in [place.display().to_string(), list.display().to_string()] {
-                assert!(why.contains(&part), "{part} is not named: {why}");
-            }
-            assert!(why.contains(&format!("was disk {uuid:032x} before: mount it")), "{why}");
-        };
-        // Not mounted: the directory is empty, or is not there at all.
-        fs::rename(&place, &away).unwrap();
-        told(&refused());
-        assert!(!place.exists(), "nothing was made there");
-        fs::create_dir(&place).unwrap();
-        told(&refused());
-        assert!(fs::read_dir(&place).unwrap().next().is_none(), "nothing was made there");
-        // Mounted again: it is the same disk.
-        fs::remove_dir(&place).unwrap();
-        fs::rename(&away, &place).unwrap();
-        assert_eq!(NodeDisks::open(&config).unwrap().disks[1].disk.id(), uuid);
-        // Gone for good, and its line removed as the message says.
-        fs::rename(&place, &away).unwrap();
-        let list = dir.path().join("disks");
-        let lines = fs::read_to_string(&list).unwrap();
-        let kept: Vec<&str> = lines.lines().filter(|line| !line.ends_with("d1")).collect();
-        fs::write(&list, kept.join("\n") + "\n").unwrap();
-        let fresh = NodeDisks::open(&config).unwrap().disks[1].disk.id();
-        assert_ne!(fresh, uuid);
-        assert!(fs::read_to_string(&list).unwrap().contains(&format!("{fresh:032x}")));
-    }
-
-    #[test]
-    fn a_crowd_in_front_of_a_disk_is_noticed_and_whether_it_moves() {
-        let load = Load::default();
-        for _ in 0..CROWD {
-            assert!(!load.is_crowded());
-            load.arrive(1);
-        }
-        assert!(load.is_crowded());
-        assert_eq!(load.stalled_for(), None, "the first has just come");
-        load.leave(1);
-        assert!(!load.is_crowded());
-        load.arrive(CROWD_BYTES);
-        load.leave(1);
-        assert!(load.is_crowded(), "few can be too many");
-        let mut load = load;
-        load.since -= STALL;
-        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL));
-        load.leave(CROWD_BYTES);
-        assert_eq!(load.stalled_for(), None, "something was finished");
-        assert!(!load.is_crowded());
-        let mut idle = Load::default();
-        idle.since -= STALL;
-        assert_eq!(idle.stalled_for(), None, "it has nothing to do");
-    }
-
-    /// Whoever leaves ends the wait; without that each round would last as long as a stall.
-    #[test]
-    fn whoever_waits_before_a_crowd_goes_on_when_somebody_leaves() {
-        let load = Load::default();
-        let (entered, begun) = (std::sync::Barrier::new(2), Instant::now());
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..30 {
-                    entered.wait();
-                    load.leave(CROWD_BYTES);
-                }
-            });
-            for _ in 0..30 {
-                load.arrive(CROWD_BYTES);
-                entered.wait();
-                while load.is_crowded() {
-                    load.wait_for_room();
-                }
-            }
-        });
-        assert!(begun.elapsed() < 10 * STALL, "{:?}", begun.elapsed());
-    }
-
-    #[test]
-    fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
-        let dir = tempfile::tempdir().unwrap();
-        let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
-        let troubles = || disks.status().into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();
-        assert_eq!(troubles(), [None, None]);
-        fs::rename(dir.path().join("d1"), dir.path().join("away")).unwrap();
-        disks.measure_space();
-        assert!(troubles()[1].as_ref().is_some_and(|trouble| trouble.contains("d1")));
-        fs::rename(dir.path().join("away"), dir.path().join("d1")).unwrap();
-        disks.measure_space();
-        assert_eq!(troubles(), [None, None]);
-    }
-
-    #[test]
-    fn who_opens_a_settled_subfile_has_nothing_to_catch_up_with() {
-        let dir = tempfile::tempdir().unwrap();
-        let disks = NodeDisks::open(&node(dir.path(), &["d"])).unwrap();
-        let disk = disks.disk(0);
-        let id = SubfileId::data(7, 0);
-        let extents = disk.disk.create_extents(NewSubfile::new(id)).unwrap();
-        disk.keep(id, Subfile::Extents(extents.clone()));
-        let journals = || -> Vec<OsString> {
-            let place = fs::read_dir(dir.path().join("d")).unwrap().map(|entry| entry.unwrap());
-            let subfile = place.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
-            let names = fs::read_dir(subfile).unwrap().map(|entry| entry.unwrap().file_name());
-            names.filter(|name| name.as_encoded_bytes().starts_with(b"journal")).collect()
-        };
-        for index in 0..500 {
-            extents.write(index, b"", b"some").unwrap();
-        }
-        extents.sync().unwrap();
-        let before = journals();
-        disks.settle();
-        let settled = journals();
-        assert_ne!(settled, before, "a new one is begun when the index has caught up");
-        disks.settle();
-        assert_eq!(journals(), settled, "nothing was changed since");
-    }
-
-    #[test]
-    fn another_directory_may_be_a_new_disk_at_any_time() {
-        let dir = tempfile::tempdir().unwrap();
-        NodeDisks::open(&node(dir.path(), &["d0"])).unwrap();
-        let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
-        assert_eq!(disks.disks.len(), 2);
-        assert_eq!(disks.infos()[1].id, NO_ID, "the namespace has not given it one");
-        let refused = disks.number_of(DiskId(4)).unwrap_err().to_string();
-        assert!(refused.contains("not one of its disks"), "{refused}");
-        let known = DiskInfo { id: DiskId(4), ..disks.infos()[1].clone() };
-        disks.set_ids(&[known]);
-        assert_eq!(disks.number_of(DiskId(4)).unwrap(), 1);
-        assert_eq!(disks.all().len(), 1, "the other one has no id yet");
     }
 }

@@ -1,0 +1,189 @@
+//! What is done with a disk, and what waits for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// So many requests may wait for a disk.
+pub const CROWD: usize = 32_768;
+/// So many bytes may wait for a disk.
+const CROWD_BYTES: u64 = 512 << 20;
+/// A disk that finishes nothing for so long, though something waits for it, has stalled.
+const STALL: Duration = Duration::from_secs(1);
+
+/// What is done with a disk, counted.
+#[derive(Debug)]
+pub struct Load {
+    pub(super) reads: AtomicU64,
+    pub(super) read_bytes: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) queue: AtomicU64,
+    queue_bytes: AtomicU64,
+    since: Instant,
+    /// When a request was last finished, or came when there was none: milliseconds since then.
+    moved_ms: AtomicU64,
+    /// Subfiles that clients have been waiting for in vain.
+    late: AtomicU64,
+    /// How many wait until fewer requests do.
+    before_crowd: AtomicU64,
+    crowd: Mutex<()>,
+    thinned: Condvar,
+}
+
+impl Default for Load {
+    /// Nothing is to be done.
+    fn default() -> Self {
+        Self {
+            reads: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            queue: AtomicU64::new(0),
+            queue_bytes: AtomicU64::new(0),
+            since: Instant::now(),
+            moved_ms: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            before_crowd: AtomicU64::new(0),
+            crowd: Mutex::default(),
+            thinned: Condvar::new(),
+        }
+    }
+}
+
+impl Load {
+    /// A request with so many bytes waits for the disk.
+    pub fn arrive(&self, bytes: u64) {
+        if self.queue.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.note_move();
+        }
+        self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub fn leave(&self, bytes: u64) {
+        self.note_move();
+        self.queue_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.queue.fetch_sub(1, Ordering::SeqCst);
+        if self.before_crowd.load(Ordering::SeqCst) > 0 {
+            let _crowd = self.crowd.lock();
+            self.thinned.notify_all();
+        }
+    }
+
+    /// Waits until there is no crowd any more, or the disk may have stalled.
+    pub fn wait_for_room(&self) {
+        self.before_crowd.fetch_add(1, Ordering::SeqCst);
+        let mut crowd = self.crowd.lock();
+        // Who leaves after this look takes the lock first, and so finds somebody waiting.
+        if self.is_crowded() {
+            self.thinned.wait_for(&mut crowd, STALL);
+        }
+        drop(crowd);
+        self.before_crowd.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether so much waits for the disk that no more should.
+    pub fn is_crowded(&self) -> bool {
+        self.queue.load(Ordering::SeqCst) >= CROWD as u64
+            || self.queue_bytes.load(Ordering::SeqCst) >= CROWD_BYTES
+    }
+
+    /// For how long the disk has done nothing of what waits for it, if that is too long.
+    pub fn stalled_for(&self) -> Option<Duration> {
+        let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+        let idle = self.since.elapsed().saturating_sub(moved);
+        (self.queue.load(Ordering::Relaxed) > 0 && idle >= STALL).then_some(idle)
+    }
+
+    pub(super) fn told(&self, stalled: Duration) -> String {
+        let (seconds, queue) = (stalled.as_secs(), self.queue.load(Ordering::Relaxed));
+        format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
+    }
+
+    fn note_move(&self) {
+        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// A client has waited for subfiles for too long.
+    pub fn is_late(&self) {
+        self.late.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// They have come after all.
+    pub fn is_late_no_more(&self) {
+        self.late.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether it would be in vain to wait for subfiles.
+    pub fn makes_wait(&self) -> bool {
+        self.late.load(Ordering::SeqCst) > 0
+    }
+
+    /// So much was read.
+    pub fn read(&self, bytes: u64) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much was written.
+    pub fn written(&self, bytes: u64) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_in_front_of_a_disk_is_noticed_and_whether_it_moves() {
+        let load = Load::default();
+        for _ in 0..CROWD {
+            assert!(!load.is_crowded());
+            load.arrive(1);
+        }
+        assert!(load.is_crowded());
+        assert_eq!(load.stalled_for(), None, "the first has just come");
+        load.leave(1);
+        assert!(!load.is_crowded());
+        load.arrive(CROWD_BYTES);
+        load.leave(1);
+        assert!(load.is_crowded(), "few can be too many");
+        let mut load = load;
+        load.since -= STALL;
+        assert!(load.stalled_for().is_some_and(|stalled| stalled >= STALL));
+        load.leave(CROWD_BYTES);
+        assert_eq!(load.stalled_for(), None, "something was finished");
+        assert!(!load.is_crowded());
+        let mut idle = Load::default();
+        idle.since -= STALL;
+        assert_eq!(idle.stalled_for(), None, "it has nothing to do");
+    }
+
+    /// Whoever leaves ends the wait; without that each round would last as long as a stall.
+    #[test]
+    fn whoever_waits_before_a_crowd_goes_on_when_somebody_leaves() {
+        let load = Load::default();
+        let (entered, begun) = (std::sync::Barrier::new(2), Instant::now());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..30 {
+                    entered.wait();
+                    load.leave(CROWD_BYTES);
+                }
+            });
+            for _ in 0..30 {
+                load.arrive(CROWD_BYTES);
+                entered.wait();
+                while load.is_crowded() {
+                    load.wait_for_room();
+                }
+            }
+        });
+        assert!(begun.elapsed() < 10 * STALL, "{:?}", begun.elapsed());
+    }
+}
