@@ -16,7 +16,7 @@ use crate::error::Error;
 pub struct NodeBroker {
     /// Connected to when it is needed first.
     cluster: Mutex<Option<Cluster>>,
-    /// Why nobody else can be asked, for people.
+    /// What can be done where there is no cluster, for people.
     otherwise: String,
 }
 

@@ -12,7 +12,7 @@ use crate::rendezvous::{Across, Broker, Rendezvous, Spot};
 
 /// How soon the host is looked for again.
 pub const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes of the name of a space.
+/// Characters of the name of a space, at most.
 const NAME_CHARS: usize = 60;
 
 /// A captain that has come to the others.
