@@ -105,19 +105,6 @@ impl FromStr for Address {
     }
 }
 
-/// Where the sockets of a user are: a directory of the user's own, which the system empties when
-/// it is started.
-pub fn runtime_directory() -> PathBuf {
-    let dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
-    match dir {
-        Some(dir) => dir.join("pario"),
-        None => {
-            let uid = rustix::process::geteuid().as_raw();
-            std::env::temp_dir().join(format!("pario-{uid}"))
-        }
-    }
-}
-
 /// What two processes have in common exactly if they can reach each other's Unix sockets: the boot
 /// of the machine, its network and its file systems.
 pub(crate) static MACHINE: LazyLock<u64> = LazyLock::new(|| {

@@ -95,6 +95,7 @@ mod port;
 mod record;
 mod route;
 mod run;
+mod runtime_directory;
 mod sender;
 mod simulation;
 mod space;
@@ -103,7 +104,7 @@ mod token;
 mod waiter;
 pub mod wire;
 
-pub use address::{Address, runtime_directory};
+pub use address::Address;
 pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
@@ -121,6 +122,10 @@ pub use loan::Loan;
 pub use memory::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use runtime_directory::{
+    check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
+    runtime_directory,
+};
 pub use sender::{Sender, User};
 pub use simulation::Simulation;
 pub use space::{Options, Space};
