@@ -16,6 +16,7 @@ use super::together::Together;
 use super::turns::Turns;
 use super::{joining, short_cut};
 use crate::check;
+use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
@@ -387,7 +388,7 @@ impl Door {
         let client: String = client.chars().filter(|c| !c.is_control()).take(80).collect();
         let is_node = is_node && client.starts_with("node ");
         self.shared.sessions.enter(from.space, client, identity.clone(), is_node);
-        let is_near = from.user.is_some() && self.shared.node().short_cut;
+        let is_near = from.user.is_some() && self.shared.node().short_cut != ShortCut::Off;
         let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));
         Ok(Reply::Welcome {
             node,

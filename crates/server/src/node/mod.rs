@@ -23,7 +23,7 @@ use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
 use pario_proto::{ClusterMap, Identity, NodeInfo};
 use parking_lot::{Mutex, RwLock};
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
@@ -173,7 +173,7 @@ impl Node {
                 fs::write(path, node.address()).map_err(|error| NodeError::io(path, error))?;
             }
         }
-        if listens && own.short_cut {
+        if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
                 Ok(door) => node.short_cut = Some(door),
                 Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
