@@ -163,6 +163,14 @@ impl Door {
         // takes it at once, unless there is too much that the disk has not written yet, or the disk
         // behaves like a slower one.
         let disk = self.shared.disks.disk(call.disk);
+        if self.shared.names.is_none()
+            && let Some((grant, part)) = call.subfile()
+            && !disk.is_known(grant.file, part.subfile.0)
+        {
+            // The interface node may have to be asked whether the subfile was ever there.
+            self.start(self.operations.find_data, call, reporter, ticket);
+            return true;
+        }
         if matches!(call.request, Request::Write { .. })
             && !disk.is_slow
             && disk.load.stalled_for().is_none()
@@ -283,7 +291,7 @@ impl Door {
         self.check_grant(session, grant, read, write)?;
         let disk = self.shared.disks.number_of(disk)?;
         let thread = self.shared.disks.disk(disk).thread;
-        Ok(DataCall { thread, disk, request, data })
+        Ok(DataCall { thread, disk, request, data, failure: None })
     }
 
     pub(super) fn check_grant(
@@ -332,11 +340,21 @@ impl Door {
             PeerRequest::Join { node } => {
                 return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
             }
+            PeerRequest::FindFile { file } => {
+                let known = shared.names().and_then(|names| names.known_file(file));
+                return reporter.send(answer(known.map(Reply::File)));
+            }
+            PeerRequest::RepairSubfile { disk, file, subfile } => {
+                return self.aside("repair", reporter, ticket, move || {
+                    check::repair_subfile(&shared, disk, file, subfile)
+                });
+            }
+            PeerRequest::Describe { files } => Work::Describe { files },
             PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
             PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
             PeerRequest::ListSubfiles { after, limit, depth } => {
                 return self.aside("list", reporter, ticket, move || {
-                    check::list_subfiles(&shared.disks, after, limit, depth)
+                    check::list_subfiles(&shared, after, limit, depth)
                 });
             }
         };
