@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pario_proto::{Answer, ClusterMap, Deed, DescriptorRequest, FileRecord, Question};
+use pario_proto::{Answer, ClusterMap, DescriptorRequest, FileRecord, KnownFile, Question};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(question) = postcard::from_bytes::<Question<Vec<u8>>>(bytes) {
@@ -20,5 +20,5 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = postcard::from_bytes::<DescriptorRequest>(bytes);
     let _ = postcard::from_bytes::<ClusterMap>(bytes);
     let _ = postcard::from_bytes::<FileRecord>(bytes);
-    let _ = postcard::from_bytes::<Deed>(bytes);
+    let _ = postcard::from_bytes::<KnownFile>(bytes);
 });

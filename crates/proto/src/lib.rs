@@ -46,12 +46,11 @@ mod layout;
 mod modes;
 
 pub use cluster::check::{
-    CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundSubfile,
+    CheckDepth, CheckReport, Finding, FindingKind, FoundDescription, FoundRights, FoundSubfile,
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
-    lease_slot,
+    Access, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, lease_slot,
 };
 pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,
@@ -69,7 +68,7 @@ pub use cluster::process::{
     Processed, SELECTION_LIMIT, Selection, WorkSpan,
 };
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
-pub use cluster::reply::{Answer, ExtentMeasure, Opened, Reply, SubfileMeasure};
+pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{
     CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest,
     Question, RANGES_LIMIT, Request, SubfileRange, TRANSFER_LIMIT_BYTES,

@@ -12,12 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pario_proto::{
-    Deed, DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
-    SubfileIndex,
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part, SubfileIndex,
 };
 use pario_store::{
-    BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, StoreError,
-    SubfileId,
+    BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, Rights,
+    StoreError, SubfileId,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -25,7 +24,7 @@ pub use load::{CROWD, Load};
 
 use crate::config::{DiskConfig, NodeConfig};
 use crate::error::NodeError;
-use crate::unmade::Removed;
+use crate::unmade::Unmade;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
 const OPEN_LIMIT: usize = 1024;
@@ -60,7 +59,9 @@ pub struct NodeDisk {
     pub thread: usize,
     open: Mutex<HashMap<SubfileId, Subfile>>,
     /// Locked while subfiles are made and removed.
-    removed: Mutex<Removed>,
+    making: Mutex<()>,
+    /// Subfiles that may be made.
+    pub unmade: Mutex<Unmade>,
     /// What is done with it.
     pub load: Load,
     space: Mutex<Option<pario_store::medium::Space>>,
@@ -103,7 +104,8 @@ impl NodeDisks {
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
-                removed: Mutex::default(),
+                making: Mutex::default(),
+                unmade: Mutex::default(),
                 load: Load::default(),
                 space: Mutex::new(None),
                 trouble: Mutex::new(None),
@@ -292,6 +294,17 @@ impl NodeDisk {
         Some(self.load.told(stalled))
     }
 
+    /// Whether a subfile is there that holds extents.
+    pub fn has_extents(&self, file: FileId, index: u32) -> bool {
+        let id = SubfileId::data(file.0, index);
+        match self.open.lock().get(&id) {
+            Some(subfile) => return matches!(subfile, Subfile::Extents(_)),
+            None if self.unmade.lock().get(id).is_some() => return false,
+            None => {}
+        }
+        matches!(self.flat(file, index), Err(StoreError::WrongKind { .. }))
+    }
+
     /// A flat subfile.
     pub fn flat(&self, file: FileId, index: u32) -> Result<FlatFile, StoreError> {
         let id = SubfileId::data(file.0, index);
@@ -314,42 +327,81 @@ impl NodeDisk {
         Ok(extents)
     }
 
-    /// Makes a subfile, unless somebody else was faster. What a power loss has left of one that was
-    /// never synced is replaced.
-    pub fn make(&self, deed: &Deed, index: u32) -> Result<(), Failure> {
-        let record = &deed.record;
-        let id = SubfileId::data(record.id.0, index);
-        let removed = self.removed.lock();
-        if removed.has(record.id) {
-            let disk = self.name.clone();
-            return Err(Failure::SubfileMissing { disk, file: record.id, subfile: index });
-        }
+    /// Makes a subfile that may be made, unless another thread was faster. What a power loss has left
+    /// of one that was never synced is replaced.
+    pub fn make(&self, file: FileId, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(file.0, index);
+        let _making = self.making.lock();
+        // It was made by another thread, or its file was removed: opening it tells which.
+        let Some(known) = self.unmade.lock().get(id) else { return Ok(()) };
+        let (path, record) = (known.path.to_string(), &known.record);
         match self.disk.description(id) {
-            Ok(_) => return Ok(()),
+            Ok(_) => {
+                self.unmade.lock().forget(id);
+                return Ok(());
+            }
             Err(StoreError::NotFound { .. }) => {}
             Err(StoreError::NotASubfile { .. }) => {
-                tracing::info!(disk = self.name, path = %deed.path, index, "subfile made anew");
+                tracing::info!(disk = self.name, path, index, "subfile made anew");
                 self.remove_subfile(id)?;
             }
             Err(error) => return Err(self.failure(error, id, "look at it")),
         }
         let layout = record.layout.as_ref().map(Layout::encode).unwrap_or_default();
-        let path = deed.path.to_string();
-        let new = NewSubfile { layout, path, is_durable: false, ..NewSubfile::new(id) };
+        let new = NewSubfile {
+            layout,
+            path,
+            is_durable: false,
+            rights: Some(rights_of(record)),
+            synced: Some(record.settled.clone()),
+            ..NewSubfile::new(id)
+        };
         let created = match record.kind {
             FileKind::Extents => self.disk.create_extents(new).map(Subfile::Extents),
             _ => self.disk.create_flat(new).map(Subfile::Flat),
         };
         let subfile = created.map_err(|error| self.failure(error, id, "create a file"))?;
+        // Known to be there before it is not known to be absent: so no request asks in between.
         self.keep(id, subfile);
+        self.unmade.lock().forget(id);
         Ok(())
+    }
+
+    /// Writes into the description of a subfile, durably, what a record says; that there is no
+    /// subfile is fine.
+    pub fn describe(&self, record: &FileRecord, index: u32) -> Result<(), Failure> {
+        let id = SubfileId::data(record.id.0, index);
+        {
+            // A subfile that is made right now is there afterwards; a later one is made by this
+            // record.
+            let _making = self.making.lock();
+            self.unmade.lock().update(id, record);
+        }
+        let described = self.disk.update_description(id, |description| {
+            let rights = rights_of(record);
+            if description.rights.is_none_or(|known| known.version <= rights.version) {
+                description.rights = Some(rights);
+            }
+            description.add_synced(&record.settled);
+        });
+        match described {
+            Ok(_) | Err(StoreError::NotFound { .. } | StoreError::NotASubfile { .. }) => Ok(()),
+            Err(error) => Err(self.failure(error, id, "change a description")),
+        }
+    }
+
+    /// Whether it is known without touching the disk that a subfile is there, or may be made.
+    pub fn is_known(&self, file: FileId, index: u32) -> bool {
+        let id = SubfileId::data(file.0, index);
+        self.has_open(file, index) || self.unmade.lock().get(id).is_some()
     }
 
     /// Removes a subfile for good; that there is none is fine.
     pub fn remove(&self, file: FileId, index: u32) -> Result<(), Failure> {
-        let mut removed = self.removed.lock();
-        removed.note(file);
-        self.remove_subfile(SubfileId::data(file.0, index))
+        let id = SubfileId::data(file.0, index);
+        let _making = self.making.lock();
+        self.unmade.lock().forget(id);
+        self.remove_subfile(id)
     }
 
     fn remove_subfile(&self, id: SubfileId) -> Result<(), Failure> {
@@ -397,6 +449,12 @@ impl NodeDisk {
     pub fn subfile_id(file: FileId, part: Part) -> SubfileId {
         SubfileId::data(file.0, part.subfile.0)
     }
+}
+
+/// Owner and mode of a file, for descriptions.
+fn rights_of(record: &FileRecord) -> Rights {
+    let FileRecord { uid, gid, mode, rights_version: version, .. } = *record;
+    Rights { uid, gid, mode, version }
 }
 
 fn open_disk(path: &Path, options: DiskOptions, known: &KnownDisks) -> Result<Disk, StoreError> {

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use pario_net::Key;
-use pario_proto::{Access, Deed, FileId, FilePath, FileRecord, Grant, SealedDeed};
+use pario_proto::{Access, FileId, Grant};
 
 /// The secret that all nodes of a cluster share.
 pub struct GrantKey([u8; 32]);
@@ -48,7 +48,7 @@ impl GrantKey {
 
     /// A grant for a user.
     pub fn grant(&self, file: FileId, uid: u32, access: Access, rights_version: u32) -> Grant {
-        let mut grant = Grant { file, uid, access, rights_version, seal: [0; 32], deed: None };
+        let mut grant = Grant { file, uid, access, rights_version, seal: [0; 32] };
         grant.seal = *self.seal(&grant).as_bytes();
         grant
     }
@@ -57,27 +57,6 @@ impl GrantKey {
     pub fn is_genuine(&self, grant: &Grant) -> bool {
         // Comparing hashes takes the same time wherever they differ.
         self.seal(grant) == blake3::Hash::from_bytes(grant.seal)
-    }
-
-    /// The deed of a file; none if it has no subfile that may have to be made.
-    pub fn deed(&self, path: &FilePath, record: &FileRecord) -> Option<SealedDeed> {
-        if record.is_all_settled() {
-            return None;
-        }
-        let deed = Deed { path: path.clone(), record: record.clone() };
-        let deed = postcard::to_allocvec(&deed).ok()?;
-        let seal = *self.deed_seal(&deed).as_bytes();
-        Some(SealedDeed { deed, seal })
-    }
-
-    /// What a deed says, if a node of this cluster has written it.
-    pub fn open_deed(&self, sealed: &SealedDeed) -> Option<Deed> {
-        let is_genuine = self.deed_seal(&sealed.deed) == blake3::Hash::from_bytes(sealed.seal);
-        if is_genuine { postcard::from_bytes(&sealed.deed).ok() } else { None }
-    }
-
-    fn deed_seal(&self, deed: &[u8]) -> blake3::Hash {
-        blake3::keyed_hash(&blake3::derive_key("pario 2026 deeds", &self.0), deed)
     }
 
     fn seal(&self, grant: &Grant) -> blake3::Hash {
@@ -93,8 +72,6 @@ impl fmt::Debug for GrantKey {
 
 #[cfg(test)]
 mod tests {
-    use pario_proto::{DiskId, Disks, FileKind, Part, Striped, SubfileIndex};
-
     use super::*;
 
     #[test]
@@ -113,42 +90,6 @@ mod tests {
         assert!(changed.iter().all(|grant| !key.is_genuine(grant)));
         let other = GrantKey::of_cluster(&Key::from_bytes([8; 32]));
         assert!(!other.is_genuine(&grant));
-    }
-
-    #[test]
-    fn no_byte_of_a_deed_can_be_changed() {
-        let key = GrantKey::of_cluster(&Key::from_bytes([7; 32]));
-        let disks = Disks::new([DiskId(3), DiskId(4)]).unwrap();
-        let mut record = FileRecord {
-            id: FileId(9),
-            kind: FileKind::Flat,
-            layout: Some(Striped::new(65_536, disks).unwrap().into()),
-            uid: 1000,
-            gid: 1000,
-            mode: 0o644,
-            created_ns: 1,
-            changed_ns: 2,
-            rights_version: 0,
-            settled: Vec::new(),
-        };
-        record.settle(1);
-        let path = FilePath::new("/a/b").unwrap();
-        let sealed = key.deed(&path, &record).unwrap();
-        let deed = key.open_deed(&sealed).unwrap();
-        assert_eq!((&deed.path, &deed.record), (&path, &record));
-        let part = |disk, subfile| Part { disk: DiskId(disk), subfile: SubfileIndex(subfile) };
-        assert!(deed.covers(part(3, 0)));
-        assert!(!deed.covers(part(4, 1)), "it is settled");
-        assert!(!deed.covers(part(4, 0)) && !deed.covers(part(5, 2)), "not its disk");
-        for byte in 0..sealed.deed.len() {
-            let mut changed = sealed.clone();
-            changed.deed[byte] ^= 1;
-            assert_eq!(key.open_deed(&changed), None);
-        }
-        let other = GrantKey::of_cluster(&Key::from_bytes([8; 32]));
-        assert_eq!(other.open_deed(&sealed), None);
-        record.settle(0);
-        assert_eq!(key.deed(&path, &record), None, "nothing is left to be made");
     }
 
     #[test]

@@ -109,6 +109,11 @@ impl OpenFiles {
         None
     }
 
+    /// Whether any client has the file open.
+    pub fn is_in_use(&self, file: FileId) -> bool {
+        self.state.lock().users.contains_key(&file)
+    }
+
     /// Whether somebody has the file open though it was deleted.
     pub fn is_kept(&self, file: FileId) -> bool {
         self.state.lock().deleted.contains_key(&file)

@@ -99,7 +99,9 @@ impl Peers {
             Arc::new(Waiting { then: Mutex::new(Some(Box::new(then))), node: name.clone() });
         let wait = match &request {
             // Reads whole disks.
-            Request::Peer(PeerRequest::ListSubfiles { .. }) => LIST_WAIT,
+            Request::Peer(PeerRequest::ListSubfiles { .. } | PeerRequest::RepairSubfile { .. }) => {
+                LIST_WAIT
+            }
             _ => ANSWER_WAIT,
         };
         self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));

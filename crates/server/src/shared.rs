@@ -15,6 +15,7 @@ use crate::grant::GrantKey;
 use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::namespace::Namespace;
+use crate::node::describer::Describer;
 use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
@@ -59,6 +60,7 @@ pub struct Names {
     pub open_files: OpenFiles,
     pub locks: RecordLocks,
     pub janitor: Janitor,
+    pub describer: Describer,
     /// Where the next file begins.
     pub next_first_disk: AtomicU64,
 }
@@ -145,6 +147,11 @@ impl Shared {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The first version of a file's rights whose grants are valid here.
+    pub fn first_valid_rights(&self, file: FileId) -> u32 {
+        self.revoked.read().get(&file).copied().unwrap_or(0)
     }
 
     /// From now on grants of older versions of a file's rights are not valid here.

@@ -1,50 +1,93 @@
 //! Subfiles come into being with their first byte. One that is not there has not been made yet, or
-//! is lost; the deed that a grant carries tells which.
+//! is lost: the namespace tells which.
+//!
+//! A node makes a missing subfile, or reads it as a hole, only after the namespace has said that the
+//! file exists and that the subfile was never synced. The interface node looks it up; other nodes
+//! ask it. The answer stays true until this very node makes the subfile, because no other node can:
+//! so it is kept in a table, and dropped when the subfile is made or the file removed.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, mpsc};
 
-use pario_proto::{Deed, Failure, FileId, Grant, Part};
-use pario_store::{ExtentFile, FlatFile, StoreError};
+use pario_proto::{
+    Failure, FileId, FileRecord, Grant, KnownFile, Part, PeerRequest, Reply, Request,
+};
+use pario_store::{ExtentFile, FlatFile, StoreError, SubfileId};
+use parking_lot::Mutex;
 
 use crate::disks::NodeDisk;
-use crate::shared::Shared;
+use crate::shared::{Names, Shared};
 
-/// So many files are remembered after their subfiles were removed.
-const REMEMBERED: usize = 1 << 16;
+/// Unmade subfiles that are known per disk.
+const KNOWN_LIMIT: usize = 1 << 14;
 
 /// A subfile, as a request finds it.
 pub enum Found<T> {
     /// It is there.
     Made(T),
-    /// Nobody has written to it, or a power loss has taken it before it was synced.
-    Unmade(Box<Deed>),
+    /// No client has written to it, or a power loss has taken it before it was synced.
+    Unmade,
 }
 
-/// Files whose subfiles were removed lately: what clients that are gone had sent before comes too
-/// late to make them anew.
+/// Subfiles of a disk of which the namespace has said that they were never synced, and that are not
+/// there.
 #[derive(Debug, Default)]
-pub struct Removed {
-    files: HashSet<FileId>,
-    oldest_first: VecDeque<FileId>,
+pub struct Unmade {
+    files: HashMap<SubfileId, Arc<KnownFile>>,
+    oldest_first: VecDeque<SubfileId>,
+    /// Questions under way, by number. A removal of the subfile ends them: their answers come too
+    /// late.
+    asking: HashMap<SubfileId, Vec<u64>>,
+    next: u64,
 }
 
-impl Removed {
-    /// A file is removed.
-    pub fn note(&mut self, file: FileId) {
-        if !self.files.insert(file) {
-            return;
+impl Unmade {
+    /// What is known of a subfile.
+    pub fn get(&self, id: SubfileId) -> Option<Arc<KnownFile>> {
+        self.files.get(&id).cloned()
+    }
+
+    /// A subfile was made, or its file removed.
+    pub fn forget(&mut self, id: SubfileId) {
+        self.files.remove(&id);
+        self.asking.remove(&id);
+    }
+
+    /// The record of a file has changed.
+    pub fn update(&mut self, id: SubfileId, record: &FileRecord) {
+        if let Some(known) = self.files.get_mut(&id)
+            && known.record.rights_version <= record.rights_version
+        {
+            let path = known.path.clone();
+            *known = Arc::new(KnownFile { path, record: record.clone() });
         }
-        self.oldest_first.push_back(file);
-        if self.oldest_first.len() > REMEMBERED
+    }
+
+    /// The namespace is going to be asked.
+    fn begin(&mut self, id: SubfileId) -> u64 {
+        self.next += 1;
+        self.asking.entry(id).or_default().push(self.next);
+        self.next
+    }
+
+    /// The namespace has answered; whether the answer came in time.
+    fn end(&mut self, id: SubfileId, question: u64, known: Option<KnownFile>) -> bool {
+        let Some(asking) = self.asking.get_mut(&id) else { return false };
+        let Some(at) = asking.iter().position(|number| *number == question) else { return false };
+        asking.swap_remove(at);
+        if asking.is_empty() {
+            self.asking.remove(&id);
+        }
+        let Some(known) = known else { return true };
+        if self.files.insert(id, Arc::new(known)).is_none() {
+            self.oldest_first.push_back(id);
+        }
+        if self.oldest_first.len() > KNOWN_LIMIT
             && let Some(oldest) = self.oldest_first.pop_front()
         {
             self.files.remove(&oldest);
         }
-    }
-
-    /// Whether a file was removed lately.
-    pub fn has(&self, file: FileId) -> bool {
-        self.files.contains(&file)
+        true
     }
 }
 
@@ -53,8 +96,24 @@ impl<T> Found<T> {
     pub fn made(self) -> Option<T> {
         match self {
             Found::Made(subfile) => Some(subfile),
-            Found::Unmade(_) => None,
+            Found::Unmade => None,
         }
+    }
+}
+
+impl Names {
+    /// What the namespace says of a file that exists, or that was deleted and is still open.
+    pub fn known_file(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
+        let known = match self.namespace.file(file)? {
+            Some(known) => Some(known),
+            None if self.open_files.is_in_use(file) => self.namespace.doomed_file(file)?,
+            None => None,
+        };
+        // A path that has become too long is no reason to lose a byte.
+        let no_path = || pario_proto::FilePath::new(&format!("/{file}"));
+        Ok(known.and_then(|(path, record)| {
+            Some(KnownFile { path: path.or_else(|| no_path().ok())?, record })
+        }))
     }
 }
 
@@ -66,7 +125,11 @@ impl Shared {
         grant: &Grant,
         part: Part,
     ) -> Result<Found<FlatFile>, Failure> {
-        self.found(disk, grant, part, disk.flat(grant.file, part.subfile.0))
+        let (file, index) = (grant.file, part.subfile.0);
+        match disk.open_flat(file, index) {
+            Some(flat) => Ok(Found::Made(flat)),
+            None => self.found(disk, grant, part, || disk.flat(file, index)),
+        }
     }
 
     /// A subfile of extents.
@@ -76,7 +139,11 @@ impl Shared {
         grant: &Grant,
         part: Part,
     ) -> Result<Found<ExtentFile>, Failure> {
-        self.found(disk, grant, part, disk.extents(grant.file, part.subfile.0))
+        let (file, index) = (grant.file, part.subfile.0);
+        match disk.open_extents(file, index) {
+            Some(extents) => Ok(Found::Made(extents)),
+            None => self.found(disk, grant, part, || disk.extents(file, index)),
+        }
     }
 
     /// A flat subfile; it is made if it is not there.
@@ -88,8 +155,8 @@ impl Shared {
     ) -> Result<FlatFile, Failure> {
         match self.flat(disk, grant, part)? {
             Found::Made(flat) => Ok(flat),
-            Found::Unmade(deed) => {
-                disk.make(&deed, part.subfile.0)?;
+            Found::Unmade => {
+                disk.make(grant.file, part.subfile.0)?;
                 self.certain(disk, grant, part, disk.flat(grant.file, part.subfile.0))
             }
         }
@@ -104,30 +171,78 @@ impl Shared {
     ) -> Result<ExtentFile, Failure> {
         match self.extents(disk, grant, part)? {
             Found::Made(extents) => Ok(extents),
-            Found::Unmade(deed) => {
-                disk.make(&deed, part.subfile.0)?;
+            Found::Unmade => {
+                disk.make(grant.file, part.subfile.0)?;
                 self.certain(disk, grant, part, disk.extents(grant.file, part.subfile.0))
             }
         }
     }
 
-    /// What opening a subfile means.
+    /// What opening a subfile means: it is there, was never made, or is lost. May ask the interface
+    /// node and wait for it.
     pub fn found<T>(
         &self,
         disk: &NodeDisk,
         grant: &Grant,
         part: Part,
-        opened: Result<T, StoreError>,
+        open: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<Found<T>, Failure> {
-        if let Err(StoreError::NotFound { .. } | StoreError::NotASubfile { .. }) = &opened
-            && let Some(sealed) = &grant.deed
-            && let Some(deed) = self.grants.open_deed(sealed)
-            && deed.record.id == grant.file
-            && deed.covers(part)
-        {
-            return Ok(Found::Unmade(Box::new(deed)));
+        let id = NodeDisk::subfile_id(grant.file, part);
+        if disk.unmade.lock().get(id).is_some() {
+            return Ok(Found::Unmade);
         }
-        self.certain(disk, grant, part, opened).map(Found::Made)
+        match open() {
+            Err(StoreError::NotFound { .. } | StoreError::NotASubfile { .. }) => {
+                self.confirm(disk, grant.file, part).map(|()| Found::Unmade)
+            }
+            opened => self.certain(disk, grant, part, opened).map(Found::Made),
+        }
+    }
+
+    /// Has the namespace confirm that a subfile was never synced; fails if it is lost, or if the
+    /// namespace cannot be asked.
+    fn confirm(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<(), Failure> {
+        let id = NodeDisk::subfile_id(file, part);
+        loop {
+            let question = disk.unmade.lock().begin(id);
+            let known = self.ask_namespace(file);
+            let answer =
+                known.as_ref().ok().cloned().flatten().filter(|known| known.may_make(part));
+            let (is_made, is_in_time) =
+                (answer.is_some(), disk.unmade.lock().end(id, question, answer));
+            known?;
+            match (is_made, is_in_time) {
+                (true, true) => return Ok(()),
+                // Its file was removed here while the question was under way: ask again.
+                (true, false) => {}
+                (false, _) => {
+                    let (disk, subfile) = (disk.name.clone(), part.subfile.0);
+                    return Err(Failure::SubfileMissing { disk, file, subfile });
+                }
+            }
+        }
+    }
+
+    /// What the namespace says of a file. Other nodes than the interface node wait for its answer.
+    fn ask_namespace(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
+        if let Some(names) = &self.names {
+            return names.known_file(file);
+        }
+        let (send, receive) = mpsc::channel();
+        let send = Mutex::new(send);
+        let request = Request::Peer(PeerRequest::FindFile { file });
+        self.peers.ask_then(self.config.interface, request, move |answer| {
+            // The receiver below waits for this one message.
+            let _ = send.lock().send(answer);
+        });
+        let interface = &self.config.nodes[self.config.interface].name;
+        match receive.recv() {
+            Ok(answer) => match answer?.result? {
+                Reply::File(known) => Ok(known),
+                _ => Err(crate::peers::down(interface, "it gave no sensible answer")),
+            },
+            Err(_) => Err(crate::peers::down(interface, "its answer was dropped")),
+        }
     }
 
     fn certain<T>(
@@ -144,17 +259,64 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use pario_proto::{FileKind, FilePath};
+
     use super::*;
 
+    fn known(rights_version: u32) -> KnownFile {
+        let record = FileRecord {
+            id: FileId(7),
+            kind: FileKind::Flat,
+            layout: None,
+            uid: 0,
+            gid: 0,
+            mode: 0o640,
+            created_ns: 0,
+            changed_ns: 0,
+            rights_version,
+            settled: Vec::new(),
+        };
+        KnownFile { path: FilePath::new("/a").unwrap(), record }
+    }
+
     #[test]
-    fn as_many_removed_files_are_remembered_as_there_is_room_for() {
-        let mut removed = Removed::default();
-        for file in 0..REMEMBERED as u128 + 10 {
-            removed.note(FileId(file));
-            removed.note(FileId(file));
+    fn an_answer_that_a_removal_has_overtaken_does_not_count() {
+        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
+        let (first, second) = (unmade.begin(id), unmade.begin(id));
+        assert!(unmade.end(id, first, Some(known(0))) && unmade.get(id).is_some());
+        unmade.forget(id);
+        let third = unmade.begin(id);
+        assert!(!unmade.end(id, second, Some(known(0))) && unmade.get(id).is_none());
+        assert!(unmade.end(id, third, None) && unmade.get(id).is_none());
+        assert!(unmade.asking.is_empty());
+    }
+
+    #[test]
+    fn newer_rights_are_taken_over() {
+        let (mut unmade, id) = (Unmade::default(), SubfileId::data(7, 0));
+        let question = unmade.begin(id);
+        unmade.end(id, question, Some(known(3)));
+        for (version, expected) in [(4, 4), (2, 4)] {
+            unmade.update(id, &known(version).record);
+            assert_eq!(unmade.get(id).unwrap().record.rights_version, expected);
         }
-        assert!(!removed.has(FileId(9)) && removed.has(FileId(10)));
-        assert_eq!(removed.files.len(), REMEMBERED);
-        assert_eq!(removed.oldest_first.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut unmade = Unmade::default();
+        for file in 0..KNOWN_LIMIT as u128 + 10 {
+            let id = SubfileId::data(file, 0);
+            let question = unmade.begin(id);
+            assert!(unmade.end(id, question, Some(known(0))));
+            if file % 2 == 0 {
+                unmade.forget(id);
+                let question = unmade.begin(id);
+                assert!(unmade.end(id, question, Some(known(0))));
+            }
+        }
+        assert!(unmade.files.len() <= KNOWN_LIMIT);
+        assert!(unmade.oldest_first.len() <= KNOWN_LIMIT);
+        assert!(unmade.get(SubfileId::data(KNOWN_LIMIT as u128 + 9, 0)).is_some());
     }
 }

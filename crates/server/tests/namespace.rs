@@ -358,7 +358,7 @@ fn settled_subfiles_are_noted_once() {
     let record = tree.create(&ann(), "/f", 0o644);
     let settle = |id, subfiles: &[u32]| {
         let subfiles = subfiles.iter().copied().map(SubfileIndex).collect();
-        wait(|done| tree.names.settle(id, subfiles, done))
+        wait(|done| tree.names.settle(id, subfiles, false, done))
     };
     settle(record.id, &[1]).unwrap();
     let commits = store.commits();

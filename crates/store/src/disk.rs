@@ -1,9 +1,10 @@
 //! A disk: a directory with subfiles, held by one process.
 //!
 //! In the directory: `pario.disk` says what it is and carries the lock; `ID.flat` is a flat
-//! subfile; `ID.extents` is the directory of an extent subfile. Names that start with `new-` are
-//! being made and with `gone-` being removed; both are swept away when the disk is opened. A
-//! subfile exists exactly if its final name does.
+//! subfile, described by `ID.description`; `ID.extents` is the directory of an extent subfile.
+//! Names that start with `new-` are being made and with `gone-` being removed; both are swept away
+//! when the disk is opened, as is a description without its subfile. A subfile exists exactly if
+//! its final name does.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -13,26 +14,22 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-use parking_lot::{Mutex, RwLock};
-use zerocopy::little_endian::{U16, U64, U128};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
-use crate::checksum::checksum;
+use crate::description::{
+    DESCRIPTION_LIMIT_BYTES, Description, Rights, SYNCED_SET_LIMIT, write_slot,
+};
+use crate::descriptions::{Descriptions, described_by, name_of, named, path_of};
 use crate::error::{DiskPlace, Place, StoreError};
 use crate::extents::{self, ExtentFile, Limits, Opening, Shared, next_opening};
 use crate::flat::{DATA_START, FlatFile, FlatShared};
 use crate::keeper::{Keeper, KeeperThread};
+use crate::mark::{self, DISK_VERSION, MARK, Mark, not_a_disk};
 use crate::medium::{Directory, Medium, MediumFile, OpenHow, Pace, Slow, Space};
-use crate::subfile::{
-    BadDescription, DESCRIPTION_LIMIT_BYTES, DESCRIPTION_MAX_BYTES, DESCRIPTION_VERSION,
-    Description, Kind, SubfileId,
-};
-
-const MARK: &str = "pario.disk";
-const MARK_VERSION: u16 = 1;
-const MARK_MAGIC: [u8; 8] = *b"PARIODSK";
+use crate::poison::MARKED;
+use crate::subfile::{Kind, SubfileId};
+use crate::upgrade::upgrade;
+use parking_lot::{Mutex, RwLock};
 
 /// How a disk is used.
 #[derive(Clone, Debug)]
@@ -93,13 +90,19 @@ pub struct NewSubfile {
     /// its first sync. Until then a power loss may leave nothing of it, or an empty file without a
     /// description.
     pub is_durable: bool,
+    /// Owner and mode of its file.
+    pub rights: Option<Rights>,
+    /// Which subfiles of its file have been synced: bit `i % 64` of word `i / 64`.
+    pub synced: Option<Vec<u64>>,
 }
 
 impl NewSubfile {
-    /// A durable subfile without layout and path, and with granules of 4,096 bytes.
+    /// A durable subfile without layout and path, of unknown owner, and with granules of 4,096
+    /// bytes.
     pub fn new(id: SubfileId) -> Self {
         let (layout, path) = (Vec::new(), String::new());
-        Self { id, layout, path, granule_bytes: 4096, is_durable: true }
+        let (rights, synced) = (None, None);
+        Self { id, layout, path, granule_bytes: 4096, is_durable: true, rights, synced }
     }
 }
 
@@ -140,6 +143,7 @@ pub struct Disk {
     _keeper_thread: Option<KeeperThread>,
     lock: Arc<dyn Any + Send + Sync>,
     open: Mutex<OpenSubfiles>,
+    descriptions: Arc<Descriptions>,
 }
 
 #[derive(Default)]
@@ -179,7 +183,9 @@ impl Disk {
             let why = format!("it cannot become one: it contains {}", name.name);
             return Err(StoreError::NotADisk { disk: place.disk.clone(), why });
         }
-        write_mark(&*medium).map_err(|error| place.io(error, "make it a disk"))?;
+        let made = Mark::new().and_then(|mark| mark.write(&*medium));
+        made.and_then(|()| mark::put_in_place(&*medium))
+            .map_err(|error| place.io(error, "make it a disk"))?;
         Self::open_paced(medium, options)
     }
 
@@ -195,16 +201,35 @@ impl Disk {
             io::ErrorKind::WouldBlock => StoreError::InUse { disk: place.disk.clone() },
             _ => not_a_disk(&place, error),
         })?;
-        let id = read_mark(&*medium, &place)?;
+        let mut lock: Arc<dyn Any + Send + Sync> = Arc::from(lock);
+        let mut mark = Mark::read(&*medium, &place)?;
+        if mark.version < DISK_VERSION && !options.read_only {
+            let upgraded = upgrade(&*medium, mark);
+            let new = upgraded.map_err(|error| {
+                let (from, to) = (mark.version, DISK_VERSION);
+                place.io(error, format!("upgrade it from format version {from} to {to}"))
+            })?;
+            lock = Arc::new((lock, new));
+            mark.version = DISK_VERSION;
+        }
         let (keeper, keeper_thread) = if options.background && !options.read_only {
             let started = Keeper::start().map_err(|error| place.io(error, "start a thread"));
             started.map(|(keeper, thread)| (keeper, Some(thread)))?
         } else {
             (Keeper::none(), None)
         };
-        let (lock, open) = (Arc::from(lock), Mutex::default());
-        let disk =
-            Self { place, id, medium, options, keeper, _keeper_thread: keeper_thread, lock, open };
+        let descriptions = Descriptions::new(medium.clone(), place.clone(), mark.version);
+        let disk = Self {
+            place,
+            id: mark.id,
+            medium,
+            options,
+            keeper,
+            _keeper_thread: keeper_thread,
+            lock,
+            open: Mutex::default(),
+            descriptions: Arc::new(descriptions),
+        };
         if !disk.options.read_only {
             disk.sweep().map_err(|error| disk.place.io(error, "remove what is left over"))?;
         }
@@ -241,37 +266,47 @@ impl Disk {
         let mut open = self.open.lock();
         self.check_absent(new.id)?;
         let description = describe(new, Kind::Flat);
-        let making = format!("new-{name}");
+        let described = path_of(place.subfile, Kind::Flat);
+        let (making, describing) = (format!("new-{name}"), format!("new-{described}"));
         let make = || {
+            let file = self.create_file(&describing)?;
+            write_slot(&*file, &description)?;
+            file.sync()?;
+            self.medium.rename(&describing, &described)?;
             let file = self.create_file(&making)?;
             file.set_len(DATA_START)?;
-            file.write_all_at(&description.encode(), 0)?;
             file.sync()?;
             self.medium.rename(&making, &name)?;
             self.medium.sync_dir("")?;
             Ok(file)
         };
         let file = make().map_err(|error: io::Error| {
-            let _ = self.medium.remove_file(&making);
+            for left in [&describing, &making] {
+                let _ = self.medium.remove_file(left);
+            }
             self.place.io(error, format!("create {}", place.subfile))
         })?;
-        let flat = FlatFile::new(place, file, false, None, self.lock.clone());
+        let flat = self.flat_of(place, file, None, true);
         remember(&mut open.flat, flat.id(), &flat.shared);
         Ok(flat)
     }
 
     /// Creates a flat subfile that a power loss may take before its first sync: under its own name
-    /// at once, because a description that is not whole shows by its checksum.
+    /// at once, because a description that is missing or not whole shows.
     fn create_flat_quickly(&self, new: NewSubfile) -> Result<FlatFile, StoreError> {
         let name = self.check_new(&new, Kind::Flat)?;
         let place = self.place_of(new.id);
-        let description = describe(new, Kind::Flat).encode();
+        let description = describe(new, Kind::Flat);
+        let described = path_of(place.subfile, Kind::Flat);
         let how = OpenHow { create: true, write: true, direct_alignment: None };
         let mut open = self.open.lock();
         let make = || {
             let file = self.medium.open(&name, how)?;
-            if let Err(error) = file.write_all_at(&description, 0) {
+            let written =
+                self.create_file(&described).and_then(|file| write_slot(&*file, &description));
+            if let Err(error) = written {
                 let _ = self.medium.remove_file(&name);
+                let _ = self.medium.remove_file(&described);
                 return Err(error);
             }
             Ok(file)
@@ -282,7 +317,7 @@ impl Disk {
             }
             _ => self.place.io(error, format!("create {}", place.subfile)),
         })?;
-        let flat = FlatFile::new(place, file, false, Some(self.medium.clone()), self.lock.clone());
+        let flat = self.flat_of(place, file, None, false);
         remember(&mut open.flat, flat.id(), &flat.shared);
         Ok(flat)
     }
@@ -300,7 +335,7 @@ impl Disk {
             self.medium.create_dir(&making)?;
             extents::create_files(&*self.medium, &making, &place)?;
             let file = self.create_file(&format!("{making}/{}", extents::DESCRIPTION))?;
-            file.write_all_at(&description.encode(), 0)?;
+            write_slot(&*file, &description)?;
             file.sync()?;
             self.medium.sync_dir(&making)?;
             self.medium.rename(&making, &name)?;
@@ -321,14 +356,35 @@ impl Disk {
         }
         let place = self.place_of(id);
         let name = name_of(id, Kind::Flat);
-        self.describe_found(id, Kind::Flat)?;
+        let description = self.descriptions.read(id, Kind::Flat)?;
         let how = OpenHow { create: false, write: !self.options.read_only, direct_alignment: None };
         let file = self.medium.open(&name, how).map_err(|error| place.io(error, "opening"))?;
-        // Nobody knows whether its name was ever synced: the first sync sees to it.
-        let unsettled = (!self.options.read_only).then(|| self.medium.clone());
-        let flat = FlatFile::new(place, file, self.options.read_only, unsettled, self.lock.clone());
+        let failed = self.descriptions.poisoned.reason(id);
+        let failed = failed.or_else(|| description.is_poisoned.then(|| MARKED.to_owned()));
+        // Whether its name was ever synced is unknown: the first sync syncs it.
+        let flat = self.flat_of(place, file, failed, self.options.read_only);
         remember(&mut open.flat, id, &flat.shared);
         Ok(flat)
+    }
+
+    fn flat_of(
+        &self,
+        place: Place,
+        file: Arc<dyn MediumFile>,
+        failed: Option<String>,
+        is_durable: bool,
+    ) -> FlatFile {
+        let descriptions = self.descriptions.clone();
+        let (read_only, lock) = (self.options.read_only, self.lock.clone());
+        FlatFile::new(FlatShared::new(
+            place,
+            file,
+            read_only,
+            failed,
+            is_durable,
+            descriptions,
+            lock,
+        ))
     }
 
     /// Opens an extent subfile. What a crash left unfinished is settled here.
@@ -337,7 +393,7 @@ impl Disk {
         if let Some(shared) = open.extents.get(&id).and_then(Weak::upgrade) {
             return Ok(ExtentFile { shared });
         }
-        let description = self.describe_found(id, Kind::Extents)?;
+        let description = self.descriptions.read(id, Kind::Extents)?;
         let place = self.place_of(id);
         if !is_granule(description.granule_bytes) {
             return Err(place.damaged(None, "its granule size is impossible"));
@@ -352,12 +408,19 @@ impl Disk {
         }
         let mut open = self.open.lock();
         let failed = |error| self.place.io(error, format!("remove {id}"));
-        let kind = self.kind_of(id)?;
+        let kind = self.descriptions.kind_of(id)?;
         let name = name_of(id, kind);
         match kind {
             Kind::Flat => {
                 self.medium.remove_file(&name).map_err(failed)?;
                 open.flat.remove(&id);
+                self.descriptions.poisoned.forget(id);
+                match self.medium.remove_file(&path_of(id, kind)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(failed(error));
+                    }
+                    _ => {}
+                }
             }
             Kind::Extents => {
                 open.removals += 1;
@@ -380,25 +443,66 @@ impl Disk {
     /// The identities of all subfiles, from their names alone: quick, also where there are many.
     pub fn subfile_ids(&self) -> Result<Vec<(SubfileId, Kind)>, StoreError> {
         let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
-        let known = |name: &crate::medium::Name| {
-            let (stem, kind) = split_name(&name.name)?;
-            Some((SubfileId::from_stem(stem)?, kind))
-        };
-        Ok(names.iter().filter_map(known).collect())
+        Ok(names.iter().filter_map(|name| named(&name.name)).collect())
     }
 
     /// What a subfile says of itself.
     pub fn description(&self, id: SubfileId) -> Result<Description, StoreError> {
-        self.describe_found(id, self.kind_of(id)?)
+        self.descriptions.read(id, self.descriptions.kind_of(id)?)
+    }
+
+    /// Changes what a subfile says of itself, durably: a crash leaves the description of before or
+    /// the new one. Nothing is written if nothing changes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario_store::StoreError> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use pario_store::{Disk, DiskOptions, NewSubfile, Rights, SubfileId};
+    ///
+    /// let disk = Disk::create(dir.path(), DiskOptions::default())?;
+    /// let id = SubfileId::data(1, 0);
+    /// disk.create_flat(NewSubfile::new(id))?;
+    /// let rights = Rights { uid: 1000, gid: 100, mode: 0o640, version: 1 };
+    /// disk.update_description(id, |description| description.rights = Some(rights))?;
+    /// assert_eq!(disk.description(id)?.rights, Some(rights));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update_description(
+        &self,
+        id: SubfileId,
+        change: impl FnOnce(&mut Description),
+    ) -> Result<Description, StoreError> {
+        if self.options.read_only {
+            return Err(self.place.read_only(format!("change the description of {id}")));
+        }
+        self.descriptions.update(id, change)
+    }
+
+    /// Whether a sync of a flat subfile has failed, so that it takes no changes.
+    pub fn is_poisoned(&self, id: SubfileId) -> Result<bool, StoreError> {
+        let is_noted = self.descriptions.poisoned.reason(id).is_some();
+        Ok(is_noted || self.description(id)?.is_poisoned)
+    }
+
+    /// Lets a flat subfile take changes again whose sync has failed: syncs it, has the kernel forget
+    /// what it holds of it, and reads every byte from the disk. Returns how many were read. Bytes
+    /// written since the last sync that succeeded may be lost.
+    pub fn repair_flat(&self, id: SubfileId) -> Result<u64, StoreError> {
+        let flat = self.open_flat(id)?;
+        let read = flat.shared.verify()?;
+        self.update_description(id, |description| description.is_poisoned = false)?;
+        self.descriptions.poisoned.forget(id);
+        flat.shared.poison.clear();
+        Ok(read)
     }
 
     /// All subfiles, from the directory alone.
     pub fn subfiles(&self) -> Result<Vec<FoundSubfile>, StoreError> {
         let names = self.medium.list("").map_err(|error| self.place.io(error, "list it"))?;
         let found = names.iter().filter_map(|name| {
-            let (stem, kind) = split_name(&name.name)?;
-            let id = SubfileId::from_stem(stem)?;
-            Some(FoundSubfile { id, kind, description: self.describe_found(id, kind) })
+            let (id, kind) = named(&name.name)?;
+            Some(FoundSubfile { id, kind, description: self.descriptions.read(id, kind) })
         });
         Ok(found.collect())
     }
@@ -408,7 +512,8 @@ impl Disk {
             return Err(self.place.read_only(format!("create {}", new.id)));
         }
         let bytes = new.layout.len() + new.path.len();
-        if bytes > DESCRIPTION_LIMIT_BYTES {
+        let words = new.synced.as_ref().map_or(0, Vec::len);
+        if bytes > DESCRIPTION_LIMIT_BYTES || words > SYNCED_SET_LIMIT / 64 {
             return Err(StoreError::DescriptionTooLarge {
                 subfile: new.id,
                 bytes: bytes as u64,
@@ -426,67 +531,10 @@ impl Disk {
     }
 
     fn check_absent(&self, id: SubfileId) -> Result<(), StoreError> {
-        match self.kind_of(id) {
+        match self.descriptions.kind_of(id) {
             Ok(_) => Err(StoreError::Exists { disk: self.place.disk.clone(), subfile: id }),
             Err(StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Which kind of subfile there is under an identity.
-    fn kind_of(&self, id: SubfileId) -> Result<Kind, StoreError> {
-        let how = OpenHow::default();
-        for (kind, path) in [
-            (Kind::Flat, name_of(id, Kind::Flat)),
-            (Kind::Extents, format!("{}/{}", name_of(id, Kind::Extents), extents::DESCRIPTION)),
-        ] {
-            match self.medium.open(&path, how) {
-                Ok(_) => return Ok(kind),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.place_of(id).io(error, "opening")),
-            }
-        }
-        Err(StoreError::NotFound { disk: self.place.disk.clone(), subfile: id })
-    }
-
-    /// The description of a subfile, which must be of the kind asked for.
-    fn describe_found(&self, id: SubfileId, asked: Kind) -> Result<Description, StoreError> {
-        let place = self.place_of(id);
-        let disk = self.place.disk.clone();
-        let found = self.kind_of(id)?;
-        if found != asked {
-            return Err(StoreError::WrongKind { disk, subfile: id, found, asked });
-        }
-        let name = name_of(id, found);
-        let path = match found {
-            Kind::Flat => name.clone(),
-            Kind::Extents => format!("{name}/{}", extents::DESCRIPTION),
-        };
-        let read = || {
-            let file = self.medium.open(&path, OpenHow::default())?;
-            let mut block = vec![0; DESCRIPTION_MAX_BYTES];
-            let count = file.read_at(&mut block, 0)?;
-            block.truncate(count);
-            Ok(block)
-        };
-        let block =
-            read().map_err(|error: io::Error| place.io(error, "reading the description"))?;
-        match Description::decode(&block) {
-            Ok(description) if description.id == id && description.kind == asked => Ok(description),
-            Ok(_) => {
-                let why = "its description belongs to another subfile".into();
-                Err(StoreError::NotASubfile { disk, name, why })
-            }
-            Err(BadDescription::NotOurs) => {
-                let why = "it does not start with a description".into();
-                Err(StoreError::NotASubfile { disk, name, why })
-            }
-            Err(BadDescription::Newer(version)) => {
-                Err(place.newer(name, version, DESCRIPTION_VERSION))
-            }
-            Err(BadDescription::Damaged(what)) => {
-                Err(place.damaged(None, format!("{what} does not fit")))
-            }
         }
     }
 
@@ -557,13 +605,18 @@ impl Disk {
 
     /// Removes what unfinished creations and removals have left.
     fn sweep(&self) -> io::Result<()> {
-        for name in self.medium.list("")? {
-            if name.name.starts_with("new-") || name.name.starts_with("gone-") {
-                if name.is_dir {
-                    self.remove_tree(&name.name)?;
-                } else {
-                    self.medium.remove_file(&name.name)?;
-                }
+        let names = self.medium.list("")?;
+        let is_there = |id| {
+            let flat = name_of(id, Kind::Flat);
+            names.binary_search_by(|name| name.name.as_str().cmp(&flat)).is_ok()
+        };
+        for name in &names {
+            let is_unfinished = name.name.starts_with("new-") || name.name.starts_with("gone-");
+            let describes_nothing = described_by(&name.name).is_some_and(|id| !is_there(id));
+            if is_unfinished && name.is_dir {
+                self.remove_tree(&name.name)?;
+            } else if is_unfinished || describes_nothing {
+                self.medium.remove_file(&name.name)?;
             }
         }
         Ok(())
@@ -608,22 +661,12 @@ fn remember<T>(open: &mut HashMap<SubfileId, Weak<T>>, id: SubfileId, shared: &A
     open.insert(id, Arc::downgrade(shared));
 }
 
-fn name_of(id: SubfileId, kind: Kind) -> String {
-    format!("{}.{kind}", id.stem())
-}
-
-fn split_name(name: &str) -> Option<(&str, Kind)> {
-    let (stem, kind) = name.rsplit_once('.')?;
-    let kind = [Kind::Flat, Kind::Extents].into_iter().find(|known| known.to_string() == kind)?;
-    Some((stem, kind))
-}
-
 fn is_granule(bytes: u32) -> bool {
     bytes.is_power_of_two() && (512..=64 << 10).contains(&bytes)
 }
 
 fn describe(new: NewSubfile, kind: Kind) -> Description {
-    let NewSubfile { id, layout, path, granule_bytes, is_durable: _ } = new;
+    let NewSubfile { id, layout, path, granule_bytes, is_durable: _, rights, synced } = new;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     Description {
         id,
@@ -632,78 +675,9 @@ fn describe(new: NewSubfile, kind: Kind) -> Description {
         path,
         created_s: since_1970.map_or(0, |duration| duration.as_secs()),
         granule_bytes: if kind == Kind::Flat { 1 } else { granule_bytes },
-    }
-}
-
-/// What `pario.disk` holds.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Mark {
-    magic: [u8; 8],
-    checksum: U64,
-    version: U16,
-    reserved: [u8; 14],
-    id: U128,
-}
-
-const CHECKED_FROM: usize = 16;
-
-fn write_mark(medium: &dyn Medium) -> io::Result<()> {
-    let mut id = [0; 16];
-    rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
-    let mut mark = Mark {
-        magic: MARK_MAGIC,
-        checksum: U64::ZERO,
-        version: U16::new(MARK_VERSION),
-        reserved: [0; 14],
-        id: U128::from_bytes(id),
-    };
-    mark.checksum = U64::new(checksum(&[&mark.as_bytes()[CHECKED_FROM..]]));
-    let making = format!("new-{MARK}");
-    match medium.remove_file(&making) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let how = OpenHow { create: true, write: true, direct_alignment: None };
-    let file = medium.open(&making, how)?;
-    file.write_all_at(mark.as_bytes(), 0)?;
-    file.sync()?;
-    medium.rename(&making, MARK)?;
-    medium.sync_dir("")
-}
-
-fn read_mark(medium: &dyn Medium, place: &DiskPlace) -> Result<u128, StoreError> {
-    let mut bytes = [0; size_of::<Mark>()];
-    let read = medium.open(MARK, OpenHow::default()).and_then(|file| file.read_at(&mut bytes, 0));
-    let count = read.map_err(|error| not_a_disk(place, error))?;
-    let strange = |why: &str| StoreError::NotADisk {
-        disk: place.disk.clone(),
-        why: format!("its {MARK} {why}"),
-    };
-    let mark = Mark::ref_from_bytes(&bytes).expect("just as long");
-    if count < bytes.len() || mark.magic != MARK_MAGIC {
-        return Err(strange("is another file"));
-    }
-    let version = mark.version.get();
-    if version > MARK_VERSION {
-        let (disk, name) = (place.disk.clone(), MARK.to_owned());
-        return Err(StoreError::NewerVersion { disk, name, found: version, known: MARK_VERSION });
-    }
-    if checksum(&[&bytes[CHECKED_FROM..]]) != mark.checksum.get() {
-        return Err(strange("is damaged"));
-    }
-    Ok(mark.id.get())
-}
-
-fn not_a_disk(place: &DiskPlace, error: io::Error) -> StoreError {
-    let disk = place.disk.clone();
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            StoreError::NotADisk { disk, why: format!("there is no {MARK} in it") }
-        }
-        io::ErrorKind::NotADirectory => {
-            StoreError::NotADisk { disk, why: "it is not a directory".into() }
-        }
-        _ => place.io(error, "open it"),
+        rights,
+        synced,
+        is_poisoned: false,
+        generation: 0,
     }
 }

@@ -46,8 +46,8 @@ pub enum StoreError {
     },
     /// An earlier sync or change failed, and what is on the disk is no longer certain.
     #[error(
-        "disk {disk}: {subfile} takes no more changes since an earlier one failed ({reason}); \
-         close it and open it again to continue from what is safely on the disk"
+        "disk {disk}: {subfile} takes no more changes since an earlier sync or change failed \
+         ({reason}); {remedy}"
     )]
     Poisoned {
         /// The disk's directory.
@@ -56,6 +56,8 @@ pub enum StoreError {
         subfile: SubfileId,
         /// The first failure.
         reason: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A change was asked of a disk or subfile that is open for reading only.
     #[error("disk {disk} is open for reading only: cannot {action}")]
@@ -243,9 +245,9 @@ impl Place {
         StoreError::Damaged { disk, subfile: self.subfile, extent, what: what.into() }
     }
 
-    pub(crate) fn poisoned(&self, reason: impl Into<String>) -> StoreError {
+    pub(crate) fn poisoned(&self, reason: impl Into<String>, remedy: &'static str) -> StoreError {
         let disk = self.disk.disk.clone();
-        StoreError::Poisoned { disk, subfile: self.subfile, reason: reason.into() }
+        StoreError::Poisoned { disk, subfile: self.subfile, reason: reason.into(), remedy }
     }
 
     pub(crate) fn read_only(&self, action: &str) -> StoreError {

@@ -1,23 +1,32 @@
 //! Flat subfiles: bytes at offsets, read and written in place.
 //!
-//! The file starts with the description, padded to [`DATA_START`]; the bytes follow. There is no
-//! index and nothing is cached here: a read sees what the last write left, through the kernel.
+//! The bytes start at [`DATA_START`] of the file; what lies before means nothing, so that it does not
+//! matter what the holder of a descriptor writes there. There is no index and nothing is cached
+//! here: a read sees what the last write left, through the kernel.
 
 use std::any::Any;
 use std::fmt;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
+use crate::descriptions::Descriptions;
 use crate::error::{Place, StoreError};
-use crate::medium::{Medium, MediumFile};
+use crate::medium::MediumFile;
+use crate::poison::Poison;
 use crate::subfile::SubfileId;
 
 /// Where the bytes start in the file of a flat subfile.
 pub(crate) const DATA_START: u64 = 64 << 10;
+
+/// Bytes that a verification reads at a time.
+const VERIFY_BYTES: usize = 1 << 20;
+
+/// What to do about a flat subfile whose sync has failed.
+const CHECK_IT: &str = "`pario fsck --repair` reads it and lets it take changes again";
 
 /// The largest end of a flat subfile.
 pub const MAX_FLAT_LEN: u64 = i64::MAX as u64 - DATA_START;
@@ -48,25 +57,17 @@ pub(crate) struct FlatShared {
     pub(crate) place: Place,
     pub(crate) file: Arc<dyn MediumFile>,
     pub(crate) read_only: bool,
-    poison: OnceLock<String>,
-    /// One sync at a time. If the name of the file may not be durable yet: what it is on.
-    syncing: Mutex<Option<Arc<dyn Medium>>>,
+    pub(crate) poison: Poison,
+    /// One sync at a time. Whether name and description of the subfile are durable.
+    syncing: Mutex<bool>,
+    descriptions: Arc<Descriptions>,
     /// Keeps other processes away as long as anything of the disk is open.
     _lock: Arc<dyn Any + Send + Sync>,
 }
 
 impl FlatFile {
-    pub(crate) fn new(
-        place: Place,
-        file: Arc<dyn MediumFile>,
-        read_only: bool,
-        unsettled: Option<Arc<dyn Medium>>,
-        lock: Arc<dyn Any + Send + Sync>,
-    ) -> Self {
-        let (poison, syncing) = (OnceLock::new(), Mutex::new(unsettled));
-        Self {
-            shared: Arc::new(FlatShared { place, file, read_only, poison, syncing, _lock: lock }),
-        }
+    pub(crate) fn new(shared: FlatShared) -> Self {
+        Self { shared: Arc::new(shared) }
     }
 
     /// Whose subfile it is.
@@ -147,7 +148,7 @@ impl FlatFile {
     }
 
     /// Makes everything durable that was acknowledged before the call. If it fails, the subfile
-    /// takes no more changes until it is opened again.
+    /// takes no more changes, also after a restart, until [`crate::Disk::repair_flat`] has read it.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.shared.sync()
     }
@@ -238,6 +239,19 @@ impl fmt::Debug for FlatFile {
 }
 
 impl FlatShared {
+    pub(crate) fn new(
+        place: Place,
+        file: Arc<dyn MediumFile>,
+        read_only: bool,
+        failed: Option<String>,
+        is_durable: bool,
+        descriptions: Arc<Descriptions>,
+        lock: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        let (poison, syncing) = (Poison::new(failed), Mutex::new(is_durable));
+        Self { place, file, read_only, poison, syncing, descriptions, _lock: lock }
+    }
+
     /// Where a range starts in the file.
     pub(crate) fn position(&self, offset: u64, len: u64) -> Result<u64, StoreError> {
         match offset.checked_add(len) {
@@ -250,8 +264,8 @@ impl FlatShared {
         if self.read_only {
             return Err(self.place.read_only(action));
         }
-        match self.poison.get() {
-            Some(reason) => Err(self.place.poisoned(reason)),
+        match self.poison.reason() {
+            Some(reason) => Err(self.place.poisoned(reason, CHECK_IT)),
             None => Ok(()),
         }
     }
@@ -261,16 +275,53 @@ impl FlatShared {
             return Ok(());
         }
         // One at a time: the kernel tells a failure to one caller only.
-        let mut unsettled = self.syncing.lock();
+        let mut is_durable = self.syncing.lock();
         self.check_writable("sync")?;
-        let names = |medium: &Arc<dyn Medium>| medium.sync_dir("");
-        let synced = self.file.sync().and_then(|()| unsettled.as_ref().map_or(Ok(()), names));
-        synced.map_err(|error| {
-            let error = self.place.io(error, "the sync");
-            let _ = self.poison.set(error.to_string());
-            error
-        })?;
-        *unsettled = None;
+        let mut synced = self.file.sync();
+        if synced.is_ok() && !*is_durable {
+            synced = self.descriptions.sync(self.place.subfile);
+        }
+        synced.map_err(|error| self.fail(error))?;
+        *is_durable = true;
         Ok(())
+    }
+
+    /// Remembers a failed sync: here, in the disk and in the description.
+    fn fail(&self, error: io::Error) -> StoreError {
+        let (id, why) = (self.place.subfile, error.to_string());
+        self.poison.set(&why);
+        self.descriptions.poisoned.note(id, &why);
+        match self.descriptions.update(id, |description| description.is_poisoned = true) {
+            Ok(_) => self.place.io(error, "the sync"),
+            Err(unmarked) => {
+                let action = format!("the sync (nor note the failure on the disk: {unmarked})");
+                self.place.io(error, &action)
+            }
+        }
+    }
+
+    /// Reads every byte from the disk, after a sync; how many there are.
+    pub(crate) fn verify(&self) -> Result<u64, StoreError> {
+        let _syncing = self.syncing.lock();
+        let failed = |action| move |error| self.place.io(error, action);
+        if !self.read_only {
+            self.file.sync().map_err(failed("the sync"))?;
+        }
+        self.file.forget_cached();
+        let len = self.file.len().map_err(failed("measuring"))?;
+        let mut buffer = vec![0; VERIFY_BYTES];
+        let (mut position, mut read) = (DATA_START, 0);
+        while let Some(data) = self.file.next_data(position).map_err(failed("reading"))? {
+            if data >= len {
+                break;
+            }
+            let count = self.file.read_at(&mut buffer, data).map_err(failed("reading"))?;
+            if count == 0 {
+                break;
+            }
+            read += count as u64;
+            position = data + count as u64;
+        }
+        Ok(read)
     }
 }

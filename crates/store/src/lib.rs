@@ -42,18 +42,24 @@
 mod buffer;
 mod cache;
 mod checksum;
+mod description;
+mod descriptions;
 mod disk;
 mod error;
 mod extents;
 mod flat;
 mod index;
 mod keeper;
+mod mark;
 pub mod medium;
+mod poison;
 mod queue;
 mod subfile;
+mod upgrade;
 
 pub use buffer::{BUFFER_ALIGNMENT, Buffer, BufferPool};
 pub use cache::{CacheStat, ExtentCache};
+pub use description::{DESCRIPTION_LIMIT_BYTES, Description, Rights};
 pub use disk::{Disk, DiskOptions, FoundSubfile, NewSubfile};
 pub use error::StoreError;
 pub use extents::{
@@ -62,4 +68,4 @@ pub use extents::{
 };
 pub use flat::{CachedPart, FlatFile, MAX_FLAT_LEN};
 pub use queue::{Answer, Completion, EngineChoice, Queue, QueueOptions, Request, Waker};
-pub use subfile::{DESCRIPTION_LIMIT_BYTES, Description, Kind, Role, SubfileId};
+pub use subfile::{Kind, Role, SubfileId};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, checksum};
 use pario_store::medium::Memory;
-use pario_store::{Disk, DiskOptions, NewSubfile, SubfileId};
+use pario_store::{Disk, DiskOptions, NewSubfile, Rights, SubfileId};
 
 const ID: SubfileId = SubfileId::data(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10, 3);
 const STEM: &str = "0102030405060708090a0b0c0d0e0f10-3-data";
@@ -32,7 +32,13 @@ impl Bytes {
 }
 
 fn new_subfile() -> NewSubfile {
-    NewSubfile { layout: vec![7, 8, 9], path: "/a/b".into(), ..NewSubfile::new(ID) }
+    NewSubfile {
+        layout: vec![7, 8, 9],
+        path: "/a/b".into(),
+        rights: Some(Rights { uid: 1000, gid: 100, mode: 0o640, version: 7 }),
+        synced: Some(vec![0b1001]),
+        ..NewSubfile::new(ID)
+    }
 }
 
 fn disk() -> (Memory, Disk) {
@@ -45,14 +51,19 @@ fn disk() -> (Memory, Disk) {
 #[track_caller]
 fn check_description(bytes: &Bytes, kind: u128, granule: u128) {
     assert_eq!(bytes.text(0, 8), "PARIOSUB");
-    assert_eq!(bytes.number(8, 8), bytes.sum(16, 64 + 3 + 4));
-    assert_eq!(bytes.number(16, 2), 1);
+    assert_eq!(bytes.number(8, 8), bytes.sum(16, 96 + 8 + 3 + 4));
+    assert_eq!(bytes.number(16, 2), 2);
     assert_eq!((bytes.number(18, 1), bytes.number(19, 1), bytes.number(20, 4)), (kind, 0, 3));
     assert_eq!(bytes.number(24, 16), ID.file);
     assert!(bytes.number(40, 8) > 1_600_000_000);
     assert_eq!((bytes.number(48, 4), bytes.number(52, 4), bytes.number(56, 4)), (granule, 3, 4));
-    assert_eq!(&bytes.0[64..67], [7, 8, 9]);
-    assert_eq!(bytes.text(67, 4), "/a/b");
+    assert_eq!((bytes.number(60, 4), bytes.number(64, 8)), (3, 0), "flags, generation");
+    let rights: Vec<u128> = (72..96).step_by(4).map(|at| bytes.number(at, 4)).collect();
+    assert_eq!(rights, [1000, 100, 0o640, 7, 1, 0]);
+    assert_eq!(bytes.number(96, 8), 0b1001);
+    assert_eq!(&bytes.0[104..107], [7, 8, 9]);
+    assert_eq!(bytes.text(107, 4), "/a/b");
+    assert_eq!(bytes.0.len(), 111);
 }
 
 #[test]
@@ -60,14 +71,27 @@ fn a_disk_and_a_flat_subfile() {
     let (memory, disk) = disk();
     let mark = Bytes::of(&memory, "pario.disk");
     assert_eq!((mark.0.len(), mark.text(0, 8)), (48, "PARIODSK"));
-    assert_eq!((mark.number(8, 8), mark.number(16, 2)), (mark.sum(16, 48), 1));
+    assert_eq!((mark.number(8, 8), mark.number(16, 2)), (mark.sum(16, 48), 2));
     assert_eq!(mark.number(32, 16), disk.id());
     let flat = disk.create_flat(new_subfile()).unwrap();
     flat.write_at(5, b"bytes").unwrap();
     let file = Bytes::of(&memory, &format!("{STEM}.flat"));
-    check_description(&file, 1, 1);
+    assert!(file.0[..65_536].iter().all(|&byte| byte == 0));
     assert_eq!(file.text(65_536 + 5, 5), "bytes");
     assert_eq!(file.0.len(), 65_536 + 10);
+    let path = format!("{STEM}.description");
+    let described = Bytes::of(&memory, &path);
+    check_description(&described, 1, 1);
+    // A change goes to the other slot, with the next generation.
+    disk.update_description(ID, |description| description.is_poisoned = true).unwrap();
+    let changed = Bytes::of(&memory, &path);
+    assert_eq!(changed.0[..111], described.0);
+    assert_eq!(changed.0.len(), 131_072 + 111);
+    assert!(changed.0[111..131_072].iter().all(|&byte| byte == 0));
+    let slot = Bytes(changed.0[131_072..].to_vec());
+    assert_eq!(slot.number(8, 8), slot.sum(16, 111));
+    assert_eq!((slot.number(60, 4), slot.number(64, 8)), (7, 1));
+    assert_eq!(slot.0[72..], described.0[72..]);
 }
 
 #[test]

@@ -267,13 +267,14 @@ fn a_newer_format_is_refused_by_name() {
         ("journal.1", format!("{}.extents/journal.1", stem(1))),
         ("extents", format!("{}.extents/description", stem(1))),
     ] {
+        let known = fs::read(dir.path().join(&path)).unwrap()[16];
         set_version(&path, 42);
         let disk = Disk::open(dir.path(), DiskOptions::default()).unwrap();
         expect(disk.open_extents(id(1)), &[name, "version 42", "newer pario"]);
-        set_version(&path, 1);
+        set_version(&path, known);
         disk.open_extents(id(1)).unwrap();
     }
-    set_version(&format!("{}.flat", stem(2)), 42);
+    set_version(&format!("{}.description", stem(2)), 42);
     let disk = Disk::open(dir.path(), DiskOptions::default()).unwrap();
     expect(disk.open_flat(id(2)), &["version 42"]);
     let found = disk.subfiles().unwrap();
@@ -290,12 +291,11 @@ fn a_file_that_is_not_ours_is_refused_and_others_are_found() {
     disk.create_flat(NewSubfile::new(id(1))).unwrap();
     fs::write(dir.path().join(format!("{:032x}-0-data.flat", 2)), "a stranger").unwrap();
     fs::write(dir.path().join("stranger.txt"), "another").unwrap();
-    fs::copy(
-        dir.path().join(format!("{:032x}-0-data.flat", 1)),
-        dir.path().join(format!("{:032x}-5-data.flat", 1)),
-    )
-    .unwrap();
-    expect(disk.open_flat(id(2)), &["is not a subfile of pario"]);
+    for name in ["flat", "description"] {
+        let (from, to) = (format!("{:032x}-0-data.{name}", 1), format!("{:032x}-5-data.{name}", 1));
+        fs::copy(dir.path().join(from), dir.path().join(to)).unwrap();
+    }
+    expect(disk.open_flat(id(2)), &["is not a subfile of pario", "has no description"]);
     expect(disk.open_flat(SubfileId::data(1, 5)), &["belongs to another subfile"]);
     let found = disk.subfiles().unwrap();
     assert_eq!(found.len(), 3);
@@ -386,8 +386,9 @@ fn what_a_crash_left_half_made_is_swept_away() {
     memory.open("new-x.extents/data", how).unwrap();
     memory.open("new-y.flat", how).unwrap();
     memory.create_dir("gone-1-z.extents").unwrap();
+    memory.open(&format!("{:032x}-0-data.description", 9), how).unwrap();
     let disk = Disk::open_on(Arc::new(memory.clone()), inline()).unwrap();
-    assert_eq!(memory.list("").unwrap().len(), 2);
+    assert_eq!(memory.list("").unwrap().len(), 3, "the mark, the subfile and its description");
     assert_eq!(disk.subfiles().unwrap().len(), 1);
 }
 

@@ -41,7 +41,9 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     if global.json {
         terminal::print_json(&as_json(&report))?;
     } else {
-        lines(&report, is_repair).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        lines(&report, is_repair, options.deep)
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()?;
     }
     if is_fine(&report) { Ok(()) } else { Err(Told(FAILED).into()) }
@@ -53,10 +55,10 @@ fn is_fine(report: &CheckReport) -> bool {
 }
 
 fn is_settled(finding: &Finding) -> bool {
-    finding.is_repaired || finding.kind == FindingKind::Rebuilt
+    finding.is_repaired || matches!(finding.kind, FindingKind::Rebuilt | FindingKind::Guessed)
 }
 
-fn lines(report: &CheckReport, is_repair: bool) -> Vec<String> {
+fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
     let mut table = Table::new([
         ("finding", Side::Left),
         ("repaired", Side::Left),
@@ -98,6 +100,13 @@ fn lines(report: &CheckReport, is_repair: bool) -> Vec<String> {
         }
     };
     lines.push(format!("{looked_at}: {result}"));
+    if is_deep {
+        lines.push(format!(
+            "verified {} by checksum; {} have no checksum (flat files)",
+            count(report.verified_bytes, "byte"),
+            count(report.unverified_bytes, "byte")
+        ));
+    }
     lines
 }
 
@@ -117,6 +126,8 @@ fn as_json(report: &CheckReport) -> Value {
         "subfiles": report.subfiles,
         "silent_nodes": report.silent_nodes,
         "findings": findings.collect::<Vec<_>>(),
+        "verified_bytes": report.verified_bytes,
+        "unverified_bytes": report.unverified_bytes,
         "fine": is_fine(report),
     })
 }
@@ -129,6 +140,8 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::Damage => "damage",
         FindingKind::Doomed => "doomed",
         FindingKind::Rebuilt => "rebuilt",
+        FindingKind::Guessed => "guessed",
+        FindingKind::Poisoned => "poisoned",
     }
 }
 
@@ -145,7 +158,7 @@ mod tests {
             text: "subfile 0 is not there".to_owned(),
             is_repaired,
         };
-        CheckReport { files: 1, subfiles: 3, silent_nodes: Vec::new(), findings: vec![finding] }
+        CheckReport { files: 1, subfiles: 3, findings: vec![finding], ..CheckReport::default() }
     }
 
     #[test]
@@ -156,10 +169,15 @@ mod tests {
             "looked at 1 file and 3 subfiles: 1 finding left, 0 repaired; `pario fsck --repair` \
              repairs what is safe",
         ];
-        assert_eq!(lines(&report(FindingKind::Missing, false), false), expected);
+        assert_eq!(lines(&report(FindingKind::Missing, false), false, false), expected);
         let fine = CheckReport { files: 2, ..CheckReport::default() };
         let expected = ["looked at 2 files and 0 subfiles: everything is fine"];
-        assert_eq!(lines(&fine, false), expected);
+        assert_eq!(lines(&fine, false, false), expected);
+        let deep = CheckReport { verified_bytes: 1, unverified_bytes: 12_000, ..fine };
+        assert_eq!(
+            lines(&deep, false, true)[1],
+            "verified 1 byte by checksum; 12000 bytes have no checksum (flat files)"
+        );
     }
 
     #[test]

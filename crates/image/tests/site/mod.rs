@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pario::{Cluster, ClusterOptions, NodeInfo};
 use pario_image::{Pixel, Pixels, Sample};
 use pario_server::Node;
-use pario_server::config::{Config, DiskConfig, NodeConfig};
+use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use tempfile::TempDir;
 
 /// A cluster and a client of it. Fields are dropped in order: the client first.
@@ -91,7 +91,7 @@ fn configuration(dir: &Path, first: SocketAddr, names: &[&str]) -> Config {
         storage_threads: 2,
         compute_threads: 2,
         cache_bytes: 16 << 20,
-        short_cut: false,
+        short_cut: ShortCut::Off,
         wait_warning: None,
     };
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -305,11 +305,7 @@ impl File {
         let grant = self.grant.read().clone();
         let request = NamespaceRequest::Settle { grant, subfiles: fresh.clone() };
         let noted = self.cluster.names(request);
-        let Reply::Settled { deed } = noted.map_err(|error| error.of_file(self.path.as_str()))?
-        else {
-            return Err(strange("interface"));
-        };
-        self.grant.write().deed = deed;
+        noted.map_err(|error| error.of_file(self.path.as_str()))?;
         let mut settled = self.settled.lock();
         for subfile in fresh {
             settled[subfile.0 as usize] = true;

@@ -15,7 +15,7 @@ use pario::{Cluster, ClusterOptions};
 use pario_net::Key;
 use pario_proto::FileId;
 use pario_server::Node;
-use pario_server::config::{Config, DiskConfig, NodeConfig};
+use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
@@ -433,7 +433,7 @@ fn config(dir: &Path, shape: Shape) -> Config {
         storage_threads: 2,
         compute_threads: 1,
         cache_bytes: 16 << 20,
-        short_cut: true,
+        short_cut: ShortCut::Write,
         wait_warning: None,
     };
     Config {

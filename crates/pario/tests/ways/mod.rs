@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use pario::{Cluster, ClusterOptions, NodeStatus};
 use pario_net::{Address, Key};
 use pario_server::Node;
-use pario_server::config::{Config, DiskConfig, NodeConfig};
+use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
 use tempfile::TempDir;
 
 /// How a client is connected.
@@ -228,7 +228,7 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         storage_threads: 2,
         compute_threads: 1,
         cache_bytes: 16 << 20,
-        short_cut: false,
+        short_cut: ShortCut::Off,
         wait_warning: None,
     };
     Config {

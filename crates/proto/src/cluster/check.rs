@@ -30,6 +30,27 @@ pub struct FoundSubfile {
     pub description: Result<FoundDescription, String>,
     /// What a close look has found wrong.
     pub damage: Vec<String>,
+    /// Whether a sync of it has failed, so that it takes no changes.
+    pub is_poisoned: bool,
+    /// Bytes that a close look has compared with their checksums.
+    pub verified_bytes: u64,
+    /// Bytes that have no checksum, if a close look was asked for.
+    pub unverified_bytes: u64,
+    /// The node refuses grants of the file with an older version of its rights.
+    pub first_valid_rights: u32,
+}
+
+/// Owner and mode of a file, as a description of a subfile has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRights {
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Permissions.
+    pub mode: u32,
+    /// Counts changes of the three.
+    pub rights_version: u32,
 }
 
 /// What a subfile says of itself.
@@ -41,6 +62,11 @@ pub struct FoundDescription {
     pub layout: Layout,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
+    /// Owner and mode of its file, if they are known.
+    pub rights: Option<FoundRights>,
+    /// Which subfiles of its file have been synced, if that is known, as in
+    /// [`FileRecord::settled`](super::record::FileRecord::settled).
+    pub synced: Option<Vec<u64>>,
 }
 
 /// What a check has found.
@@ -54,6 +80,10 @@ pub struct CheckReport {
     pub silent_nodes: Vec<String>,
     /// What is not as it should be.
     pub findings: Vec<Finding>,
+    /// Bytes that were compared with their checksums.
+    pub verified_bytes: u64,
+    /// Bytes that have no checksum, if a close look was asked for.
+    pub unverified_bytes: u64,
 }
 
 /// Something that is not as it should be.
@@ -88,4 +118,8 @@ pub enum FindingKind {
     Doomed,
     /// A file that was made from what the disks say.
     Rebuilt,
+    /// Something that a rebuilt file needs and that the disks do not say.
+    Guessed,
+    /// A subfile that takes no changes, because a sync of it has failed.
+    Poisoned,
 }

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::group::MemoryId;
-use super::path::FilePath;
-use super::record::FileRecord;
 use super::request::Part;
 use crate::ids::FileId;
 
@@ -42,39 +40,6 @@ pub struct Grant {
     pub rights_version: u32,
     /// Proof of the above.
     pub seal: [u8; 32],
-    /// While some subfiles have not been synced: what a node must know to make them. It has a seal
-    /// of its own.
-    pub deed: Option<SealedDeed>,
-}
-
-/// What a node must know of a file to make a subfile of it, and to tell one that has not come into
-/// being from one that is lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
-    /// The path under which the file was opened.
-    pub path: FilePath,
-    /// The file.
-    pub record: FileRecord,
-}
-
-/// A deed as clients carry it to the nodes: encoded, with the proof that a node of the cluster has
-/// written it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SealedDeed {
-    /// The deed, encoded.
-    pub deed: Vec<u8>,
-    /// Proof of it.
-    pub seal: [u8; 32],
-}
-
-impl Deed {
-    /// Whether a subfile belongs to the file, lies where it should, and was never promised to
-    /// anybody.
-    pub fn covers(&self, part: Part) -> bool {
-        let layout = self.record.layout.as_ref();
-        let disk = layout.and_then(|layout| layout.disks().disk_of(part.subfile));
-        disk == Some(part.disk) && !self.record.is_settled(part.subfile.0)
-    }
 }
 
 impl Grant {

@@ -56,6 +56,11 @@ impl FileRecord {
         (0..).take(disks).all(|subfile| self.is_settled(subfile))
     }
 
+    /// How many subfiles have been synced at least once.
+    pub fn settled_count(&self) -> u32 {
+        self.settled.iter().map(|word| word.count_ones()).sum()
+    }
+
     /// Notes that a subfile has been synced; whether that is new.
     pub fn settle(&mut self, subfile: u32) -> bool {
         let word = subfile as usize / 64;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
-use super::grant::{Grant, SealedDeed};
+use super::grant::Grant;
 use super::group::{AssemblyId, MemoryId, TablePlace, TeamPlace};
 use super::jobs::JobStatus;
 use super::lock::{LockOutcome, LockWait};
@@ -12,6 +12,7 @@ use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
 use super::process::Processed;
 use super::record::{Entry, FileRecord, Identity};
+use super::request::Part;
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
 use crate::modes::call::Outcome;
@@ -104,11 +105,9 @@ pub enum Reply {
         /// Whether it has.
         is_there: bool,
     },
-    /// Which subfiles were synced is noted.
-    Settled {
-        /// For the grant, from now on.
-        deed: Option<SealedDeed>,
-    },
+    /// A file, for another node; nothing if there is none, or only one that was deleted and that
+    /// no client has open.
+    File(Option<KnownFile>),
     /// How the node is doing.
     Status(Box<NodeStatus>),
     /// What a check has found.
@@ -126,6 +125,11 @@ pub enum Reply {
         found: Vec<FoundSubfile>,
         /// Whether there are more.
         is_more: bool,
+    },
+    /// A subfile takes changes again.
+    Repaired {
+        /// Bytes that were read from its disk.
+        read_bytes: u64,
     },
     /// The jobs whose processes meet here.
     Jobs(Vec<JobStatus>),
@@ -146,6 +150,25 @@ pub enum Reply {
     Cut,
     /// Where the machines of a job come together.
     TeamPlace(TeamPlace),
+}
+
+/// What the namespace says of a file to a node that has to make a subfile of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownFile {
+    /// Its path, or the one that it had.
+    pub path: FilePath,
+    /// The file.
+    pub record: FileRecord,
+}
+
+impl KnownFile {
+    /// Whether a subfile belongs to the file, lies where it should, and was never synced: then it
+    /// may be made, and reads as a hole before.
+    pub fn may_make(&self, part: Part) -> bool {
+        let layout = self.record.layout.as_ref();
+        let disk = layout.and_then(|layout| layout.disks().disk_of(part.subfile));
+        disk == Some(part.disk) && !self.record.is_settled(part.subfile.0)
+    }
 }
 
 /// An open file.

@@ -357,6 +357,26 @@ pub enum PeerRequest {
         /// The first version that is valid.
         rights_version: u32,
     },
+    /// What the namespace says of a file: asked by a node before it makes a subfile.
+    FindFile {
+        /// The file.
+        file: FileId,
+    },
+    /// Writes into the descriptions of subfiles, durably, who owns their files and which subfiles
+    /// were synced. A subfile that is not there is no error; a disk that is not there is one.
+    Describe {
+        /// The files, with the subfiles that the node should have.
+        files: Vec<(FileRecord, Vec<Part>)>,
+    },
+    /// Reads every byte of a flat subfile whose sync has failed, and lets it take changes again.
+    RepairSubfile {
+        /// Which disk.
+        disk: DiskId,
+        /// Which file.
+        file: FileId,
+        /// Which subfile.
+        subfile: SubfileIndex,
+    },
     /// All subfiles of this node.
     ListSubfiles {
         /// Only after this one.

@@ -60,11 +60,27 @@ pub struct NodeConfig {
     pub compute_threads: usize,
     /// Memory for extents, over all disks.
     pub cache_bytes: u64,
-    /// Whether clients on the same machine may read and write flat subfiles themselves.
-    pub short_cut: bool,
+    /// What clients on the same machine may do with flat subfiles themselves.
+    pub short_cut: ShortCut,
     /// How long processes of a job may wait for each other before the node warns of it; for ever if
     /// nothing.
     pub wait_warning: Option<Duration>,
+}
+
+/// What descriptors of flat subfiles a node hands out to clients on its machine.
+///
+/// A client that keeps a descriptor can read or write the bytes of that one subfile until it is
+/// deleted, also after a change of rights, and never its description.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShortCut {
+    /// To readers and writers.
+    #[default]
+    Write,
+    /// Read-only ones, to clients that have opened a file for reading only; writers go through the
+    /// node.
+    Read,
+    /// None.
+    Off,
 }
 
 /// A disk.
@@ -100,7 +116,7 @@ impl Config {
             storage_threads: 4,
             compute_threads: processors(),
             cache_bytes: DEFAULT_CACHE_BYTES,
-            short_cut: true,
+            short_cut: ShortCut::Write,
             wait_warning: Some(DEFAULT_WAIT_WARNING),
         };
         Self { name: "local".to_owned(), key_file: None, nodes: vec![node], interface: 0 }
@@ -197,7 +213,7 @@ impl NodeConfig {
             disks,
             compute_threads: node.compute_threads.unwrap_or_else(processors),
             cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
-            short_cut: node.short_cut.unwrap_or(true),
+            short_cut: node.short_cut.unwrap_or_default(),
             wait_warning: node.wait_warning.unwrap_or(Some(DEFAULT_WAIT_WARNING)),
         })
     }

@@ -11,6 +11,7 @@ use bytesize::ByteSize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::ShortCut;
 use super::error::{Mistake, Problem, nearest};
 
 /// Something that was written, and in which line.
@@ -41,7 +42,7 @@ pub(super) struct NodeText {
     pub compute_threads: Option<usize>,
     pub cache_bytes: Option<u64>,
     pub all_users: Option<bool>,
-    pub short_cut: Option<bool>,
+    pub short_cut: Option<ShortCut>,
     /// Nothing inside if there is to be no warning.
     pub wait_warning: Option<Option<Duration>>,
     /// Settings that are there, though wrong: nobody needs to be told that they are missing.
@@ -165,7 +166,7 @@ impl<'t> Reader<'t> {
                 "compute_threads" => node.compute_threads = self.threads(what(setting), value),
                 "cache" => node.cache_bytes = self.size(what("cache"), value),
                 "all_users" => node.all_users = self.flag(what(setting), value),
-                "short_cut" => node.short_cut = self.flag(what(setting), value),
+                "short_cut" => node.short_cut = self.short_cut(what(setting), value),
                 "wait_warning_seconds" => {
                     node.wait_warning = self.seconds_or_never(what(setting), value);
                 }
@@ -316,6 +317,21 @@ impl<'t> Reader<'t> {
             DeValue::Boolean(flag) => Some(*flag),
             _ => self.wrong_type(what, "true or false", value),
         }
+    }
+
+    fn short_cut(&mut self, what: String, value: &Value<'t>) -> Option<ShortCut> {
+        match value.get_ref() {
+            DeValue::Boolean(true) => return Some(ShortCut::Write),
+            DeValue::Boolean(false) => return Some(ShortCut::Off),
+            DeValue::String(text) => match text.as_ref() {
+                "write" => return Some(ShortCut::Write),
+                "read" => return Some(ShortCut::Read),
+                "off" => return Some(ShortCut::Off),
+                _ => {}
+            },
+            _ => {}
+        }
+        self.wrong_type(what, "\"write\", \"read\" or \"off\"", value)
     }
 
     fn string(&mut self, what: &str, value: &Value<'t>) -> Option<String> {

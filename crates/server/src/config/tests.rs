@@ -63,7 +63,7 @@ fn a_whole_configuration_is_read() {
         storage_threads: 2,
         compute_threads: 4,
         cache_bytes: 1 << 30,
-        short_cut: false,
+        short_cut: ShortCut::Off,
         wait_warning: Some(Duration::from_millis(2_500)),
     };
     assert_eq!(*a, expected);
@@ -75,7 +75,7 @@ fn what_is_not_said_has_a_default() {
     let b = config.node("b").unwrap();
     assert_eq!(b.socket, Path::new("/var/lib/pario/b/pario.sock"));
     assert_eq!((b.storage_threads, b.compute_threads), (1, processors()));
-    assert_eq!((b.cache_bytes, b.all_users, b.short_cut), (256 << 20, false, true));
+    assert_eq!((b.cache_bytes, b.all_users, b.short_cut), (256 << 20, false, ShortCut::Write));
     assert_eq!(b.wait_warning, Some(Duration::from_secs(10)));
 
     let config = Config::parse(&after_a(""), "cluster.toml").unwrap();
@@ -142,7 +142,7 @@ fn wrong_types_are_told_with_what_was_found() {
              0",
             "cluster.toml:11: node \"a\": cache must be a size, such as \"256MiB\", but is \"much\"",
             "cluster.toml:12: node \"a\": all_users must be true or false, but is \"yes\"",
-            "cluster.toml:13: node \"a\": short_cut must be true or false, but is 1",
+            "cluster.toml:13: node \"a\": short_cut must be \"write\", \"read\" or \"off\", but is 1",
         ]
     );
     assert_eq!(told("nodes = 3\n").len(), 2);
@@ -443,4 +443,24 @@ fn the_interface_is_a_node() {
 fn all_disks_may_be_read_only() {
     let text = "[nodes.a]\ndata = \"/a\"\ndisks = [{ path = \"/d\", read_only = true }]\n";
     assert!(Config::parse(text, "cluster.toml").unwrap().nodes[0].disks[0].is_read_only);
+}
+
+#[test]
+fn the_short_cut_has_three_values_and_two_more_names() {
+    for (text, expected) in [
+        ("\"write\"", ShortCut::Write),
+        ("true", ShortCut::Write),
+        ("\"read\"", ShortCut::Read),
+        ("\"off\"", ShortCut::Off),
+        ("false", ShortCut::Off),
+    ] {
+        let text = format!("[nodes.a]\ndata = \"/a\"\ndisks = [\"/d\"]\nshort_cut = {text}\n");
+        let config = Config::parse(&text, "cluster.toml").unwrap();
+        assert_eq!(config.nodes[0].short_cut, expected, "{text}");
+    }
+    let text = "[nodes.a]\ndata = \"/a\"\ndisks = [\"/d\"]\nshort_cut = \"some\"\n";
+    assert_eq!(
+        Config::parse(text, "cluster.toml").unwrap_err().to_string(),
+        "cluster.toml:4: node \"a\": short_cut must be \"write\", \"read\" or \"off\", but is \"some\""
+    );
 }

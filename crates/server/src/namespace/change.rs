@@ -67,6 +67,11 @@ impl<'a> Change<'a> {
         self.put(&key::doomed(record.id), encode(record));
     }
 
+    /// Remembers that the description of a file is owed to some disk.
+    pub fn owe(&mut self, file: FileId) {
+        self.put(&key::owed(file), Vec::new());
+    }
+
     /// The record of the directory is read and written here, whatever the entry: that is how
     /// changes in one directory find out about each other.
     fn count_entry(

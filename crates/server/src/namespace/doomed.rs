@@ -1,6 +1,6 @@
 //! Files whose subfiles come into being or must go.
 
-use pario_proto::{Failure, FileId, FileRecord, SubfileIndex};
+use pario_proto::{Failure, FileId, FilePath, FileRecord, SubfileIndex};
 
 use super::change::Change;
 use super::handle::Namespace;
@@ -8,28 +8,42 @@ use super::key;
 use super::tree::{Node, Stop, decode, node};
 
 impl Namespace {
-    /// Notes which subfiles of a file have been synced. Nothing is written if that is known; a
-    /// file that is doomed or gone is left alone.
+    /// The record that a file has once some subfiles are noted as synced; nothing if that is known,
+    /// or if the file is doomed or gone.
+    pub fn if_settled(
+        &self,
+        file: FileId,
+        subfiles: &[SubfileIndex],
+    ) -> Result<Option<FileRecord>, Failure> {
+        self.look(|state| match node(state, file)? {
+            Some(mut node) => Ok(settle(&mut node, subfiles)?.then_some(node.record)),
+            None => Ok(None),
+        })
+    }
+
+    /// Notes which subfiles of a file have been synced, and whether the descriptions on the disks
+    /// have yet to be told. Nothing is written if that is known; a file that is doomed or gone is
+    /// left alone.
     pub fn settle(
         &self,
         file: FileId,
         subfiles: Vec<SubfileIndex>,
+        is_owed: bool,
         done: impl FnOnce(Result<(), Failure>) + Send + 'static,
     ) {
         // Every sync comes here, but only the first one of a subfile says something new.
-        let is_new = self.look(|state| match node(state, file)? {
-            Some(mut node) => settle(&mut node, &subfiles),
-            None => Ok(false),
-        });
-        match is_new {
-            Ok(true) => {}
-            Ok(false) => return done(Ok(())),
+        match self.if_settled(file, &subfiles) {
+            Ok(Some(_)) => {}
+            Ok(None) => return done(Ok(())),
             Err(failure) => return done(Err(failure)),
         }
         let body = move |change: &mut Change<'_>| {
             let Some(mut node) = node(change.state(), file)? else { return Ok(()) };
             if settle(&mut node, &subfiles)? {
                 change.put_node(&node);
+                if is_owed {
+                    change.owe(file);
+                }
             }
             Ok(())
         };
@@ -42,6 +56,17 @@ impl Namespace {
             let pairs = state.range(b"x", b"y", usize::MAX)?;
             let records = pairs.iter().map(|(_, value)| decode(value, || "a doomed file".into()));
             records.collect()
+        })
+    }
+
+    /// A file that was deleted and whose subfiles are not gone yet; it has no path any more.
+    pub fn doomed_file(
+        &self,
+        id: FileId,
+    ) -> Result<Option<(Option<FilePath>, FileRecord)>, Failure> {
+        self.look(|state| match state.get(&key::doomed(id))? {
+            Some(value) => Ok(Some((None, decode(&value, || "a doomed file".into())?))),
+            None => Ok(None),
         })
     }
 

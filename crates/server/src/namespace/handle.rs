@@ -13,7 +13,7 @@ use super::tree::{Node, Stop, counter, node};
 use crate::metadata::{MetadataError, MetadataStore, Snapshot, Transaction, Verdict};
 
 /// The format of keys and values.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// The first number within an epoch.
 const FIRST_NUMBER: u64 = 2;
 
@@ -153,8 +153,14 @@ impl Namespace {
 /// lost, whose files may still be on the disks.
 fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
     let found = counter(change.state(), key::FORMAT)?;
-    if found != 0 && found != FORMAT {
-        return Err(MetadataError::Format { found, known: FORMAT }.into());
+    match found {
+        0 | FORMAT => {}
+        // The disks do not know yet what the namespace knows of the files.
+        1 => {
+            change.put(key::DESCRIBE_AFTER, vec![0; 16]);
+            change.put_counter(key::FORMAT, FORMAT);
+        }
+        _ => return Err(MetadataError::Format { found, known: FORMAT }.into()),
     }
     if node(change.state(), FileId::ROOT)?.is_none() {
         let record = FileRecord {

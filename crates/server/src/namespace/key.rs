@@ -12,6 +12,8 @@ pub const COUNT_SHARDS: u8 = 32;
 pub const EPOCH: &[u8] = b"cepoch";
 pub const FORMAT: &[u8] = b"cformat";
 pub const DISKS: &[u8] = b"cdisks";
+/// The last file that was described, while all are.
+pub const DESCRIBE_AFTER: &[u8] = b"u";
 
 /// The entry of a name in a directory.
 pub fn entry(directory: FileId, name: &str) -> Vec<u8> {
@@ -35,6 +37,11 @@ pub fn node(id: FileId) -> Vec<u8> {
 /// The record of a doomed file.
 pub fn doomed(id: FileId) -> Vec<u8> {
     with_id(b'x', id)
+}
+
+/// The entry of a file whose description is owed.
+pub fn owed(id: FileId) -> Vec<u8> {
+    with_id(b'o', id)
 }
 
 /// The number of a disk.

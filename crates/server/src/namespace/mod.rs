@@ -15,6 +15,8 @@
 //! | `e` directory name | the id of what the name means |
 //! | `n` id | the record, and where it is in the tree |
 //! | `x` id | the record of a file that is doomed |
+//! | `o` id | nothing: the file's description is owed to some disk |
+//! | `u` | the last file that was described, while all are described after an upgrade |
 //! | `d` uuid | the number of a disk |
 //! | `c` name | a counter |
 //!
@@ -51,6 +53,7 @@ mod doomed;
 mod entries;
 mod handle;
 mod key;
+mod owed;
 mod permission;
 mod reading;
 mod recovery;

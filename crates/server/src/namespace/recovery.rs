@@ -23,6 +23,16 @@ impl Namespace {
         })
     }
 
+    /// A file, with its path unless that has become too long to be written.
+    pub fn file(&self, id: FileId) -> Result<Option<(Option<FilePath>, FileRecord)>, Failure> {
+        self.look(|state| match node(state, id)? {
+            Some(node) if !node.is_directory() => {
+                Ok(Some((Paths::new(state).path_of(&node)?, node.record)))
+            }
+            _ => Ok(None),
+        })
+    }
+
     /// Files without directories, in the order of their ids, after a given one and at most so
     /// many. There is no path where it has become too long to be written, as when a directory
     /// deep in the tree was moved still deeper.
@@ -112,6 +122,7 @@ fn restore(
         return Err(Failure::Exists { path: path.clone() }.into());
     };
     change.delete(&key::doomed(record.id));
+    change.owe(record.id);
     if let Some(there) = node(change.state(), record.id)? {
         if there.is_directory() {
             let why = format!("{path}: its id {} is that of a directory", record.id);

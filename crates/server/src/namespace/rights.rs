@@ -49,6 +49,9 @@ fn set_rights(
         record.changed_ns = change.now_ns;
         node.record = record.clone();
         change.put_node(&node);
+        if record.layout.is_some() {
+            change.owe(record.id);
+        }
     }
     Ok(record)
 }

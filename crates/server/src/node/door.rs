@@ -16,6 +16,7 @@ use super::together::Together;
 use super::turns::Turns;
 use super::{joining, short_cut};
 use crate::check;
+use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
@@ -162,6 +163,14 @@ impl Door {
         // takes it at once, unless there is too much that the disk has not written yet, or the disk
         // behaves like a slower one.
         let disk = self.shared.disks.disk(call.disk);
+        if self.shared.names.is_none()
+            && let Some((grant, part)) = call.subfile()
+            && !disk.is_known(grant.file, part.subfile.0)
+        {
+            // The interface node may have to be asked whether the subfile was ever there.
+            self.start(self.operations.find_data, call, reporter, ticket);
+            return true;
+        }
         if matches!(call.request, Request::Write { .. })
             && !disk.is_slow
             && disk.load.stalled_for().is_none()
@@ -282,7 +291,7 @@ impl Door {
         self.check_grant(session, grant, read, write)?;
         let disk = self.shared.disks.number_of(disk)?;
         let thread = self.shared.disks.disk(disk).thread;
-        Ok(DataCall { thread, disk, request, data })
+        Ok(DataCall { thread, disk, request, data, failure: None })
     }
 
     pub(super) fn check_grant(
@@ -331,11 +340,21 @@ impl Door {
             PeerRequest::Join { node } => {
                 return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
             }
+            PeerRequest::FindFile { file } => {
+                let known = shared.names().and_then(|names| names.known_file(file));
+                return reporter.send(answer(known.map(Reply::File)));
+            }
+            PeerRequest::RepairSubfile { disk, file, subfile } => {
+                return self.aside("repair", reporter, ticket, move || {
+                    check::repair_subfile(&shared, disk, file, subfile)
+                });
+            }
+            PeerRequest::Describe { files } => Work::Describe { files },
             PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
             PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
             PeerRequest::ListSubfiles { after, limit, depth } => {
                 return self.aside("list", reporter, ticket, move || {
-                    check::list_subfiles(&shared.disks, after, limit, depth)
+                    check::list_subfiles(&shared, after, limit, depth)
                 });
             }
         };
@@ -387,7 +406,7 @@ impl Door {
         let client: String = client.chars().filter(|c| !c.is_control()).take(80).collect();
         let is_node = is_node && client.starts_with("node ");
         self.shared.sessions.enter(from.space, client, identity.clone(), is_node);
-        let is_near = from.user.is_some() && self.shared.node().short_cut;
+        let is_near = from.user.is_some() && self.shared.node().short_cut != ShortCut::Off;
         let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));
         Ok(Reply::Welcome {
             node,

@@ -78,6 +78,7 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
             let request = Request::Peer(PeerRequest::Revoke { file, rights_version });
             shared.peers.ask_then(number, request, |_| {});
         }
+        names.describer.joined();
     }
     Ok(Reply::Joined { map, node: joined })
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod caretaker;
+pub mod describer;
 mod door;
 pub mod janitor;
 mod joining;
@@ -23,7 +24,7 @@ use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
 use pario_proto::{ClusterMap, Identity, NodeInfo};
 use parking_lot::{Mutex, RwLock};
 
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
@@ -57,6 +58,12 @@ pub struct Node {
     short_cut: Option<DescriptorDoor>,
     /// Files that say where the node can be reached.
     notes: Vec<PathBuf>,
+}
+
+/// What the threads receive that work on the namespace in the background.
+struct Background {
+    removals: mpsc::Receiver<janitor::Job>,
+    descriptions: mpsc::Receiver<describer::Job>,
 }
 
 /// How clients come to a node.
@@ -121,9 +128,9 @@ impl Node {
                 GrantKey::of_node(&path).map_err(|error| NodeError::io(&path, error))?
             }
         };
-        let (names, janitor_jobs) = if me == config.interface {
-            let (names, jobs) = open_names(own, &administrator)?;
-            (Some(names), Some(jobs))
+        let (names, background) = if me == config.interface {
+            let (names, background) = open_names(own, &administrator)?;
+            (Some(names), Some(background))
         } else {
             (None, None)
         };
@@ -166,14 +173,14 @@ impl Node {
             short_cut: None,
             notes: Vec::new(),
         };
-        node.begin_work(run.clone(), operations, janitor_jobs)?;
+        node.begin_work(run.clone(), operations, background)?;
         if listens {
             node.notes = notes(config, own, found);
             for path in &node.notes {
                 fs::write(path, node.address()).map_err(|error| NodeError::io(path, error))?;
             }
         }
-        if listens && own.short_cut {
+        if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
                 Ok(door) => node.short_cut = Some(door),
                 Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
@@ -187,7 +194,7 @@ impl Node {
         &mut self,
         run: Arc<Run>,
         operations: Operations,
-        janitor_jobs: Option<mpsc::Receiver<janitor::Job>>,
+        background: Option<Background>,
     ) -> Result<(), NodeError> {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = AnswerPort::new(&self.space, REQUESTS, options)
@@ -205,7 +212,10 @@ impl Node {
             let door = door.clone();
             start("door", Box::new(move || door.serve(number == 0)))?;
         }
-        if let Some(jobs) = janitor_jobs {
+        if let Some(Background { removals: jobs, descriptions }) = background {
+            let (of, running) = (self.shared.clone(), run.clone());
+            let describe = move || describer::work(&of, &running, &operations, &descriptions);
+            start("describer", Box::new(describe))?;
             let (shared, run) = (self.shared.clone(), run.clone());
             start("janitor", Box::new(move || janitor::work(&shared, &run, &operations, &jobs)))?;
             if let Some(names) = &self.shared.names {
@@ -280,6 +290,7 @@ impl Drop for Node {
         }
         if let Some(names) = &self.shared.names {
             names.janitor.end();
+            names.describer.end();
         }
         let address = self.address();
         for path in self.notes.drain(..) {
@@ -341,7 +352,7 @@ fn read_key(path: &Path) -> Result<Key, NodeError> {
 fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
-) -> Result<(Names, mpsc::Receiver<janitor::Job>), NodeError> {
+) -> Result<(Names, Background), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
         MetadataError::InUse { path } => NodeError::InUse {
@@ -351,11 +362,12 @@ fn open_names(
         error => NodeError::Metadata(error),
     })?;
     let namespace = Namespace::open(Arc::new(store), &own.name, administrator, Clock::system())?;
-    let (janitor, jobs) = janitor::Janitor::new();
+    let (janitor, removals) = janitor::Janitor::new();
+    let (describer, descriptions) = describer::Describer::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());
     let next_first_disk = AtomicU64::new(0);
-    let names = Names { namespace, open_files, locks, janitor, next_first_disk };
-    Ok((names, jobs))
+    let names = Names { namespace, open_files, locks, janitor, describer, next_first_disk };
+    Ok((names, Background { removals, descriptions }))
 }
 
 /// Grants are valid after a restart too, so that clients can go on; but not those that were

@@ -12,6 +12,7 @@ use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
+use crate::config::ShortCut;
 use crate::program::{Operations, Work};
 use crate::shared::Shared;
 
@@ -127,6 +128,12 @@ fn give(
         return Err(Failure::BadGrant { file: grant.file, why });
     }
     let write = grant.access.write;
+    match shared.node().short_cut {
+        ShortCut::Write => {}
+        ShortCut::Read if !write => {}
+        ShortCut::Read => return Err(refused("its descriptors are for reading only")),
+        ShortCut::Off => return Err(refused("it hands out no descriptors")),
+    }
     let lease = shared.leases.number(grant.file).map_err(|error| refused(&error.to_string()))?;
     shared.check_grant(grant, !write, write)?;
     if parts.len() > PARTS_LIMIT {

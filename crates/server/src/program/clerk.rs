@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, Failure, FileId, Grant, Part, Reply, SubfileMeasure};
-use pario_store::StoreError;
+use pario_proto::{Answer, Failure, FileId, FileRecord, Grant, Part, Reply, SubfileMeasure};
 use serde::{Deserialize, Serialize};
 
-use super::{Work, answer};
+use super::{DataCall, Work, answer};
 use crate::disks::{NodeDisk, NodeDisks};
 use crate::shared::Shared;
 
@@ -23,6 +22,8 @@ pub struct Tasks {
     tasks: Vec<Task>,
     /// How many files are measured; nothing if something else is done.
     measured: Option<usize>,
+    /// What cannot be done by any clerk.
+    failure: Option<Failure>,
 }
 
 /// What one clerk has to do.
@@ -37,6 +38,8 @@ pub struct Task {
 enum What {
     /// Removes subfiles.
     Remove(Vec<(FileId, u32)>),
+    /// Writes into descriptions what records say.
+    Describe(Vec<(FileRecord, u32)>),
     /// Makes and opens flat subfiles.
     Make(Vec<(Grant, Part)>),
     /// Measures subfiles; with the number of the file among those asked for.
@@ -58,14 +61,34 @@ pub struct Gathered {
 impl Tasks {
     /// Which clerk has to do what.
     pub fn of(work: &Work, disks: &NodeDisks) -> Self {
-        let mut tasks: Vec<Task> = Vec::new();
+        let (mut tasks, mut failure) = (Vec::new(), None);
         let measured = match work {
             Work::Remove { files } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
                         match find(&mut tasks, disk, || What::Remove(Vec::new())) {
                             What::Remove(subfiles) => subfiles.push((record.id, index)),
-                            What::Make(_) | What::Measure { .. } => {}
+                            What::Make(_) | What::Measure { .. } | What::Describe(_) => {}
+                        }
+                    }
+                }
+                None
+            }
+            Work::Describe { files } => {
+                for (record, parts) in files {
+                    for part in parts {
+                        let disk = match disks.number_of(part.disk) {
+                            Ok(disk) => disk,
+                            Err(missing) => {
+                                failure = Some(missing);
+                                continue;
+                            }
+                        };
+                        match find(&mut tasks, disk, || What::Describe(Vec::new())) {
+                            What::Describe(subfiles) => {
+                                subfiles.push((record.clone(), part.subfile.0));
+                            }
+                            What::Remove(_) | What::Make(_) | What::Measure { .. } => {}
                         }
                     }
                 }
@@ -75,7 +98,7 @@ impl Tasks {
                 for &(disk, part) in parts {
                     match find(&mut tasks, disk, || What::Make(Vec::new())) {
                         What::Make(subfiles) => subfiles.push((grant.clone(), part)),
-                        What::Remove(_) | What::Measure { .. } => {}
+                        What::Remove(_) | What::Measure { .. } | What::Describe(_) => {}
                     }
                 }
                 None
@@ -90,7 +113,7 @@ impl Tasks {
                             What::Measure { subfiles, .. } => {
                                 subfiles.push((number, grant.clone(), part));
                             }
-                            What::Remove(_) | What::Make(_) => {}
+                            What::Remove(_) | What::Make(_) | What::Describe(_) => {}
                         }
                     }
                 }
@@ -98,7 +121,7 @@ impl Tasks {
             }
             Work::Revoke { .. } => None,
         };
-        Self { tasks, measured }
+        Self { tasks, measured, failure }
     }
 
     /// The numbers of the tasks.
@@ -114,7 +137,7 @@ impl Tasks {
     /// Before any clerk has done anything.
     pub fn nothing_done(&self) -> Gathered {
         let measures = self.measured.map(|files| vec![Vec::new(); files]);
-        Gathered { measures, failure: None }
+        Gathered { measures, failure: self.failure.clone() }
     }
 }
 
@@ -166,6 +189,10 @@ impl Clerk {
                 .into_iter()
                 .try_for_each(|(file, index)| disk.remove(file, index))
                 .map(|()| Vec::new()),
+            What::Describe(subfiles) => subfiles
+                .into_iter()
+                .try_for_each(|(record, index)| disk.describe(&record, index))
+                .map(|()| Vec::new()),
             What::Make(subfiles) => subfiles
                 .into_iter()
                 .try_for_each(|(grant, part)| self.shared.flat_made(disk, &grant, part).map(|_| ()))
@@ -182,6 +209,23 @@ impl Clerk {
         })
     }
 
+    /// Finds out whether the subfile of a request is there, or may be made, so that the storage thread
+    /// need not ask the interface node.
+    pub fn find(&mut self, mut call: DataCall) -> DataCall {
+        let disk = self.shared.disks.disk(call.disk);
+        let Some((grant, part)) = call.subfile() else { return call };
+        if disk.is_known(grant.file, part.subfile.0) {
+            return call;
+        }
+        let found = if disk.has_extents(grant.file, part.subfile.0) {
+            self.shared.extents(disk, grant, part).map(|_| ())
+        } else {
+            self.shared.flat(disk, grant, part).map(|_| ())
+        };
+        call.failure = found.err();
+        call
+    }
+
     fn measure(
         &self,
         disk: &NodeDisk,
@@ -189,8 +233,7 @@ impl Clerk {
         part: Part,
     ) -> Result<SubfileMeasure, Failure> {
         let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
-        let opened = disk.flat(grant.file, part.subfile.0);
-        if let Err(StoreError::WrongKind { .. }) = opened {
+        if disk.has_extents(grant.file, part.subfile.0) {
             let Some(extents) = self.shared.extents(disk, grant, part)?.made() else {
                 return Ok(nothing_of(part));
             };
@@ -202,7 +245,7 @@ impl Clerk {
                 ..nothing_of(part)
             });
         }
-        let Some(flat) = self.shared.found(disk, grant, part, opened)?.made() else {
+        let Some(flat) = self.shared.flat(disk, grant, part)?.made() else {
             return Ok(nothing_of(part));
         };
         Ok(SubfileMeasure {

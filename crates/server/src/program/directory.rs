@@ -27,6 +27,7 @@ impl Directory {
         let node = self.node;
         let request = match work.work {
             Work::Remove { files } => PeerRequest::RemoveSubfiles { files },
+            Work::Describe { files } => PeerRequest::Describe { files },
             Work::Revoke { file, rights_version } => PeerRequest::Revoke { file, rights_version },
             Work::Make { .. } | Work::Measure { .. } => {
                 let why = "a question for another node came without a way back".to_owned();

@@ -1,12 +1,13 @@
 //! The interface thread: it keeps the names, and knows which files are open.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, Entry, Failure, FileKind, FilePath, FileRecord, Grant, Identity,
-    NamespaceRequest, Opened, Reply, SealedDeed,
+    Access, Answer, Entry, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Identity,
+    NamespaceRequest, Opened, Reply, SubfileIndex,
 };
 
 use super::creating::Creation;
@@ -16,6 +17,9 @@ use crate::shared::{Names, Shared};
 
 /// The most names of one answer.
 const LIST_LIMIT: usize = 4096;
+
+/// A change of rights waits for the descriptions of slow disks no longer than this.
+const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
 
 /// The interface thread.
 #[derive(Clone)]
@@ -63,20 +67,14 @@ impl Interface {
                     Err(Failure::BadGrant { file: grant.file, why })
                 };
                 match checked {
-                    Ok(()) => {
-                        let this = self.clone();
-                        namespace.settle(grant.file, subfiles, move |settled| {
-                            let deed = settled.and_then(|()| this.new_deed(grant));
-                            next.call(answer(deed.map(|deed| Reply::Settled { deed })));
-                        });
-                    }
+                    Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
                     Err(failure) => next.call(answer(Err(failure))),
                 }
             }
             NamespaceRequest::Stat { path } => {
                 let found = namespace.lookup(&who, &path, Access::LOOK);
                 next.call(answer(found.map(|record| {
-                    let grant = self.look_grant(&who, &path, &record);
+                    let grant = self.look_grant(&who, &record);
                     Reply::Stat { record, grant }
                 })));
             }
@@ -84,9 +82,7 @@ impl Interface {
                 let limit = (limit as usize).min(LIST_LIMIT);
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {
-                    let grant = |entry: &Entry| {
-                        self.look_grant(&who, &path.join(&entry.name).ok()?, &entry.record)
-                    };
+                    let grant = |entry: &Entry| self.look_grant(&who, &entry.record);
                     let grants = entries.iter().map(grant).collect();
                     Reply::Entries { entries, grants, is_more }
                 })));
@@ -142,6 +138,18 @@ impl Interface {
         });
     }
 
+    /// Has new rights written into the descriptions on the disks, as far as their nodes are there and
+    /// answer soon; the others get them later.
+    pub fn describe_rights(&mut self, change: RightsChange, next: Successor<RightsChange>) {
+        match (&change.result, &self.shared.names) {
+            (Ok(record), Some(names)) if record.layout.is_some() => {
+                let (record, wait) = (record.clone(), Some(DESCRIBE_WAIT));
+                names.describer.deliver(record, wait, move |_| next.call(change));
+            }
+            _ => next.call(change),
+        }
+    }
+
     pub(super) fn open(
         &self,
         names: &Names,
@@ -173,8 +181,7 @@ impl Interface {
         record: FileRecord,
         access: Access,
     ) -> Opened {
-        let mut grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
-        grant.deed = self.shared.grants.deed(path, &record);
+        let grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
         let (identity, path) = (who.clone(), path.clone());
         let file = OpenFile { space, identity, path, record: record.clone(), access };
         let handle = names.open_files.open(file);
@@ -191,8 +198,7 @@ impl Interface {
         let Some(path) = names.namespace.path_of(file)? else {
             // Deleted, but still open: rights cannot change any more.
             let grants = &self.shared.grants;
-            let mut grant = grants.grant(file, open.identity.uid, open.access, u32::MAX);
-            grant.deed = grants.deed(&open.path, &open.record);
+            let grant = grants.grant(file, open.identity.uid, open.access, u32::MAX);
             return Ok(Opened { record: open.record, grant, handle, is_created: false });
         };
         let record = names.namespace.lookup(&open.identity, &path, open.access)?;
@@ -200,27 +206,42 @@ impl Interface {
             return Err(Failure::StaleHandle { node });
         }
         let uid = open.identity.uid;
-        let mut grant = self.shared.grants.grant(file, uid, open.access, record.rights_version);
-        grant.deed = self.shared.grants.deed(&path, &record);
+        let grant = self.shared.grants.grant(file, uid, open.access, record.rights_version);
         Ok(Opened { record, grant, handle, is_created: false })
     }
 
-    /// The deed of a file as it is now; that of the grant if the file was deleted.
-    fn new_deed(&self, grant: Grant) -> Result<Option<SealedDeed>, Failure> {
-        let namespace = &self.shared.names()?.namespace;
-        let (record, path) = (namespace.record(grant.file)?, namespace.path_of(grant.file)?);
-        Ok(match record.zip(path) {
-            Some((record, path)) => self.shared.grants.deed(&path, &record),
-            None => grant.deed,
-        })
-    }
-
-    fn look_grant(&self, who: &Identity, path: &FilePath, record: &FileRecord) -> Option<Grant> {
+    fn look_grant(&self, who: &Identity, record: &FileRecord) -> Option<Grant> {
         record.layout.as_ref()?;
         let grants = &self.shared.grants;
-        let mut grant = grants.grant(record.id, who.uid, Access::LOOK, record.rights_version);
-        grant.deed = grants.deed(path, record);
-        Some(grant)
+        Some(grants.grant(record.id, who.uid, Access::LOOK, record.rights_version))
+    }
+}
+
+/// Notes which subfiles of a file have been synced.
+///
+/// The descriptions on the disks say so before the namespace does, and before the sync is
+/// acknowledged: so what was synced and is lost is known to be lost after a rebuild too. A file with
+/// a single synced subfile needs no description to say so: it is there, or the file is unknown.
+fn mark_synced(
+    shared: &Arc<Shared>,
+    file: FileId,
+    subfiles: Vec<SubfileIndex>,
+    done: impl FnOnce(Result<(), Failure>) + Send + 'static,
+) {
+    let names = match shared.names() {
+        Ok(names) => names,
+        Err(failure) => return done(Err(failure)),
+    };
+    match names.namespace.if_settled(file, &subfiles) {
+        Ok(Some(record)) if record.settled_count() > 1 => {
+            let shared = shared.clone();
+            names.describer.deliver(record, None, move |is_done| match shared.names() {
+                Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
+                Err(failure) => done(Err(failure)),
+            });
+        }
+        Ok(_) => names.namespace.settle(file, subfiles, false, done),
+        Err(failure) => done(Err(failure)),
     }
 }
 

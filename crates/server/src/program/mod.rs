@@ -18,7 +18,10 @@ use std::sync::Arc;
 
 use pario_flow::{OperationRef, Program, Run};
 use pario_net::{Bulk, SpaceId};
-use pario_proto::{Answer, Failure, FileId, FileRecord, Identity, NamespaceRequest, Request};
+use pario_proto::{
+    Answer, DiskId, ExtentPlace, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
+    Part, Request,
+};
 use serde::{Deserialize, Serialize};
 
 pub use clerk::{Clerk, Gathered, Task, Tasks};
@@ -56,6 +59,10 @@ pub struct Operations {
     pub set_rights: OperationRef<NamesCall, Answer<Bulk>>,
     /// Removes the subfiles of deleted files everywhere.
     pub purge: OperationRef<Vec<FileRecord>, Purged>,
+    /// Writes into the descriptions of subfiles, everywhere, what records say.
+    pub describe: OperationRef<Vec<FileRecord>, Described>,
+    /// The same as `data` for a subfile of which this node does not know whether it is there.
+    pub find_data: OperationRef<DataCall, Answer<Bulk>>,
     /// Something that another node wants to be done here.
     pub here: OperationRef<Work, Answer<Bulk>>,
     /// Work with extents.
@@ -75,9 +82,28 @@ pub struct DataCall {
     pub request: Request,
     /// What goes with it.
     pub data: Vec<Bulk>,
+    /// Why the subfile cannot be found, if it was looked for.
+    pub failure: Option<Failure>,
 }
 
 impl DataCall {
+    /// Which subfile it is about.
+    pub fn subfile(&self) -> Option<(&Grant, Part)> {
+        let of = |disk: &DiskId, place: &ExtentPlace| Part { disk: *disk, subfile: place.subfile };
+        Some(match &self.request {
+            Request::Read { grant, part, .. }
+            | Request::Write { grant, part, .. }
+            | Request::Resize { grant, part, .. }
+            | Request::Grow { grant, part, .. }
+            | Request::Sync { grant, part } => (grant, *part),
+            Request::ReadExtent { grant, disk, place }
+            | Request::WriteExtent { grant, disk, place }
+            | Request::DeleteExtent { grant, disk, place } => (grant, of(disk, place)),
+            Request::ListExtents { grant, disk, from, .. } => (grant, of(disk, from)),
+            _ => return None,
+        })
+    }
+
     /// How many bytes came with it.
     pub fn bytes(&self) -> u64 {
         self.data.iter().map(|segment| segment.len() as u64).sum()
@@ -110,6 +136,13 @@ pub struct Purged {
     /// All files.
     pub files: Vec<FileId>,
     /// Nodes that have not removed everything.
+    pub failed: Vec<u32>,
+}
+
+/// Which nodes have not described files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Described {
+    /// Nodes that have not described everything.
     pub failed: Vec<u32>,
 }
 
@@ -175,6 +208,8 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
             .split_indexed(RightsChange::nodes_to_tell, RightsChange::part)
             .call(everywhere)
             .merge(interface, Clone::clone, RightsChange::note)
+            .run_async(Interface::describe_rights)
+            .named("describe rights")
             .map(RightsChange::answer)
     });
     let purge = program.operation("purge", |b| {
@@ -196,13 +231,34 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
                 Purged::note,
             )
     });
+    let find_data = program.operation("find data", |b| {
+        b.on(clerk.at(|call: &DataCall| call.disk))
+            .run(Clerk::find)
+            .named("find")
+            .on(storage.at(|call: &DataCall| call.thread))
+            .run(Storage::serve)
+            .named("serve")
+    });
+    let state = shared.clone();
+    let describe = program.operation("describe", |b| {
+        b.on(interface)
+            .split_indexed(
+                move |_: &Vec<FileRecord>| 0..nodes as u64,
+                move |files, node| SubfilesWork::describe(&state, files, node),
+            )
+            .call(everywhere)
+            .merge(interface, |_| Described { failed: Vec::new() }, Described::note)
+    });
     let window = UNDER_WAY.max(4 * (config.disks.len() + compute_threads));
     let readers = program.pool("Reader", READERS * config.disks.len().max(1), |_| Reader);
     let workers = Workers { walker, storage, readers, compute, window };
     let process = process::add_to(&mut program, workers);
     let cut = cut::add_to(&mut program, walker, storage);
     let run = program.launch(None).map_err(|error| NodeError::Other(error.to_string()))?;
-    Ok((run, Operations { data, names, set_rights, purge, here, process, cut }))
+    Ok((
+        run,
+        Operations { data, names, set_rights, purge, describe, find_data, here, process, cut },
+    ))
 }
 
 impl RightsChange {
@@ -222,6 +278,15 @@ impl RightsChange {
 
     fn answer(self) -> Answer<Bulk> {
         answer(self.result.map(|_| pario_proto::Reply::Done))
+    }
+}
+
+impl Described {
+    fn note(&mut self, done: SubfilesDone) {
+        if let Err(failure) = done.result {
+            tracing::debug!(%failure, "a node has not described files");
+            self.failed.push(u32::try_from(done.node).unwrap_or(u32::MAX));
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use pario_proto::{
     Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part, RANGES_LIMIT, Reply,
     Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
-use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
+use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
 use super::{DataCall, answer};
 use crate::disks::NodeDisk;
@@ -30,7 +30,10 @@ impl Storage {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
         let bytes = call.bytes();
-        let answered = self.answer(disk, call.request, call.data);
+        let answered = match call.failure {
+            Some(failure) => Err(failure),
+            None => self.answer(disk, call.request, call.data),
+        };
         disk.load.leave(bytes);
         answered.unwrap_or_else(|failure| answer(Err(failure)))
     }
@@ -109,14 +112,10 @@ impl Storage {
 
     /// Makes a subfile durable; whether it is there.
     fn sync(&self, disk: &NodeDisk, grant: &Grant, part: Part) -> Result<bool, Failure> {
-        let synced = match disk.flat(grant.file, part.subfile.0) {
-            Err(StoreError::WrongKind { .. }) => {
-                self.shared.extents(disk, grant, part)?.made().map(|extents| extents.sync())
-            }
-            opened => {
-                let found = self.shared.found(disk, grant, part, opened)?;
-                found.made().map(|flat| flat.sync())
-            }
+        let synced = if disk.has_extents(grant.file, part.subfile.0) {
+            self.shared.extents(disk, grant, part)?.made().map(|extents| extents.sync())
+        } else {
+            self.shared.flat(disk, grant, part)?.made().map(|flat| flat.sync())
         };
         let id = NodeDisk::subfile_id(grant.file, part);
         let is_there = synced.is_some();

@@ -1,7 +1,9 @@
 //! What is done by the nodes of a cluster for each other.
 
-use pario_proto::{Failure, FileId, FileRecord, Grant, Part};
+use pario_proto::{Failure, FileId, FileRecord, Grant, Part, SubfileIndex};
 use serde::{Deserialize, Serialize};
+
+use crate::shared::Shared;
 
 /// Something to be done by one node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,6 +21,11 @@ pub enum Work {
     Remove {
         /// The files.
         files: Vec<FileRecord>,
+    },
+    /// Writes into the descriptions of subfiles what records say.
+    Describe {
+        /// The files, with the subfiles that the node should have.
+        files: Vec<(FileRecord, Vec<Part>)>,
     },
     /// Grants of before are not valid any more.
     Revoke {
@@ -45,6 +52,26 @@ impl Work {
     /// Whether disks have to be touched, which may take long.
     pub fn is_for_disks(&self) -> bool {
         !matches!(self, Work::Revoke { .. })
+    }
+}
+
+impl SubfilesWork {
+    /// Has a node describe those of some files that have subfiles on its disks.
+    pub fn describe(shared: &Shared, files: &[FileRecord], node: u64) -> Option<Self> {
+        let map = shared.map.read();
+        let is_there = |disk| map.disk(disk).is_some_and(|(of, _)| u64::from(of) == node);
+        let mut found = Vec::new();
+        for record in files {
+            let Some(layout) = &record.layout else { continue };
+            let parts = (0..).map(SubfileIndex).zip(layout.disks().as_slice());
+            let parts = parts.filter(|(_, disk)| is_there(**disk));
+            let parts: Vec<_> = parts.map(|(subfile, &disk)| Part { disk, subfile }).collect();
+            if !parts.is_empty() {
+                found.push((record.clone(), parts));
+            }
+        }
+        let node = usize::try_from(node).ok()?;
+        (!found.is_empty()).then_some(Self { node, work: Work::Describe { files: found } })
     }
 }
 

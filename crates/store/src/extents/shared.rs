@@ -105,6 +105,9 @@ pub(crate) fn next_opening() -> u64 {
     OPENINGS.fetch_add(1, Ordering::Relaxed)
 }
 
+/// What to do about an extent subfile whose sync has failed: its journal knows what is durable.
+const REOPEN: &str = "close it and open it again to continue from what is safely on the disk";
+
 impl Shared {
     pub(crate) fn check_index(index: u64) -> Result<(), StoreError> {
         if index > MAX_EXTENT_INDEX {
@@ -119,7 +122,7 @@ impl Shared {
             return Err(self.place.read_only(action));
         }
         match self.poison.get() {
-            Some(reason) => Err(self.place.poisoned(reason)),
+            Some(reason) => Err(self.place.poisoned(reason, REOPEN)),
             None => Ok(()),
         }
     }

@@ -245,6 +245,20 @@ impl MediumFile for DirectoryFile {
         let _ = rustix::fs::fadvise(&self.file, position, Some(len), Advice::WillNeed);
     }
 
+    fn forget_cached(&self) {
+        // Advice only: where it is ignored, reads show what the kernel holds.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+
+    fn next_data(&self, position: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(position)) {
+            Ok(found) => Ok(Some(found)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(rustix::io::Errno::INVAL) => Ok((position < self.len()?).then_some(position)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn is_direct(&self) -> bool {
         self.direct
     }

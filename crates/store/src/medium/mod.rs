@@ -121,6 +121,14 @@ pub trait MediumFile: Send + Sync + Debug {
     }
     /// Tells the medium that a range will be read soon, so that it can begin; waits for nothing.
     fn will_need(&self, _position: u64, _len: u64) {}
+    /// Lets the medium forget bytes that it keeps in memory and that are durable, so that the next
+    /// read of them comes from the disk.
+    fn forget_cached(&self) {}
+    /// The first position from a given one on where bytes are stored: what lies before reads as
+    /// zeros. `None` behind the last one.
+    fn next_data(&self, position: u64) -> io::Result<Option<u64>> {
+        Ok((position < self.len()?).then_some(position))
+    }
     /// Whether the page cache is bypassed.
     fn is_direct(&self) -> bool {
         false

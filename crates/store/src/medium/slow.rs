@@ -219,6 +219,14 @@ impl MediumFile for SlowFile {
         self.file.set_len(len)
     }
 
+    fn forget_cached(&self) {
+        self.file.forget_cached();
+    }
+
+    fn next_data(&self, position: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(position)
+    }
+
     fn allocate(&self, position: u64, len: u64) -> io::Result<()> {
         self.file.allocate(position, len)
     }

@@ -1,17 +1,18 @@
 //! Comparing the namespace with what is on the disks.
 
+mod rebuild;
+mod subfiles;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc;
 
 use pario_proto::{
     CheckDepth, CheckReport, CheckRequest, DiskId, Failure, FileId, FileKind, FilePath, FileRecord,
-    Finding, FindingKind, FoundDescription, FoundSubfile, Layout, PeerRequest, Reply, Request,
-    SubfileIndex,
+    Finding, FindingKind, FoundSubfile, PeerRequest, Reply, Request, SubfileIndex,
 };
-use pario_store::{Kind, SubfileId};
+pub use subfiles::{list_subfiles, repair_subfile};
 
-use crate::disks::{NodeDisk, NodeDisks};
 use crate::shared::{Names, Shared};
 
 /// Subfiles that a node is asked for at a time.
@@ -20,62 +21,6 @@ const PAGE: u32 = 2_000;
 const FILES: usize = 2_000;
 
 type Position = (DiskId, FileId, SubfileIndex);
-
-/// The subfiles of a node's disks, in order.
-pub fn list_subfiles(
-    disks: &NodeDisks,
-    after: Option<Position>,
-    limit: u32,
-    depth: CheckDepth,
-) -> Result<Reply, Failure> {
-    let mut found = Vec::new();
-    for (id, disk) in disks.all() {
-        if after.is_some_and(|(last, ..)| id < last) {
-            continue;
-        }
-        let ids = disk.disk().subfile_ids();
-        let mut ids =
-            ids.map_err(|error| Failure::Disk { disk: disk.name.clone(), why: error.to_string() })?;
-        ids.sort();
-        for (subfile, kind) in ids {
-            let position = (id, FileId(subfile.file), SubfileIndex(subfile.index));
-            if after.is_some_and(|after| position <= after) {
-                continue;
-            }
-            if found.len() >= limit as usize {
-                return Ok(Reply::Subfiles { found, is_more: true });
-            }
-            found.push(look_at(disk, position, subfile, kind, depth));
-        }
-    }
-    Ok(Reply::Subfiles { found, is_more: false })
-}
-
-fn look_at(
-    disk: &NodeDisk,
-    (id, file, index): Position,
-    subfile: SubfileId,
-    kind: Kind,
-    depth: CheckDepth,
-) -> FoundSubfile {
-    let description = disk.disk().description(subfile).map_err(|error| error.to_string()).and_then(
-        |description| {
-            let layout = Layout::decode(&description.layout).map_err(|error| error.to_string())?;
-            let (path, created_s) = (description.path, description.created_s);
-            Ok(FoundDescription { path, layout, created_s })
-        },
-    );
-    let mut damage = Vec::new();
-    if depth == CheckDepth::Everything && kind == Kind::Extents {
-        let checked = disk.disk().open_extents(subfile);
-        match checked.and_then(|extents| extents.check(pario_store::CheckDepth::Content)) {
-            Ok(problems) => damage.extend(problems.iter().map(ToString::to_string)),
-            Err(error) => damage.push(error.to_string()),
-        }
-    }
-    let is_extents = kind == Kind::Extents;
-    FoundSubfile { disk: id, file, subfile: index, is_extents, description, damage }
-}
 
 /// Checks the whole cluster. Runs in a thread of its own at the interface node; files that are
 /// created or deleted meanwhile are not found wrong.
@@ -136,6 +81,9 @@ impl Check<'_> {
             after = found.last().map(|last| (last.disk, last.file, last.subfile));
             for subfile in found {
                 self.report.subfiles += 1;
+                self.report.verified_bytes += subfile.verified_bytes;
+                let unverified = self.report.unverified_bytes;
+                self.report.unverified_bytes = unverified.saturating_add(subfile.unverified_bytes);
                 self.subfile(subfile)?;
             }
             if !is_more {
@@ -152,7 +100,7 @@ impl Check<'_> {
         depth: CheckDepth,
     ) -> Result<(Vec<FoundSubfile>, bool), Failure> {
         let reply = if node == self.shared.me {
-            list_subfiles(&self.shared.disks, after, limit, depth)?
+            list_subfiles(self.shared, after, limit, depth)?
         } else {
             let request = PeerRequest::ListSubfiles { after, limit, depth };
             self.ask(node, request)?
@@ -251,6 +199,7 @@ impl Check<'_> {
                 false,
             );
         }
+        self.poisoned(&found, path.as_ref());
         for why in &found.damage {
             let text = format!("{which}: {why}");
             self.find(
@@ -263,6 +212,45 @@ impl Check<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Tells of a subfile whose sync has failed, and repairs it if that is wanted.
+    fn poisoned(&mut self, found: &FoundSubfile, path: Option<&FilePath>) {
+        if !found.is_poisoned {
+            return;
+        }
+        let (node, disk) = {
+            let map = self.shared.map.read();
+            let node = map.disk(found.disk).map(|(node, _)| node as usize);
+            (node, map.disk_name(found.disk))
+        };
+        let (file, subfile) = (found.file, found.subfile);
+        let lost = format!(
+            "subfile {} on disk {disk}: a sync of it failed, and bytes written since the last good \
+             sync may be lost",
+            subfile.0
+        );
+        let repaired = match node {
+            _ if !self.what.is_repair => None,
+            Some(node) if node == self.shared.me => {
+                Some(repair_subfile(self.shared, found.disk, file, subfile))
+            }
+            Some(node) => {
+                let request = PeerRequest::RepairSubfile { disk: found.disk, file, subfile };
+                Some(self.ask(node, request))
+            }
+            None => None,
+        };
+        let (text, is_repaired) = match repaired {
+            None => (format!("{lost}; `pario fsck --repair` lets it take changes again"), false),
+            Some(Ok(Reply::Repaired { read_bytes })) => {
+                let done = "all that is stored was read from the disk, and it takes changes again";
+                (format!("{lost}; {done} ({read_bytes} bytes)"), true)
+            }
+            Some(Ok(_)) => (format!("{lost}; its node gave no sensible answer"), false),
+            Some(Err(failure)) => (format!("{lost}; it cannot be repaired: {failure}"), false),
+        };
+        self.find(FindingKind::Poisoned, file, path.cloned(), Some(disk), text, is_repaired);
     }
 
     /// Looks for subfiles that should be there.
@@ -308,80 +296,6 @@ impl Check<'_> {
             self.find(FindingKind::Missing, record.id, path, Some(disk), text, false);
         }
         Ok(())
-    }
-
-    /// Subfiles of files that the namespace does not know.
-    fn extras(&mut self) -> Result<(), Failure> {
-        for (file, subfiles) in std::mem::take(&mut self.extra) {
-            let subfiles = self.still_extra(file, subfiles)?;
-            let described = subfiles.iter().find_map(|found| {
-                let description = found.description.as_ref().ok()?;
-                Some((found, description))
-            });
-            let restored = match described {
-                Some((found, description)) if self.what.is_rebuild => {
-                    self.restore(file, found.is_extents, description, &subfiles).map(Some)?
-                }
-                _ => None,
-            };
-            if let Some(path) = restored {
-                let text = format!("made from {} subfiles on the disks", subfiles.len());
-                self.find(FindingKind::Rebuilt, file, Some(path), None, text, true);
-                continue;
-            }
-            for found in &subfiles {
-                let disk = self.shared.map.read().disk_name(found.disk);
-                let was = match &found.description {
-                    Ok(description) => format!("it was part of {}", description.path),
-                    Err(why) => format!("it does not say of which ({why})"),
-                };
-                let text = format!(
-                    "subfile {} on disk {disk} belongs to no file; {was}; `pario fsck --rebuild` \
-                     brings such files back",
-                    found.subfile.0
-                );
-                self.find(FindingKind::Extra, file, None, Some(disk), text, false);
-            }
-        }
-        Ok(())
-    }
-
-    fn restore(
-        &self,
-        file: FileId,
-        is_extents: bool,
-        description: &FoundDescription,
-        subfiles: &[FoundSubfile],
-    ) -> Result<FilePath, Failure> {
-        let path = FilePath::new(&description.path)
-            .or_else(|_| FilePath::new(&format!("/recovered/{file}")))
-            .map_err(|error| Failure::Invalid(error.to_string()))?;
-        let created_ns = description.created_s.saturating_mul(1_000_000_000);
-        let administrator = &self.shared.administrator;
-        let mut record = FileRecord {
-            id: file,
-            kind: if is_extents { FileKind::Extents } else { FileKind::Flat },
-            layout: Some(description.layout.clone()),
-            uid: administrator.uid,
-            gid: administrator.gids.first().copied().unwrap_or(0),
-            mode: 0o600,
-            created_ns,
-            changed_ns: self.started_ns,
-            rights_version: 0,
-            settled: Vec::new(),
-        };
-        for found in subfiles {
-            record.settle(found.subfile.0);
-        }
-        let (send, receive) = mpsc::channel();
-        self.names.namespace.restore(path, record, move |restored| {
-            // Nobody waits any more only if the thread below is gone.
-            let _ = send.send(restored);
-        });
-        receive.recv().unwrap_or_else(|_| {
-            let node = self.shared.name().to_owned();
-            Err(Failure::Internal { node, why: "the namespace is gone".to_owned() })
-        })
     }
 
     /// Deletions that are not finished.

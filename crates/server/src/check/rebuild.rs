@@ -1,0 +1,184 @@
+//! Making files of the namespace from what the disks say.
+
+use std::sync::mpsc;
+
+use pario_proto::{
+    Failure, FileId, FileKind, FilePath, FileRecord, FindingKind, FoundDescription, FoundRights,
+    FoundSubfile,
+};
+
+use super::Check;
+
+/// What the descriptions of a file say together.
+pub(super) struct Said {
+    /// Owner and mode as they were last.
+    rights: Option<FoundRights>,
+    /// Which subfiles have been synced.
+    synced: Option<Vec<u64>>,
+    /// The smallest version of rights that no node refuses.
+    first_valid_rights: u32,
+}
+
+impl Said {
+    /// What some subfiles of one file say.
+    pub fn by(subfiles: &[FoundSubfile]) -> Self {
+        let mut said = Self { rights: None, synced: None, first_valid_rights: 0 };
+        for found in subfiles {
+            said.first_valid_rights = said.first_valid_rights.max(found.first_valid_rights);
+            let Ok(description) = &found.description else { continue };
+            let version = |rights: Option<FoundRights>| rights.map(|rights| rights.rights_version);
+            if version(description.rights) > version(said.rights) {
+                said.rights = description.rights;
+            }
+            if let Some(more) = &description.synced {
+                let all = said.synced.get_or_insert_default();
+                all.resize(all.len().max(more.len()), 0);
+                for (word, more) in all.iter_mut().zip(more) {
+                    *word |= more;
+                }
+            }
+        }
+        said
+    }
+
+    /// What is not on the disks, in sentences.
+    fn guesses(&self) -> Vec<&'static str> {
+        let mut guesses = Vec::new();
+        if self.rights.is_none() {
+            guesses.push(
+                "its owner and mode are not on the disks: it belongs to the user of the node now, \
+                 with mode 0600",
+            );
+        }
+        if self.synced.is_none() {
+            guesses.push(
+                "which of its subfiles were synced is not on the disks: those that are missing \
+                 read as zeros now",
+            );
+        }
+        guesses
+    }
+}
+
+impl Check<'_> {
+    /// Subfiles of files that the namespace does not know.
+    pub(super) fn extras(&mut self) -> Result<(), Failure> {
+        for (file, subfiles) in std::mem::take(&mut self.extra) {
+            let subfiles = self.still_extra(file, subfiles)?;
+            let described = subfiles.iter().find_map(|found| {
+                let description = found.description.as_ref().ok()?;
+                Some((found, description))
+            });
+            match described {
+                Some((found, description)) if self.what.is_rebuild => {
+                    self.rebuild(file, found.is_extents, description, &subfiles)?;
+                }
+                _ => self.leave_extra(file, &subfiles),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of subfiles that belong to no file.
+    fn leave_extra(&mut self, file: FileId, subfiles: &[FoundSubfile]) {
+        for found in subfiles {
+            let disk = self.shared.map.read().disk_name(found.disk);
+            let was = match &found.description {
+                Ok(description) => format!("it was part of {}", description.path),
+                Err(why) => format!("it does not say of which ({why})"),
+            };
+            let text = format!(
+                "subfile {} on disk {disk} belongs to no file; {was}; `pario fsck --rebuild` \
+                 brings such files back",
+                found.subfile.0
+            );
+            self.find(FindingKind::Extra, file, None, Some(disk), text, false);
+        }
+    }
+
+    /// Makes a file from what its subfiles say, and tells what is missing of it.
+    fn rebuild(
+        &mut self,
+        file: FileId,
+        is_extents: bool,
+        description: &FoundDescription,
+        subfiles: &[FoundSubfile],
+    ) -> Result<(), Failure> {
+        let said = Said::by(subfiles);
+        let record = self.record_of(file, is_extents, description, subfiles, &said);
+        let path = self.restore(&description.path, record.clone())?;
+        self.write_back(record.clone());
+        let text = format!("made from {} subfiles on the disks", subfiles.len());
+        self.find(FindingKind::Rebuilt, file, Some(path.clone()), None, text, true);
+        for guess in said.guesses() {
+            let (path, text) = (Some(path.clone()), guess.to_owned());
+            self.find(FindingKind::Guessed, file, path, None, text, true);
+        }
+        // Now that the file is known, what was synced and is not there is known to be lost.
+        for found in subfiles {
+            self.seen.insert((found.file, found.subfile.0));
+            self.poisoned(found, Some(&path));
+        }
+        self.file(Some(&path), &record)
+    }
+
+    fn record_of(
+        &self,
+        file: FileId,
+        is_extents: bool,
+        description: &FoundDescription,
+        subfiles: &[FoundSubfile],
+        said: &Said,
+    ) -> FileRecord {
+        let administrator = &self.shared.administrator;
+        let guessed = FoundRights {
+            uid: administrator.uid,
+            gid: administrator.gids.first().copied().unwrap_or(0),
+            mode: 0o600,
+            rights_version: 0,
+        };
+        let rights = said.rights.unwrap_or(guessed);
+        let mut record = FileRecord {
+            id: file,
+            kind: if is_extents { FileKind::Extents } else { FileKind::Flat },
+            layout: Some(description.layout.clone()),
+            uid: rights.uid,
+            gid: rights.gid,
+            mode: rights.mode,
+            created_ns: description.created_s.saturating_mul(1_000_000_000),
+            changed_ns: self.started_ns,
+            // Grants of before are not valid any more, and no node refuses those that follow.
+            rights_version: rights.rights_version.max(said.first_valid_rights).saturating_add(1),
+            settled: said.synced.clone().unwrap_or_default(),
+        };
+        for found in subfiles {
+            record.settle(found.subfile.0);
+        }
+        record
+    }
+
+    fn restore(&self, path: &str, record: FileRecord) -> Result<FilePath, Failure> {
+        let path = FilePath::new(path)
+            .or_else(|_| FilePath::new(&format!("/recovered/{}", record.id)))
+            .map_err(|error| Failure::Invalid(error.to_string()))?;
+        let (send, receive) = mpsc::channel();
+        self.names.namespace.restore(path, record, move |restored| {
+            // The receiver below waits for this one message.
+            let _ = send.send(restored);
+        });
+        receive.recv().unwrap_or_else(|_| {
+            let node = self.shared.name().to_owned();
+            Err(Failure::Internal { node, why: "the namespace is gone".to_owned() })
+        })
+    }
+
+    /// Has the subfiles say what was found out, so that the next rebuild knows it too. Disks that are
+    /// away get it later.
+    fn write_back(&self, record: FileRecord) {
+        let (send, receive) = mpsc::channel();
+        self.names.describer.deliver(record, None, move |is_done| {
+            let _ = send.send(is_done);
+        });
+        let _ = receive.recv();
+    }
+}

@@ -1,0 +1,335 @@
+//! What a subfile says of itself on the disk.
+//!
+//! Everything that a rebuild of the namespace needs is in the descriptions: path and layout, which
+//! never change, and owner, mode and synced subfiles, which do. A description lies in a file of its
+//! own, away from the bytes of the subfile, so that a descriptor of the bytes never reaches it.
+//!
+//! The file has two slots. A change writes the slot that does not count and syncs it; the valid
+//! slot with the larger generation counts. So a crash at any moment leaves the description of
+//! before or the new one, whole.
+
+use std::io;
+
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::checksum::checksum;
+use crate::medium::MediumFile;
+use crate::subfile::{Kind, Role, SubfileId};
+
+/// The newest description format this program reads and the one it writes.
+pub(crate) const DESCRIPTION_VERSION: u16 = 2;
+
+/// Layout and path together fit into this many bytes.
+pub const DESCRIPTION_LIMIT_BYTES: usize = 60 << 10;
+
+/// The most subfiles of a file that a synced set can name.
+pub const SYNCED_SET_LIMIT: usize = 32 << 10;
+
+/// The distance of the two slots of a description file.
+pub(crate) const SLOT_BYTES: u64 = 128 << 10;
+
+/// Owner and mode of a file, as the namespace had them at some version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The permission bits.
+    pub mode: u32,
+    /// Counts the changes of the three above.
+    pub version: u32,
+}
+
+/// What a subfile says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Whose subfile it is.
+    pub id: SubfileId,
+    /// How it stores its bytes.
+    pub kind: Kind,
+    /// The layout of the parallel file; the store does not look into it.
+    pub layout: Vec<u8>,
+    /// The path the parallel file had when it was created.
+    pub path: String,
+    /// When it was created, in seconds since 1970.
+    pub created_s: u64,
+    /// Extents start at multiples of this many bytes (one for flat subfiles).
+    pub granule_bytes: u32,
+    /// Owner and mode of the parallel file; unknown on a disk of version 1.
+    pub rights: Option<Rights>,
+    /// Which subfiles of the parallel file are known to have been synced: bit `i % 64` of word
+    /// `i / 64`. Unknown on a disk of version 1.
+    pub synced: Option<Vec<u64>>,
+    /// Whether a sync of this subfile failed, so that bytes written before may be lost.
+    pub is_poisoned: bool,
+    /// Counts the changes of this description.
+    pub generation: u64,
+}
+
+/// The fixed part of a block of version 1; layout and path follow it.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Head {
+    magic: [u8; 8],
+    checksum: U64,
+    version: U16,
+    kind: u8,
+    role: u8,
+    index: U32,
+    file: U128,
+    created_s: U64,
+    granule_bytes: U32,
+    layout_len: U32,
+    path_len: U32,
+    /// Zero in version 1.
+    flags: U32,
+}
+
+/// What version 2 adds behind the head; synced set, layout and path follow it.
+#[derive(Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Changing {
+    generation: U64,
+    uid: U32,
+    gid: U32,
+    mode: U32,
+    rights_version: U32,
+    synced_words: U32,
+    reserved: [u8; 4],
+}
+
+const MAGIC: [u8; 8] = *b"PARIOSUB";
+const HEAD_BYTES: usize = size_of::<Head>();
+/// The checksum covers everything from here on.
+const CHECKED_FROM: usize = 16;
+
+const HAS_RIGHTS: u32 = 1;
+const HAS_SYNCED: u32 = 2;
+const IS_POISONED: u32 = 4;
+
+/// The largest description block.
+pub(crate) const DESCRIPTION_MAX_BYTES: usize =
+    HEAD_BYTES + size_of::<Changing>() + SYNCED_SET_LIMIT / 8 + DESCRIPTION_LIMIT_BYTES;
+
+const _: () = assert!(DESCRIPTION_MAX_BYTES as u64 <= SLOT_BYTES);
+
+/// Why a block is not a description.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadDescription {
+    NotOurs,
+    Newer(u16),
+    Damaged(&'static str),
+}
+
+impl Description {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let length = |bytes: usize| U32::new(u32::try_from(bytes).expect("checked at creation"));
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        let flags = flag(self.rights.is_some(), HAS_RIGHTS)
+            | flag(self.synced.is_some(), HAS_SYNCED)
+            | flag(self.is_poisoned, IS_POISONED);
+        let mut head = Head {
+            magic: MAGIC,
+            checksum: U64::ZERO,
+            version: U16::new(DESCRIPTION_VERSION),
+            kind: match self.kind {
+                Kind::Flat => 1,
+                Kind::Extents => 2,
+            },
+            role: self.id.role.code(),
+            index: U32::new(self.id.index),
+            file: U128::new(self.id.file),
+            created_s: U64::new(self.created_s),
+            granule_bytes: U32::new(self.granule_bytes),
+            layout_len: length(self.layout.len()),
+            path_len: length(self.path.len()),
+            flags: U32::new(flags),
+        };
+        let words = self.synced.as_deref().unwrap_or_default();
+        let mut changing = Changing {
+            generation: U64::new(self.generation),
+            synced_words: length(words.len()),
+            ..Changing::default()
+        };
+        if let Some(Rights { uid, gid, mode, version }) = self.rights {
+            changing.uid = U32::new(uid);
+            changing.gid = U32::new(gid);
+            changing.mode = U32::new(mode);
+            changing.rights_version = U32::new(version);
+        }
+        let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let rest = [changing.as_bytes(), &words, &self.layout, self.path.as_bytes()].concat();
+        head.checksum = U64::new(checksum(&[&head.as_bytes()[CHECKED_FROM..], &rest]));
+        [head.as_bytes(), &rest].concat()
+    }
+
+    /// Reads a block of version 1 or 2; bytes behind it are ignored.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadDescription> {
+        let damaged = |what| Err(BadDescription::Damaged(what));
+        let (head, rest) = Head::ref_from_prefix(bytes).map_err(|_| BadDescription::NotOurs)?;
+        if head.magic != MAGIC {
+            return Err(BadDescription::NotOurs);
+        }
+        let version = head.version.get();
+        if version > DESCRIPTION_VERSION {
+            return Err(BadDescription::Newer(version));
+        }
+        let none = Changing::default();
+        let (changing, rest) = match version {
+            0 | 1 => (&none, rest),
+            _ => match Changing::ref_from_prefix(rest) {
+                Ok(found) => found,
+                Err(_) => return damaged("the length of its description"),
+            },
+        };
+        let set_len = (changing.synced_words.get() as usize).saturating_mul(8);
+        let layout_len = head.layout_len.get() as usize;
+        let named = layout_len.saturating_add(head.path_len.get() as usize);
+        let total = set_len.saturating_add(named);
+        if set_len > SYNCED_SET_LIMIT / 8 || named > DESCRIPTION_LIMIT_BYTES || total > rest.len() {
+            return damaged("the lengths in its description");
+        }
+        let end = bytes.len() - rest.len() + total;
+        if checksum(&[&bytes[CHECKED_FROM..end]]) != head.checksum.get() {
+            return damaged("the checksum of its description");
+        }
+        let kind = match head.kind {
+            1 => Kind::Flat,
+            2 => Kind::Extents,
+            _ => return damaged("an unknown kind"),
+        };
+        let Some(role) = Role::of_code(head.role) else { return damaged("an unknown role") };
+        let (words, rest) = rest.split_at(set_len);
+        let words = words.chunks_exact(8);
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let Ok(path) = std::str::from_utf8(&rest[layout_len..named]) else {
+            return damaged("a path that is not UTF-8");
+        };
+        let has = |flag| version > 1 && head.flags.get() & flag != 0;
+        let rights = Rights {
+            uid: changing.uid.get(),
+            gid: changing.gid.get(),
+            mode: changing.mode.get(),
+            version: changing.rights_version.get(),
+        };
+        Ok(Self {
+            id: SubfileId { file: head.file.get(), index: head.index.get(), role },
+            kind,
+            layout: rest[..layout_len].to_vec(),
+            path: path.to_owned(),
+            created_s: head.created_s.get(),
+            granule_bytes: head.granule_bytes.get(),
+            rights: has(HAS_RIGHTS).then_some(rights),
+            synced: has(HAS_SYNCED).then(|| words.collect()),
+            is_poisoned: has(IS_POISONED),
+            generation: changing.generation.get(),
+        })
+    }
+
+    /// Adds subfiles to the synced set, which is known from then on; whether that changed anything.
+    pub fn add_synced(&mut self, synced: &[u64]) -> bool {
+        let before = self.synced.clone();
+        let set = self.synced.get_or_insert_default();
+        if set.len() < synced.len() {
+            set.resize(synced.len(), 0);
+        }
+        for (word, more) in set.iter_mut().zip(synced) {
+            *word |= more;
+        }
+        self.synced != before
+    }
+}
+
+/// What the two slots of a description file say: the description of the larger generation.
+pub(crate) fn read_slots(file: &dyn MediumFile) -> io::Result<Result<Description, BadDescription>> {
+    let len = file.len()?;
+    let mut newest = read_slot(file, 0, len)?;
+    if len > SLOT_BYTES {
+        let second = read_slot(file, SLOT_BYTES, len)?;
+        newest = match (newest, second) {
+            // A program that knows it has written it since: this one must not go back behind it.
+            (Err(newer @ BadDescription::Newer(_)), _) => Err(newer),
+            (_, Err(newer @ BadDescription::Newer(_))) => Err(newer),
+            (Ok(first), Ok(second)) if first.generation >= second.generation => Ok(first),
+            (_, Ok(second)) => Ok(second),
+            (first, Err(_)) => first,
+        };
+    }
+    Ok(newest)
+}
+
+fn read_slot(
+    file: &dyn MediumFile,
+    at: u64,
+    len: u64,
+) -> io::Result<Result<Description, BadDescription>> {
+    let wanted = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut block = vec![0; wanted.min(DESCRIPTION_MAX_BYTES)];
+    let count = file.read_at(&mut block, at)?;
+    Ok(Description::decode(&block[..count]))
+}
+
+/// Writes a description to the slot of its generation; a sync makes it count.
+pub(crate) fn write_slot(file: &dyn MediumFile, description: &Description) -> io::Result<()> {
+    file.write_all_at(&description.encode(), description.generation % 2 * SLOT_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Description {
+        Description {
+            id: SubfileId::data(0xfeed_beef, 3),
+            kind: Kind::Extents,
+            layout: vec![1, 2, 3, 4, 5],
+            path: "/runs/7/body".into(),
+            created_s: 1_700_000_000,
+            granule_bytes: 4096,
+            rights: Some(Rights { uid: 1000, gid: 100, mode: 0o640, version: 3 }),
+            synced: Some(vec![5, 1 << 63]),
+            is_poisoned: false,
+            generation: 8,
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_stays_unknown() {
+        let bare = Description { rights: None, synced: None, is_poisoned: true, ..example() };
+        assert_eq!(Description::decode(&bare.encode()), Ok(bare));
+        let none = Description { synced: Some(Vec::new()), ..example() };
+        assert_eq!(Description::decode(&none.encode()), Ok(none));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_description_is_found() {
+        let block = example().encode();
+        assert_eq!(Description::decode(&block), Ok(example()));
+        for bit in 0..block.len() * 8 {
+            let mut damaged = block.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Description::decode(&damaged).is_err(), "bit {bit}");
+        }
+        for len in 0..block.len() {
+            assert!(Description::decode(&block[..len]).is_err(), "cut to {len}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_named() {
+        let mut block = example().encode();
+        block[16] = 9;
+        assert_eq!(Description::decode(&block), Err(BadDescription::Newer(9)));
+    }
+
+    #[test]
+    fn a_synced_set_only_grows() {
+        let mut description = Description { synced: None, ..example() };
+        assert!(description.add_synced(&[]), "it is known now");
+        assert!(description.add_synced(&[2, 1]) && !description.add_synced(&[2]));
+        assert!(description.add_synced(&[1]));
+        assert_eq!(description.synced, Some(vec![3, 1]));
+    }
+}

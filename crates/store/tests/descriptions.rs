@@ -1,0 +1,210 @@
+//! Descriptions change as a whole, whatever happens in between, and lie where no descriptor of the
+//! bytes reaches them.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use pario_store::medium::{Fault, Memory};
+use pario_store::{Description, Disk, DiskOptions, NewSubfile, Rights, StoreError, SubfileId};
+
+const ID: SubfileId = SubfileId::data(5, 1);
+
+fn options() -> DiskOptions {
+    DiskOptions { background: false, ..DiskOptions::default() }
+}
+
+fn rights(version: u32) -> Rights {
+    Rights { uid: 1000 + version, gid: 100, mode: 0o600 | version, version }
+}
+
+fn new() -> NewSubfile {
+    NewSubfile { path: "/a".into(), rights: Some(rights(0)), ..NewSubfile::new(ID) }
+}
+
+fn open(memory: &Memory) -> Disk {
+    Disk::open_on(Arc::new(memory.clone()), options()).unwrap()
+}
+
+/// The versions that rights and synced set of a description have; they change together.
+fn version_of(description: &Description) -> u32 {
+    let version = description.rights.unwrap().version;
+    assert_eq!(description.rights, Some(rights(version)));
+    let expected = if version == 0 { None } else { Some(vec![u64::from(version)]) };
+    assert_eq!(description.synced, expected, "not torn");
+    version
+}
+
+fn change(disk: &Disk, version: u32) -> Result<Description, StoreError> {
+    disk.update_description(ID, |description| {
+        description.rights = Some(rights(version));
+        description.synced = Some(vec![u64::from(version)]);
+    })
+}
+
+#[test]
+fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
+    let mut found = [0; 2];
+    for is_flat in [true, false] {
+        for at in 1.. {
+            let mut is_over = false;
+            for seed in 0..20 {
+                let memory = Memory::new();
+                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                if is_flat {
+                    disk.create_flat(new()).unwrap();
+                } else {
+                    disk.create_extents(new()).unwrap();
+                }
+                memory.set_fault(memory.changes() + at, Fault::Crash);
+                let mut acknowledged = 0;
+                while acknowledged < 4 && change(&disk, acknowledged + 1).is_ok() {
+                    acknowledged += 1;
+                }
+                is_over = acknowledged == 4;
+                drop(disk);
+                let mut random = fastrand::Rng::with_seed(seed);
+                memory.power_loss(&mut |n| random.u64(0..n));
+                let disk = open(&memory);
+                let version = version_of(&disk.description(ID).unwrap());
+                assert!(
+                    version == acknowledged || version == acknowledged + 1,
+                    "crash at {at}: {acknowledged} changes acknowledged, found {version}"
+                );
+                found[usize::from(version == acknowledged)] += 1;
+                // And the next change counts.
+                change(&disk, 9).unwrap();
+                memory.power_loss(&mut |n| random.u64(0..n));
+                assert_eq!(version_of(&open(&memory).description(ID).unwrap()), 9);
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+    assert!(found.iter().all(|&count| count > 5), "{found:?}");
+}
+
+#[test]
+fn a_change_that_changes_nothing_is_not_written() {
+    let memory = Memory::new();
+    let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+    disk.create_flat(new()).unwrap();
+    change(&disk, 3).unwrap();
+    let before = memory.changes();
+    change(&disk, 3).unwrap();
+    assert_eq!(memory.changes(), before);
+    assert!(matches!(
+        disk.update_description(SubfileId::data(9, 9), |_| {}),
+        Err(StoreError::NotFound { .. })
+    ));
+}
+
+#[test]
+fn a_small_subfile_takes_eight_kilobytes_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::create(dir.path(), options()).unwrap();
+    let flat = disk.create_flat(NewSubfile { is_durable: false, ..new() }).unwrap();
+    flat.write_at(0, &[1; 4096]).unwrap();
+    flat.sync().unwrap();
+    let names = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
+        names.filter(|entry| entry.file_name() != "pario.disk").collect::<Vec<_>>()
+    };
+    let blocks: u64 = names().iter().map(|entry| entry.metadata().unwrap().blocks()).sum();
+    assert_eq!(names().len(), 2);
+    assert!(blocks * 512 <= 8192, "{} bytes", blocks * 512);
+    disk.remove(ID).unwrap();
+    assert!(names().is_empty());
+}
+
+/// What a descriptor of the bytes can write over is not believed by anybody.
+#[test]
+fn a_descriptor_does_not_reach_the_description() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::create(dir.path(), options()).unwrap();
+    let flat = disk.create_flat(new()).unwrap();
+    flat.write_at(0, b"bytes").unwrap();
+    let known = disk.description(ID).unwrap();
+    let descriptor = flat.share(true, true).unwrap().unwrap();
+    // A whole description of another file, as a forger would write it.
+    let other = Disk::create(dir.path().join("other"), options()).unwrap();
+    other.create_flat(NewSubfile { path: "/forged".into(), ..new() }).unwrap();
+    let forged = format!("other/{:032x}-1-data.description", 5);
+    let mut block = std::fs::read(dir.path().join(forged)).unwrap();
+    block.resize(64 << 10, 0xee);
+    rustix::io::pwrite(&descriptor, &block, 0).unwrap();
+    drop((flat, disk));
+    let disk = Disk::open(dir.path(), options()).unwrap();
+    assert_eq!(disk.description(ID).unwrap(), known);
+    let mut bytes = [0; 5];
+    disk.open_flat(ID).unwrap().read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"bytes");
+}
+
+/// A failed sync is known for as long as the disk is open, after a restart, and until a repair.
+#[test]
+fn a_failed_sync_is_remembered_until_it_is_repaired() {
+    for is_markable in [true, false] {
+        let memory = Memory::new();
+        let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+        let flat = disk.create_flat(new()).unwrap();
+        flat.write_at(0, b"synced").unwrap();
+        flat.sync().unwrap();
+        flat.write_at(0, b"failed").unwrap();
+        memory.set_fault(memory.changes() + 1, Fault::Error);
+        if !is_markable {
+            // Nothing can be written to the description either.
+            memory
+                .set_bytes("00000000000000000000000000000005-1-data.description", vec![0; 10])
+                .unwrap();
+        }
+        let error = flat.sync().unwrap_err().to_string();
+        assert_eq!(error.contains("nor note the failure"), !is_markable, "{error}");
+        drop(flat);
+        if is_markable {
+            let again = disk.open_flat(ID).unwrap();
+            let poisoned = |result: Result<(), StoreError>| {
+                let error = result.unwrap_err();
+                assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
+                assert!(error.to_string().contains("fsck --repair"), "{error}");
+            };
+            poisoned(again.write_at(0, b"x"));
+            poisoned(again.sync());
+            poisoned(again.set_len(0));
+            poisoned(again.share(true, true).map(|_| ()));
+            assert_eq!(again.read_at(0, &mut [0; 6]).unwrap(), 6, "reading goes on");
+            drop((again, disk));
+            memory.power_loss(&mut |_| 0);
+            let disk = open(&memory);
+            assert!(disk.is_poisoned(ID).unwrap());
+            let again = disk.open_flat(ID).unwrap();
+            poisoned(again.write_at(0, b"x"));
+            assert_eq!(disk.repair_flat(ID).unwrap(), 6);
+            assert!(!disk.is_poisoned(ID).unwrap());
+            again.write_at(0, b"fresh!").unwrap();
+            again.sync().unwrap();
+            drop((again, disk));
+            memory.power_loss(&mut |_| 0);
+            open(&memory).open_flat(ID).unwrap().write_at(0, b"x").unwrap();
+        } else {
+            assert!(disk.is_poisoned(ID).unwrap(), "in memory");
+        }
+    }
+}
+
+/// A repair whose sync fails clears nothing.
+#[test]
+fn a_repair_that_fails_leaves_the_mark() {
+    let memory = Memory::new();
+    let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+    let flat = disk.create_flat(new()).unwrap();
+    flat.write_at(0, b"bytes").unwrap();
+    memory.set_fault(memory.changes() + 1, Fault::Error);
+    flat.sync().unwrap_err();
+    memory.set_fault(memory.changes() + 1, Fault::Error);
+    disk.repair_flat(ID).unwrap_err();
+    assert!(disk.is_poisoned(ID).unwrap());
+    assert!(matches!(flat.sync(), Err(StoreError::Poisoned { .. })));
+    disk.repair_flat(ID).unwrap();
+    flat.sync().unwrap();
+}
