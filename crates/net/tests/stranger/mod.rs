@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use pario_net::Space;
 
 pub const SOON: Duration = Duration::from_secs(10);
-/// `PARIONET`, version 1, no key, a name of one letter, id and nonce of zeros.
+/// `PARIONET`, version 2, no key, a name of one letter, id and nonce of zeros.
 pub const HELLO: [u8; 61] = {
     let mut hello = [0; 61];
-    let start = *b"PARIONET\x01\x00\x00\x01";
+    let start = *b"PARIONET\x02\x00\x00\x01";
     let mut i = 0;
     while i < start.len() {
         hello[i] = start[i];
