@@ -172,7 +172,7 @@ fn is_dead(path: &Path) -> bool {
                 .parse::<u32>()
                 .is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         }
-        (Some("s"), ..) => SocketType::STREAM,
+        (Some("s"), ..) | (Some("flow"), Some(_), None) => SocketType::STREAM,
         (Some("team"), Some(_), None) => SocketType::SEQPACKET,
         _ => return false,
     };
