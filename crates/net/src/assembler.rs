@@ -32,7 +32,7 @@ const FIRST_SLAB_BYTES: usize = 8 << 10;
 /// Long segments that are read by one call.
 const BUFFERS_AT_ONCE: usize = 32;
 /// Long segments get memory together until they have this many bytes.
-const BUFFER_BYTES_AT_ONCE: usize = 1 << 20;
+const BUFFER_BYTES_AT_ONCE: usize = 256 << 10;
 
 /// A packet that arrived as a whole and was checked.
 #[derive(Debug)]

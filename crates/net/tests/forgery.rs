@@ -8,7 +8,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use pario_net::wire::FrameKind;
-use pario_net::{Address, AnswerPort, Asker, InputError, PortOptions, RecvError, Space, SpaceId};
+use pario_net::{
+    Address, AnswerPort, Asker, InputError, OpenError, PortOptions, RecvError, Space, SpaceId,
+};
 use stranger::peer::{Answer, Control, PortInfo, RawPeer, packet};
 use stranger::{SOON, builder, host, knock, refused};
 
@@ -74,8 +76,10 @@ fn a_port_for_answers_cannot_be_found_by_name() {
     for number in 0..8 {
         let name = format!("answers {number} of numbers");
         let soon = Duration::from_millis(1);
-        assert!(conversation.client.output::<u64>(&name, soon).is_err());
-        assert!(conversation.host.output::<u64>(&name, soon).is_err());
+        for space in [&conversation.client, &conversation.host] {
+            let error = space.output::<u64>(&name, soon).unwrap_err();
+            assert!(matches!(error, OpenError::Timeout { .. }), "{error}");
+        }
     }
     conversation.goes_on();
 }
