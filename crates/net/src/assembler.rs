@@ -5,6 +5,11 @@
 //! knows the place of: standing at the beginning of a packet that is [`LEAD_BYTES`], afterwards the
 //! rest of the packet and the lead of the next. The long segment of an answer for which there is a
 //! landing goes straight to there.
+//!
+//! *Memory follows what has come, not what a header promises.* The first slab of a link is small,
+//! and slabs grow with what comes. A packet with a bulk area is *announced* when its inline area is
+//! there: the link then checks the frames against the credit of their channels, before any memory
+//! for the bulk area is taken. Segments get their memory a few at a time.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -20,10 +25,14 @@ use crate::wire::{
     BULK_BYTES, Frame, FrameKind, LEAD_BYTES, Limits, PACKET_HEADER_BYTES, PacketHeader, WireError,
 };
 
-/// Bytes of a slab, unless a packet needs more.
-const SLAB_BYTES: usize = 256 << 10;
+/// Bytes of a slab of a busy link, unless a packet needs more.
+pub(crate) const SLAB_BYTES: usize = 256 << 10;
+/// Bytes of the first slab of a link, and of one after a time with little traffic.
+const FIRST_SLAB_BYTES: usize = 8 << 10;
 /// Long segments that are read by one call.
 const BUFFERS_AT_ONCE: usize = 32;
+/// Long segments get memory together until they have this many bytes.
+const BUFFER_BYTES_AT_ONCE: usize = 256 << 10;
 
 /// A packet that arrived as a whole and was checked.
 #[derive(Debug)]
@@ -36,6 +45,8 @@ pub struct Packet {
     pub groups: Vec<Group>,
     /// Number of frames.
     pub frame_count: u32,
+    /// Whether its frames were checked against the credit of their channels when it was announced.
+    pub(crate) is_admitted: bool,
 }
 
 /// Frames that follow each other on the same channel.
@@ -141,7 +152,8 @@ impl Packet {
         let header = PacketHeader::read(header, limits)?;
         let inline = sealed.slice(PACKET_HEADER_BYTES..);
         let (groups, _) = read_frames(&inline, &header, limits, None)?;
-        Ok(Self { inline, bulk, groups, frame_count: header.frame_count })
+        let frame_count = header.frame_count;
+        Ok(Self { inline, bulk, groups, frame_count, is_admitted: false })
     }
 }
 
@@ -149,7 +161,10 @@ impl Packet {
 pub struct Assembler {
     limits: Limits,
     landings: Option<Arc<Landings>>,
-    slab: Slab,
+    /// None until the first bytes are read, and while the link rests.
+    slab: Option<Slab>,
+    /// Bytes that the next slab has at least.
+    next_slab_bytes: usize,
     /// Bytes of the slab's rest that were read.
     filled: usize,
     /// The header of the packet whose inline area is being read.
@@ -236,8 +251,14 @@ impl Body {
     /// Called just before memory is read into: by then the buffers of the packet before have often
     /// come back to the pool, and are still in the processor's cache.
     fn take_targets(&mut self) {
-        if self.targets.is_empty() {
-            self.targets.extend(self.places.by_ref().take(BUFFERS_AT_ONCE).map(Target::new));
+        if !self.targets.is_empty() {
+            return;
+        }
+        let mut bytes = 0;
+        while self.targets.len() < BUFFERS_AT_ONCE && bytes < BUFFER_BYTES_AT_ONCE {
+            let Some(target) = self.places.next().map(Target::new) else { return };
+            bytes += target.len();
+            self.targets.push_back(target);
         }
     }
 }
@@ -245,10 +266,18 @@ impl Body {
 impl Assembler {
     /// One that accepts what is within the limits.
     pub fn new(limits: Limits) -> Self {
-        let (slab, ready) = (Slab::new(SLAB_BYTES), VecDeque::new());
-        let (header, body, bulk_bytes, placed_bytes) = (None, None, 0, 0);
-        let landings = None;
-        Self { limits, landings, slab, filled: 0, header, body, ready, bulk_bytes, placed_bytes }
+        Self {
+            limits,
+            landings: None,
+            slab: None,
+            next_slab_bytes: FIRST_SLAB_BYTES,
+            filled: 0,
+            header: None,
+            body: None,
+            ready: VecDeque::new(),
+            bulk_bytes: 0,
+            placed_bytes: 0,
+        }
     }
 
     /// One that reads answers to where they land.
@@ -270,9 +299,10 @@ impl Assembler {
                     whole - self.filled
                 }
             };
-            self.make_room(self.filled + wanted);
-            let memory = &mut self.slab.rest_mut()[self.filled..self.filled + wanted];
-            return read(&mut [IoSliceMut::new(memory)]);
+            let (from, to) = (self.filled, self.filled + wanted);
+            let rest = self.make_room(to).rest_mut();
+            let to = to.min(rest.len());
+            return read(&mut [IoSliceMut::new(&mut rest[from..to])]);
         }
         self.make_room(LEAD_BYTES);
         let body = self.body.as_mut().expect("there is one, as just seen");
@@ -288,8 +318,8 @@ impl Assembler {
                 Memory::Lent(lent) => slices.extend(lent.after(from)),
             }
         }
-        if are_all && lead > 0 {
-            let memory = &mut self.slab.rest_mut()[self.filled..self.filled + lead];
+        if let Some(slab) = self.slab.as_mut().filter(|_| are_all && lead > 0) {
+            let memory = &mut slab.rest_mut()[self.filled..self.filled + lead];
             slices.push(IoSliceMut::new(memory));
         }
         read(&mut slices)
@@ -328,6 +358,22 @@ impl Assembler {
         self.ready.pop_front()
     }
 
+    /// The frames of a packet whose bulk area comes next, once for each such packet. No memory was
+    /// taken for the bulk area yet; if they may not be sent, the rest must not be read.
+    pub(crate) fn announced(&mut self) -> Option<&[Group]> {
+        let body = self.body.as_mut().filter(|body| !body.packet.is_admitted)?;
+        body.packet.is_admitted = true;
+        Some(&body.packet.groups)
+    }
+
+    /// Gives memory back that is not needed until more bytes come.
+    pub(crate) fn rest(&mut self) {
+        if self.filled == 0 && self.header.is_none() && self.body.is_none() {
+            self.slab = None;
+        }
+        self.next_slab_bytes = FIRST_SLAB_BYTES;
+    }
+
     /// Bytes of long segments that were not read to their place, but moved there.
     pub fn copied_bytes(&self) -> u64 {
         let waiting = self.body.as_ref().map_or(0, |body| body.filled);
@@ -359,7 +405,8 @@ impl Assembler {
             let header = match self.header {
                 Some(header) => header,
                 None => {
-                    let filled = &self.slab.rest()[..self.filled];
+                    let filled = self.slab.as_ref().map_or(&[][..], |slab| slab.rest());
+                    let filled = &filled[..self.filled];
                     let Some(bytes) = filled.first_chunk::<PACKET_HEADER_BYTES>() else {
                         return Ok(());
                     };
@@ -370,14 +417,15 @@ impl Assembler {
             if self.filled < whole {
                 return Ok(());
             }
-            let inline = &self.slab.rest()[PACKET_HEADER_BYTES..whole];
+            let Some(slab) = &mut self.slab else { return Ok(()) };
+            let inline = &slab.rest()[PACKET_HEADER_BYTES..whole];
             let landings = self.landings.as_deref();
             let (groups, places) = read_frames(inline, &header, &self.limits, landings)?;
-            let inline = self.slab.give(whole).slice(PACKET_HEADER_BYTES..);
+            let inline = slab.give(whole).slice(PACKET_HEADER_BYTES..);
             self.filled -= whole;
             self.header = None;
-            let bulk = Vec::new();
-            let packet = Packet { inline, bulk, groups, frame_count: header.frame_count };
+            let (bulk, frame_count) = (Vec::new(), header.frame_count);
+            let packet = Packet { inline, bulk, groups, frame_count, is_admitted: false };
             if places.is_empty() {
                 self.ready.push_back(packet);
             } else {
@@ -388,13 +436,20 @@ impl Assembler {
         Ok(())
     }
 
-    /// Sees to it that the slab has this much room, by a new one if need be.
-    fn make_room(&mut self, needed: usize) {
-        if self.slab.room() < needed {
-            let mut slab = Slab::new(SLAB_BYTES.max(needed));
-            let filled = &self.slab.rest()[..self.filled];
-            slab.rest_mut()[..self.filled].copy_from_slice(filled);
-            self.slab = slab;
+    /// The slab, with room for this many bytes; or with less, but for more than have come, if a
+    /// header promises much more than has come.
+    fn make_room(&mut self, needed: usize) -> &mut Slab {
+        let room = self.slab.as_ref().map_or(0, Slab::room);
+        let capacity = self.next_slab_bytes.max(2 * self.filled);
+        if room < needed && (needed <= capacity || room <= self.filled) {
+            let mut slab = Slab::new(capacity);
+            if let Some(old) = &self.slab {
+                let filled = &old.rest()[..self.filled];
+                slab.rest_mut()[..self.filled].copy_from_slice(filled);
+            }
+            self.next_slab_bytes = (4 * self.next_slab_bytes).min(SLAB_BYTES);
+            self.slab = Some(slab);
         }
+        self.slab.get_or_insert_with(|| Slab::new(capacity))
     }
 }

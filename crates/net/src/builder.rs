@@ -3,7 +3,6 @@
 use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,12 +11,13 @@ use std::sync::Arc;
 use crate::address::{Address, MACHINE};
 use crate::core::{Core, SPACES};
 use crate::courier;
-use crate::directory::Directory;
+use crate::directory::{self, Directory};
 use crate::door::{Door, TCP_DOOR, UNIX_DOOR};
 use crate::error::{ConnectError, SpaceError};
 use crate::exchange::Role;
 use crate::hub::Hub;
 use crate::key::{Key, SpaceId};
+use crate::private_socket::listen_anywhere;
 use crate::space::{Options, Space};
 
 /// Callers that may wait to be let in. When there are more, the system makes them wait for a second
@@ -34,7 +34,9 @@ pub struct SpaceBuilder {
     key: Option<Key>,
     directory: Option<DirectoryChoice>,
     links: LinkChoice,
+    listens: bool,
     admits_any_user: bool,
+    connects_to_any_user: bool,
     options: Options,
 }
 
@@ -65,13 +67,15 @@ impl SpaceBuilder {
             key: None,
             directory: None,
             links: LinkChoice::default(),
+            listens: true,
             admits_any_user: false,
+            connects_to_any_user: false,
             options: Options::default(),
         }
     }
 
-    /// Listens on a Unix socket at this path, instead of one whose name the system forgets with
-    /// the process.
+    /// Listens on a Unix socket at this path, instead of one in the private runtime directory of
+    /// this user, which no other user can reach.
     pub fn listen_unix(mut self, path: impl Into<PathBuf>) -> Self {
         self.unix = Some(path.into());
         self
@@ -81,6 +85,26 @@ impl SpaceBuilder {
     /// key.
     pub fn listen_tcp(mut self, address: SocketAddr) -> Self {
         self.tcp = Some(address);
+        self
+    }
+
+    /// Opens no listening socket of any kind: this space makes links, and no other process can make
+    /// one to it. What it asks is answered over the links that it has made, so an
+    /// [`Asker`](crate::Asker) needs no listener; its input ports can be reached from this process
+    /// only.
+    ///
+    /// ```
+    /// use pario_net::Space;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = Space::builder("node").host().build()?;
+    /// let client = Space::builder("client").listen_nowhere().join(&node.address()).build()?;
+    /// assert_eq!((client.address().unix, client.address().tcp), (None, None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn listen_nowhere(mut self) -> Self {
+        self.listens = false;
         self
     }
 
@@ -113,15 +137,15 @@ impl SpaceBuilder {
         self
     }
 
-    /// Whether every user of this machine may come in through the Unix socket, and whether this
-    /// space goes to the sockets of every user. Otherwise only the same user and root do, and are
-    /// gone to.
+    /// Whether every user of this machine may make links to this space through the socket of
+    /// [`listen_unix`](Self::listen_unix). Otherwise only the same user and root may. This is not
+    /// the right to make links to spaces of other users; that is
+    /// [`connect_to_any_user`](Self::connect_to_any_user).
     ///
-    /// Who came in is known: [`Sender::user`](crate::Sender::user) is what the kernel says of it,
-    /// while the name and the id of a space are what it says of itself. Two users cannot have
-    /// spaces of the same id here at the same time. Everything that a port does for its senders
-    /// it does for everybody then, so each must ask who sends, and the names of ports are open to
-    /// all. A [`key`](Self::key) is asked for as before.
+    /// The receiver knows each sender: [`Sender::user`](crate::Sender::user) is what the kernel
+    /// says of it, while the name of a space is what it says of itself. A port that serves every
+    /// user must look at the user of each sender. Other users cannot announce ports here. A
+    /// [`key`](Self::key) is asked for as before.
     ///
     /// The file of [`listen_unix`](Self::listen_unix) can be opened by everybody then.
     ///
@@ -129,7 +153,10 @@ impl SpaceBuilder {
     /// use pario_net::Space;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let server = Space::builder("server").admit_any_user(true).host().build()?;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("server");
+    /// let server = Space::builder("server").listen_unix(&path).admit_any_user(true).host();
+    /// let server = server.build()?;
     /// let orders = server.input::<String>("orders")?;
     /// # orders.output().send("two of them".into())?;
     /// let (order, sender) = orders.recv_from()?;
@@ -141,6 +168,13 @@ impl SpaceBuilder {
     /// ```
     pub fn admit_any_user(mut self, admit: bool) -> Self {
         self.admits_any_user = admit;
+        self
+    }
+
+    /// Whether this space may make links to Unix sockets on which another user listens. Otherwise
+    /// it connects only to processes of its own user and of root, and so does a space of root.
+    pub fn connect_to_any_user(mut self, connect: bool) -> Self {
+        self.connects_to_any_user = connect;
         self
     }
 
@@ -167,6 +201,7 @@ impl SpaceBuilder {
         core.key = self.key.clone();
         core.links_choice = self.links;
         core.admits_any_user = self.admits_any_user;
+        core.connects_to_any_user = self.connects_to_any_user;
         let hub = Hub::new().map_err(system)?;
         let (door, address) = self.listen(core.id())?;
         if let Some(unix) = &door.unix {
@@ -180,9 +215,9 @@ impl SpaceBuilder {
         *core.address.lock() = address.clone();
         let core = Arc::new(core);
         if matches!(directory, DirectoryChoice::Host) {
-            let mut directory = Directory::default();
-            let _ = directory.join(core.id(), &name, address);
-            *core.role.lock() = Role::Host(directory);
+            let mut hosted = Directory::default();
+            let _ = hosted.join(directory::OWN, core.id(), &name, address);
+            *core.role.lock() = Role::Host(hosted);
         }
         SPACES.lock().insert(core.id(), Arc::downgrade(&core));
         let space = Space::from_core(core.clone());
@@ -203,6 +238,9 @@ impl SpaceBuilder {
         let mut door = Door::default();
         let mut address =
             Address { machine: Some(*MACHINE), space: Some(id), ..Address::default() };
+        if !self.listens {
+            return Ok((door, address));
+        }
         let unix = match &self.unix {
             Some(path) => {
                 let failed = || failed(path.display().to_string());
@@ -216,12 +254,11 @@ impl SpaceBuilder {
                 listener
             }
             None => {
-                let name = format!("pario-{id}");
-                let listener = std::os::unix::net::SocketAddr::from_abstract_name(&name)
-                    .and_then(|address| UnixListener::bind_addr(&address))
-                    .map_err(failed(format!("@{name}")))?;
-                address.unix = Some(format!("@{name}").into());
-                listener
+                let what = "a socket in the runtime directory of this user".to_owned();
+                let (listener, path) = listen_anywhere(id).map_err(failed(what))?;
+                address.unix = Some(path.clone());
+                door.path = Some(path);
+                UnixListener::from(listener)
             }
         };
         unix.set_nonblocking(true).map_err(failed("its Unix socket".to_owned()))?;

@@ -22,7 +22,8 @@ pub(crate) struct Channel {
     pub number: u32,
     link: Arc<Link>,
     port: String,
-    is_limited: bool,
+    /// The credit in the beginning, which is never exceeded.
+    limit: i64,
     /// Bytes that may still be sent. Only goes down under the lock of the link's outbox.
     available: AtomicI64,
     urgent: AtomicUsize,
@@ -38,7 +39,7 @@ impl Channel {
             number,
             link: link.clone(),
             port: port.to_owned(),
-            is_limited: credit != UNLIMITED,
+            limit: credit,
             available: AtomicI64::new(credit),
             urgent: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
@@ -101,11 +102,11 @@ impl Channel {
         let limits = &self.link.core.options.limits;
         match out.put(token, self.number, FrameKind::Token, limits) {
             Ok(cost) => {
-                if self.is_limited {
+                if self.limit != UNLIMITED {
                     self.available.fetch_sub(i64::try_from(cost).unwrap_or(0), Ordering::Relaxed);
                 }
                 let is_backed_up =
-                    self.is_limited && out.is_blocked && out.queued_bytes > BACKLOG_BYTES;
+                    self.limit != UNLIMITED && out.is_blocked && out.queued_bytes > BACKLOG_BYTES;
                 self.link.leave(out, at_once);
                 if is_backed_up {
                     self.wait_for_carrier();
@@ -193,16 +194,23 @@ impl Channel {
         found.ok_or(wait.unwrap_or(Duration::MAX))
     }
 
-    /// The receiver has received.
-    pub fn credit(&self, bytes: u64, urgent: u32) {
+    /// The receiver has received. Fails if it says that it received more than was sent.
+    pub fn credit(&self, bytes: u64, urgent: u32) -> Result<(), String> {
         if bytes > 0 {
-            let bytes = i64::try_from(bytes).unwrap_or(0);
-            if self.available.fetch_add(bytes, Ordering::SeqCst) <= 0 {
-                self.wake();
+            let more = |available: i64| {
+                let after = available.checked_add(i64::try_from(bytes).ok()?)?;
+                (self.limit != UNLIMITED && after <= self.limit).then_some(after)
+            };
+            let before = self.available.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
+            match before {
+                Ok(before) if before <= 0 => self.wake(),
+                Ok(_) => {}
+                Err(_) => return Err("it gave back more credit than was used".to_owned()),
             }
         }
         let less = |waiting: usize| Some(waiting.saturating_sub(urgent as usize));
         let _ = self.urgent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        Ok(())
     }
 
     /// The port does not exist any more.

@@ -30,6 +30,7 @@ impl Core {
             next = next.min(PING);
         }
         for link in self.links() {
+            link.rest();
             if matches!(&link.carrier, Carrier::Socket(socket) if socket.is_tcp) {
                 next = next.min(PING);
                 let idle = now.saturating_duration_since(link.out.lock().last_write);
@@ -80,7 +81,8 @@ impl Core {
     fn close_ports(&self) {
         let (sinks, waiters) = {
             let mut names = self.names.lock();
-            let sinks: Vec<_> = names.ports.values().filter_map(Weak::upgrade).collect();
+            let all = names.ports.values().chain(names.private.values());
+            let sinks: Vec<_> = all.filter_map(Weak::upgrade).collect();
             (sinks, names.waiters.take())
         };
         for sink in sinks {

@@ -80,7 +80,7 @@ impl Core {
             let carrier = Carrier::Memory(OnceLock::new());
             let (space, name, user) = (to.id(), to.name().into(), Some(User::own()));
             let peer = Sender { space, name, user, knows_key, is_local: false };
-            Link::new(core.clone(), core.next_id(), peer, carrier)
+            Link::new(core.clone(), core.next_id(), peer, carrier, None)
         };
         let (own, theirs) = (new(self, peer), new(peer, self));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {
@@ -93,14 +93,14 @@ impl Core {
         Ok(own)
     }
 
-    /// Who listens on a Unix socket. It must be of the same user, or root; root goes everywhere, and
-    /// so does who admits every user.
+    /// Who listens on a Unix socket. It must be the same user or root, unless this space may
+    /// connect to every user.
     fn check_user(&self, stream: &UnixStream) -> Result<User, String> {
         let peer = User::of_peer(stream).map_err(|error| error.to_string())?;
-        let own = rustix::process::geteuid();
-        if peer.is_own_or_root() || own.is_root() || self.admits_any_user {
+        if peer.is_own_or_root() || self.connects_to_any_user {
             return Ok(peer);
         }
+        let own = rustix::process::geteuid();
         Err(format!("it belongs to user {}, not to {}", peer.uid, own.as_raw()))
     }
 
@@ -132,7 +132,7 @@ impl Core {
             Ok((host, knows_key, socket)) => {
                 let (space, name) = (host.id, host.name.into());
                 let peer = Sender { space, name, user, knows_key, is_local: false };
-                Ok(self.add_link(self.next_id(), peer, Carrier::Socket(socket)))
+                Ok(self.add_link(self.next_id(), peer, Carrier::Socket(socket), None))
             }
             Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
             Err(Failure::Refused(reason)) => Err(ConnectError::Refused { address, reason }),

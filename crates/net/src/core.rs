@@ -19,7 +19,7 @@ use crate::exchange::{Requests, Role};
 use crate::gathered;
 use crate::hub::{Event, Hub};
 use crate::key::{Key, SpaceId};
-use crate::link::Link;
+use crate::link::{Link, LinkOwner};
 use crate::port::Sink;
 use crate::record::Record;
 use crate::sender::{Sender, User};
@@ -43,8 +43,10 @@ pub(crate) struct Core {
     pub started: Instant,
     pub key: Option<Key>,
     pub links_choice: LinkChoice,
-    /// Whether links over Unix sockets may be with every user.
+    /// Whether every user may make links to this space over its Unix socket.
     pub admits_any_user: bool,
+    /// Whether this space may make links to Unix sockets of every user.
+    pub connects_to_any_user: bool,
     pub address: Mutex<Address>,
     /// Missing if the space has no descriptors to poll.
     pub hub: Option<Hub>,
@@ -72,7 +74,10 @@ pub(crate) struct Core {
 #[derive(Default)]
 pub(crate) struct Names {
     pub ports: HashMap<String, Weak<dyn Sink>>,
+    /// Those that peers may open by their number: no private ones.
     pub by_number: HashMap<u32, Weak<dyn Sink>>,
+    /// Ports for answers. Peers reach them only over the channel that the asker has made.
+    pub private: HashMap<u32, Weak<dyn Sink>>,
     /// Threads that wait for a name.
     pub waiters: Waiters,
 }
@@ -80,7 +85,11 @@ pub(crate) struct Names {
 #[derive(Default)]
 struct Links {
     by_id: HashMap<u64, Arc<Link>>,
+    /// Links over which ports of a space may be opened, by the id that the space announces. A link
+    /// that another user has made is not among them: that user chose the id.
     by_space: HashMap<SpaceId, Arc<Link>>,
+    /// How many links each user has made to this space.
+    accepted: HashMap<LinkOwner, usize>,
 }
 
 impl Core {
@@ -102,6 +111,7 @@ impl Core {
             key: None,
             links_choice: LinkChoice::Nearest,
             admits_any_user: false,
+            connects_to_any_user: false,
             address: Mutex::default(),
             hub: None,
             door: Mutex::default(),
@@ -278,9 +288,16 @@ impl Core {
         is_any
     }
 
-    /// Makes a link of a carrier.
-    pub fn add_link(self: &Arc<Self>, id: u64, peer: Sender, carrier: Carrier) -> Arc<Link> {
-        let link = Link::new(self.clone(), id, peer, carrier);
+    /// Makes a link of a carrier; `owner` is who connected to this space, if this space did not
+    /// connect itself.
+    pub fn add_link(
+        self: &Arc<Self>,
+        id: u64,
+        peer: Sender,
+        carrier: Carrier,
+        owner: Option<LinkOwner>,
+    ) -> Arc<Link> {
+        let link = Link::new(self.clone(), id, peer, carrier, owner);
         self.keep_link(&link);
         if let (Some(hub), Carrier::Socket(socket)) = (&self.hub, &link.carrier) {
             if let Err(error) = hub.add(socket, id) {
@@ -297,7 +314,12 @@ impl Core {
         {
             let mut links = self.links.lock();
             links.by_id.insert(link.id, link.clone());
-            links.by_space.entry(link.peer_id).or_insert_with(|| link.clone());
+            if let Some(owner) = link.owner {
+                *links.accepted.entry(owner).or_default() += 1;
+            }
+            if link.owner.is_none() || !link.is_foreign() {
+                links.by_space.entry(link.peer_id).or_insert_with(|| link.clone());
+            }
         }
         if self.is_stopped() {
             link.lost("the space is closed");
@@ -311,10 +333,21 @@ impl Core {
         }
         self.record.keep_lost(link.counters());
         let mut links = self.links.lock();
-        links.by_id.remove(&link.id);
+        if links.by_id.remove(&link.id).is_some()
+            && let Some(owner) = link.owner
+            && let Some(count) = links.accepted.get_mut(&owner)
+        {
+            *count -= 1;
+            if *count == 0 {
+                links.accepted.remove(&owner);
+            }
+        }
         if links.by_space.get(&link.peer_id).is_some_and(|known| known.id == link.id) {
             links.by_space.remove(&link.peer_id);
-            let other = links.by_id.values().find(|other| other.peer_id == link.peer_id).cloned();
+            let is_other = |other: &&Arc<Link>| {
+                other.peer_id == link.peer_id && (other.owner.is_none() || !other.is_foreign())
+            };
+            let other = links.by_id.values().find(is_other).cloned();
             if let Some(other) = other {
                 links.by_space.insert(other.peer_id, other);
             }
@@ -325,14 +358,14 @@ impl Core {
         self.links.lock().by_space.get(&space).cloned()
     }
 
-    /// Whether a space of this id is another user's, or is this one.
-    pub fn is_taken(&self, space: SpaceId, user: Option<&User>) -> bool {
-        let Some(user) = user else { return false };
-        let is_other = |link: &Arc<Link>| {
-            let known = link.sender.user.as_ref();
-            link.peer_id == space && known.is_some_and(|known| known.uid != user.uid)
-        };
-        space == self.id || self.links.lock().by_id.values().any(is_other)
+    /// The link of this number.
+    pub fn link(&self, id: u64) -> Option<Arc<Link>> {
+        self.links.lock().by_id.get(&id).cloned()
+    }
+
+    /// How many links a user has made to this space.
+    pub fn accepted(&self, owner: LinkOwner) -> usize {
+        self.links.lock().accepted.get(&owner).copied().unwrap_or(0)
     }
 
     pub fn links(&self) -> Vec<Arc<Link>> {

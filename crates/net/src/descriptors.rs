@@ -1,10 +1,13 @@
 //! Descriptors over a Unix socket: somebody asks with a few bytes, and gets bytes and open files.
 //!
-//! *Strangers cannot take much.* A door has one thread, which polls. At most [`CALLERS`] are
-//! connected; who comes when all places are taken displaces the one that has been silent for
-//! longest, or waits until one has been silent for [`MOMENT`]: whoever comes to ask has that long.
-//! Who stops in the middle of a request, or does not take its answer, or has never asked, is let go
-//! after [`SILENCE`]. Callers are answered in turn, one request each.
+//! *Strangers cannot take much.* A door has one thread, which polls. It serves at most
+//! [`CALLERS_PER_USER`] callers of each user. A caller that comes when all places of its user are
+//! taken displaces the one of its user that has been silent for longest, or waits until one has
+//! been silent for [`MOMENT`]: each caller has that long to ask. At most [`WAITING_PER_USER`] wait,
+//! and users other than the own one and root leave descriptors in reserve ([`Share`]); the door
+//! closes further connections at once. It lets a caller go after [`SILENCE`] that stops in the
+//! middle of a request, does not take its answer or has never asked. It answers callers in turn,
+//! one request each.
 
 use std::collections::VecDeque;
 use std::fs::Permissions;
@@ -26,7 +29,9 @@ use rustix::net::{
 };
 
 use crate::builder::listen_at;
+use crate::link::LinkOwner;
 use crate::sender::User;
+use crate::share::Share;
 
 /// Bytes a request may have.
 const REQUEST_BYTES: usize = 64 << 10;
@@ -36,8 +41,16 @@ const ANSWER_BYTES: usize = 64 << 20;
 const TOGETHER: usize = 253;
 /// Descriptors an answer may have.
 const DESCRIPTORS: usize = 1 << 16;
-/// Callers that may be connected.
-const CALLERS: usize = 64;
+/// Callers of one user that are served at the same time.
+const CALLERS_PER_USER: usize = 64;
+/// Callers of one user that may wait for a place.
+const WAITING_PER_USER: usize = 448;
+/// Connections accepted before callers are served again.
+const ACCEPTS_AT_ONCE: usize = 64;
+/// How often the door looks for a place while callers wait for one.
+const WAITING_LOOK: Duration = Duration::from_millis(10);
+/// Descriptors of the process that other users leave to the own one and root.
+const RESERVED_DESCRIPTORS: usize = 128;
 /// How long a caller may be silent in the middle of something.
 const SILENCE: Duration = Duration::from_secs(2);
 /// How long a caller may be silent when others want its place.
@@ -113,6 +126,7 @@ impl DescriptorDoor {
             admits_any_user: admit_any_user,
             handler: Box::new(handler),
             callers: Vec::new(),
+            waiting: VecDeque::new(),
             accepts_from: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("descriptors".to_owned());
@@ -138,6 +152,8 @@ struct Keeper {
     admits_any_user: bool,
     handler: Box<Handler>,
     callers: Vec<Caller>,
+    /// Callers that were accepted and have no place yet, in the order in which they came.
+    waiting: VecDeque<Caller>,
     /// After the system had no descriptors left, nobody is let in for a moment.
     accepts_from: Instant,
 }
@@ -170,6 +186,7 @@ impl Keeper {
             self.callers.retain_mut(|caller| {
                 caller.go_on(handler).is_ok() && caller.until().is_none_or(|until| now < until)
             });
+            self.seat_waiting();
         }
     }
 
@@ -187,6 +204,10 @@ impl Keeper {
         } else {
             until = Some(until.map_or(self.accepts_from, |until| until.min(self.accepts_from)));
         }
+        if !self.waiting.is_empty() {
+            let look = now + WAITING_LOOK;
+            until = Some(until.map_or(look, |until| until.min(look)));
+        }
         if self.callers.iter().any(Caller::has_request) {
             until = Some(now);
         }
@@ -201,40 +222,14 @@ impl Keeper {
     }
 
     fn accept(&mut self) {
-        for _ in 0..CALLERS {
-            if self.callers.len() >= CALLERS {
-                if !self.is_wanted() {
-                    return;
-                }
-                if !self.displace(MOMENT) {
-                    // Polling would say at once that somebody still waits.
-                    self.accepts_from = Instant::now() + Duration::from_millis(1);
-                    return;
-                }
-            }
+        for _ in 0..ACCEPTS_AT_ONCE {
             match self.listener.accept() {
-                Ok((stream, _)) => {
-                    let Ok(user) = User::of_peer(&stream) else { continue };
-                    let is_welcome = self.admits_any_user || user.is_own_or_root();
-                    if !is_welcome || stream.set_nonblocking(true).is_err() {
-                        continue;
-                    }
-                    self.callers.push(Caller {
-                        stream,
-                        user,
-                        came: Vec::new(),
-                        answer: Vec::new(),
-                        written: 0,
-                        descriptors: VecDeque::new(),
-                        since: Instant::now(),
-                        has_asked: false,
-                    });
-                }
+                Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Polling would say at once that somebody still waits.
+                    // Polling would say at once that a caller still waits.
                     if error.raw_os_error().is_some_and(is_shortage) {
-                        self.displace(Duration::ZERO);
+                        self.displace(|_| true, Duration::ZERO);
                     }
                     self.accepts_from = Instant::now() + Duration::from_millis(10);
                     return;
@@ -243,19 +238,55 @@ impl Keeper {
         }
     }
 
-    /// Whether somebody wants to come in.
-    fn is_wanted(&self) -> bool {
-        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+    /// Gives a connection a place, or lets it wait for one; closes it if its user may not come in
+    /// or has too many.
+    fn admit(&mut self, stream: UnixStream) {
+        let Ok(user) = User::of_peer(&stream) else { return };
+        let is_welcome = self.admits_any_user || user.is_own_or_root();
+        if !is_welcome || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let is_same = |other: &&Caller| other.user.uid == user.uid;
+        let taken = self.callers.iter().chain(&self.waiting).filter(is_same).count();
+        let share = Share::new(CALLERS_PER_USER + WAITING_PER_USER, RESERVED_DESCRIPTORS);
+        if let Err(reason) = share.admit(LinkOwner::User(user.uid), taken, stream.as_fd()) {
+            tracing::warn!(uid = user.uid, reason, "a caller for descriptors is refused");
+            return;
+        }
+        let caller = Caller::new(stream, user);
+        if self.has_place(caller.user.uid) {
+            self.callers.push(caller);
+        } else {
+            self.waiting.push_back(caller);
+        }
     }
 
-    /// Lets the caller go that has been silent for longest, and at least for so long; whether there
-    /// was one.
-    fn displace(&mut self, at_least: Duration) -> bool {
-        let longest = (0..self.callers.len()).min_by_key(|place| self.callers[*place].since);
-        let silent = longest.filter(|place| self.callers[*place].since.elapsed() >= at_least);
-        silent.map(|place| self.callers.swap_remove(place)).is_some()
+    /// Whether one more caller of a user can be served; makes a place if one of its callers was
+    /// silent long enough.
+    fn has_place(&mut self, uid: u32) -> bool {
+        let count = self.callers.iter().filter(|caller| caller.user.uid == uid).count();
+        count < CALLERS_PER_USER || self.displace(|caller| caller.user.uid == uid, MOMENT)
+    }
+
+    /// Gives places that have become free to callers that wait, in their order.
+    fn seat_waiting(&mut self) {
+        for mut caller in std::mem::take(&mut self.waiting) {
+            if self.has_place(caller.user.uid) {
+                caller.since = Instant::now();
+                self.callers.push(caller);
+            } else {
+                self.waiting.push_back(caller);
+            }
+        }
+    }
+
+    /// Of some callers, lets the one go that has been silent for longest, and at least for so
+    /// long; whether there was one.
+    fn displace(&mut self, some: impl Fn(&Caller) -> bool, at_least: Duration) -> bool {
+        let callers = self.callers.iter().enumerate().filter(|(_, caller)| some(caller));
+        let longest = callers.min_by_key(|(_, caller)| caller.since);
+        let silent = longest.filter(|(_, caller)| caller.since.elapsed() >= at_least);
+        silent.map(|(place, _)| place).map(|place| self.callers.swap_remove(place)).is_some()
     }
 }
 
@@ -268,6 +299,19 @@ fn is_shortage(error: i32) -> bool {
 }
 
 impl Caller {
+    fn new(stream: UnixStream, user: User) -> Self {
+        Self {
+            stream,
+            user,
+            came: Vec::new(),
+            answer: Vec::new(),
+            written: 0,
+            descriptors: VecDeque::new(),
+            since: Instant::now(),
+            has_asked: false,
+        }
+    }
+
     fn is_answered(&self) -> bool {
         self.written == self.answer.len() && self.descriptors.is_empty()
     }
@@ -388,17 +432,26 @@ fn send_descriptors(
     rustix::net::sendmsg(stream, &[IoSlice::new(&[0])], &mut control, flags).map(drop)
 }
 
-/// Asks a [`DescriptorDoor`]. Whoever listens at the path is believed, so nobody else should be
-/// able to put a socket there.
+/// Asks a [`DescriptorDoor`].
 #[derive(Debug)]
 pub struct DescriptorClient {
     stream: UnixStream,
+    host: User,
 }
 
 impl DescriptorClient {
-    /// Connects to the door at a path.
+    /// Connects to the door at a path. The client believes the process that listens there, so the
+    /// caller must know that no other user can put a socket at the path, or look at
+    /// [`host`](Self::host).
     pub fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self { stream: UnixStream::connect(path)? })
+        let stream = UnixStream::connect(path)?;
+        let host = User::of_peer(&stream)?;
+        Ok(Self { stream, host })
+    }
+
+    /// Who listens at the door, as the kernel says.
+    pub fn host(&self) -> &User {
+        &self.host
     }
 
     /// Asks with up to 64 KiB: bytes and descriptors come, or the bytes of a refusal. Several can

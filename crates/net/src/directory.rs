@@ -1,5 +1,8 @@
 //! The directory: which space has which port. A state machine without I/O: it is told what
 //! happened, and says who is to be answered.
+//!
+//! Members are known by the link over which they joined, never by the id that they announce: that
+//! one is public, and a stranger could announce it too.
 
 use std::collections::HashMap;
 
@@ -7,15 +10,23 @@ use crate::address::Address;
 use crate::control::{Found, PortInfo};
 use crate::key::SpaceId;
 
+/// A member of the directory: the number of its link, or [`OWN`].
+pub(crate) type Member = u64;
+
+/// The space that hosts the directory.
+pub(crate) const OWN: Member = 0;
+
 #[derive(Default)]
 pub(crate) struct Directory {
-    spaces: HashMap<SpaceId, SpaceEntry>,
-    ports: HashMap<String, (SpaceId, PortInfo)>,
+    spaces: HashMap<Member, SpaceEntry>,
+    ports: HashMap<String, (Member, PortInfo)>,
     /// Who waits for which name.
     askers: HashMap<String, Vec<Asker>>,
 }
 
 struct SpaceEntry {
+    /// The id that the space announces.
+    space: SpaceId,
     name: String,
     address: Address,
 }
@@ -23,24 +34,30 @@ struct SpaceEntry {
 /// Who asked, and the number of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
-    pub space: SpaceId,
+    pub member: Member,
     pub request: u64,
 }
 
 impl Directory {
     /// A space wants to be known; otherwise, where the one is that has its name.
-    pub fn join(&mut self, id: SpaceId, name: &str, address: Address) -> Result<(), String> {
+    pub fn join(
+        &mut self,
+        id: Member,
+        space: SpaceId,
+        name: &str,
+        address: Address,
+    ) -> Result<(), String> {
         let owner = self.spaces.iter().find(|(other, entry)| **other != id && entry.name == name);
         if let Some((_, owner)) = owner {
             return Err(owner.address.to_string());
         }
-        self.spaces.insert(id, SpaceEntry { name: name.to_owned(), address });
+        self.spaces.insert(id, SpaceEntry { space, name: name.to_owned(), address });
         Ok(())
     }
 
     /// A port wants to be known. Gives those who waited for it; otherwise the name of the space
     /// that has a port of this name.
-    pub fn announce(&mut self, id: SpaceId, port: PortInfo) -> Result<Vec<Asker>, String> {
+    pub fn announce(&mut self, id: Member, port: PortInfo) -> Result<Vec<Asker>, String> {
         if let Some((owner, _)) = self.ports.get(&port.name) {
             return Err(self.name_of(*owner));
         }
@@ -50,7 +67,7 @@ impl Directory {
     }
 
     /// A port is gone.
-    pub fn withdraw(&mut self, id: SpaceId, port: &str) {
+    pub fn withdraw(&mut self, id: Member, port: &str) {
         if self.ports.get(port).is_some_and(|(owner, _)| *owner == id) {
             self.ports.remove(port);
         }
@@ -58,11 +75,11 @@ impl Directory {
 
     /// Where a port is.
     pub fn find(&self, port: &str) -> Option<Found> {
-        let (space, info) = self.ports.get(port)?;
-        let entry = self.spaces.get(space)?;
+        let (owner, info) = self.ports.get(port)?;
+        let entry = self.spaces.get(owner)?;
         Some(Found {
             port: info.clone(),
-            space: *space,
+            space: entry.space,
             space_name: entry.name.clone(),
             address: entry.address.clone(),
         })
@@ -82,16 +99,26 @@ impl Directory {
     }
 
     /// A space is gone, and all it had.
-    pub fn lost(&mut self, id: SpaceId) {
+    pub fn lost(&mut self, id: Member) {
         self.spaces.remove(&id);
         self.ports.retain(|_, (owner, _)| *owner != id);
         self.askers.retain(|_, askers| {
-            askers.retain(|known| known.space != id);
+            askers.retain(|known| known.member != id);
             !askers.is_empty()
         });
     }
 
-    fn name_of(&self, id: SpaceId) -> String {
+    /// How many ports a member has announced.
+    pub fn port_count(&self, id: Member) -> usize {
+        self.ports.values().filter(|(owner, _)| *owner == id).count()
+    }
+
+    /// How many names a member waits for.
+    pub fn wait_count(&self, id: Member) -> usize {
+        self.askers.values().flatten().filter(|asker| asker.member == id).count()
+    }
+
+    fn name_of(&self, id: Member) -> String {
         self.spaces.get(&id).map_or_else(|| id.to_string(), |entry| entry.name.clone())
     }
 }
@@ -100,7 +127,7 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn id(number: u8) -> SpaceId {
+    fn space(number: u8) -> SpaceId {
         SpaceId::from_bytes([number; 16])
     }
 
@@ -111,24 +138,27 @@ mod tests {
     #[test]
     fn names_are_unique_waited_for_and_go_with_their_space() {
         let mut directory = Directory::default();
-        directory.join(id(1), "one", Address::unix("/one")).unwrap();
-        directory.join(id(2), "two", Address::default()).unwrap();
-        assert_eq!(directory.join(id(3), "one", Address::default()).unwrap_err(), "unix=/one");
+        directory.join(1, space(1), "one", Address::unix("/one")).unwrap();
+        directory.join(2, space(2), "two", Address::default()).unwrap();
+        let taken = directory.join(3, space(1), "one", Address::default()).unwrap_err();
+        assert_eq!(taken, "unix=/one", "whatever id it announces");
 
-        let asker = |request| Asker { space: id(2), request };
+        let asker = |request| Asker { member: 2, request };
         directory.wait_for("port", asker(1));
         directory.wait_for("port", asker(2));
-        directory.wait_for("port", Asker { space: id(9), request: 3 });
+        directory.wait_for("port", Asker { member: 9, request: 3 });
         directory.forget(asker(1));
-        directory.lost(id(9));
-        assert_eq!(directory.announce(id(1), port("port")).unwrap(), [asker(2)]);
-        assert_eq!(directory.announce(id(2), port("port")).unwrap_err(), "one");
-        assert_eq!(directory.find("port").unwrap().space_name, "one");
+        directory.lost(9);
+        assert_eq!(directory.announce(1, port("port")).unwrap(), [asker(2)]);
+        assert_eq!(directory.announce(2, port("port")).unwrap_err(), "one");
+        let found = directory.find("port").unwrap();
+        assert_eq!((found.space_name.as_str(), found.space), ("one", space(1)));
+        assert_eq!((directory.port_count(1), directory.port_count(2)), (1, 0));
 
-        directory.withdraw(id(2), "port");
+        directory.withdraw(2, "port");
         assert!(directory.find("port").is_some());
-        directory.lost(id(1));
+        directory.lost(1);
         assert!(directory.find("port").is_none());
-        assert!(directory.announce(id(2), port("port")).unwrap().is_empty());
+        assert!(directory.announce(2, port("port")).unwrap().is_empty());
     }
 }

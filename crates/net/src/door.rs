@@ -1,11 +1,14 @@
 //! Who comes in: listening sockets, and connections whose handshake is not finished.
 //!
 //! Strangers cannot take much: at most [`PENDING_LIMIT`] handshakes are under way, each with a
-//! small buffer and little time; who comes when all are taken displaces the one that has waited
-//! longest. Users of this machine who have said hello are not among them. Without a descriptor for the next caller the door is shut for a while, so that callers
-//! wait in the system's queue and wake nobody.
+//! small buffer and little time. When all are taken, a new caller displaces the oldest handshake
+//! of the user that has most of them, so that a user who floods displaces itself. Users of this
+//! machine who have said hello are counted apart. Each user has a bounded number of links, and
+//! other users than the own one and root leave descriptors in reserve ([`Share`]). Without a
+//! descriptor for the next caller the door is shut for a while, so that callers wait in the
+//! system's queue and wake nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +23,9 @@ use rustix::io::Errno;
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
 use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof, refusal};
+use crate::link::LinkOwner;
 use crate::sender::{Sender, User};
+use crate::share::Share;
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;
@@ -67,6 +72,11 @@ impl Pending {
     fn is_greeted(&self) -> bool {
         self.user.is_some() && self.hellos.is_some()
     }
+
+    /// Who connects, before it has proved anything.
+    fn owner(&self) -> LinkOwner {
+        self.user.as_ref().map_or(LinkOwner::Unknown, |user| LinkOwner::User(user.uid))
+    }
 }
 
 impl Door {
@@ -98,7 +108,10 @@ impl Door {
             (UNIX_DOOR, Some(listener), _) => {
                 let (stream, _) = listener.accept()?;
                 let user = User::of_peer(&stream)?;
-                let peer = format!("process {}", user.pid);
+                let peer = match user.pid {
+                    0 => "a process of another pid namespace".to_owned(),
+                    pid => format!("process {pid}"),
+                };
                 if !admits_any_user && !user.is_own_or_root() {
                     let text = format!("{peer} of user {}", user.uid);
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -174,23 +187,44 @@ impl Core {
         door: &mut Door,
         (stream, peer, user): (Stream, String, Option<User>),
     ) {
-        self.make_room(door);
         let Some(hub) = &self.hub else { return };
         let id = self.next_id();
-        if hub.add(stream.as_fd(), id).is_ok() {
-            let (since, buffer) = (Instant::now(), Vec::new());
-            let pending = Pending { stream, peer, user, since, buffer, hellos: None };
+        let (since, buffer) = (Instant::now(), Vec::new());
+        let pending = Pending { stream, peer, user, since, buffer, hellos: None };
+        // Over TCP it is not known yet who connects.
+        if pending.user.is_some() {
+            let owner = pending.owner();
+            let begun = door.pending.values().filter(|other| other.owner() == owner).count();
+            let taken = self.accepted(owner) + begun;
+            if let Err(reason) = self.share().admit(owner, taken, pending.stream.as_fd()) {
+                return self.turn_away(id, &pending, &reason);
+            }
+        }
+        self.make_room(door);
+        if hub.add(pending.stream.as_fd(), id).is_ok() {
             door.pending.insert(id, pending);
         }
     }
 
-    /// Makes room for one more caller: the oldest leaves, unless it has said hello meanwhile.
+    /// What one user may take of the links and descriptors of this process.
+    fn share(&self) -> Share {
+        Share::new(self.options.links_per_user, self.options.reserved_descriptors)
+    }
+
+    /// Makes room for one more caller: the oldest of the user that has most leaves, unless it has
+    /// said hello by now.
     fn make_room(self: &Arc<Self>, door: &mut Door) {
         for (is_greeted, limit) in [(false, PENDING_LIMIT), (true, GREETED_LIMIT)] {
             let of_kind = |(_, pending): &(&u64, &Pending)| pending.is_greeted() == is_greeted;
             while door.pending.iter().filter(of_kind).count() >= limit {
-                let oldest = door.pending.iter().find(of_kind).map(|(id, _)| *id);
-                let Some(id) = oldest else { break };
+                let mut counts: HashMap<LinkOwner, usize> = HashMap::new();
+                for (_, pending) in door.pending.iter().filter(of_kind) {
+                    *counts.entry(pending.owner()).or_default() += 1;
+                }
+                let most = counts.values().copied().max().unwrap_or(0);
+                let mut waiting = door.pending.iter().filter(of_kind);
+                let oldest = waiting.find(|(_, pending)| counts[&pending.owner()] == most);
+                let Some(id) = oldest.map(|(id, _)| *id) else { break };
                 let Some(mut oldest) = door.pending.remove(&id) else { break };
                 if oldest.hellos.is_none()
                     && matches!(self.continue_handshake(&mut oldest), Ok(Step::More))
@@ -267,8 +301,15 @@ impl Core {
     }
 
     fn let_in(self: &Arc<Self>, id: u64, pending: Pending, (peer, knows_key): (Hello, bool)) {
-        if self.is_taken(peer.id, pending.user.as_ref()) {
-            return self.turn_away(id, &pending, "its id belongs to another user's space");
+        let owner = match pending.owner() {
+            LinkOwner::Unknown if knows_key => LinkOwner::Keyed,
+            owner => owner,
+        };
+        if owner == LinkOwner::Unknown {
+            let taken = self.accepted(owner);
+            if let Err(reason) = self.share().admit(owner, taken, pending.stream.as_fd()) {
+                return self.turn_away(id, &pending, &reason);
+            }
         }
         if let Some(hub) = &self.hub {
             hub.remove(pending.stream.as_fd());
@@ -277,7 +318,7 @@ impl Core {
             Ok(socket) => {
                 let (space, name, user) = (peer.id, peer.name.into(), pending.user);
                 let peer = Sender { space, name, user, knows_key, is_local: false };
-                self.add_link(id, peer, Carrier::Socket(socket));
+                self.add_link(id, peer, Carrier::Socket(socket), Some(owner));
             }
             Err(error) => self.refuse(&pending.peer, &error.to_string()),
         }
@@ -310,6 +351,10 @@ impl Core {
     /// Lets nobody in any more.
     pub fn close_door(&self) {
         let mut door = self.door.lock();
+        // While the socket listens, the name is certainly its own.
+        if let Some(path) = door.path.take() {
+            let _ = std::fs::remove_file(path);
+        }
         if let Some(hub) = &self.hub {
             if let Some(unix) = door.unix.take() {
                 hub.remove(&unix);
@@ -319,9 +364,6 @@ impl Core {
             }
         }
         door.pending.clear();
-        if let Some(path) = door.path.take() {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

@@ -10,11 +10,15 @@ use parking_lot::Mutex;
 use crate::channel::Channel;
 use crate::control::{Answer, Control, Found, PortInfo};
 use crate::core::Core;
-use crate::directory::{Asker, Directory};
+use crate::directory::{self, Asker, Directory};
 use crate::error::{InputError, OpenError};
 use crate::link::Link;
 use crate::port::{PortLabel, Sink};
 use crate::waiter::Waiters;
+use crate::wire::CONTROL_CHANNEL;
+
+/// Bytes that a peer may give the name of a port, of a space or of a type.
+const NAME_LIMIT_BYTES: usize = 4096;
 
 /// What a space has to do with the directory.
 pub(crate) enum Role {
@@ -82,13 +86,17 @@ impl Core {
         let request = self.begin_request(link.id, None);
         link.tell(make(request));
         if !link.is_alive() {
-            self.answered(None, request, Answer::Lost);
+            self.answered_here(request, Answer::Lost);
         }
         self.await_answer(request, deadline).0
     }
 
-    /// An answer came. A channel is made here, so that nothing that concerns it comes before it.
-    fn answered(&self, link: Option<&Arc<Link>>, request: u64, answer: Answer) {
+    /// An answer came over a link. It counts only if the request left over the same link; fails
+    /// otherwise. A channel is made here, so that nothing that concerns it comes before it.
+    fn answered_over(&self, link: &Arc<Link>, request: u64, answer: Answer) -> Result<(), String> {
+        if request > self.requests.last.load(Ordering::Relaxed) || matches!(answer, Answer::Lost) {
+            return Err(format!("it answered request {request}, which was never sent"));
+        }
         let mut all = self.requests.pending.lock();
         let opened = match answer {
             Answer::Opened { channel, credit } => Some((channel, credit)),
@@ -96,30 +104,52 @@ impl Core {
         };
         let Some(pending) = all.get_mut(&request) else {
             drop(all);
-            // Nobody waits any more.
-            if let (Some(link), Some((channel, _))) = (link, opened) {
+            // The request was given up.
+            if let Some((channel, _)) = opened {
                 link.tell(Control::Leave { channel });
             }
-            return;
+            return Ok(());
         };
-        if let (Some(link), Some((channel, credit)), Some(port)) =
-            (link, opened, pending.port.take())
-        {
+        if pending.link != link.id {
+            return Err(format!("it answered request {request}, which another peer was asked"));
+        }
+        if let (Some((channel, credit)), Some(port)) = (opened, pending.port.take()) {
+            if channel == CONTROL_CHANNEL || link.channel(channel).is_some() {
+                return Err(format!("it opened channel {channel}, which is in use"));
+            }
             pending.channel = Some(Channel::new(link.clone(), channel, &port, credit));
         }
         pending.answer = Some(answer);
         let waiters = pending.waiters.take();
         drop(all);
         self.wake(waiters);
+        Ok(())
     }
 
-    /// A message came from another space.
-    pub fn receive_control(self: &Arc<Self>, link: &Arc<Link>, message: Control) {
+    /// An answer of this space itself.
+    fn answered_here(&self, request: u64, answer: Answer) {
+        let waiters = {
+            let mut all = self.requests.pending.lock();
+            let Some(pending) = all.get_mut(&request) else { return };
+            pending.answer = Some(answer);
+            pending.waiters.take()
+        };
+        self.wake(waiters);
+    }
+
+    /// A message came from another space. Fails if the peer may not send it; the peer is then cut
+    /// off.
+    pub fn receive_control(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        message: Control,
+    ) -> Result<(), String> {
         let answer = |request, answer| link.tell(Control::Answer { request, answer });
         match message {
             Control::Join { request, name, address } => {
+                check_name(&name)?;
                 let result = match &mut *self.role.lock() {
-                    Role::Host(directory) => directory.join(link.peer_id, &name, address),
+                    Role::Host(directory) => directory.join(link.id, link.peer_id, &name, address),
                     _ => Err("a space that hosts no directory".to_owned()),
                 };
                 answer(
@@ -128,9 +158,20 @@ impl Core {
                 );
             }
             Control::Announce { request, port } => {
+                check_name(&port.name)?;
+                check_name(&port.kind)?;
+                if link.is_foreign() {
+                    return Err("it announced a port, which other users may not".to_owned());
+                }
                 let name = port.name.clone();
                 let result = match &mut *self.role.lock() {
-                    Role::Host(directory) => directory.announce(link.peer_id, port),
+                    Role::Host(directory) => {
+                        if directory.port_count(link.id) >= self.options.names_per_link {
+                            let limit = self.options.names_per_link;
+                            return Err(format!("it announced more than {limit} ports"));
+                        }
+                        directory.announce(link.id, port)
+                    }
                     _ => Err("nobody".to_owned()),
                 };
                 match result {
@@ -143,15 +184,20 @@ impl Core {
             }
             Control::Withdraw { port } => {
                 if let Role::Host(directory) = &mut *self.role.lock() {
-                    directory.withdraw(link.peer_id, &port);
+                    directory.withdraw(link.id, &port);
                 }
             }
             Control::Find { request, port } => {
+                check_name(&port)?;
                 let found = match &mut *self.role.lock() {
                     Role::Host(directory) => {
                         let found = directory.find(&port);
                         if found.is_none() {
-                            directory.wait_for(&port, Asker { space: link.peer_id, request });
+                            let limit = self.options.names_per_link;
+                            if directory.wait_count(link.id) >= limit {
+                                return Err(format!("it waits for more than {limit} ports"));
+                            }
+                            directory.wait_for(&port, Asker { member: link.id, request });
                         }
                         found
                     }
@@ -163,16 +209,24 @@ impl Core {
             }
             Control::Forget { request } => {
                 if let Role::Host(directory) = &mut *self.role.lock() {
-                    directory.forget(Asker { space: link.peer_id, request });
+                    directory.forget(Asker { member: link.id, request });
                 }
             }
             Control::Open { request, number, fingerprint } => {
                 let sink = self.names.lock().by_number.get(&number).and_then(Weak::upgrade);
-                let Some(sink) = sink else { return answer(request, Answer::NoPort) };
+                let Some(sink) = sink else {
+                    answer(request, Answer::NoPort);
+                    return Ok(());
+                };
                 let kind = &sink.label().kind;
                 if kind.fingerprint() != fingerprint {
                     let kind = kind.name().to_owned();
-                    return answer(request, Answer::OtherKind { kind });
+                    answer(request, Answer::OtherKind { kind });
+                    return Ok(());
+                }
+                let limit = self.options.routes_per_link;
+                if link.route_count() >= limit {
+                    return Err(format!("it opened more than {limit} channels"));
                 }
                 let credit = sink.label().credit;
                 if let Some(channel) = link.open_route(sink) {
@@ -187,12 +241,13 @@ impl Core {
             }
             Control::Credit { channel, bytes, urgent } => {
                 if let Some(channel) = link.channel(channel) {
-                    channel.credit(bytes, urgent);
+                    channel.credit(bytes, urgent)?;
                 }
             }
-            Control::Answer { request, answer } => self.answered(Some(link), request, answer),
+            Control::Answer { request, answer } => self.answered_over(link, request, answer)?,
             Control::Ping => {}
         }
+        Ok(())
     }
 
     /// Tells those who waited for a name where it is.
@@ -202,11 +257,11 @@ impl Core {
             _ => None,
         };
         let Some(found) = found else { return };
-        for Asker { space, request } in askers {
+        for Asker { member, request } in askers {
             let answer = Answer::Found(Box::new(found.clone()));
-            if space == self.id() {
-                self.answered(None, request, answer);
-            } else if let Some(link) = self.link_to(space) {
+            if member == directory::OWN {
+                self.answered_here(request, answer);
+            } else if let Some(link) = self.link(member) {
                 link.tell(Control::Answer { request, answer });
             }
         }
@@ -219,7 +274,7 @@ impl Core {
             pending.iter().filter(|(_, p)| p.link == link.id).map(|(request, _)| *request).collect()
         };
         for request in lost {
-            self.answered(None, request, Answer::Lost);
+            self.answered_here(request, Answer::Lost);
         }
         let mut role = self.role.lock();
         match &mut *role {
@@ -228,9 +283,7 @@ impl Core {
                 drop(role);
                 drop(was);
             }
-            Role::Host(directory) if self.link_to(link.peer_id).is_none() => {
-                directory.lost(link.peer_id);
-            }
+            Role::Host(directory) => directory.lost(link.id),
             _ => {}
         }
     }
@@ -260,11 +313,15 @@ impl Core {
             if names.ports.contains_key(&port) {
                 return Err(InputError::NameTaken { port, owner: self.name().to_owned() });
             }
+            if label.is_private {
+                names.private.insert(label.number, Arc::downgrade(sink));
+                return Ok(());
+            }
             names.ports.insert(port.clone(), Arc::downgrade(sink));
             names.by_number.insert(label.number, Arc::downgrade(sink));
             names.waiters.take()
         };
-        let result = if label.is_private { Ok(()) } else { self.announce_to_directory(label) };
+        let result = self.announce_to_directory(label);
         if result.is_err() {
             self.forget_name(label);
         }
@@ -286,7 +343,7 @@ impl Core {
                 return Err(InputError::DirectoryLost { port, directory: directory.clone() });
             }
             Role::Member(link) => Ok(link.clone()),
-            Role::Host(directory) => Err(directory.announce(self.id(), info.clone())),
+            Role::Host(directory) => Err(directory.announce(directory::OWN, info.clone())),
         };
         let link = match link {
             Ok(link) => link,
@@ -308,8 +365,12 @@ impl Core {
 
     fn forget_name(&self, label: &PortLabel) {
         let mut names = self.names.lock();
-        names.by_number.remove(&label.number);
-        names.ports.remove(&label.name);
+        if label.is_private {
+            names.private.remove(&label.number);
+        } else {
+            names.by_number.remove(&label.number);
+            names.ports.remove(&label.name);
+        }
     }
 
     /// Takes a port's name back; whoever sends to it is told.
@@ -319,7 +380,7 @@ impl Core {
             _ if label.is_private => None,
             Role::Member(link) => Some(link.clone()),
             Role::Host(directory) => {
-                directory.withdraw(self.id(), &label.name);
+                directory.withdraw(directory::OWN, &label.name);
                 None
             }
             Role::Alone | Role::Lost(_) => None,
@@ -380,7 +441,7 @@ impl Core {
                     return Ok(Some(found));
                 }
                 let request = self.begin_request(0, None);
-                directory.wait_for(port, Asker { space: self.id(), request });
+                directory.wait_for(port, Asker { member: directory::OWN, request });
                 (request, None)
             }
             Role::Member(link) => (self.begin_request(link.id, None), Some(link.clone())),
@@ -389,7 +450,7 @@ impl Core {
         if let Some(link) = &link {
             link.tell(Control::Find { request, port: port.to_owned() });
             if !link.is_alive() {
-                self.answered(None, request, Answer::Lost);
+                self.answered_here(request, Answer::Lost);
             }
         }
         let lost = |link: Option<&Arc<Link>>| match link {
@@ -406,7 +467,7 @@ impl Core {
                     Some(link) => link.tell(Control::Forget { request }),
                     None => {
                         if let Role::Host(directory) = &mut *self.role.lock() {
-                            directory.forget(Asker { space: self.id(), request });
+                            directory.forget(Asker { member: directory::OWN, request });
                         }
                     }
                 }
@@ -425,7 +486,7 @@ impl Core {
         let request = self.begin_request(link.id, Some(port.name.clone()));
         link.tell(Control::Open { request, number: port.number, fingerprint });
         if !link.is_alive() {
-            self.answered(None, request, Answer::Lost);
+            self.answered_here(request, Answer::Lost);
         }
         let deadline = Instant::now() + self.options.answer_wait;
         match self.await_answer(request, deadline) {
@@ -438,7 +499,14 @@ impl Core {
     pub fn abandon_requests(&self) {
         let all: Vec<u64> = self.requests.pending.lock().keys().copied().collect();
         for request in all {
-            self.answered(None, request, Answer::Lost);
+            self.answered_here(request, Answer::Lost);
         }
     }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.len() <= NAME_LIMIT_BYTES {
+        return Ok(());
+    }
+    Err(format!("it sent a name of {} bytes, more than {NAME_LIMIT_BYTES}", name.len()))
 }

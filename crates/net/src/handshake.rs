@@ -13,7 +13,7 @@
 use crate::key::{Key, SpaceId, random_bytes};
 
 /// Version of the handshake and of everything after it.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 const MAGIC: &[u8; 8] = b"PARIONET";
 const FIXED_BYTES: usize = 60;
 /// The longest message of a handshake.

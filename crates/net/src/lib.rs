@@ -92,11 +92,13 @@ mod memory;
 mod outbox;
 mod pool;
 mod port;
+mod private_socket;
 mod record;
 mod route;
 mod run;
 mod runtime_directory;
 mod sender;
+mod share;
 mod simulation;
 mod space;
 mod spin;
@@ -122,6 +124,7 @@ pub use loan::Loan;
 pub use memory::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
 pub use pool::{BULK_ALIGNMENT, BulkBuffer, IDLE_LIMIT_BYTES};
 pub use port::{Credit, InputPort, OutputPort, PortOptions};
+pub use private_socket::PrivateListener;
 pub use runtime_directory::{
     check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
     runtime_directory,

@@ -5,7 +5,7 @@
 //!
 //! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
-use crate::assembler::{Assembler, Packet};
+use crate::assembler::{Assembler, Group, Packet, SLAB_BYTES};
 use crate::carrier::Carrier;
 use crate::channel::Channel;
 use crate::control::Control;
@@ -24,7 +24,7 @@ use crate::gathered;
 use crate::key::SpaceId;
 use crate::landing::Landings;
 use crate::outbox::Outbox;
-use crate::port::Sink;
+use crate::port::{Sink, URGENT_BYTES};
 use crate::route::Route;
 use crate::run::Run;
 use crate::sender::Sender;
@@ -38,11 +38,28 @@ const ROUNDS: usize = 8;
 const RETRY_BYTES: usize = 512 << 10;
 /// So much is read from one link before others get their turn.
 const READ_BYTES: usize = 256 << 10;
+/// Channels whose port is gone that are remembered. A peer learns of them in order, so that it
+/// cannot send on older ones.
+const GONE_KEPT: usize = 1 << 16;
+
+/// Who made a link to this space, as far as limits per user are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LinkOwner {
+    /// A user of this machine, as the kernel says.
+    User(u32),
+    /// Peers over TCP that have proved that they know the key.
+    Keyed,
+    /// Peers over TCP that need no key.
+    Unknown,
+}
 
 pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
+    /// The id that the peer announces, which others may announce too.
     pub peer_id: SpaceId,
+    /// Who made it; none if this space did.
+    pub owner: Option<LinkOwner>,
     /// Who is on the other side, for those who receive.
     pub sender: Arc<Sender>,
     pub core: Arc<Core>,
@@ -67,6 +84,8 @@ struct Received {
     packets: AtomicU64,
     reads: AtomicU64,
     copied: AtomicU64,
+    /// Bytes received and sent when the link was last looked at.
+    seen: AtomicU64,
 }
 
 /// The channels on which the peer sends.
@@ -74,12 +93,45 @@ struct Received {
 struct Routes {
     by_channel: HashMap<u32, Arc<Route>>,
     last: u32,
+    /// Channels whose port is gone, which the peer may not know yet: the credit that it has left.
+    gone: HashMap<u32, i64>,
+    /// The same, oldest first.
+    gone_order: VecDeque<u32>,
+}
+
+impl Routes {
+    /// Remembers that the port of a channel is gone.
+    fn keep_gone(&mut self, channel: u32, credit: i64) {
+        if self.gone_order.len() >= GONE_KEPT
+            && let Some(oldest) = self.gone_order.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+        self.gone.insert(channel, credit);
+        self.gone_order.push_back(channel);
+    }
+
+    /// The route of a channel; none if its port is gone.
+    fn find(&self, channel: u32) -> Result<Option<Arc<Route>>, String> {
+        match self.by_channel.get(&channel) {
+            Some(route) => Ok(Some(route.clone())),
+            None if self.gone.contains_key(&channel) => Ok(None),
+            None => Err(format!("it used channel {channel}, which is not open")),
+        }
+    }
 }
 
 impl Link {
-    pub fn new(core: Arc<Core>, id: u64, peer: Sender, carrier: Carrier) -> Arc<Self> {
+    /// A link to the peer that announces itself so. Receivers know it by an id that is drawn here.
+    pub fn new(
+        core: Arc<Core>,
+        id: u64,
+        peer: Sender,
+        carrier: Carrier,
+        owner: Option<LinkOwner>,
+    ) -> Arc<Self> {
         let peer_id = peer.space;
-        let sender = Arc::new(peer);
+        let sender = Arc::new(Sender { space: SpaceId::random(), ..peer });
         let peer = sender.name.clone();
         let landings = matches!(carrier, Carrier::Socket(_)).then(Arc::<Landings>::default);
         let assembler = landings
@@ -89,6 +141,7 @@ impl Link {
             id,
             peer,
             peer_id,
+            owner,
             sender,
             core,
             carrier,
@@ -104,6 +157,13 @@ impl Link {
 
     pub fn is_alive(&self) -> bool {
         self.is_alive.load(Ordering::SeqCst)
+    }
+
+    /// Whether the peer is of another user than this process, and not of root, and has not proved
+    /// that it knows the key.
+    pub fn is_foreign(&self) -> bool {
+        let user = self.sender.user.as_ref();
+        !self.sender.knows_key && user.is_some_and(|user| !user.is_own_or_root())
     }
 
     /// Whether what is sent passes through the system.
@@ -320,6 +380,9 @@ impl Link {
                     break;
                 }
             }
+            if let Some(groups) = assembler.announced().filter(|_| breach.is_none()) {
+                breach = self.admit(groups).err();
+            }
             received.copied.store(assembler.copied_bytes(), Ordering::Relaxed);
             // Less than was asked for: there is no more.
             if !is_all {
@@ -358,8 +421,34 @@ impl Link {
         }
     }
 
+    /// Checks that the peer may send these frames, and counts them; otherwise says what it did
+    /// wrong.
+    fn admit(&self, groups: &[Group]) -> Result<(), String> {
+        let mut routes = self.routes.lock();
+        for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
+            match routes.find(group.channel)? {
+                Some(route) => route.admit(group)?,
+                // Urgent tokens are not counted in bytes.
+                None if group.kind == FrameKind::Urgent && group.cost <= 2 * URGENT_BYTES => {}
+                None => {
+                    let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+                    let left = routes.gone.entry(group.channel).or_default();
+                    if number(group.cost - group.last_cost) >= *left {
+                        let channel = group.channel;
+                        return Err(format!("it sent more on channel {channel} than it had left"));
+                    }
+                    *left = left.saturating_sub(number(group.cost));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Puts what came to where it belongs; otherwise says what the peer did wrong.
     fn receive(self: &Arc<Self>, packet: Packet) -> Result<(), String> {
+        if !packet.is_admitted {
+            self.admit(&packet.groups)?;
+        }
         let mut bulk = packet.bulk.into_iter();
         for group in packet.groups {
             if group.channel == CONTROL_CHANNEL {
@@ -367,17 +456,9 @@ impl Link {
                 continue;
             }
             let bulk = bulk.by_ref().take(group.bulk_count).collect();
-            let route = {
-                let routes = self.routes.lock();
-                match routes.by_channel.get(&group.channel) {
-                    Some(route) => route.clone(),
-                    // The port was dropped, and the peer did not know yet.
-                    None if group.channel <= routes.last => continue,
-                    None => return Err(format!("it used channel {}, unopened", group.channel)),
-                }
-            };
+            // Without a route the port was dropped, and the peer did not know yet.
+            let Some(route) = self.routes.lock().find(group.channel)? else { continue };
             let urgent = group.kind == FrameKind::Urgent;
-            route.admit(&group)?;
             let place = (group.start, group.end);
             let run = Run::new(
                 packet.inline.clone(),
@@ -405,9 +486,14 @@ impl Link {
             let head = &inline[frame.head_start..frame.head_end];
             let message: Control = decode_value(head, Vec::new())
                 .map_err(|error| format!("it sent an unknown message: {error}"))?;
-            self.core.receive_control(self, message);
+            self.core.receive_control(self, message)?;
         }
         Ok(())
+    }
+
+    /// How many channels the peer may send on.
+    pub fn route_count(&self) -> usize {
+        self.routes.lock().by_channel.len()
     }
 
     /// Makes a channel on which the peer can send to a port; none if the link is lost.
@@ -431,13 +517,19 @@ impl Link {
     /// A port is gone; whoever sends to it is told.
     pub fn close_routes(self: &Arc<Self>, port: u32) {
         let mut gone = Vec::new();
-        self.routes.lock().by_channel.retain(|channel, route| {
-            let is_gone = route.sink().label().number == port;
-            if is_gone {
-                gone.push((*channel, route.clone()));
+        {
+            let mut routes = self.routes.lock();
+            routes.by_channel.retain(|channel, route| {
+                let is_gone = route.sink().label().number == port;
+                if is_gone {
+                    gone.push((*channel, route.clone()));
+                }
+                !is_gone
+            });
+            for (channel, route) in &gone {
+                routes.keep_gone(*channel, route.credit_left());
             }
-            !is_gone
-        });
+        }
         for (channel, _route) in gone {
             self.tell(Control::Gone { channel });
         }
@@ -507,6 +599,24 @@ impl Link {
         }
     }
 
+    /// Gives memory back if little came and went since the last time.
+    pub fn rest(&self) {
+        let mut out = self.out.lock();
+        let moved = self.received.bytes.load(Ordering::Relaxed).wrapping_add(out.sent_bytes);
+        let before = self.received.seen.swap(moved, Ordering::Relaxed);
+        if moved.wrapping_sub(before) >= SLAB_BYTES as u64 {
+            return;
+        }
+        out.rest();
+        drop(out);
+        // Who holds the lock is reading: the link does not rest.
+        if let Some(mut inbox) = self.inbox.try_lock()
+            && let Some(assembler) = &mut *inbox
+        {
+            assembler.rest();
+        }
+    }
+
     pub fn counters(&self) -> LinkCounters {
         let mut counters = LinkCounters {
             peer: self.peer.to_string(),
@@ -559,7 +669,7 @@ mod tests {
             knows_key: false,
             is_local: false,
         };
-        let link = space.core().add_link(99, peer, carrier);
+        let link = space.core().add_link(99, peer, carrier, None);
         let mut out = Outbox::new();
         let question = Control::Open { request: 1, number: 1, fingerprint: 1 };
         let limits = space.core().options.limits;

@@ -13,6 +13,9 @@ use crate::wire::{
     PacketHeader, WireError, begin_frame, end_frame, end_frame_of,
 };
 
+/// Bytes that the batch of a link keeps while nothing is sent.
+const RESTING_BYTES: usize = 4096;
+
 /// A packet that is ready to be written.
 pub(crate) struct Sealed {
     /// Header and inline area.
@@ -221,6 +224,18 @@ impl Outbox {
             inline.clear();
             self.spare.push(inline);
         }
+    }
+
+    /// Gives memory back that is not needed until more is sent.
+    pub fn rest(&mut self) {
+        if self.frame_count > 0 || !self.queue.is_empty() || self.is_writing {
+            return;
+        }
+        if self.batch.capacity() > RESTING_BYTES {
+            self.batch = vec![0; PACKET_HEADER_BYTES];
+        }
+        self.spare = Vec::new();
+        (self.bulk, self.segments, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
     }
 
     /// Forgets everything: the link is lost.

@@ -25,7 +25,7 @@ pub const BULK_ALIGNMENT: usize = 4096;
 pub const IDLE_LIMIT_BYTES: usize = 64 << 20;
 
 /// From this size on memory is mapped, so that it is zeroed only where it is touched.
-const MAPPED_BYTES: usize = 1 << 20;
+const MAPPED_BYTES: usize = 64 << 10;
 
 static POOL: Pool = Pool { idle: Mutex::new(Idle { by_capacity: BTreeMap::new(), bytes: 0 }) };
 

@@ -47,7 +47,8 @@ impl Core {
         links.extend(self.links().iter().map(|link| link.counters()));
         let sinks: Vec<_> = {
             let names = self.names.lock();
-            names.ports.values().filter_map(Weak::upgrade).collect()
+            let all = names.ports.values().chain(names.private.values());
+            all.filter_map(Weak::upgrade).collect()
         };
         let port = |sink: std::sync::Arc<dyn crate::port::Sink>| {
             let (put, taken) = sink.flow();

@@ -72,6 +72,14 @@ impl Route {
         Ok(())
     }
 
+    /// Bytes that the peer may still send.
+    pub fn credit_left(&self) -> i64 {
+        match self.limit {
+            UNLIMITED => UNLIMITED,
+            limit => limit.saturating_sub(self.outstanding.load(Ordering::SeqCst)),
+        }
+    }
+
     /// The channel that the peer has made for answers to what it asks on this one; none if the link
     /// is lost. There is one for each; who wants another is cut off, as is who wants answers on a
     /// channel that leads somewhere else.

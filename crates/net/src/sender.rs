@@ -1,12 +1,14 @@
 //! Who sent a token.
 
-use std::fs;
-use std::os::fd::AsFd;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, LazyLock};
 
-use rustix::io::Errno;
-
 use crate::key::SpaceId;
+
+/// Groups of a peer that are read at most; Linux allows a process 65,536.
+const GROUPS_LIMIT: usize = 1 << 16;
 
 /// The space that sent a token, and whose process it is.
 ///
@@ -27,7 +29,10 @@ use crate::key::SpaceId;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// The id of the space.
+    /// The id under which the receiving space knows the sender. For a sender behind a link the
+    /// receiver draws it at random when the link is made, so that no peer can choose it, guess it
+    /// or take another one's. A space that connects twice has two. Within a space it is the id of
+    /// the space.
     pub space: SpaceId,
     /// The name of the space, as it calls itself.
     pub name: Arc<str>,
@@ -49,7 +54,7 @@ pub struct User {
     pub gid: u32,
     /// All groups it is in besides; the one of `gid` alone if they cannot be found out.
     pub groups: Vec<u32>,
-    /// The process.
+    /// The process; 0 if it lives in a pid namespace that this process does not see.
     pub pid: u32,
 }
 
@@ -71,16 +76,12 @@ impl User {
         OWN.clone()
     }
 
-    /// Who opened the other end of a connected Unix socket.
-    pub(crate) fn of_peer(socket: impl AsFd) -> Result<Self, Errno> {
-        let user = rustix::net::sockopt::socket_peercred(socket)?;
-        let pid = user.pid.as_raw_nonzero().get().unsigned_abs();
-        let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
-        let groups = fs::read_to_string(format!("/proc/{pid}/status"))
-            .ok()
-            .and_then(|status| groups(&status, uid))
-            .unwrap_or_else(|| vec![gid]);
-        Ok(Self { uid, gid, groups, pid })
+    /// Who opened the other end of a connected Unix socket, or listened on it, as the kernel
+    /// recorded it at that time.
+    pub fn of_peer(socket: impl AsFd) -> io::Result<Self> {
+        let libc::ucred { pid, uid, gid } = peer_credentials(socket.as_fd())?;
+        let groups = peer_groups(socket.as_fd()).unwrap_or_else(|_| vec![gid]);
+        Ok(Self { uid, gid, groups, pid: u32::try_from(pid).unwrap_or(0) })
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -88,20 +89,67 @@ impl User {
     }
 
     /// Whether it is the user of this process, or root.
-    pub(crate) fn is_own_or_root(&self) -> bool {
+    pub fn is_own_or_root(&self) -> bool {
         self.is_root() || self.uid == rustix::process::geteuid().as_raw()
     }
 }
 
-/// The groups in the status of a process. None if the process is of another user: then the one
-/// that opened the socket has ended, and its number was given to another.
-fn groups(status: &str, uid: u32) -> Option<Vec<u32>> {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let effective: u32 = field("Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
-    if effective != uid {
-        return None;
+/// Reads `SO_PEERCRED`. The pid is 0 for a process of another pid namespace, which the types of
+/// rustix cannot express; hence the system call itself.
+fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<libc::ucred> {
+    let mut found = MaybeUninit::<libc::ucred>::zeroed();
+    let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or(0);
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `len`
+    // bytes, which is the size of what it is given.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            found.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
     }
-    field("Groups:")?.split_whitespace().map(|group| group.parse().ok()).collect()
+    // SAFETY: all zeros and whatever the kernel writes are valid values of three numbers.
+    Ok(unsafe { found.assume_init() })
+}
+
+/// Reads `SO_PEERGROUPS`: the supplementary groups, also of a process whose `/proc` entry cannot
+/// be seen.
+fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0_u32; 32];
+    loop {
+        let bytes = groups.len() * size_of::<u32>();
+        let mut len = libc::socklen_t::try_from(bytes).unwrap_or(0);
+        // SAFETY: the descriptor is open while it is borrowed, and the kernel writes at most `len`
+        // bytes, which is the size of the vector; any bytes are valid numbers.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        let count = len as usize / size_of::<u32>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        // With too little room the kernel says how much it needs.
+        if error.raw_os_error() != Some(libc::ERANGE)
+            || count <= groups.len()
+            || count > GROUPS_LIMIT
+        {
+            return Err(error);
+        }
+        groups.resize(count, 0);
+    }
 }
 
 #[cfg(test)]
@@ -109,16 +157,6 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-
-    #[test]
-    fn groups_are_believed_of_the_same_user_only() {
-        let status = "Name:\tx\nUid:\t7\t8\t8\t8\nGid:\t9\t9\t9\t9\nGroups:\t4 24 1000 \nNgid: 0\n";
-        assert_eq!(groups(status, 8), Some(vec![4, 24, 1000]));
-        assert_eq!(groups(status, 7), None);
-        assert_eq!(groups(&status.replace("24", "x"), 8), None);
-        assert_eq!(groups(&status.replace("4 24 1000", ""), 8), Some(vec![]));
-        assert_eq!(groups("", 0), None);
-    }
 
     #[test]
     fn the_other_end_of_a_pair_is_this_process() {

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::address::Address;
 use crate::carrier::Carrier;
 use crate::core::Core;
-use crate::directory::Directory;
+use crate::directory::{self, Directory};
 use crate::error::{ConnectError, SpaceError};
 use crate::exchange::Role;
 use crate::key::SpaceId;
@@ -165,9 +165,9 @@ impl Simulation {
         };
         let space = Space::from_core(core.clone());
         let Some(host) = host else {
-            let mut directory = Directory::default();
-            let _ = directory.join(core.id(), name, address);
-            *core.role.lock() = Role::Host(directory);
+            let mut hosted = Directory::default();
+            let _ = hosted.join(directory::OWN, core.id(), name, address);
+            *core.role.lock() = Role::Host(hosted);
             return Ok(space);
         };
         let host_address =
@@ -349,7 +349,7 @@ impl Inner {
                 knows_key: true,
                 is_local: false,
             };
-            Link::new(own.clone(), own.next_id(), peer, carrier)
+            Link::new(own.clone(), own.next_id(), peer, carrier, None)
         };
         let (own, theirs) = (new(core, &peer), new(&peer, core));
         for (link, twin) in [(&own, &theirs), (&theirs, &own)] {

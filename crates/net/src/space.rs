@@ -52,6 +52,16 @@ pub struct Options {
     pub silence: Duration,
     /// What is accepted from peers, and sent to them.
     pub limits: Limits,
+    /// Links that one user may have made to this space, handshakes under way included. A user
+    /// other than the own one and root gets at most half of the process's descriptors, too.
+    pub links_per_user: usize,
+    /// Descriptors of the process that only the own user, root and peers with the key may take.
+    /// At most a quarter of all.
+    pub reserved_descriptors: usize,
+    /// Channels that one peer may have open to ports of this space at the same time.
+    pub routes_per_link: usize,
+    /// Ports that one peer may have announced here, and names that it may wait for.
+    pub names_per_link: usize,
 }
 
 impl Default for Options {
@@ -64,6 +74,10 @@ impl Default for Options {
             answer_wait: Duration::from_secs(10),
             silence: Duration::from_millis(700),
             limits: Limits::default(),
+            links_per_user: 4096,
+            reserved_descriptors: 128,
+            routes_per_link: 4096,
+            names_per_link: 4096,
         }
     }
 }
@@ -125,8 +139,8 @@ impl Space {
         Ok(self.announce(label)?.0)
     }
 
-    /// Makes an input port that the directory does not know, for answers from the port of this
-    /// name.
+    /// Makes an input port for answers from the port of this name. Neither the directory nor peers
+    /// know it: a peer reaches it only over the channel that the asker makes for answers.
     pub(crate) fn private_input<T: Token>(
         &self,
         answerer: &str,

@@ -41,9 +41,28 @@ pub struct Limits {
     pub segments: usize,
 }
 
+/// Bytes of the inline area of a packet, unless the [`Limits`] of a space say otherwise: the
+/// largest head that is sent has half of it.
+pub const PACKET_INLINE_LIMIT_BYTES: usize = 32 << 20;
+/// Bytes of the bulk area of a packet, unless the [`Limits`] of a space say otherwise: the largest
+/// token that is sent has half of it.
+pub const PACKET_BULK_LIMIT_BYTES: usize = 1 << 30;
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { inline_bytes: 64 << 20, segment_bytes: 1 << 30, bulk_bytes: 2 << 30, segments: 1024 }
+        Self {
+            inline_bytes: PACKET_INLINE_LIMIT_BYTES,
+            segment_bytes: PACKET_BULK_LIMIT_BYTES / 2,
+            bulk_bytes: PACKET_BULK_LIMIT_BYTES,
+            segments: 1024,
+        }
+    }
+}
+
+impl Limits {
+    /// For tokens with this many bytes of bulk at most.
+    pub fn for_tokens(bulk_bytes: usize) -> Self {
+        Self { segment_bytes: bulk_bytes, bulk_bytes: 2 * bulk_bytes, ..Self::default() }
     }
 }
 
@@ -183,6 +202,8 @@ impl Frame {
                 short_bytes += length;
             }
         }
+        // As for senders: half of what a packet may have.
+        check("the sum of segments", self.bulk_bytes as u64, limits.bulk_bytes / 2)?;
         self.end = lengths_end + short_bytes;
         if self.end > inline.len() {
             return Err(WireError::Malformed("short segments that do not fit"));

@@ -3,19 +3,13 @@
 
 mod stranger;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
-use std::time::Instant;
 
-use pario_net::wire::{
-    CONTROL_CHANNEL, Frame, FrameKind, Limits, PACKET_HEADER_BYTES, PacketHeader, begin_frame,
-    end_frame,
-};
-use pario_net::{
-    Address, Assembler, Credit, InputPort, PortOptions, RecvError, Refusal, Space, SpaceId,
-};
-use serde::{Deserialize, Serialize};
-use stranger::{SOON, Talk, builder, come_in, host, knock};
+use pario_net::wire::FrameKind;
+use pario_net::{Credit, InputPort, PortOptions, RecvError, Refusal, Space};
+use stranger::peer::{RawPeer, packet};
+use stranger::{SOON, Talk, builder, host, knock};
 
 /// What may be outstanding at the port of these tests.
 const CREDIT: i64 = 1_000;
@@ -26,128 +20,35 @@ const ALLOWED: usize = 10;
 /// The name that the stranger gives itself.
 const PEER: &str = "x";
 
-/// The control messages as docs/wire-format.md lists them: their order is their number.
-#[derive(Debug, Serialize, Deserialize)]
-enum Control {
-    Join { request: u64, name: String, address: Address },
-    Announce { request: u64, port: PortInfo },
-    Withdraw { port: String },
-    Find { request: u64, port: String },
-    Forget { request: u64 },
-    Open { request: u64, number: u32, fingerprint: u64 },
-    Leave { channel: u32 },
-    Gone { channel: u32 },
-    Credit { channel: u32, bytes: u64, urgent: u32 },
-    Answer { request: u64, answer: Answer },
-    Ping,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct PortInfo {
-    name: String,
-    number: u32,
-    kind: String,
-    fingerprint: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Answer {
-    Done,
-    Taken { owner: String },
-    Found { port: PortInfo, space: SpaceId, space_name: String, address: Address },
-    Opened { channel: u32, credit: i64 },
-}
-
 /// A peer that was let in and has a channel to the port, and that counts no credit.
 struct Spendthrift {
-    stream: TcpStream,
-    assembler: Assembler,
+    peer: RawPeer<TcpStream>,
     channel: u32,
 }
 
 impl Spendthrift {
     fn new(host: &Space) -> Self {
-        let mut stream = knock(host);
-        come_in(&mut stream);
-        let mut peer = Self { stream, assembler: Assembler::new(Limits::default()), channel: 0 };
-        let PortInfo { number, fingerprint, .. } = peer.find();
-        peer.tell(&Control::Open { request: 2, number, fingerprint });
-        match peer.answer(2) {
-            Answer::Opened { channel, credit: CREDIT } => peer.channel = channel,
-            other => panic!("{other:?}"),
-        }
-        peer
+        let mut peer = RawPeer::come_in(knock(host));
+        let (channel, credit) = peer.open("narrow");
+        assert_eq!(credit, CREDIT);
+        Self { peer, channel }
     }
 
     /// Asks for the port. When the answer is there, all that was sent before has been looked at.
-    fn find(&mut self) -> PortInfo {
-        self.tell(&Control::Find { request: 1, port: "narrow".to_owned() });
-        match self.answer(1) {
-            Answer::Found { port, .. } => port,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn tell(&mut self, message: &Control) {
-        let head = postcard::to_allocvec(message).unwrap();
-        self.stream.write_all(&packet(CONTROL_CHANNEL, FrameKind::Token, &[&head])).unwrap();
-    }
-
-    /// Reads on until a request is answered.
-    fn answer(&mut self, wanted: u64) -> Answer {
-        loop {
-            let mut bytes = [0; 4096];
-            let count = self.stream.read(&mut bytes).unwrap();
-            assert_ne!(count, 0, "cut off before request {wanted} was answered");
-            for packet in self.assembler.feed(&bytes[..count]).unwrap() {
-                let mut at = 0;
-                for _ in 0..packet.frame_count {
-                    let frame = Frame::read(&packet.inline, at, &Limits::default()).unwrap();
-                    let head = &packet.inline[frame.head_start..frame.head_end];
-                    if let Control::Answer { request, answer } = postcard::from_bytes(head).unwrap()
-                        && request == wanted
-                    {
-                        return answer;
-                    }
-                    at = frame.end;
-                }
-            }
-        }
+    fn find(&mut self) {
+        self.peer.find("narrow");
     }
 
     /// Sends tokens in one packet. Who is cut off meanwhile has sent enough.
     fn send(&mut self, kind: FrameKind, token: &[u8], count: usize) {
         let head = postcard::to_allocvec(token).unwrap();
-        let _ = self.stream.write_all(&packet(self.channel, kind, &vec![head.as_slice(); count]));
+        let heads = vec![head.as_slice(); count];
+        let _ = self.peer.stream.write_all(&packet(self.channel, kind, &heads));
     }
 
-    /// Reads until the other side ends the connection; a host that does not would ping for ever.
-    fn sees_the_end(mut self) {
-        let began = Instant::now();
-        // An end is an end whether or not something was still unread.
-        while self.stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
-            assert!(began.elapsed() < SOON, "the peer was not cut off");
-        }
-        assert!(began.elapsed() < SOON, "the peer was not cut off");
+    fn sees_the_end(self) {
+        self.peer.sees_the_end();
     }
-}
-
-/// A packet of frames on one channel.
-fn packet(channel: u32, kind: FrameKind, heads: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = vec![0; PACKET_HEADER_BYTES];
-    for head in heads {
-        let at = begin_frame(&mut bytes);
-        bytes.extend_from_slice(head);
-        let none = std::iter::empty::<&[u8]>();
-        end_frame(&mut bytes, at, channel, kind, none, &Limits::default()).unwrap();
-    }
-    let header = PacketHeader {
-        inline_len: bytes.len() - PACKET_HEADER_BYTES,
-        frame_count: u32::try_from(heads.len()).unwrap(),
-        bulk_len: 0,
-    };
-    header.write(&mut bytes[..PACKET_HEADER_BYTES]);
-    bytes
 }
 
 /// A host with a port of little credit.

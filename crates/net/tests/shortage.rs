@@ -5,12 +5,13 @@ mod stranger;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, InputPort, LinkChoice, OutputPort, RecvError, Space, SpaceBuilder};
+use pario_net::{
+    Address, InputPort, LinkChoice, Options, OutputPort, RecvError, Space, SpaceBuilder,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,10 @@ struct Report {
 }
 
 fn builder(name: &str, links: LinkChoice) -> SpaceBuilder {
-    Space::builder(name).listen_tcp("127.0.0.1:0".parse().unwrap()).links(links)
+    // Callers over TCP have no key here, and would have to leave descriptors in reserve.
+    let options = Options { reserved_descriptors: 0, ..Options::default() };
+    let builder = Space::builder(name).listen_tcp("127.0.0.1:0".parse().unwrap()).links(links);
+    builder.options(options)
 }
 
 /// Carries out orders; without an address it has nothing to do.
@@ -140,9 +144,7 @@ fn knock(address: &Address) -> (TcpStream, UnixStream) {
     let mut tcp = TcpStream::connect(address.tcp.unwrap()).unwrap();
     tcp.set_read_timeout(Some(SOON)).unwrap();
     tcp.write_all(&HELLO).unwrap();
-    let name = address.unix.as_ref().unwrap().to_str().unwrap().strip_prefix('@').unwrap();
-    let name = SocketAddr::from_abstract_name(name).unwrap();
-    let mut unix = UnixStream::connect_addr(&name).unwrap();
+    let mut unix = UnixStream::connect(address.unix.as_ref().unwrap()).unwrap();
     unix.set_read_timeout(Some(SOON)).unwrap();
     unix.write_all(&HELLO).unwrap();
     (tcp, unix)

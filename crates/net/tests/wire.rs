@@ -72,7 +72,7 @@ fn golden_hello() {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut hello = [0; 62];
     stream.read_exact(&mut hello).unwrap();
-    assert_eq!(hello[..12], *b"PARIONET\x01\x00\x00\x02");
+    assert_eq!(hello[..12], *b"PARIONET\x02\x00\x00\x02");
     assert!(hello[12..60].iter().any(|&byte| byte != 0), "id and nonce");
     assert_eq!(hello[60..], *b"me");
     stream.write_all(b"\x01\x04\x00nope").unwrap();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pario_net::wire::Limits;
 use pario_net::{
     Address, AskError, Asker, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, Options,
     Pending, Space, SpaceId,
 };
 use pario_proto::{
-    Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, Question, Reply, Request,
+    Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
+    TOKEN_LIMIT_BYTES,
 };
 use parking_lot::Mutex;
 
@@ -194,10 +196,14 @@ impl Connection {
         Ok(Watch(self.live()?.link))
     }
 
-    /// A client for descriptors, if the node gives any to this process.
+    /// A client for descriptors, if the node gives any to this process. The process that hands them
+    /// out must be of the node's user: another one could have put its socket there.
     pub fn descriptors(&self) -> Option<DescriptorClient> {
-        let path = self.live().ok()?.welcome.descriptors.clone()?;
-        DescriptorClient::connect(path.as_ref()).ok()
+        let live = self.live().ok()?;
+        let path = live.welcome.descriptors.clone()?;
+        let client = DescriptorClient::connect(path.as_ref()).ok()?;
+        let node = live.link.peer_user()?;
+        (client.host().uid == node.uid).then_some(client)
     }
 
     fn live(&self) -> Result<Live, Error> {
@@ -350,12 +356,15 @@ fn connect(
     let options = Options {
         answer_wait: if address.is_near() { left } else { left.min(CONNECT_WAIT) },
         close_wait: Duration::from_millis(200),
+        limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
         ..Options::default()
     };
     // A node admits one space of a name: neither a second cluster in this process, nor a process
     // of the same number on another machine, nor the connection that was lost, may be in the way.
     let name = format!("{} {}", client.name, SpaceId::random());
-    let mut builder = Space::builder(&name).options(options).join(address).admit_any_user(true);
+    // A client has nothing that others could connect to.
+    let mut builder = Space::builder(&name).options(options).join(address).listen_nowhere();
+    builder = builder.connect_to_any_user(true);
     if let Some(key) = &client.key {
         builder = builder.key(key.clone());
     }
@@ -373,6 +382,7 @@ fn connect(
         version: PROTOCOL_VERSION,
         identity: client.identity.clone(),
         client: client.name.clone(),
+        peer: PeerKind::Client,
     };
     let asked = link.ask(Question { request, data: Vec::new() });
     let asked = asked.map_err(|error| failed(error.to_string()))?;

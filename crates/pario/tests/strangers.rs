@@ -8,8 +8,8 @@ use std::time::Duration;
 use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identity, SubfileIndex};
 use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
 use pario_proto::{
-    Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest,
-    Question, Reply, Request, SubfileRange,
+    Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
+    PeerRequest, Question, Reply, Request, SubfileRange,
 };
 use ways::{Site, Way, tcp_of};
 
@@ -40,7 +40,7 @@ impl Stranger {
     fn hello(&self, version: u32, uid: u32) -> Result<Reply, Failure> {
         let identity = Identity { uid, gids: vec![uid] };
         let client = "stranger".to_owned();
-        self.ask(Request::Hello { version, identity, client }, Vec::new())
+        self.ask(Request::Hello { version, identity, client, peer: PeerKind::Client }, Vec::new())
     }
 
     /// One that is known as a user.

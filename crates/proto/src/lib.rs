@@ -70,8 +70,9 @@ pub use cluster::process::{
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerRequest,
-    Question, RANGES_LIMIT, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
+    PeerRequest, Question, RANGES_LIMIT, Request, SubfileRange, TOKEN_LIMIT_BYTES,
+    TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
 pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pario_net::wire::Limits;
 use pario_net::{Address, Asker, Bulk, Key, Options, Space, SpaceId};
 use pario_proto::{
-    Answer, Failure, Identity, PROTOCOL_VERSION, PeerRequest, PeerStatus, Question, Reply, Request,
+    Answer, Failure, Identity, PROTOCOL_VERSION, PeerKind, PeerRequest, PeerStatus, Question,
+    Reply, Request, TOKEN_LIMIT_BYTES,
 };
 use parking_lot::Mutex;
 
@@ -219,9 +221,10 @@ impl Peers {
         let options = Options {
             answer_wait: CONNECT_WAIT,
             close_wait: Duration::from_millis(100),
+            limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
             ..Options::default()
         };
-        let mut builder = Space::builder(&name).options(options).join(&address);
+        let mut builder = Space::builder(&name).options(options).join(&address).listen_nowhere();
         if let Some(key) = &self.key {
             builder = builder.key(key.clone());
         }
@@ -232,6 +235,7 @@ impl Peers {
             version: PROTOCOL_VERSION,
             identity: self.identity.clone(),
             client: format!("node {}", self.own_name),
+            peer: PeerKind::Node,
         };
         let asked = link.ask(Question { request, data: Vec::new() });
         let asked = asked.map_err(|error| error.to_string())?;

@@ -1,18 +1,22 @@
 //! How the processes of one machine find each other, notice that one is gone, and hand out memory.
+//!
+//! They meet at a socket in the private runtime directory of their user, so that no other user can
+//! take its name. Both sides check the user of the other, too.
 
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario_net::{CommonMemory, MemoryShape};
+use pario_net::{CommonMemory, MemoryShape, PrivateListener, User};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -25,8 +29,6 @@ use crate::error::{TeamError, some_ranks};
 const GREETING: Duration = Duration::from_secs(2);
 /// How soon somebody is looked for again.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes of a name that stand in the address as they are.
-const NAME_BYTES: usize = 60;
 /// Bytes of a message.
 const MESSAGE_BYTES: usize = 4096;
 
@@ -98,7 +100,7 @@ pub fn meet(
     open: Open<'_>,
 ) -> Result<(Meeting, Arc<CommonMemory>), TeamError> {
     let shape = board::shape(seat.size);
-    let lead = |listener: Option<OwnedFd>| {
+    let lead = |listener: Option<PrivateListener>| {
         let memory = CommonMemory::new(shape);
         let memory = memory.map_err(|error| TeamError::system("memory for a team", error))?;
         let memory = Arc::new(memory);
@@ -113,15 +115,15 @@ pub fn meet(
     if seat.size == 1 {
         return lead(None);
     }
-    let address = address(&seat.job, machine.unwrap_or(""))?;
+    let path = meeting_path(&seat.job, machine.unwrap_or(""))?;
     loop {
-        let leads = machine.is_some() || seat.rank == 0;
-        if let Some(listener) = if leads { listen(&address)? } else { None } {
-            return lead(Some(listener));
-        }
         let follows = machine.is_some() || seat.rank != 0;
-        if follows && let Some((guest, memory)) = Guest::connect(seat, &address, shape)? {
+        if follows && let Some((guest, memory)) = Guest::connect(seat, &path, shape)? {
             return Ok((Meeting::Guest(guest), memory));
+        }
+        let leads = machine.is_some() || seat.rank == 0;
+        if let Some(listener) = if leads { listen(&path)? } else { None } {
+            return lead(Some(listener));
         }
         if Instant::now() >= until {
             let job = seat.job.clone();
@@ -138,34 +140,17 @@ pub fn meet(
     }
 }
 
-/// Listens under a name; nothing if somebody does already: the last job of this name may be about to
+/// Listens at a path; nothing if a process does already: the last job of this name may be about to
 /// end.
-fn listen(address: &SocketAddrUnix) -> Result<Option<OwnedFd>, TeamError> {
-    let listener = socket()?;
-    match rustix::net::bind(&listener, address) {
-        Ok(()) => {}
-        Err(Errno::ADDRINUSE) => return Ok(None),
-        Err(error) => return Err(TeamError::system("the name of a team", error)),
-    }
-    rustix::net::listen(&listener, 1024)
-        .map_err(|error| TeamError::system("waiting for a team", error))?;
-    Ok(Some(listener))
+fn listen(path: &Path) -> Result<Option<PrivateListener>, TeamError> {
+    PrivateListener::bind(path, SocketType::SEQPACKET)
+        .map_err(|error| TeamError::system("waiting for a team", error))
 }
 
-/// The name under which the processes of a job of this user meet.
-fn address(job: &str, machine: &str) -> Result<SocketAddrUnix, TeamError> {
-    let user = rustix::process::getuid().as_raw();
-    let mut name = format!("pario-team/{user}/").into_bytes();
-    let whole = if machine.is_empty() { job.to_owned() } else { format!("{job}@{machine}") };
-    name.extend(whole.bytes().take(NAME_BYTES));
-    if whole.len() > NAME_BYTES {
-        let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        name.extend(format!("/{hash:016x}").into_bytes());
-    }
-    SocketAddrUnix::new_abstract_name(&name)
-        .map_err(|error| TeamError::system("the name of a team", error))
+/// The path at which the processes of a job of this user meet.
+fn meeting_path(job: &str, machine: &str) -> Result<PathBuf, TeamError> {
+    PrivateListener::meeting_path("team", &format!("{machine}\0{job}"))
+        .map_err(|error| TeamError::system("the socket of a team", error))
 }
 
 fn socket() -> Result<OwnedFd, TeamError> {
@@ -176,7 +161,7 @@ fn socket() -> Result<OwnedFd, TeamError> {
 
 /// Whether the process at the other end is of the same user.
 fn is_own(socket: &OwnedFd) -> bool {
-    socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::getuid())
+    User::of_peer(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid().as_raw())
 }
 
 impl Seat {
@@ -239,7 +224,7 @@ impl Meeting {
 
 impl Leader {
     fn serve(
-        listener: OwnedFd,
+        listener: PrivateListener,
         seat: &Seat,
         memory: &Arc<CommonMemory>,
         gate: Option<Gate>,
@@ -263,7 +248,7 @@ impl Leader {
 }
 
 impl Hall {
-    fn run(&self, listener: &OwnedFd, is_over: &OwnedFd) {
+    fn run(&self, listener: &PrivateListener, is_over: &OwnedFd) {
         loop {
             let guests = self.guests.lock().clone();
             let there: Vec<(u32, Arc<OwnedFd>)> =
@@ -290,7 +275,7 @@ impl Hall {
         }
     }
 
-    fn admit(&self, listener: &OwnedFd) {
+    fn admit(&self, listener: &PrivateListener) {
         let Ok(guest) = rustix::net::accept_with(listener, SocketFlags::CLOEXEC) else { return };
         if !is_own(&guest) || set_socket_timeout(&guest, Timeout::Recv, Some(GREETING)).is_err() {
             return;
@@ -358,11 +343,13 @@ impl Guest {
     /// Looks for the captain; nothing if there is none, or it has no place now.
     fn connect(
         seat: &Seat,
-        address: &SocketAddrUnix,
+        path: &Path,
         shape: MemoryShape,
     ) -> Result<Option<(Self, Arc<CommonMemory>)>, TeamError> {
         let socket = socket()?;
-        match rustix::net::connect(&socket, address) {
+        let address = SocketAddrUnix::new(path)
+            .map_err(|error| TeamError::system("the socket of a team", error))?;
+        match rustix::net::connect(&socket, &address) {
             Ok(()) => {}
             Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => return Err(TeamError::system("looking for a team", error)),

@@ -1,10 +1,9 @@
 //! Which process of the program this is, and how it finds the others.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pario_net::{Address, ConnectError, Key, Space, SpaceError};
+use pario_net::{Address, ConnectError, Key, PrivateListener, Space, SpaceError};
 
 use super::ids::SpaceNumber;
 use crate::error::LaunchError;
@@ -206,11 +205,9 @@ fn rank_address(program: &str, placement: &Placement, rank: &Rank) -> Result<Add
     }
     let parent = || rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     let job = rank.job.clone().unwrap_or_else(|| format!("of-{}", parent()));
-    let readable = |text: &str| -> String {
-        text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect()
-    };
-    let user = rustix::process::getuid().as_raw();
-    let file = format!("pario-{user}-{}-{}.sock", readable(program), readable(&job));
-    let folder: PathBuf = std::env::temp_dir();
-    Ok(Address::unix(folder.join(file)))
+    let path = PrivateListener::meeting_path("flow", &format!("{program}\0{job}"));
+    path.map(Address::unix).map_err(|error| LaunchError::Start {
+        process: placement.processes()[0].name.clone(),
+        message: format!("there is no place for its socket: {error}"),
+    })
 }

@@ -30,6 +30,7 @@ use crate::error::{AskError, InputError, OpenError, RecvError, SendError};
 use crate::gathered;
 use crate::landing::{Expected, Landing};
 use crate::port::{InputPort, Nothing, OutputPort};
+use crate::sender::User;
 use crate::space::Space;
 use crate::token::Token;
 use crate::waiter::Waiter;
@@ -224,6 +225,14 @@ impl<Q: Token, A: Token> Asker<Q, A> {
     /// The name of the space that answers.
     pub fn peer(&self) -> &str {
         &self.way.answers.peer
+    }
+
+    /// The user of the process that answers, as the kernel says; none over TCP.
+    pub fn peer_user(&self) -> Option<User> {
+        match &self.way.answers.asking {
+            Some(asking) => asking.link().sender.user.clone(),
+            None => Some(User::own()),
+        }
     }
 
     /// The name of the port that is asked.

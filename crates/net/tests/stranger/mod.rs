@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
 
+pub mod peer;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,10 +11,10 @@ use std::time::{Duration, Instant};
 use pario_net::Space;
 
 pub const SOON: Duration = Duration::from_secs(10);
-/// `PARIONET`, version 1, no key, a name of one letter, id and nonce of zeros.
+/// `PARIONET`, version 2, no key, a name of one letter, id and nonce of zeros.
 pub const HELLO: [u8; 61] = {
     let mut hello = [0; 61];
-    let start = *b"PARIONET\x01\x00\x00\x01";
+    let start = *b"PARIONET\x02\x00\x00\x01";
     let mut i = 0;
     while i < start.len() {
         hello[i] = start[i];
@@ -78,15 +80,20 @@ pub fn answer(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 /// Finishes the handshake as a space without a key.
-pub fn come_in(stream: &mut TcpStream) {
-    stream.write_all(&HELLO).unwrap();
+pub fn come_in(stream: &mut (impl Read + Write)) {
+    come_in_with(stream, &HELLO);
+}
+
+/// The same with another hello.
+pub fn come_in_with(stream: &mut (impl Read + Write), hello: &[u8]) {
+    stream.write_all(hello).unwrap();
     let mut head = [0; 61];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(head[0], 0);
     let mut name = vec![0; usize::from(head[12])];
     stream.read_exact(&mut name).unwrap();
     let mut hasher = blake3::Hasher::new_keyed(&[0; 32]);
-    hasher.update(b"caller").update(&HELLO).update(&head[1..]).update(&name);
+    hasher.update(b"caller").update(hello).update(&head[1..]).update(&name);
     stream.write_all(hasher.finalize().as_bytes()).unwrap();
     let mut proof = [0; 33];
     stream.read_exact(&mut proof).unwrap();

@@ -23,6 +23,10 @@ pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
 /// The most ranges of one request.
 pub const RANGES_LIMIT: usize = 16_384;
 
+/// The most bytes of data that one question or answer carries: an extent of the largest size, with
+/// its header.
+pub const TOKEN_LIMIT_BYTES: usize = 129 << 20;
+
 /// A question to a node: the request, and the data that goes with it. `B` is what carries bytes
 /// without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +36,16 @@ pub struct Question<B> {
     /// For writes: the bytes, in the order of the ranges. For extents: header and body. For work
     /// with extents: the parameters of the operation.
     pub data: Vec<B>,
+}
+
+/// What a process that says hello is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerKind {
+    /// A client, which acts for its user.
+    Client,
+    /// A node of the cluster, which acts for all users. Believed of the administrator and of root
+    /// on the same machine, and of holders of the cluster's key.
+    Node,
 }
 
 /// A request.
@@ -45,6 +59,8 @@ pub enum Request {
         identity: Identity,
         /// What people call the client, such as the name of its program.
         client: String,
+        /// What it is. Only a node of the cluster may call itself one.
+        peer: PeerKind,
     },
     /// Which nodes and disks there are.
     Map,

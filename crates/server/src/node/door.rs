@@ -8,7 +8,7 @@ use pario_net::wire::BULK_BYTES;
 use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Responder, Sender};
 use pario_proto::{
     Answer, CheckRequest, DiskId, Failure, Grant, Identity, NamespaceRequest, NodeStatus,
-    PROTOCOL_VERSION, Part, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
+    PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
     TRANSFER_LIMIT_BYTES,
 };
 
@@ -81,8 +81,8 @@ impl Door {
     fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>) -> bool {
         let Asked { question, from, answer: reporter } = asked;
         let Question { request, data } = question;
-        if let Request::Hello { version, identity, client } = request {
-            let welcome = self.hello(&from, version, identity, client);
+        if let Request::Hello { version, identity, client, peer } = request {
+            let welcome = self.hello(&from, version, identity, (client, peer));
             reporter.send(answer(welcome));
             return true;
         }
@@ -383,7 +383,7 @@ impl Door {
         from: &Sender,
         version: u32,
         claimed: Identity,
-        client: String,
+        (client, peer): (String, PeerKind),
     ) -> Result<Reply, Failure> {
         let node = self.shared.name().to_owned();
         if version != PROTOCOL_VERSION {
@@ -393,18 +393,23 @@ impl Door {
             return Err(Failure::Stopping { node });
         }
         let administrator = &self.shared.administrator;
-        let (identity, is_node) = match &from.user {
+        let (identity, may_be_node) = match &from.user {
             Some(user) => {
                 let mut gids = vec![user.gid];
                 gids.extend(user.groups.iter().copied().filter(|gid| *gid != user.gid));
-                let is_node = user.uid == administrator.uid || user.uid == 0;
-                (Identity { uid: user.uid, gids }, is_node || from.knows_key)
+                let is_trusted = user.uid == administrator.uid || user.uid == 0;
+                (Identity { uid: user.uid, gids }, is_trusted || from.knows_key)
             }
             None if from.knows_key => (claimed, true),
             None => return Err(self.refused("over TCP the key of the cluster is required")),
         };
         let client: String = client.chars().filter(|c| !c.is_control()).take(80).collect();
-        let is_node = is_node && client.starts_with("node ");
+        let is_node = peer == PeerKind::Node;
+        if is_node && !may_be_node {
+            let uid = identity.uid;
+            let why = format!("it says that it is a node, which a process of user {uid} cannot be");
+            return Err(self.refused(&why));
+        }
         self.shared.sessions.enter(from.space, client, identity.clone(), is_node);
         let is_near = from.user.is_some() && self.shared.node().short_cut != ShortCut::Off;
         let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));

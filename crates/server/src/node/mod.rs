@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 
 pub use builder::NodeBuilder;
 use pario_flow::Run;
-use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
-use pario_proto::{ClusterMap, Identity, NodeInfo};
+use pario_net::wire::Limits;
+use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
+use pario_proto::{ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::{Config, NodeConfig, ShortCut};
@@ -46,6 +47,8 @@ use crate::strangers::Strangers;
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// What clients may have sent and the node has not looked at.
 const REQUEST_CREDIT_BYTES: usize = 16 << 20;
+/// Channels that one connection may open at the node; clients need one.
+const ROUTES_PER_CLIENT: usize = 4;
 
 /// A node of a cluster, running in threads of this process.
 ///
@@ -392,7 +395,13 @@ fn listen(
     listens: bool,
 ) -> Result<Space, NodeError> {
     let name = format!("node {} of {}", own.name, config.name);
-    let mut builder = Space::builder(&name).host();
+    let options = Options {
+        limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
+        routes_per_link: ROUTES_PER_CLIENT,
+        names_per_link: ROUTES_PER_CLIENT,
+        ..Options::default()
+    };
+    let mut builder = Space::builder(&name).host().options(options);
     if let Some(key) = key {
         builder = builder.key(key);
     }
@@ -404,6 +413,8 @@ fn listen(
         if let Some(address) = own.listen {
             builder = builder.listen_tcp(address);
         }
+    } else {
+        builder = builder.listen_nowhere();
     }
     let space = builder.build()?;
     if listens && own.all_users {

@@ -51,7 +51,7 @@ impl Link {
             Some(("unix", unix)) => Address::unix(unix),
             _ => return Err(strange()),
         };
-        let mut builder = Space::builder(name).join(&address);
+        let mut builder = Space::builder(name).listen_nowhere().join(&address);
         if !key.is_empty() {
             builder = builder.key(Key::from_hex(key).map_err(|error| error.to_string())?);
         }
