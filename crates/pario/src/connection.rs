@@ -194,6 +194,11 @@ impl Connection {
         Ok(Watch(self.live()?.link))
     }
 
+    /// Whether the connection is open now.
+    pub fn is_open(&self) -> bool {
+        self.known().is_some()
+    }
+
     /// A client for descriptors, if the node gives any to this process.
     pub fn descriptors(&self) -> Option<DescriptorClient> {
         let path = self.live().ok()?.welcome.descriptors.clone()?;

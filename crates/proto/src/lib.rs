@@ -50,7 +50,8 @@ pub use cluster::check::{
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, Deed, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, SealedDeed,
+    Access, Deed, DescriptorAnswer, DescriptorRequest, GRANT_LIFETIME_EPOCHS, Grant,
+    LEASE_TABLE_BYTES, ORPHAN_RIGHTS_VERSION, REMOVED_RIGHTS_VERSION, Revocation, SealedDeed,
     lease_slot,
 };
 pub use cluster::group::{

@@ -435,12 +435,14 @@ fn config(dir: &Path, shape: Shape) -> Config {
         cache_bytes: 16 << 20,
         short_cut: true,
         wait_warning: None,
+        ..Config::alone(dir).nodes.remove(0)
     };
     Config {
         name: "lab".to_owned(),
         key_file: Some(dir.join("key")),
         nodes: (0..shape.nodes).map(node).collect(),
         interface: 0,
+        ..Config::alone(dir)
     }
 }
 

@@ -230,12 +230,14 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         cache_bytes: 16 << 20,
         short_cut: false,
         wait_warning: None,
+        ..Config::alone(dir).nodes.remove(0)
     };
     Config {
         name: "pair".to_owned(),
         key_file: Some(dir.join("key")),
         nodes: vec![node("a", first), node("b", any_port())],
         interface: 0,
+        ..Config::alone(dir)
     }
 }
 

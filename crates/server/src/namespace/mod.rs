@@ -16,6 +16,7 @@
 //! | `n` id | the record, and where it is in the tree |
 //! | `x` id | the record of a file that is doomed |
 //! | `d` uuid | the number of a disk |
+//! | `r` grant epoch, id | the first valid rights version of a file; the highest one of a deleted file |
 //! | `c` name | a counter |
 //!
 //! Invariants, which [`Namespace::problems`] checks:
@@ -49,6 +50,7 @@ mod clock;
 mod disks;
 mod doomed;
 mod entries;
+mod grant_epochs;
 mod handle;
 mod key;
 mod permission;

@@ -14,7 +14,7 @@ use pario_proto::{
 
 use super::together::Together;
 use super::turns::Turns;
-use super::{joining, short_cut};
+use super::{informing, joining, short_cut};
 use crate::check;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
 use crate::sessions::Session;
@@ -331,8 +331,17 @@ impl Door {
             PeerRequest::Join { node } => {
                 return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
             }
-            PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
-            PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
+            PeerRequest::RemoveSubfiles { files, epoch } => Work::Remove { files, epoch },
+            PeerRequest::Revoke(revocation) => Work::Revoke(revocation),
+            PeerRequest::GrantNews { node } => {
+                reporter.send(answer(informing::grant_news(&shared, &node)));
+                return;
+            }
+            PeerRequest::Revocations { node, known_epoch, after } => {
+                return self.aside("revocations", reporter, ticket, move || {
+                    informing::revocations(&shared, &node, known_epoch, after)
+                });
+            }
             PeerRequest::ListSubfiles { after, limit, depth } => {
                 return self.aside("list", reporter, ticket, move || {
                     check::list_subfiles(&shared.disks, after, limit, depth)

@@ -60,7 +60,7 @@ impl Tasks {
     pub fn of(work: &Work, disks: &NodeDisks) -> Self {
         let mut tasks: Vec<Task> = Vec::new();
         let measured = match work {
-            Work::Remove { files } => {
+            Work::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
                         match find(&mut tasks, disk, || What::Remove(Vec::new())) {
@@ -96,7 +96,7 @@ impl Tasks {
                 }
                 Some(files.len())
             }
-            Work::Revoke { .. } => None,
+            Work::Revoke(_) => None,
         };
         Self { tasks, measured }
     }
