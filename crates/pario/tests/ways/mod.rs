@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub mod operations;
+pub mod raw_client;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
