@@ -177,11 +177,16 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         | Failure::NotAdministrator { .. }
         | Failure::BadGrant { .. }
         | Failure::Revoked { .. }
+        | Failure::GrantExpired { .. }
         | Failure::Refused { .. } => EPFSLAUTH,
         Failure::StaleHandle { .. } => EPFSLBADFH,
         Failure::Deadlock { .. } => libc::EDEADLK,
         Failure::TooManyLocks { .. } => libc::ENOLCK,
-        Failure::NodeDown { .. } | Failure::Stopping { .. } if doing == Doing::Moving => EPFSLNOIOD,
+        Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. }
+            if doing == Doing::Moving =>
+        {
+            EPFSLNOIOD
+        }
         Failure::Invalid(_)
         | Failure::Layout { .. }
         | Failure::WrongKind { .. }

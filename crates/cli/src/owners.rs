@@ -1,5 +1,6 @@
 //! Users, groups and permissions, as people write and read them.
 
+use pario::{FilePath, RightsChanged};
 use uzers::{Groups, Users, UsersCache};
 
 /// Knows the names of users and groups of this machine.
@@ -35,6 +36,26 @@ impl Owners {
     pub fn gid(&self, text: &str) -> Option<u32> {
         text.parse().ok().or_else(|| self.known.get_group_by_name(text).map(|group| group.gid()))
     }
+}
+
+/// Names the nodes that have not acknowledged a change of rights.
+pub fn warn_of_untold(path: &FilePath, outcome: &RightsChanged) {
+    if let Some(warning) = untold_warning(path, &outcome.untold) {
+        eprintln!("pario: {warning}");
+    }
+}
+
+fn untold_warning(path: &FilePath, untold: &[String]) -> Option<String> {
+    let nodes = match untold {
+        [] => return None,
+        [node] => format!("node {node} has"),
+        nodes => format!("nodes {} have", nodes.join(", ")),
+    };
+    Some(format!(
+        "{path}: the rights are changed, but {nodes} not acknowledged it: processes that have the \
+         file open may use it there as before until the node reaches the interface node again; a \
+         node that is restarted refuses them until then"
+    ))
 }
 
 /// Permissions as nine letters.

@@ -196,6 +196,11 @@ impl Connection {
         Ok(Watch(self.live()?.link))
     }
 
+    /// Whether the connection is open now.
+    pub fn is_open(&self) -> bool {
+        self.known().is_some()
+    }
+
     /// A client for descriptors, if the node gives any to this process. The process that hands them
     /// out must be of the node's user: another one could have put its socket there.
     pub fn descriptors(&self) -> Option<DescriptorClient> {

@@ -157,6 +157,22 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether a node has refused a grant for which a new one may be had, or has just started and
+    /// does not know yet which grants are valid.
+    pub(crate) fn needs_renewal(&self) -> bool {
+        match self {
+            Self::Failure(failure) => failure.needs_renewal() || self.is_uninformed(),
+            _ => false,
+        }
+    }
+
+    /// Whether a node has just started and does not know yet which grants are valid.
+    pub(crate) fn is_uninformed(&self) -> bool {
+        matches!(self, Self::Failure(Failure::Uninformed { .. }))
+    }
+}
+
 fn kind_of(failure: &Failure) -> io::ErrorKind {
     use io::ErrorKind as Kind;
     match failure {
@@ -169,10 +185,13 @@ fn kind_of(failure: &Failure) -> io::ErrorKind {
         | Failure::NotAdministrator { .. }
         | Failure::BadGrant { .. }
         | Failure::Revoked { .. }
+        | Failure::GrantExpired { .. }
         | Failure::Refused { .. } => Kind::PermissionDenied,
         Failure::DiskFull { .. } => Kind::StorageFull,
         Failure::DiskReadOnly { .. } => Kind::ReadOnlyFilesystem,
-        Failure::NodeDown { .. } | Failure::Stopping { .. } => Kind::NotConnected,
+        Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. } => {
+            Kind::NotConnected
+        }
         Failure::StaleHandle { .. } => Kind::StaleNetworkFileHandle,
         Failure::Deadlock { .. } => Kind::Deadlock,
         Failure::TooManyLocks { .. } => Kind::QuotaExceeded,

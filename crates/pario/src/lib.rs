@@ -60,6 +60,7 @@ pub use file::{Extent, Extents, File, LockRequest, ReadRequest, WriteRequest};
 pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
+pub use names::RightsChanged;
 pub use open::OpenOptions;
 pub use pario_proto::{
     Access, AssemblyId, Awaited, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth,

@@ -1,13 +1,23 @@
 //! Files and directories by name.
 
-use pario_proto::{FilePath, NamespaceRequest};
+use pario_proto::{FilePath, NamespaceRequest, Reply};
 
 use crate::cluster::Cluster;
+use crate::connection::strange;
 use crate::error::Error;
 use crate::file::File;
 use crate::listing::Listing;
 use crate::metadata::Metadata;
 use crate::open::OpenOptions;
+
+/// What came of a change of owner, group or mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RightsChanged {
+    /// Nodes that hold a part of the file and have not acknowledged the change in time. Clients that
+    /// had the file open may use it there as before, until the node reaches the interface node
+    /// again.
+    pub untold: Vec<String>,
+}
 
 impl Cluster {
     /// Opens a file for reading.
@@ -182,7 +192,8 @@ impl Cluster {
         self.names(NamespaceRequest::Rename { from, to }).map(|_| ())
     }
 
-    /// Sets the permissions of a file or directory.
+    /// Sets the permissions of a file or directory. From then on they hold at every node but those
+    /// that the outcome names.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -193,7 +204,7 @@ impl Cluster {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_mode(&self, path: &str, mode: u32) -> Result<(), Error> {
+    pub fn set_mode(&self, path: &str, mode: u32) -> Result<RightsChanged, Error> {
         self.set_rights(path, Some(mode), None, None)
     }
 
@@ -209,7 +220,12 @@ impl Cluster {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_owner(&self, path: &str, uid: Option<u32>, gid: Option<u32>) -> Result<(), Error> {
+    pub fn set_owner(
+        &self,
+        path: &str,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<RightsChanged, Error> {
         self.set_rights(path, None, uid, gid)
     }
 
@@ -219,8 +235,11 @@ impl Cluster {
         mode: Option<u32>,
         uid: Option<u32>,
         gid: Option<u32>,
-    ) -> Result<(), Error> {
+    ) -> Result<RightsChanged, Error> {
         let path = FilePath::new(path)?;
-        self.names(NamespaceRequest::SetRights { path, mode, uid, gid }).map(|_| ())
+        match self.names(NamespaceRequest::SetRights { path, mode, uid, gid })? {
+            Reply::RightsSet { untold } => Ok(RightsChanged { untold }),
+            _ => Err(strange("interface")),
+        }
     }
 }

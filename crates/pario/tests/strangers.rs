@@ -9,7 +9,7 @@ use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identit
 use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
 use pario_proto::{
     Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
-    PeerRequest, Question, Reply, Request, SubfileRange,
+    PeerRequest, Question, Reply, Request, Revocation, SubfileRange,
 };
 use ways::{Site, Way, tcp_of};
 
@@ -104,6 +104,9 @@ fn grants_cannot_be_forged_or_passed_on() {
     changed.rights_version += 1;
     refused(user.read(changed, part, BYTES), forged);
     let mut changed = grant.clone();
+    changed.epoch += 1;
+    refused(user.read(changed, part, BYTES), forged);
+    let mut changed = grant.clone();
     changed.file.0 += 1;
     refused(user.read(changed, part, BYTES), forged);
     let other = Stranger::known(&site, 2000);
@@ -130,9 +133,10 @@ fn only_nodes_may_ask_what_nodes_ask() {
     let user = Stranger::known(&site, 1000);
     let only = "only nodes of the cluster may ask this";
     let file = grant.file;
-    let revoke = PeerRequest::Revoke { file, rights_version: 9 };
+    let revoke = PeerRequest::Revoke(Revocation { file, first_valid: 9, epoch: 1 });
     refused(user.ask(Request::Peer(revoke), vec![]), only);
-    refused(user.ask(Request::Peer(PeerRequest::RemoveSubfiles { files: vec![] }), vec![]), only);
+    let remove = PeerRequest::RemoveSubfiles { files: vec![], epoch: 1 };
+    refused(user.ask(Request::Peer(remove), vec![]), only);
     refused(user.ask(Request::Stop, vec![]), "user 1000 may not stop the node");
 }
 

@@ -50,7 +50,8 @@ pub use cluster::check::{
 };
 pub use cluster::failure::Failure;
 pub use cluster::grant::{
-    Access, DescriptorAnswer, DescriptorRequest, Grant, LEASE_TABLE_BYTES, lease_slot,
+    Access, DescriptorAnswer, DescriptorRequest, GRANT_LIFETIME_EPOCHS, Grant, LEASE_TABLE_BYTES,
+    ORPHAN_RIGHTS_VERSION, REMOVED_RIGHTS_VERSION, Revocation, lease_slot,
 };
 pub use cluster::group::{
     AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,

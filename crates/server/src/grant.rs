@@ -47,10 +47,23 @@ impl GrantKey {
     }
 
     /// A grant for a user.
-    pub fn grant(&self, file: FileId, uid: u32, access: Access, rights_version: u32) -> Grant {
-        let mut grant = Grant { file, uid, access, rights_version, seal: [0; 32] };
+    pub fn grant(
+        &self,
+        file: FileId,
+        uid: u32,
+        access: Access,
+        rights_version: u32,
+        epoch: u64,
+    ) -> Grant {
+        let mut grant = Grant { file, uid, access, rights_version, epoch, seal: [0; 32] };
         grant.seal = *self.seal(&grant).as_bytes();
         grant
+    }
+
+    /// The same right, as of another epoch.
+    pub fn reissue(&self, grant: &Grant, epoch: u64) -> Grant {
+        let Grant { file, uid, access, rights_version, .. } = *grant;
+        self.grant(file, uid, access, rights_version, epoch)
     }
 
     /// Whether the grant was given by a node of this cluster, just so.
@@ -77,7 +90,7 @@ mod tests {
     #[test]
     fn no_field_of_a_grant_can_be_changed() {
         let key = GrantKey::of_cluster(&Key::from_bytes([7; 32]));
-        let grant = key.grant(FileId(9), 1000, Access::READ, 3);
+        let grant = key.grant(FileId(9), 1000, Access::READ, 3, 50);
         assert!(key.is_genuine(&grant));
         let changed = [
             Grant { file: FileId(8), ..grant.clone() },
@@ -85,11 +98,14 @@ mod tests {
             Grant { access: Access::READ_WRITE, ..grant.clone() },
             Grant { access: Access::WRITE, ..grant.clone() },
             Grant { rights_version: 4, ..grant.clone() },
+            Grant { epoch: 51, ..grant.clone() },
             Grant { seal: [0; 32], ..grant.clone() },
         ];
         assert!(changed.iter().all(|grant| !key.is_genuine(grant)));
         let other = GrantKey::of_cluster(&Key::from_bytes([8; 32]));
         assert!(!other.is_genuine(&grant));
+        let fresh = key.reissue(&grant, 51);
+        assert!(key.is_genuine(&fresh) && fresh.epoch == 51);
     }
 
     #[test]

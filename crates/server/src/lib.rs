@@ -32,6 +32,8 @@ mod check;
 mod disks;
 mod error;
 mod grant;
+mod grant_epochs;
+mod grant_window;
 mod lease;
 mod node;
 mod open_files;

@@ -24,6 +24,8 @@ pub const REQUESTS: &str = "requests";
 const CONNECT_WAIT: Duration = Duration::from_millis(1_500);
 /// How long an answer may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// How long a node may take to acknowledge that rights have changed.
+const REVOKE_WAIT: Duration = Duration::from_secs(3);
 /// How long it may take where disks are read as a whole.
 const LIST_WAIT: Duration = Duration::from_secs(3600);
 /// A node that could not be reached is not tried again for so long.
@@ -104,6 +106,7 @@ impl Peers {
             Request::Peer(PeerRequest::ListSubfiles { .. } | PeerRequest::RepairSubfile { .. }) => {
                 LIST_WAIT
             }
+            Request::Peer(PeerRequest::Revoke(_)) => REVOKE_WAIT,
             _ => ANSWER_WAIT,
         };
         self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));

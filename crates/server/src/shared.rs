@@ -1,17 +1,21 @@
 //! What all threads of a node share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_net::SpaceId;
-use pario_proto::{ClusterMap, Failure, FileId, Grant, Identity};
+use pario_proto::{
+    ClusterMap, Failure, FileRecord, Grant, Identity, REMOVED_RIGHTS_VERSION, Revocation,
+};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::grant::GrantKey;
+use crate::grant_epochs::GrantEpochs;
+use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::namespace::Namespace;
@@ -46,8 +50,8 @@ pub struct Shared {
     pub strangers: Strangers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
-    /// The first valid version of the rights of files whose rights have changed.
-    pub revoked: RwLock<HashMap<FileId, u32>>,
+    /// Which grants are valid.
+    pub grant_window: RwLock<GrantWindow>,
     /// Only at the interface node.
     pub names: Option<Names>,
     pub started: Instant,
@@ -61,6 +65,9 @@ pub struct Names {
     pub locks: RecordLocks,
     pub janitor: Janitor,
     pub describer: Describer,
+    pub grant_epochs: Mutex<GrantEpochs>,
+    /// Nodes that have not acknowledged a revocation, and must load all again.
+    pub untold: Mutex<BTreeSet<usize>>,
     /// Where the next file begins.
     pub next_first_disk: AtomicU64,
 }
@@ -141,25 +148,48 @@ impl Shared {
         if write && !grant.access.write {
             return Err(bad("the file was not opened for writing"));
         }
-        match self.revoked.read().get(&grant.file) {
-            Some(&first) if grant.rights_version < first => {
-                Err(Failure::Revoked { file: grant.file })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The first version of a file's rights whose grants are valid here.
-    pub fn first_valid_rights(&self, file: FileId) -> u32 {
-        self.revoked.read().get(&file).copied().unwrap_or(0)
+        self.grant_window.read().check(grant).map_err(|refusal| match refusal {
+            GrantRefusal::Expired => Failure::GrantExpired { file: grant.file },
+            GrantRefusal::Revoked => Failure::Revoked { file: grant.file },
+            GrantRefusal::Deleted => Failure::Deleted { file: grant.file },
+            GrantRefusal::Uninformed => Failure::Uninformed {
+                node: self.name().to_owned(),
+                interface: self.config.nodes[self.config.interface].name.clone(),
+            },
+        })
     }
 
     /// From now on grants of older versions of a file's rights are not valid here.
-    pub fn revoke(&self, file: FileId, rights_version: u32) {
-        self.revoked.write().insert(file, rights_version);
-        if let Err(error) = self.leases.raise(file) {
+    pub fn revoke(&self, revocation: Revocation) {
+        let is_news = self.grant_window.write().revoke(revocation);
+        let (file, is_removed) =
+            (revocation.file, revocation.first_valid == REMOVED_RIGHTS_VERSION);
+        if is_news
+            && !is_removed
+            && let Err(error) = self.leases.raise(file)
+        {
             tracing::error!(%file, %error, "clients cannot be told that rights have changed");
         }
+    }
+
+    /// No grant of these files is valid here any more: their subfiles are removed.
+    pub fn bury(&self, files: &[FileRecord], epoch: u64) {
+        let mut window = self.grant_window.write();
+        for record in files {
+            let first_valid = REMOVED_RIGHTS_VERSION;
+            window.revoke(Revocation { file: record.id, first_valid, epoch });
+        }
+    }
+
+    /// The grant epoch as this node knows it.
+    pub fn known_grant_epoch(&self) -> u64 {
+        self.grant_window.read().epoch().unwrap_or(0)
+    }
+
+    /// A grant with which this node goes on to work for a client whose own may have expired since it
+    /// was checked.
+    pub fn reissue(&self, grant: &Grant) -> Grant {
+        self.grants.reissue(grant, self.known_grant_epoch())
     }
 
     /// Notes a request; none once the node is stopping.

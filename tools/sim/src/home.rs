@@ -243,6 +243,6 @@ fn opened(is_created: bool) -> Opened {
         settled: Vec::new(),
     };
     let (rights_version, seal) = (0, [0; 32]);
-    let grant = Grant { file, uid: USER, access, rights_version, seal };
-    Opened { record, grant, handle: 0, is_created }
+    let grant = Grant { file, uid: USER, access, rights_version, epoch: 0, seal };
+    Opened { record, grant, handle: 0, is_created, renew_after_ms: 0 }
 }

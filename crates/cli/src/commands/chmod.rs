@@ -33,8 +33,10 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     for path in &paths {
         let before = cluster.metadata(path.as_str())?.record.mode;
         let mode = owners::change_mode(before, &options.mode).map_err(Usage)?;
-        cluster.set_mode(path.as_str(), mode)?;
-        changed.push(json!({ "path": path, "mode": format!("{mode:04o}") }));
+        let outcome = cluster.set_mode(path.as_str(), mode)?;
+        owners::warn_of_untold(path, &outcome);
+        let mode = format!("{mode:04o}");
+        changed.push(json!({ "path": path, "mode": mode, "untold": outcome.untold }));
     }
     if global.json {
         terminal::print_json(&json!({ "changed": changed }))?;

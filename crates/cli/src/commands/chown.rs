@@ -1,5 +1,6 @@
 //! `pario chown`
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use clap::Args;
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use crate::arguments::Global;
 use crate::exit::Usage;
-use crate::owners::Owners;
+use crate::owners::{self, Owners};
 use crate::{paths, reach, terminal};
 
 /// Lines for the help.
@@ -30,11 +31,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let (uid, gid) = owner_and_group(&options.owner, &Owners::new()).map_err(Usage)?;
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
+    let mut untold = BTreeSet::new();
     for path in &paths {
-        cluster.set_owner(path.as_str(), uid, gid)?;
+        let outcome = cluster.set_owner(path.as_str(), uid, gid)?;
+        owners::warn_of_untold(path, &outcome);
+        untold.extend(outcome.untold);
     }
     if global.json {
-        terminal::print_json(&json!({ "changed": paths, "uid": uid, "gid": gid }))?;
+        let changed = json!({ "changed": paths, "uid": uid, "gid": gid, "untold": untold });
+        terminal::print_json(&changed)?;
     }
     Ok(())
 }

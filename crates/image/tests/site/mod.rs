@@ -93,6 +93,7 @@ fn configuration(dir: &Path, first: SocketAddr, names: &[&str]) -> Config {
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Off,
         wait_warning: None,
+        ..Config::alone(dir).nodes.remove(0)
     };
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let address = |number| if number == 0 { first } else { any_port };
@@ -101,6 +102,7 @@ fn configuration(dir: &Path, first: SocketAddr, names: &[&str]) -> Config {
         key_file: Some(dir.join("key")),
         nodes: names.iter().zip(0..).map(|(name, number)| node(name, address(number))).collect(),
         interface: 0,
+        ..Config::alone(dir)
     }
 }
 

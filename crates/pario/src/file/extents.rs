@@ -148,7 +148,7 @@ impl File {
                 self.parts.len()
             )));
         };
-        let grant = self.grant.read().clone();
+        let grant = self.grant();
         let shared = &self.cluster.shared;
         self.with_renewal(grant, |grant| {
             let node = shared.node(shared.node_of(part.disk)?);

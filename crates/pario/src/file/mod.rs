@@ -7,13 +7,13 @@ mod locks;
 mod memory;
 mod pointer;
 mod ranges;
+mod renewal;
 mod request;
 mod short_cut;
 mod transfer;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use pario_proto::{
     Access, ByteRange, FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Opened,
@@ -31,9 +31,6 @@ use crate::connection::strange;
 use crate::error::Error;
 use crate::metadata::{Metadata, measure, parts_of};
 use short_cut::{Broken, ShortCut, Way};
-
-/// A connection that is lost within this time was lost before.
-const AT_ONCE: Duration = Duration::from_millis(50);
 
 /// The largest offset of a byte, 2^62.
 const OFFSET_LIMIT: u64 = 1 << 62;
@@ -64,7 +61,7 @@ pub struct File {
     access: Access,
     record: FileRecord,
     parts: Vec<Part>,
-    grant: RwLock<Grant>,
+    grant: renewal::KeptGrant,
     handle: u64,
     /// Whether the group that has opened it closes it.
     is_of_group: bool,
@@ -78,7 +75,7 @@ pub struct File {
 
 impl File {
     pub(crate) fn new(cluster: &Cluster, path: FilePath, access: Access, opened: Opened) -> Self {
-        let Opened { record, grant, handle, .. } = opened;
+        let Opened { record, grant, handle, renew_after_ms, .. } = opened;
         let parts = parts_of(&record);
         let settled = parts.iter().map(|part| record.is_settled(part.subfile.0)).collect();
         Self {
@@ -87,7 +84,7 @@ impl File {
             access,
             record,
             parts,
-            grant: RwLock::new(grant),
+            grant: renewal::KeptGrant::new(grant, renew_after_ms),
             handle,
             is_of_group: false,
             short_cut: RwLock::new(Way::Unknown),
@@ -302,10 +299,9 @@ impl File {
         if fresh.is_empty() {
             return Ok(());
         }
-        let grant = self.grant.read().clone();
-        let request = NamespaceRequest::Settle { grant, subfiles: fresh.clone() };
-        let noted = self.cluster.names(request);
-        noted.map_err(|error| error.of_file(self.path.as_str()))?;
+        self.with_renewal(self.grant(), |grant| {
+            self.cluster.names(NamespaceRequest::Settle { grant, subfiles: fresh.clone() })
+        })?;
         let mut settled = self.settled.lock();
         for subfile in fresh {
             settled[subfile.0 as usize] = true;
@@ -356,8 +352,7 @@ impl File {
 
     /// Size, times and rights: the first two as they are now, the last as they were at the open.
     pub fn metadata(&self) -> Result<Metadata, Error> {
-        let grant = self.grant.read().clone();
-        self.with_retry(grant, |grant| {
+        self.with_retry(self.grant(), |grant| {
             let mut all = measure(&self.cluster.shared, vec![(self.record.clone(), Some(grant))]);
             all.pop().ok_or_else(|| strange("interface"))?
         })
@@ -403,8 +398,7 @@ impl File {
     /// Asks the nodes of all parts at once, and waits for all. The replies are in the order of the
     /// parts.
     fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<Vec<Reply>, Error> {
-        let grant = self.grant.read().clone();
-        self.with_retry(grant, |grant| {
+        self.with_retry(self.grant(), |grant| {
             let start = |part: &Part| {
                 let node = self.cluster.shared.node_of(part.disk)?;
                 self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
@@ -433,50 +427,6 @@ impl File {
         })
     }
 
-    /// Does something with the grant; once more with a new one if rights have changed meanwhile.
-    fn with_renewal<T>(
-        &self,
-        grant: Grant,
-        work: impl Fn(Grant) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let worked = match work(grant) {
-            Err(Error::Failure(pario_proto::Failure::Revoked { .. })) => {
-                self.renew().and_then(work)
-            }
-            other => other,
-        };
-        worked.map_err(|error| error.of_file(self.path.as_str()))
-    }
-
-    /// The same with something that can be done twice without harm: also once more if a node was
-    /// started again since it was last asked, which shows by a connection that is lost at once.
-    fn with_retry<T>(
-        &self,
-        grant: Grant,
-        work: impl Fn(Grant) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let began = Instant::now();
-        self.with_renewal(grant, |grant| match work(grant.clone()) {
-            Err(Error::NodeDown { .. }) if began.elapsed() < AT_ONCE => work(grant),
-            other => other,
-        })
-    }
-
-    /// Another grant, as rights are now.
-    fn renew(&self) -> Result<Grant, Error> {
-        let request = NamespaceRequest::Renew { handle: self.handle };
-        let Reply::Opened(opened) = self.cluster.names(request)? else {
-            return Err(strange("interface"));
-        };
-        *self.grant.write() = opened.grant.clone();
-        Ok(opened.grant)
-    }
-
-    /// The right to use it.
-    pub(crate) fn grant(&self) -> Grant {
-        self.grant.read().clone()
-    }
-
     /// Its subfiles.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
@@ -490,11 +440,6 @@ impl File {
     /// Nodes will write to it.
     pub(crate) fn note_work(&self) {
         self.note_write();
-    }
-
-    /// Another grant, as rights are now, for nodes that work with it.
-    pub(crate) fn renew_rights(&self) -> Result<(), Error> {
-        self.renew().map(drop)
     }
 
     fn note_write(&self) {

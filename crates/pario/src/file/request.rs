@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use pario_net::{AskError, BULK_ALIGNMENT, Bulk, BulkBuffer, Pending};
-use pario_proto::{Answer, Failure, Grant, Request};
+use pario_proto::{Answer, Grant, Request};
 
 use super::File;
 use super::memory::Memory;
@@ -135,7 +135,7 @@ impl File {
     /// The grant, renewed if this process can see that rights have changed.
     fn fresh_grant(&self) -> Result<Grant, Error> {
         self.usable_short_cut()?;
-        Ok(self.grant.read().clone())
+        Ok(self.grant())
     }
 }
 
@@ -167,7 +167,7 @@ impl ReadRequest<'_> {
     fn note(&mut self, placed: Result<bool, Error>) -> Result<(), Error> {
         match placed {
             Ok(is_short) => self.is_again |= is_short,
-            Err(Error::Failure(Failure::Revoked { .. })) => self.is_again = true,
+            Err(error) if error.needs_renewal() => self.is_again = true,
             Err(error) => return Err(error.of_file(self.file.path.as_str())),
         }
         Ok(())
@@ -211,10 +211,8 @@ impl WriteRequest<'_> {
 
     fn finish(&mut self) -> Result<(), Error> {
         match self.failed.take() {
-            // Rights have changed since it was started: once more, with a new grant.
-            Some(Error::Failure(Failure::Revoked { .. })) => {
-                self.file.write_at(&self.bytes, self.offset)
-            }
+            // The grant is not valid any more: once more, with a new one.
+            Some(error) if error.needs_renewal() => self.file.write_at(&self.bytes, self.offset),
             Some(error) => Err(error.of_file(self.file.path.as_str())),
             None => Ok(()),
         }

@@ -72,7 +72,7 @@ impl File {
         let mut files: Vec<Option<OwnedFd>> = self.parts.iter().map(|_| None).collect();
         let (mut leases, mut data_start) = (Vec::new(), 0);
         for (node, parts) in by_node {
-            let (grant, wanted) = (self.grant.read().clone(), parts.clone());
+            let (grant, wanted) = (self.grant(), parts.clone());
             let request = DescriptorRequest::Subfiles { grant, parts: wanted };
             let bytes = postcard::to_allocvec(&request).ok()?;
             let (answer, descriptors) = shared.descriptors(node, &bytes)?;

@@ -161,7 +161,7 @@ impl File {
         let mut memory = Memory::new(pieces);
         let shape: Vec<(u64, usize)> = memory.shape().collect();
         let memory = std::cell::RefCell::new(&mut memory);
-        let grant = self.grant.read().clone();
+        let grant = self.grant();
         self.with_retry(grant, |grant| {
             let mut flight = Flight::new();
             let mut is_short = false;
@@ -205,7 +205,7 @@ impl File {
 
     fn write_over_nodes(&self, striped: &Striped, pieces: &[WritePiece<'_>]) -> Result<(), Error> {
         let shape = || pieces.iter().map(|(offset, piece)| (*offset, piece.len()));
-        let grant = self.grant.read().clone();
+        let grant = self.grant();
         self.with_retry(grant, |grant: Grant| {
             let mut flight = Flight::new();
             let mut take = |waiting: Waiting| waiting.wait().map(|_| ());

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use bytes::Bytes;
 use pario_net::Bulk;
 use pario_proto::{
-    ExtentPlace, Failure, ProcessRequest, ProcessTarget, ProcessWork, Processed, Reply, Request,
-    Selection, WorkSpan,
+    ExtentPlace, ProcessRequest, ProcessTarget, ProcessWork, Processed, Reply, Request, Selection,
+    WorkSpan,
 };
 
 use super::{Report, Work};
@@ -45,9 +45,11 @@ pub fn run(
     }
     let mut is_begun = false;
     let done = match attempt(&mut work, &parameters, &mut consume, &mut is_begun) {
-        Err(Error::Failure(Failure::Revoked { file })) if !is_begun => {
-            let target = work.target.filter(|target| target.record().id == file);
-            target.unwrap_or(work.file).renew_rights()?;
+        Err(Error::Failure(failure)) if failure.needs_renewal() && !is_begun => {
+            work.file.renew_rights()?;
+            if let Some(target) = work.target {
+                target.renew_rights()?;
+            }
             attempt(&mut work, &parameters, &mut consume, &mut is_begun)
         }
         other => other,

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pario::Cluster;
-use pario_proto::FileId;
+use pario_proto::{Access, FileId, GRANT_LIFETIME_EPOCHS};
 
+use crate::grants::create_at;
 use crate::lab::{Lab, at_once, is_heavy, pattern, until};
 use crate::names::LOOK;
+use crate::raw_client::{expired, part, works};
 
 const DAY_S: u64 = 86_400;
 /// More than a stripe: all disks get some of it.
@@ -94,6 +96,13 @@ fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
     let created = open.record().created_ns / 1_000_000_000;
     assert!(created.abs_diff(expected) < 3600, "the node has another clock: {created}");
 
+    // Grants count epochs, not hours: this one is valid whatever the clocks say.
+    let user = lab.raw_client(1, 0);
+    let there = create_at(&cluster, 1, "/there");
+    let grant = lab.raw_client(0, 0).open("/there", Access::READ).unwrap();
+    let place = part(&grant, 0);
+    drop(there);
+
     let done = Done::default();
     let is_over = AtomicBool::new(false);
     let clients = [lab.cluster(), lab.cluster_at(1), lab.cluster_at(2)];
@@ -127,6 +136,7 @@ fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
             at_once("changing rights", || cluster.set_mode("/open", mode));
             at_once("writing", || open.write_at(&pattern(9, 0, LEN), 0));
             at_once("syncing", || open.sync());
+            works(user.read(&grant.grant, place));
             let before = done.count.load(Ordering::SeqCst);
             until("the clients go on", || {
                 (done.count.load(Ordering::SeqCst) > before + 6).then_some(())
@@ -134,6 +144,14 @@ fn clocks_that_differ_by_weeks_and_jump_disturb_nobody() {
         }
     });
     done.compare(&cluster);
+    // It expires with the epochs, also while all clocks are years behind; open files go on.
+    for node in 0..3 {
+        lab.set_clock(node, "-3650d");
+    }
+    lab.begin_grant_epochs(GRANT_LIFETIME_EPOCHS + 1);
+    until("the grant has expired", || user.read(&grant.grant, place).err());
+    expired(user.read(&grant.grant, place));
+    at_once("writing", || open.write_at(&pattern(9, 0, LEN), 0));
 
     // Nodes that are started with another clock than before join, and find what they had.
     for (round, node) in [1, 0, 2].into_iter().enumerate() {

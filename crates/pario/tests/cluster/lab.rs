@@ -2,7 +2,7 @@
 //! switch; and the test itself in one more namespace. All of it goes when the test ends.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::raw_client::RawClient;
 use pario::{Cluster, ClusterOptions};
 use pario_net::Key;
 use pario_proto::FileId;
@@ -43,6 +44,8 @@ pub struct Lab {
     dir: tempfile::TempDir,
     shape: Shape,
     nodes: Vec<Option<Child>>,
+    /// Lines that the nodes have printed for the test.
+    said: Vec<Option<mpsc::Receiver<String>>>,
     /// An image of a file system in place of the first disk of a node.
     image: Option<(usize, PathBuf)>,
     /// What gives a node a clock of its own.
@@ -103,6 +106,7 @@ impl Lab {
             dir: tempfile::tempdir().unwrap(),
             shape,
             nodes: (0..shape.nodes).map(|_| None).collect(),
+            said: (0..shape.nodes).map(|_| None).collect(),
             image: None,
             clock_library: None,
             home: fs::File::open("/proc/thread-self/ns/net").unwrap(),
@@ -187,17 +191,32 @@ impl Lab {
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let (send, ready) = mpsc::channel();
+        let (send, said) = mpsc::channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                if line.contains("READY") {
-                    // Nobody waits any more only if the test has failed.
-                    let _ = send.send(());
+                if line.contains("READY") || line.contains("BEGUN") {
+                    // The receiver is gone if the test has failed.
+                    let _ = send.send(line);
                 }
             }
         });
         self.nodes[node] = Some(child);
-        ready.recv_timeout(SOON).unwrap_or_else(|_| panic!("node {} starts", NAMES[node]));
+        said.recv_timeout(SOON).unwrap_or_else(|_| panic!("node {} starts", NAMES[node]));
+        self.said[node] = Some(said);
+    }
+
+    /// Has the interface node begin a number of grant epochs, as if their time had passed.
+    pub fn begin_grant_epochs(&mut self, count: u64) {
+        use std::io::Write as _;
+        let stdin = self.nodes[0].as_mut().and_then(|child| child.stdin.as_mut());
+        writeln!(stdin.expect("it runs"), "epochs {count}").unwrap();
+        let said = self.said[0].as_ref().expect("it runs").recv_timeout(SOON);
+        assert!(said.expect("the epochs begin").contains("BEGUN"));
+    }
+
+    /// A client that keeps grants, connected to a node as a user.
+    pub fn raw_client(&self, node: usize, uid: u32) -> RawClient {
+        RawClient::connect(address(node), &self.dir.path().join("key"), uid, "thief")
     }
 
     /// Kills a node as if the power of its machine had failed, but for the disks.
@@ -412,14 +431,21 @@ fn node_process() {
     crate::scale::raise_descriptor_limit();
     let node = Node::start(&config, NAMES[number(0)]).unwrap_or_else(|error| panic!("{error}"));
     println!("READY");
-    // The node lives as long as whoever has started it wants, and not longer than that process.
+    // The node lives as long as the process that has started it wants, and not longer than that
+    // process.
     let stopper = node.stopper();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0]);
+    let node = std::sync::Arc::new(node);
+    let told = node.clone();
+    let listening = std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let count = line.strip_prefix("epochs ").expect("an order").parse().unwrap();
+            told.begin_grant_epochs(count).unwrap_or_else(|error| panic!("{error}"));
+            println!("BEGUN");
+        }
         stopper();
     });
     node.wait();
-    node.stop();
+    listening.join().unwrap();
 }
 
 fn config(dir: &Path, shape: Shape) -> Config {
@@ -435,12 +461,14 @@ fn config(dir: &Path, shape: Shape) -> Config {
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Write,
         wait_warning: None,
+        ..Config::alone(dir).nodes.remove(0)
     };
     Config {
         name: "lab".to_owned(),
         key_file: Some(dir.join("key")),
         nodes: (0..shape.nodes).map(node).collect(),
         interface: 0,
+        ..Config::alone(dir)
     }
 }
 

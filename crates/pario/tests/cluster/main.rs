@@ -6,8 +6,11 @@
 mod clocks;
 mod copy;
 mod faults;
+mod grants;
 mod lab;
 mod names;
+#[path = "../ways/raw_client.rs"]
+mod raw_client;
 mod scale;
 mod slow;
 mod space;

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub mod operations;
+pub mod raw_client;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -230,12 +231,14 @@ pub fn two_nodes(dir: &Path, first: SocketAddr) -> Config {
         cache_bytes: 16 << 20,
         short_cut: ShortCut::Off,
         wait_warning: None,
+        ..Config::alone(dir).nodes.remove(0)
     };
     Config {
         name: "pair".to_owned(),
         key_file: Some(dir.join("key")),
         nodes: vec![node("a", first), node("b", any_port())],
         interface: 0,
+        ..Config::alone(dir)
     }
 }
 

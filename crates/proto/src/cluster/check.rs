@@ -36,8 +36,6 @@ pub struct FoundSubfile {
     pub verified_bytes: u64,
     /// Bytes that have no checksum, if a close look was asked for.
     pub unverified_bytes: u64,
-    /// The node refuses grants of the file with an older version of its rights.
-    pub first_valid_rights: u32,
 }
 
 /// Owner and mode of a file, as a description of a subfile has them.

@@ -272,6 +272,30 @@ pub enum Failure {
         /// So many it can have.
         limit: u64,
     },
+    /// The grant is older than grants may be; the library renews it.
+    #[error("the grant of file {file} has expired; open the file again")]
+    GrantExpired {
+        /// The file.
+        file: FileId,
+    },
+    /// The node has started and cannot tell which grants were revoked.
+    #[error(
+        "node {node} has not reached node {interface} since it started, and cannot tell which \
+         rights are still valid: start node {interface}, or check the network between the two"
+    )]
+    Uninformed {
+        /// The node.
+        node: String,
+        /// The node that keeps the namespace.
+        interface: String,
+    },
+}
+
+impl Failure {
+    /// Whether a new grant may help: this one has expired, or rights have changed since.
+    pub fn needs_renewal(&self) -> bool {
+        matches!(self, Failure::Revoked { .. } | Failure::GrantExpired { .. })
+    }
 }
 
 fn at(place: &Option<Box<ExtentPlace>>) -> String {

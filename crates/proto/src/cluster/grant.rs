@@ -26,6 +26,27 @@ impl Access {
     pub const READ_WRITE: Access = Access { read: true, write: true };
 }
 
+/// Grant epochs for which a grant is valid after the one in which it was given.
+pub const GRANT_LIFETIME_EPOCHS: u64 = 10;
+
+/// The rights version of grants for a file that was deleted and is still open. Versions of files in
+/// the namespace stay below it.
+pub const ORPHAN_RIGHTS_VERSION: u32 = u32::MAX - 1;
+
+/// The first valid rights version of a file whose subfiles are removed: no grant has one as high.
+pub const REMOVED_RIGHTS_VERSION: u32 = u32::MAX;
+
+/// The first rights version of a file that is valid, since an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Revocation {
+    /// The file.
+    pub file: FileId,
+    /// Grants with a lower version are not valid.
+    pub first_valid: u32,
+    /// The grant epoch in which they ceased to be valid.
+    pub epoch: u64,
+}
+
 /// A right that was granted by an open. The seal proves that a node of the cluster has given it;
 /// every node can check it without asking.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,19 +59,22 @@ pub struct Grant {
     pub access: Access,
     /// The file's `rights_version` when it was given.
     pub rights_version: u32,
+    /// The grant epoch in which it was given.
+    pub epoch: u64,
     /// Proof of the above.
     pub seal: [u8; 32],
 }
 
 impl Grant {
     /// What the seal is made of: the fields before it, in a form of fixed length.
-    pub fn sealed_bytes(&self) -> [u8; 26] {
-        let mut bytes = [0; 26];
+    pub fn sealed_bytes(&self) -> [u8; 34] {
+        let mut bytes = [0; 34];
         bytes[..16].copy_from_slice(&self.file.0.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.uid.to_le_bytes());
         bytes[20] = u8::from(self.access.read);
         bytes[21] = u8::from(self.access.write);
-        bytes[22..].copy_from_slice(&self.rights_version.to_le_bytes());
+        bytes[22..26].copy_from_slice(&self.rights_version.to_le_bytes());
+        bytes[26..].copy_from_slice(&self.epoch.to_le_bytes());
         bytes
     }
 }

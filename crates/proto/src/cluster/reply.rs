@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
-use super::grant::Grant;
+use super::grant::{Grant, Revocation};
 use super::group::{AssemblyId, MemoryId, TablePlace, TeamPlace};
 use super::jobs::JobStatus;
 use super::lock::{LockOutcome, LockWait};
@@ -150,6 +150,28 @@ pub enum Reply {
     Cut,
     /// Where the machines of a job come together.
     TeamPlace(TeamPlace),
+    /// Owner, group or mode are as wanted.
+    RightsSet {
+        /// Nodes that hold a part of the file and have not acknowledged it in time: they may accept
+        /// grants of before until they reach the interface node again.
+        untold: Vec<String>,
+    },
+    /// The grant epoch.
+    GrantNews {
+        /// Which one it is.
+        epoch: u64,
+        /// Whether the node has missed a revocation and must load all again.
+        must_reload: bool,
+    },
+    /// Revocations that count.
+    Revocations {
+        /// Which grant epoch it is.
+        epoch: u64,
+        /// In the order of files.
+        revocations: Vec<Revocation>,
+        /// Whether there are more.
+        is_more: bool,
+    },
 }
 
 /// What the namespace says of a file to a node that has to make a subfile of it.
@@ -182,6 +204,8 @@ pub struct Opened {
     pub handle: u64,
     /// Whether it was created by this very call.
     pub is_created: bool,
+    /// After how many milliseconds of use the client renews the grant.
+    pub renew_after_ms: u64,
 }
 
 /// The size and times of a subfile.

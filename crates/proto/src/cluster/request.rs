@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
-use super::grant::{Access, Grant};
+use super::grant::{Access, Grant, Revocation};
 use super::group::{JobCall, OpenTogether, Seat, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
@@ -15,7 +15,7 @@ use crate::layout::encoding::Layout;
 use crate::layout::tiles::ExtentPlace;
 
 /// The version of everything in this folder: a node talks to clients of the same version.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The most data that one request or reply carries; who wants more sends several.
 pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
@@ -253,6 +253,9 @@ pub enum NamespaceRequest {
     Renew {
         /// What the open gave.
         handle: u64,
+        /// The last grant: proof of the open where the handle is not known, because the node was
+        /// restarted.
+        grant: Grant,
     },
     /// Subfiles that were synced for the first time.
     Settle {
@@ -365,14 +368,12 @@ pub enum PeerRequest {
     RemoveSubfiles {
         /// The files.
         files: Vec<FileRecord>,
+        /// The grant epoch: grants of the files are of this one or of one before, and are not valid
+        /// any more.
+        epoch: u64,
     },
     /// Grants of a file with an older version are not valid any more.
-    Revoke {
-        /// The file.
-        file: FileId,
-        /// The first version that is valid.
-        rights_version: u32,
-    },
+    Revoke(Revocation),
     /// What the namespace says of a file: asked by a node before it makes a subfile.
     FindFile {
         /// The file.
@@ -401,6 +402,20 @@ pub enum PeerRequest {
         limit: u32,
         /// How closely to look at each.
         depth: CheckDepth,
+    },
+    /// Which grant epoch it is, and whether the node that asks must load all revocations again.
+    GrantNews {
+        /// The name of the node that asks.
+        node: String,
+    },
+    /// The revocations that count, in the order of files.
+    Revocations {
+        /// The name of the node that asks.
+        node: String,
+        /// The epoch that it knows: the interface node never counts from a lower one.
+        known_epoch: Option<u64>,
+        /// Only those of files after this one.
+        after: Option<FileId>,
     },
 }
 

@@ -15,16 +15,13 @@ pub(super) struct Said {
     rights: Option<FoundRights>,
     /// Which subfiles have been synced.
     synced: Option<Vec<u64>>,
-    /// The smallest version of rights that no node refuses.
-    first_valid_rights: u32,
 }
 
 impl Said {
     /// What some subfiles of one file say.
     pub fn by(subfiles: &[FoundSubfile]) -> Self {
-        let mut said = Self { rights: None, synced: None, first_valid_rights: 0 };
+        let mut said = Self { rights: None, synced: None };
         for found in subfiles {
-            said.first_valid_rights = said.first_valid_rights.max(found.first_valid_rights);
             let Ok(description) = &found.description else { continue };
             let version = |rights: Option<FoundRights>| rights.map(|rights| rights.rights_version);
             if version(description.rights) > version(said.rights) {
@@ -147,8 +144,8 @@ impl Check<'_> {
             mode: rights.mode,
             created_ns: description.created_s.saturating_mul(1_000_000_000),
             changed_ns: self.started_ns,
-            // Grants of before are not valid any more, and no node refuses those that follow.
-            rights_version: rights.rights_version.max(said.first_valid_rights).saturating_add(1),
+            // Grants of before are not valid any more.
+            rights_version: rights.rights_version.saturating_add(1),
             settled: said.synced.clone().unwrap_or_default(),
         };
         for found in subfiles {

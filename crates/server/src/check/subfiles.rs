@@ -36,9 +36,7 @@ pub fn list_subfiles(
             if found.len() >= limit as usize {
                 return Ok(Reply::Subfiles { found, is_more: true });
             }
-            let mut subfile = look_at(disk, position, subfile, kind, depth);
-            subfile.first_valid_rights = shared.first_valid_rights(subfile.file);
-            found.push(subfile);
+            found.push(look_at(disk, position, subfile, kind, depth));
         }
     }
     Ok(Reply::Subfiles { found, is_more: false })
@@ -79,7 +77,6 @@ fn look_at(
         is_poisoned,
         verified_bytes: 0,
         unverified_bytes: 0,
-        first_valid_rights: 0,
     };
     if depth == CheckDepth::Everything
         && let Err(error) = look_closely(disk, subfile, &mut found)

@@ -26,6 +26,9 @@ const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// how long.
 const DEFAULT_WAIT_WARNING: Duration = Duration::from_secs(10);
 
+/// How long a grant epoch lasts if nobody says how long.
+const DEFAULT_GRANT_EPOCH: Duration = Duration::from_secs(30);
+
 /// A cluster as its file describes it, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -37,6 +40,8 @@ pub struct Config {
     pub nodes: Vec<NodeConfig>,
     /// Which of them keeps the namespace.
     pub interface: usize,
+    /// How long a grant epoch lasts; grants are valid for ten.
+    pub grant_epoch: Duration,
 }
 
 /// A node.
@@ -65,6 +70,8 @@ pub struct NodeConfig {
     /// How long processes of a job may wait for each other before the node warns of it; for ever if
     /// nothing.
     pub wait_warning: Option<Duration>,
+    /// Whether the node keeps an audit log.
+    pub audit: bool,
 }
 
 /// What descriptors of flat subfiles a node hands out to clients on its machine.
@@ -118,8 +125,15 @@ impl Config {
             cache_bytes: DEFAULT_CACHE_BYTES,
             short_cut: ShortCut::Write,
             wait_warning: Some(DEFAULT_WAIT_WARNING),
+            audit: true,
         };
-        Self { name: "local".to_owned(), key_file: None, nodes: vec![node], interface: 0 }
+        Self {
+            name: "local".to_owned(),
+            key_file: None,
+            nodes: vec![node],
+            interface: 0,
+            grant_epoch: DEFAULT_GRANT_EPOCH,
+        }
     }
 
     /// Reads a configuration, and the key that it names.
@@ -195,6 +209,7 @@ impl Config {
             key_file: cluster.key_file.map(|(path, _)| path),
             nodes,
             interface,
+            grant_epoch: cluster.grant_epoch.unwrap_or(DEFAULT_GRANT_EPOCH),
         })
     }
 }
@@ -215,6 +230,7 @@ impl NodeConfig {
             cache_bytes: node.cache_bytes.unwrap_or(DEFAULT_CACHE_BYTES),
             short_cut: node.short_cut.unwrap_or_default(),
             wait_warning: node.wait_warning.unwrap_or(Some(DEFAULT_WAIT_WARNING)),
+            audit: node.audit.unwrap_or(true),
         })
     }
 }

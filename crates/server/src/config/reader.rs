@@ -25,6 +25,7 @@ pub(super) struct ClusterText {
     /// Whether there is such a setting, though it may be wrong.
     pub has_key: bool,
     pub interface: Option<Lined<String>>,
+    pub grant_epoch: Option<Duration>,
     pub nodes: Vec<NodeText>,
 }
 
@@ -45,6 +46,7 @@ pub(super) struct NodeText {
     pub short_cut: Option<ShortCut>,
     /// Nothing inside if there is to be no warning.
     pub wait_warning: Option<Option<Duration>>,
+    pub audit: Option<bool>,
     /// Settings that are there, though wrong: nobody needs to be told that they are missing.
     pub wrong: Vec<String>,
 }
@@ -62,8 +64,8 @@ pub(super) struct DiskText {
 type Key<'t> = Spanned<Cow<'t, str>>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
-const CLUSTER_KEYS: [&str; 4] = ["name", "key_file", "interface", "nodes"];
-const NODE_KEYS: [&str; 10] = [
+const CLUSTER_KEYS: [&str; 5] = ["name", "key_file", "interface", "grant_epoch_seconds", "nodes"];
+const NODE_KEYS: [&str; 11] = [
     "listen",
     "socket",
     "data",
@@ -74,11 +76,13 @@ const NODE_KEYS: [&str; 10] = [
     "all_users",
     "short_cut",
     "wait_warning_seconds",
+    "audit",
 ];
 const DISK_KEYS: [&str; 4] = ["path", "read_only", "latency_ms", "mb_per_s"];
 const THREADS_LIMIT: usize = 1024;
 const NAME_LIMIT: usize = 64;
 const SECONDS_LIMIT: f64 = 86_400.0;
+const GRANT_EPOCH_LIMIT_S: f64 = 3_600.0;
 const LATENCY_LIMIT_MS: f64 = 10_000.0;
 const MB_PER_S_LEAST: f64 = 0.001;
 const MB_PER_S_LIMIT: f64 = 100_000.0;
@@ -122,6 +126,9 @@ impl<'t> Reader<'t> {
                 "interface" => {
                     let name = self.string("interface", value);
                     cluster.interface = name.map(|name| (name, self.line(&value.span())));
+                }
+                "grant_epoch_seconds" => {
+                    cluster.grant_epoch = self.grant_epoch("grant_epoch_seconds", value);
                 }
                 "nodes" => match value.get_ref() {
                     DeValue::Table(nodes) => {
@@ -170,6 +177,7 @@ impl<'t> Reader<'t> {
                 "wait_warning_seconds" => {
                     node.wait_warning = self.seconds_or_never(what(setting), value);
                 }
+                "audit" => node.audit = self.flag(what(setting), value),
                 _ => self.unknown_key(&format!("node \"{name}\""), key, &NODE_KEYS),
             }
             if self.mistakes.len() > before {
@@ -290,6 +298,14 @@ impl<'t> Reader<'t> {
         match number(value).filter(|seconds| (0.0..=SECONDS_LIMIT).contains(seconds)) {
             None => self.wrong_type(what, "a number of seconds, such as 10 or 0.5", value),
             Some(seconds) => Some(Some(Duration::from_secs_f64(seconds)).filter(|d| !d.is_zero())),
+        }
+    }
+
+    fn grant_epoch(&mut self, what: &str, value: &Value<'t>) -> Option<Duration> {
+        const EXPECTED: &str = "a number of seconds from 1 to 3600, such as 30";
+        match number(value).filter(|seconds| (1.0..=GRANT_EPOCH_LIMIT_S).contains(seconds)) {
+            None => self.wrong_type(what.to_owned(), EXPECTED, value),
+            Some(seconds) => Some(Duration::from_secs_f64(seconds)),
         }
     }
 

@@ -7,6 +7,7 @@ const WHOLE: &str = r#"
 name = "lab"
 key_file = "/etc/pario/lab.key"
 interface = "b"
+grant_epoch_seconds = 2.5
 
 [nodes.a]
 listen = "10.0.0.1:7411"
@@ -19,6 +20,7 @@ cache = "1GiB"
 all_users = true
 short_cut = false
 wait_warning_seconds = 2.5
+audit = false
 
 [nodes.b]
 listen = "10.0.0.2:7411"
@@ -50,6 +52,7 @@ fn after_b(more: &str) -> String {
 fn a_whole_configuration_is_read() {
     let config = Config::parse(WHOLE, "cluster.toml").unwrap();
     assert_eq!((config.name.as_str(), config.interface), ("lab", 1));
+    assert_eq!(config.grant_epoch, Duration::from_millis(2_500));
     assert_eq!(config.key_file.as_deref(), Some(Path::new("/etc/pario/lab.key")));
     let disk = |path: &str, is_read_only| DiskConfig { is_read_only, ..DiskConfig::at(path) };
     let a = config.node("a").unwrap();
@@ -65,6 +68,7 @@ fn a_whole_configuration_is_read() {
         cache_bytes: 1 << 30,
         short_cut: ShortCut::Off,
         wait_warning: Some(Duration::from_millis(2_500)),
+        audit: false,
     };
     assert_eq!(*a, expected);
 }

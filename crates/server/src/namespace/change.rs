@@ -1,6 +1,6 @@
 //! Changes of the tree that keep its invariants, as parts of a transaction.
 
-use pario_proto::{FileId, FileRecord};
+use pario_proto::{FileId, FileRecord, REMOVED_RIGHTS_VERSION};
 
 use super::key;
 use super::tree::{Node, Stop, counter, encode, inconsistent, node_that_must_be};
@@ -52,13 +52,24 @@ impl<'a> Change<'a> {
         self.count_entry(node.parent, |entries| entries.checked_sub(1))
     }
 
-    /// Takes a node out of the tree: a file is doomed, of a directory nothing is left.
+    /// Takes a node out of the tree: a file is doomed and its grants are revoked, of a directory
+    /// nothing is left.
     pub fn take_out(&mut self, node: &Node) -> Result<(), Stop> {
         self.unlink(node)?;
         self.delete(&key::node(node.id()));
         if !node.is_directory() {
             self.doom(&node.record);
+            self.revoke(node.id(), REMOVED_RIGHTS_VERSION)?;
         }
+        Ok(())
+    }
+
+    /// Records that grants of a file with a lower rights version are not valid any more. Who reads
+    /// the epoch here conflicts with the change that begins the next one: so a grant with such a
+    /// version is of this epoch or of one before.
+    pub fn revoke(&mut self, file: FileId, first_valid: u32) -> Result<(), Stop> {
+        let epoch = counter(self.state(), key::GRANT_EPOCH)?;
+        self.put(&key::revocation(epoch, file), first_valid.to_be_bytes().to_vec());
         Ok(())
     }
 

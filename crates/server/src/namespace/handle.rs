@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::change::Change;
 use super::clock::Clock;
+use super::grant_epochs::begin_grant_epoch;
 use super::key;
 use super::tree::{Node, Stop, counter, node};
 use crate::metadata::{MetadataError, MetadataStore, Snapshot, Transaction, Verdict};
@@ -181,6 +182,7 @@ fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
     let last = counter(change.state(), key::EPOCH)?;
     let epoch = (last + 1).max(change.now_ns);
     change.put_counter(key::EPOCH, epoch);
+    begin_grant_epoch(change)?;
     Ok(epoch)
 }
 

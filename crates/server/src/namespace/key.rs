@@ -14,6 +14,7 @@ pub const FORMAT: &[u8] = b"cformat";
 pub const DISKS: &[u8] = b"cdisks";
 /// The last file that was described, while all are.
 pub const DESCRIBE_AFTER: &[u8] = b"u";
+pub const GRANT_EPOCH: &[u8] = b"cgrant epoch";
 
 /// The entry of a name in a directory.
 pub fn entry(directory: FileId, name: &str) -> Vec<u8> {
@@ -42,6 +43,27 @@ pub fn doomed(id: FileId) -> Vec<u8> {
 /// The entry of a file whose description is owed.
 pub fn owed(id: FileId) -> Vec<u8> {
     with_id(b'o', id)
+}
+
+/// The revocation of grants of a file, recorded in a grant epoch.
+pub fn revocation(epoch: u64, file: FileId) -> Vec<u8> {
+    let mut key = revocations_from(epoch);
+    key.extend(file.0.to_be_bytes());
+    key
+}
+
+/// The first key of the revocations of an epoch and of later ones.
+pub fn revocations_from(epoch: u64) -> Vec<u8> {
+    let mut key = b"r".to_vec();
+    key.extend(epoch.to_be_bytes());
+    key
+}
+
+/// The epoch and the file in the key of a revocation.
+pub fn revocation_in(key: &[u8]) -> Option<(u64, FileId)> {
+    let (epoch, file) = key.get(1..)?.split_first_chunk()?;
+    let file = u128::from_be_bytes(file.try_into().ok()?);
+    Some((u64::from_be_bytes(*epoch), FileId(file)))
 }
 
 /// The number of a disk.

@@ -18,6 +18,7 @@
 //! | `o` id | nothing: the file's description is owed to some disk |
 //! | `u` | the last file that was described, while all are described after an upgrade |
 //! | `d` uuid | the number of a disk |
+//! | `r` grant epoch, id | the first valid rights version of a file; the highest one of a deleted file |
 //! | `c` name | a counter |
 //!
 //! Invariants, which [`Namespace::problems`] checks:
@@ -51,6 +52,7 @@ mod clock;
 mod disks;
 mod doomed;
 mod entries;
+mod grant_epochs;
 mod handle;
 mod key;
 mod owed;

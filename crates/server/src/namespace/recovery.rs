@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord};
 
 use super::change::Change;
+use super::grant_epochs::{forget_revocations, restored_version};
 use super::handle::{Namespace, epoch_of};
 use super::key;
 use super::tree::{Node, Stop, child, counter, decode, joined, node, node_that_must_be};
@@ -87,6 +88,9 @@ impl Namespace {
     ) {
         let (names, this) = (self.clone(), self.clone());
         let body = move |change: &mut Change<'_>| {
+            let mut record = record.clone();
+            record.rights_version = restored_version(change, &record)?;
+            forget_revocations(change, record.id)?;
             let epoch = pass_id(change, &names, record.id)?;
             Ok((restore(change, &|| names.new_file_id_of(epoch), &path, &record)?, epoch))
         };

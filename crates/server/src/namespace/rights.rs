@@ -1,6 +1,6 @@
 //! Owners, groups and modes change.
 
-use pario_proto::{Failure, FilePath, FileRecord, Identity};
+use pario_proto::{Failure, FilePath, FileRecord, Identity, ORPHAN_RIGHTS_VERSION};
 
 use super::change::Change;
 use super::handle::Namespace;
@@ -45,15 +45,25 @@ fn set_rights(
     record.uid = wish.uid.unwrap_or(record.uid);
     record.gid = wish.gid.unwrap_or(record.gid);
     if record != node.record {
-        record.rights_version = record.rights_version.wrapping_add(1);
+        record.rights_version = next_version(&record, path)?;
         record.changed_ns = change.now_ns;
         node.record = record.clone();
         change.put_node(&node);
         if record.layout.is_some() {
             change.owe(record.id);
         }
+        if !node.is_directory() {
+            change.revoke(record.id, record.rights_version)?;
+        }
     }
     Ok(record)
+}
+
+fn next_version(record: &FileRecord, path: &FilePath) -> Result<u32, Failure> {
+    let next = record.rights_version.checked_add(1).filter(|next| *next < ORPHAN_RIGHTS_VERSION);
+    next.ok_or_else(|| {
+        Failure::Invalid(format!("{path}: its rights have changed too often; copy the file"))
+    })
 }
 
 fn require_rights(

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::joining;
+use super::{informing, joining};
 use crate::processing::MOMENT;
 use crate::shared::Shared;
 
@@ -19,6 +19,7 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// The caretaker's thread; ends when the node is asked to stop.
 pub fn work(shared: &Arc<Shared>) {
     let mut renewed = Instant::now();
+    let mut heard = renewed;
     while !shared.stopping.is_asked() {
         let now = Instant::now();
         shared.peers.expire(now);
@@ -29,6 +30,7 @@ pub fn work(shared: &Arc<Shared>) {
                     let _ = shared.peers.try_reach(node);
                 }
             }
+            informing::begin_due_epoch(shared, now);
         } else {
             joining::stay_joined(shared);
         }
@@ -38,6 +40,10 @@ pub fn work(shared: &Arc<Shared>) {
             joining::renew_map(shared, NEWS_WAIT);
         }
         waiting.into_iter().for_each(|go_on| go_on());
+        if now.duration_since(heard) >= MEASURE {
+            heard = now;
+            informing::hear_news(shared, NEWS_WAIT);
+        }
         shared.stopping.pause(ROUND);
     }
     shared.strangers.take().into_iter().for_each(|go_on| go_on());

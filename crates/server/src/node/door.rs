@@ -14,7 +14,7 @@ use pario_proto::{
 
 use super::together::Together;
 use super::turns::Turns;
-use super::{joining, short_cut};
+use super::{informing, joining, short_cut};
 use crate::check;
 use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
@@ -350,8 +350,17 @@ impl Door {
                 });
             }
             PeerRequest::Describe { files } => Work::Describe { files },
-            PeerRequest::RemoveSubfiles { files } => Work::Remove { files },
-            PeerRequest::Revoke { file, rights_version } => Work::Revoke { file, rights_version },
+            PeerRequest::RemoveSubfiles { files, epoch } => Work::Remove { files, epoch },
+            PeerRequest::Revoke(revocation) => Work::Revoke(revocation),
+            PeerRequest::GrantNews { node } => {
+                reporter.send(answer(informing::grant_news(&shared, &node)));
+                return;
+            }
+            PeerRequest::Revocations { node, known_epoch, after } => {
+                return self.aside("revocations", reporter, ticket, move || {
+                    informing::revocations(&shared, &node, known_epoch, after)
+                });
+            }
             PeerRequest::ListSubfiles { after, limit, depth } => {
                 return self.aside("list", reporter, ticket, move || {
                     check::list_subfiles(&shared, after, limit, depth)

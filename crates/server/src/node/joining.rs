@@ -12,7 +12,7 @@ use std::time::Duration;
 use pario_proto::{ClusterMap, DiskId, Failure, NodeInfo, PeerRequest, Reply, Request};
 use parking_lot::Mutex;
 
-use super::wait_for;
+use super::{informing, wait_for};
 use crate::disks::NO_ID;
 use crate::shared::{Names, Shared};
 
@@ -73,11 +73,6 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
-        let revoked: Vec<_> = shared.revoked.read().iter().map(|(f, v)| (*f, *v)).collect();
-        for (file, rights_version) in revoked {
-            let request = Request::Peer(PeerRequest::Revoke { file, rights_version });
-            shared.peers.ask_then(number, request, |_| {});
-        }
         names.describer.joined();
     }
     Ok(Reply::Joined { map, node: joined })
@@ -120,7 +115,10 @@ pub fn stay_joined(shared: &Arc<Shared>) {
         Some(Ok(Reply::Joined { map, node })) => {
             shared.disks.set_ids(&node.disks);
             learn_map(shared, map);
-            shared.peers.set_joined();
+            match informing::load_revocations(shared) {
+                Ok(()) => shared.peers.set_joined(),
+                Err(failure) => tracing::warn!(%failure, "revocations could not be loaded"),
+            }
         }
         Some(Err(failure)) => tracing::warn!(%failure, "this node could not join"),
         _ => tracing::warn!("the interface node gave no sensible answer"),

@@ -4,6 +4,7 @@ mod builder;
 mod caretaker;
 pub mod describer;
 mod door;
+mod informing;
 pub mod janitor;
 mod joining;
 mod processing;
@@ -29,6 +30,7 @@ use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
+use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::metadata::{MetadataError, Redb};
@@ -132,7 +134,7 @@ impl Node {
             }
         };
         let (names, background) = if me == config.interface {
-            let (names, background) = open_names(own, &administrator)?;
+            let (names, background) = open_names(own, &administrator, config.grant_epoch)?;
             (Some(names), Some(background))
         } else {
             (None, None)
@@ -154,15 +156,14 @@ impl Node {
             strangers: Strangers::default(),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
-            revoked: RwLock::default(),
+            grant_window: RwLock::default(),
             names,
             started: Instant::now(),
             stopping: Stopping::default(),
         });
         joining::recall_map(&shared);
         if shared.names.is_some() {
-            let recalled = recall_revoked(&shared);
-            recalled
+            informing::recall_revocations(&shared)
                 .and_then(|()| joining::enter_own_disks(&shared))
                 .map_err(|failure| NodeError::Other(failure.to_string()))?;
         }
@@ -211,6 +212,11 @@ impl Node {
                 .map(|thread| self.threads.push(thread))
                 .map_err(|error| NodeError::Other(format!("no thread can be started: {error}")))
         };
+        if self.shared.names.is_none() {
+            // If the interface node is there, this one is part of the cluster, and knows which
+            // grants are valid, before it serves the first request.
+            joining::stay_joined(&self.shared);
+        }
         for number in 0..door::THREADS {
             let door = door.clone();
             start("door", Box::new(move || door.serve(number == 0)))?;
@@ -231,10 +237,6 @@ impl Node {
         let shared = self.shared.clone();
         if shared.names.is_some() && shared.node().wait_warning.is_some() {
             start("watch", Box::new(move || watched.watch()))?;
-        }
-        if shared.names.is_none() {
-            // If the interface node is there, this one is part of the cluster from the beginning.
-            joining::stay_joined(&shared);
         }
         let answering = shared.clone();
         start("answers", Box::new(move || caretaker::answer(&answering)))?;
@@ -260,6 +262,14 @@ impl Node {
         request: &[u8],
     ) -> Result<(Vec<u8>, Vec<std::os::fd::OwnedFd>), Vec<u8>> {
         short_cut::hand_out(&self.shared, request)
+    }
+
+    /// Begins a number of grant epochs at once, as if their time had passed, and waits until they
+    /// are durable: grants that are older than their lifetime by then have to be renewed. Only the
+    /// interface node counts epochs.
+    pub fn begin_grant_epochs(&self, count: u64) -> Result<(), NodeError> {
+        informing::begin_epochs(&self.shared, count)
+            .map_err(|failure| NodeError::Other(failure.to_string()))
     }
 
     /// Waits until somebody has asked the node to stop.
@@ -355,6 +365,7 @@ fn read_key(path: &Path) -> Result<Key, NodeError> {
 fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
+    grant_epoch: Duration,
 ) -> Result<(Names, Background), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
@@ -369,23 +380,20 @@ fn open_names(
     let (describer, descriptions) = describer::Describer::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());
     let next_first_disk = AtomicU64::new(0);
-    let names = Names { namespace, open_files, locks, janitor, describer, next_first_disk };
+    let epoch = namespace.grant_epoch().map_err(|failure| NodeError::Other(failure.to_string()))?;
+    let grant_epochs = Mutex::new(GrantEpochs::new(epoch, grant_epoch, Instant::now()));
+    let untold = Mutex::default();
+    let names = Names {
+        namespace,
+        open_files,
+        locks,
+        janitor,
+        describer,
+        grant_epochs,
+        untold,
+        next_first_disk,
+    };
     Ok((names, Background { removals, descriptions }))
-}
-
-/// Grants are valid after a restart too, so that clients can go on; but not those that were
-/// revoked before it.
-fn recall_revoked(shared: &Shared) -> Result<(), pario_proto::Failure> {
-    let namespace = &shared.names()?.namespace;
-    let mut after = None;
-    loop {
-        let files = namespace.all_files(after, 10_000)?;
-        let Some((_, last)) = files.last() else { return Ok(()) };
-        after = Some(last.id);
-        let mut revoked = shared.revoked.write();
-        let changed = files.iter().filter(|(_, record)| record.rights_version > 0);
-        revoked.extend(changed.map(|(_, record)| (record.id, record.rights_version)));
-    }
 }
 
 fn listen(

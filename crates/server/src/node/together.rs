@@ -325,7 +325,7 @@ impl Together {
         for (node, parts) in by_node {
             let measuring = measuring.clone();
             if node != self.shared.me {
-                let files = vec![(opened.grant.clone(), parts)];
+                let files = vec![(self.shared.reissue(&opened.grant), parts)];
                 self.shared.peers.ask_then(node, Request::Measure { files }, move |answer| {
                     measuring.take(answer.and_then(|answer| answer.result));
                 });

@@ -63,7 +63,7 @@ impl Tasks {
     pub fn of(work: &Work, disks: &NodeDisks) -> Self {
         let (mut tasks, mut failure) = (Vec::new(), None);
         let measured = match work {
-            Work::Remove { files } => {
+            Work::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
                         match find(&mut tasks, disk, || What::Remove(Vec::new())) {
@@ -119,7 +119,7 @@ impl Tasks {
                 }
                 Some(files.len())
             }
-            Work::Revoke { .. } => None,
+            Work::Revoke(_) => None,
         };
         Self { tasks, measured, failure }
     }

@@ -26,9 +26,9 @@ impl Directory {
     pub fn ask(&mut self, work: SubfilesWork, next: Successor<SubfilesDone>) {
         let node = self.node;
         let request = match work.work {
-            Work::Remove { files } => PeerRequest::RemoveSubfiles { files },
+            Work::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
             Work::Describe { files } => PeerRequest::Describe { files },
-            Work::Revoke { file, rights_version } => PeerRequest::Revoke { file, rights_version },
+            Work::Revoke(revocation) => PeerRequest::Revoke(revocation),
             Work::Make { .. } | Work::Measure { .. } => {
                 let why = "a question for another node came without a way back".to_owned();
                 let name = self.shared.name().to_owned();
@@ -37,16 +37,22 @@ impl Directory {
                 return;
             }
         };
+        let is_revocation = matches!(request, PeerRequest::Revoke(_));
+        let shared = self.shared.clone();
         self.shared.peers.ask_then(node, Request::Peer(request), move |answer| {
             let result = answer.and_then(|answer| answer.result).map(|_| ());
+            if let (true, Err(failure), Some(names)) = (is_revocation, &result, &shared.names) {
+                tracing::warn!(%failure, "a node has not acknowledged a change of rights");
+                names.untold.lock().insert(node);
+            }
             next.call(SubfilesDone { node, result });
         });
     }
 
     /// Does what concerns no disk.
     pub fn work_here(&mut self, work: Work) -> Answer<Bulk> {
-        if let Work::Revoke { file, rights_version } = work {
-            self.shared.revoke(file, rights_version);
+        if let Work::Revoke(revocation) = work {
+            self.shared.revoke(revocation);
         }
         answer(Ok(Reply::Done))
     }

@@ -7,7 +7,7 @@ use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Access, Answer, Entry, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Identity,
-    NamespaceRequest, Opened, Reply, SubfileIndex,
+    NamespaceRequest, NodeInfo, Opened, Reply, SubfileIndex,
 };
 
 use super::creating::Creation;
@@ -55,8 +55,8 @@ impl Interface {
                 names.close(handle, space);
                 next.call(answer(Ok(Reply::Done)));
             }
-            NamespaceRequest::Renew { handle } => {
-                let renewed = self.renew(names, space, handle);
+            NamespaceRequest::Renew { handle, grant } => {
+                let renewed = self.renew(names, space, &who, handle, &grant);
                 next.call(answer(renewed.map(Reply::Opened)));
             }
             NamespaceRequest::Settle { grant, subfiles } => {
@@ -72,17 +72,19 @@ impl Interface {
                 }
             }
             NamespaceRequest::Stat { path } => {
+                let epoch = names.grant_epochs.lock().issue();
                 let found = namespace.lookup(&who, &path, Access::LOOK);
                 next.call(answer(found.map(|record| {
-                    let grant = self.look_grant(&who, &record);
+                    let grant = self.look_grant(&who, &record, epoch);
                     Reply::Stat { record, grant }
                 })));
             }
             NamespaceRequest::List { path, after, limit } => {
                 let limit = (limit as usize).min(LIST_LIMIT);
+                let epoch = names.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {
-                    let grant = |entry: &Entry| self.look_grant(&who, &entry.record);
+                    let grant = |entry: &Entry| self.look_grant(&who, &entry.record, epoch);
                     let grants = entries.iter().map(grant).collect();
                     Reply::Entries { entries, grants, is_more }
                 })));
@@ -125,16 +127,25 @@ impl Interface {
 
     /// Changes rights; the operation goes on to tell all nodes.
     pub fn set_rights(&mut self, call: NamesCall, next: Successor<RightsChange>) {
-        let nodes = self.shared.config.nodes.len() as u64;
-        let names = match self.shared.names() {
+        let change = |shared: &Shared, result: Result<FileRecord, Failure>| {
+            let (nodes, epoch) =
+                (nodes_of(shared, result.as_ref().ok()), shared.known_grant_epoch());
+            RightsChange { result, epoch, nodes, untold: Vec::new() }
+        };
+        let shared = self.shared.clone();
+        let names = match shared.names() {
             Ok(names) => names,
-            Err(failure) => return next.call(RightsChange { result: Err(failure), nodes }),
+            Err(failure) => return next.call(change(&shared, Err(failure))),
         };
         let NamespaceRequest::SetRights { path, mode, uid, gid } = call.request else {
             return next.fail("a request came to the wrong operation");
         };
+        let after = shared.clone();
         names.namespace.set_rights(call.who, path, mode, uid, gid, move |result| {
-            next.call(RightsChange { result, nodes });
+            if let Some(names) = &after.names {
+                names.grant_epochs.lock().note_revocation();
+            }
+            next.call(change(&after, result));
         });
     }
 
@@ -158,11 +169,12 @@ impl Interface {
         path: &FilePath,
         access: Access,
     ) -> Result<Opened, Failure> {
+        let epoch = names.grant_epochs.lock().issue();
         let record = names.namespace.lookup(who, path, access)?;
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, path, record, access);
+        let opened = self.opened(names, space, who, path, record, access, epoch);
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
@@ -180,40 +192,21 @@ impl Interface {
         path: &FilePath,
         record: FileRecord,
         access: Access,
+        epoch: u64,
     ) -> Opened {
-        let grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
+        let (grants, version) = (&self.shared.grants, record.rights_version);
+        let grant = grants.grant(record.id, who.uid, access, version, epoch);
         let (identity, path) = (who.clone(), path.clone());
         let file = OpenFile { space, identity, path, record: record.clone(), access };
         let handle = names.open_files.open(file);
-        Opened { record, grant, handle, is_created: false }
+        let renew_after_ms = names.grant_epochs.lock().renew_after_ms();
+        Opened { record, grant, handle, is_created: false, renew_after_ms }
     }
 
-    /// Another grant for an open file, if the rights are still enough.
-    fn renew(&self, names: &Names, space: SpaceId, handle: u64) -> Result<Opened, Failure> {
-        let node = self.shared.name().to_owned();
-        let Some(open) = names.open_files.get(handle, space) else {
-            return Err(Failure::StaleHandle { node });
-        };
-        let file = open.record.id;
-        let Some(path) = names.namespace.path_of(file)? else {
-            // Deleted, but still open: rights cannot change any more.
-            let grants = &self.shared.grants;
-            let grant = grants.grant(file, open.identity.uid, open.access, u32::MAX);
-            return Ok(Opened { record: open.record, grant, handle, is_created: false });
-        };
-        let record = names.namespace.lookup(&open.identity, &path, open.access)?;
-        if record.id != file {
-            return Err(Failure::StaleHandle { node });
-        }
-        let uid = open.identity.uid;
-        let grant = self.shared.grants.grant(file, uid, open.access, record.rights_version);
-        Ok(Opened { record, grant, handle, is_created: false })
-    }
-
-    fn look_grant(&self, who: &Identity, record: &FileRecord) -> Option<Grant> {
+    fn look_grant(&self, who: &Identity, record: &FileRecord, epoch: u64) -> Option<Grant> {
         record.layout.as_ref()?;
-        let grants = &self.shared.grants;
-        Some(grants.grant(record.id, who.uid, Access::LOOK, record.rights_version))
+        let (grants, version) = (&self.shared.grants, record.rights_version);
+        Some(grants.grant(record.id, who.uid, Access::LOOK, version, epoch))
     }
 }
 
@@ -245,11 +238,20 @@ fn mark_synced(
     }
 }
 
+/// The names of all nodes, and whether each holds a part of a file.
+fn nodes_of(shared: &Shared, record: Option<&FileRecord>) -> Vec<(String, bool)> {
+    let layout = record.and_then(|record| record.layout.as_ref());
+    let disks = layout.map(|layout| layout.disks().as_slice()).unwrap_or_default();
+    let map = shared.map.read();
+    let has_part = |node: &NodeInfo| node.disks.iter().any(|disk| disks.contains(&disk.id));
+    map.nodes.iter().map(|node| (node.name.clone(), has_part(node))).collect()
+}
+
 /// A file was deleted: its subfiles go when nobody has it open.
 fn let_go(shared: &Shared, record: FileRecord) {
-    if let Some(names) = &shared.names
-        && let Some(record) = names.open_files.delete(record)
-    {
+    let Some(names) = &shared.names else { return };
+    names.grant_epochs.lock().note_revocation();
+    if let Some(record) = names.open_files.delete(record) {
         names.janitor.remove(record);
     }
 }

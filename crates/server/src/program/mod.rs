@@ -10,6 +10,7 @@ mod here;
 mod interface;
 mod process;
 mod reader;
+mod renewing;
 mod storage;
 mod visit;
 mod work;
@@ -20,7 +21,7 @@ use pario_flow::{OperationRef, Program, Run};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, DiskId, ExtentPlace, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
-    Part, Request,
+    Part, Request, Revocation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -126,8 +127,12 @@ pub struct NamesCall {
 pub struct RightsChange {
     /// The record with the new rights.
     pub result: Result<FileRecord, Failure>,
-    /// How many nodes the cluster has.
-    pub nodes: u64,
+    /// The grant epoch after the change.
+    pub epoch: u64,
+    /// The names of all nodes, and whether each holds a part of the file.
+    pub nodes: Vec<(String, bool)>,
+    /// Nodes with a part of the file that have not acknowledged the change.
+    pub untold: Vec<String>,
 }
 
 /// Which deleted files have no subfiles any more.
@@ -175,7 +180,12 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
     let state = shared.clone();
     let on_disks = program.operation("on disks", |b| {
         b.on(directory.thread(me))
-            .map(move |work: Work| Tasks::of(&work, &state.disks))
+            .map(move |work: Work| {
+                if let Work::Remove { files, epoch } = &work {
+                    state.bury(files, *epoch);
+                }
+                Tasks::of(&work, &state.disks)
+            })
             .split_indexed(Tasks::numbers, Tasks::task)
             .on(clerk.at(|task: &Task| task.disk))
             .run(Clerk::work)
@@ -212,12 +222,14 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
             .named("describe rights")
             .map(RightsChange::answer)
     });
+    let state = shared.clone();
     let purge = program.operation("purge", |b| {
         b.on(interface)
             .split_indexed(
                 move |_: &Vec<FileRecord>| 0..nodes as u64,
-                |files, node| {
-                    let work = Work::Remove { files: files.clone() };
+                move |files, node| {
+                    let epoch = state.known_grant_epoch();
+                    let work = Work::Remove { files: files.clone(), epoch };
                     Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
                 },
             )
@@ -263,21 +275,28 @@ pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
 
 impl RightsChange {
     fn nodes_to_tell(&self) -> std::ops::Range<u64> {
-        0..if self.result.is_ok() { self.nodes } else { 0 }
+        0..if self.result.is_ok() { self.nodes.len() as u64 } else { 0 }
     }
 
     fn part(&self, node: u64) -> Option<SubfilesWork> {
         let record = self.result.as_ref().ok()?;
         record.layout.as_ref()?;
-        let work = Work::Revoke { file: record.id, rights_version: record.rights_version };
+        let (file, first_valid, epoch) = (record.id, record.rights_version, self.epoch);
+        let work = Work::Revoke(Revocation { file, first_valid, epoch });
         Some(SubfilesWork { node: usize::try_from(node).ok()?, work })
     }
 
-    /// A node that is not there has no clients to be told; it learns of it when it joins again.
-    fn note(&mut self, _done: SubfilesDone) {}
+    /// A node that holds no part of the file has no use for its grants.
+    fn note(&mut self, done: SubfilesDone) {
+        if let (Err(_), Some((name, true))) = (&done.result, self.nodes.get(done.node)) {
+            self.untold.push(name.clone());
+        }
+    }
 
-    fn answer(self) -> Answer<Bulk> {
-        answer(self.result.map(|_| pario_proto::Reply::Done))
+    fn answer(mut self) -> Answer<Bulk> {
+        self.untold.sort();
+        let untold = self.untold;
+        answer(self.result.map(|_| pario_proto::Reply::RightsSet { untold }))
     }
 }
 

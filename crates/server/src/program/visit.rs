@@ -228,7 +228,7 @@ impl Piece {
             return then(self);
         };
         let request = ProcessRequest::Cut {
-            grant: running.work.grant.clone(),
+            grant: running.shared.reissue(&running.work.grant),
             operation: running.work.operation.clone(),
             pieces: vec![CutPiece { place: wanted.place, part, what: wanted.what.clone() }],
         };

@@ -1,6 +1,6 @@
 //! What is done by the nodes of a cluster for each other.
 
-use pario_proto::{Failure, FileId, FileRecord, Grant, Part, SubfileIndex};
+use pario_proto::{Failure, FileRecord, Grant, Part, Revocation, SubfileIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
@@ -21,6 +21,8 @@ pub enum Work {
     Remove {
         /// The files.
         files: Vec<FileRecord>,
+        /// The grant epoch: grants of the files are of this one or of one before.
+        epoch: u64,
     },
     /// Writes into the descriptions of subfiles what records say.
     Describe {
@@ -28,12 +30,7 @@ pub enum Work {
         files: Vec<(FileRecord, Vec<Part>)>,
     },
     /// Grants of before are not valid any more.
-    Revoke {
-        /// The file.
-        file: FileId,
-        /// The first version that is valid.
-        rights_version: u32,
-    },
+    Revoke(Revocation),
     /// Makes sure that flat subfiles are there and open.
     Make {
         /// The right to.
@@ -51,7 +48,7 @@ pub enum Work {
 impl Work {
     /// Whether disks have to be touched, which may take long.
     pub fn is_for_disks(&self) -> bool {
-        !matches!(self, Work::Revoke { .. })
+        !matches!(self, Work::Revoke(_))
     }
 }
 

@@ -158,8 +158,8 @@ fn config(dir: &Path) -> Config {
             ..alone.nodes[0].clone()
         }
     };
-    let nodes = (0..PROCESSES).map(node).collect();
-    Config { name: "lab".to_owned(), key_file: Some(dir.join("key")), nodes, interface: 0 }
+    let nodes: Vec<NodeConfig> = (0..PROCESSES).map(node).collect();
+    Config { name: "lab".to_owned(), key_file: Some(dir.join("key")), nodes, ..alone }
 }
 
 fn socket_name(dir: &Path, number: usize) -> Result<String> {

@@ -17,6 +17,7 @@ use super::progress::Progress;
 use super::{Disks, Options};
 use crate::amounts::size;
 use crate::interrupt::Interrupt;
+use crate::owners;
 
 /// What copying needs.
 pub struct Copier<'c> {
@@ -146,10 +147,11 @@ impl Target {
                 let (path, before) = (file.path().clone(), file.record().mode & 0o777);
                 file.sync()?;
                 file.close()?;
-                match mode {
-                    Some(mode) if mode != before => Ok(cluster.set_mode(path.as_str(), mode)?),
-                    _ => Ok(()),
+                if let Some(mode) = mode.filter(|mode| *mode != before) {
+                    let outcome = cluster.set_mode(path.as_str(), mode)?;
+                    owners::warn_of_untold(&path, &outcome);
                 }
+                Ok(())
             }
             Self::Local(file) => {
                 if let Some(mode) = mode {

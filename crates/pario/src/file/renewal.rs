@@ -1,0 +1,159 @@
+//! The grant of an open file, and how it is kept valid.
+//!
+//! A grant is valid for some minutes. When a third of that has passed, the next use of the file asks
+//! the interface node for another one and does not wait for it: an interface node that is away
+//! holds nothing up. A node that refuses a grant gets the request once more with a new one.
+
+use std::time::{Duration, Instant};
+
+use pario_proto::{Grant, NamespaceRequest, Opened, Reply, Request};
+use parking_lot::{Mutex, RwLock};
+
+use super::File;
+use crate::connection::{Waiting, strange};
+use crate::error::Error;
+
+/// A connection that is lost within this time was lost before.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// How long a node that has just started may take to learn which grants are valid, and how often it
+/// is asked in the meantime.
+const INFORMED_WAIT: Duration = Duration::from_secs(1);
+const INFORMED_PAUSE: Duration = Duration::from_millis(50);
+/// How long after a renewal that has failed the next one begins.
+const RENEW_PAUSE: Duration = Duration::from_secs(5);
+
+/// The grant of an open file.
+#[derive(Debug)]
+pub(super) struct KeptGrant {
+    grant: RwLock<Grant>,
+    /// When the next use of the file renews it.
+    due: Mutex<Due>,
+}
+
+struct Due {
+    at: Instant,
+    after: Duration,
+    /// A renewal under way.
+    under_way: Option<Waiting>,
+}
+
+impl std::fmt::Debug for Due {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Due({:?})", self.at.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl KeptGrant {
+    pub fn new(grant: Grant, renew_after_ms: u64) -> Self {
+        let after = Duration::from_millis(renew_after_ms);
+        let due = Due { at: later(after), after, under_way: None };
+        Self { grant: RwLock::new(grant), due: Mutex::new(due) }
+    }
+
+    fn set(&self, opened: Opened) {
+        let after = Duration::from_millis(opened.renew_after_ms);
+        *self.grant.write() = opened.grant;
+        *self.due.lock() = Due { at: later(after), after, under_way: None };
+    }
+}
+
+fn later(after: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(after).unwrap_or(now)
+}
+
+impl File {
+    /// The right to use the file. If it is time to, a renewal begins, or is taken over.
+    pub(crate) fn grant(&self) -> Grant {
+        self.keep_renewed();
+        self.grant.grant.read().clone()
+    }
+
+    fn keep_renewed(&self) {
+        // Another thread is at it.
+        let Some(mut due) = self.grant.due.try_lock() else { return };
+        if let Some(waiting) = due.under_way.take_if(|waiting| waiting.pending.is_done()) {
+            let renewed = waiting.wait();
+            drop(due);
+            // Without a new one the old one is used as long as nodes accept it.
+            if let Ok((Reply::Opened(opened), _)) = renewed {
+                self.grant.set(opened);
+            }
+            return;
+        }
+        if due.under_way.is_some() || Instant::now() < due.at {
+            return;
+        }
+        due.at = later(due.after.min(RENEW_PAUSE));
+        let last = self.grant.grant.read().clone();
+        let request = NamespaceRequest::Renew { handle: self.handle, grant: last };
+        let interface = self.cluster.shared.interface();
+        // Opening a connection may take long: that is for a call that needs one.
+        if interface.is_open() {
+            let waiting = interface.start(Request::Namespace(request), Vec::new()).ok();
+            // Looking for the answer sends the question.
+            waiting.as_ref().map(|waiting| waiting.pending.is_done());
+            due.under_way = waiting;
+        }
+    }
+
+    /// Does something with the grant; once more with a new one if a node does not accept it.
+    pub(super) fn with_renewal<T>(
+        &self,
+        grant: Grant,
+        work: impl Fn(Grant) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let worked = match work(grant) {
+            Err(error) if error.is_uninformed() => self.when_informed(&work),
+            Err(error) if error.needs_renewal() => self.renew().and_then(work),
+            other => other,
+        };
+        worked.map_err(|error| error.of_file(self.path.as_str()))
+    }
+
+    /// Does something once more while a node that has just started learns which grants are valid.
+    fn when_informed<T>(&self, work: &impl Fn(Grant) -> Result<T, Error>) -> Result<T, Error> {
+        let deadline = Instant::now() + INFORMED_WAIT;
+        loop {
+            std::thread::sleep(INFORMED_PAUSE);
+            match work(self.grant()) {
+                Err(error) if error.is_uninformed() && Instant::now() < deadline => {}
+                Err(error) if error.needs_renewal() && !error.is_uninformed() => {
+                    return self.renew().and_then(work);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The same with something that can be done twice without harm: also once more if a node was
+    /// started again since it was last asked, which shows by a connection that is lost at once.
+    pub(super) fn with_retry<T>(
+        &self,
+        grant: Grant,
+        work: impl Fn(Grant) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let began = Instant::now();
+        self.with_renewal(grant, |grant| match work(grant.clone()) {
+            Err(Error::NodeDown { .. }) if began.elapsed() < AT_ONCE => work(grant),
+            other => other,
+        })
+    }
+
+    /// Another grant, as rights are now.
+    pub(super) fn renew(&self) -> Result<Grant, Error> {
+        let last = self.grant.grant.read().clone();
+        let request = NamespaceRequest::Renew { handle: self.handle, grant: last };
+        let Reply::Opened(opened) = self.cluster.names(request)? else {
+            return Err(strange("interface"));
+        };
+        let grant = opened.grant.clone();
+        self.grant.set(opened);
+        Ok(grant)
+    }
+
+    /// Another grant, as rights are now, for nodes that work with the file.
+    pub(crate) fn renew_rights(&self) -> Result<(), Error> {
+        self.renew().map(drop)
+    }
+}

@@ -1,0 +1,169 @@
+//! How nodes learn which grants are valid: the interface node counts epochs and keeps revocations,
+//! the others load them when they join, and ask once a second what is new.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use pario_proto::{Failure, FileId, PeerRequest, Reply, Request};
+use parking_lot::Mutex;
+
+use super::wait_for;
+use crate::shared::Shared;
+
+/// What the interface node knows from before its start. The subfiles of all files that were deleted
+/// go now: no client has one of them open.
+pub fn recall_revocations(shared: &Shared) -> Result<(), Failure> {
+    let names = shared.names()?;
+    let known = names.namespace.revocations()?;
+    let mut window = shared.grant_window.write();
+    for revocation in known {
+        window.revoke(revocation);
+    }
+    window.enter(names.grant_epochs.lock().current());
+    Ok(())
+}
+
+/// Begins the next grant epoch if it is due: first in the namespace, then here. Runs at the
+/// interface node.
+pub fn begin_due_epoch(shared: &Arc<Shared>, now: Instant) {
+    let Some(names) = &shared.names else { return };
+    let Some(epoch) = names.grant_epochs.lock().next_due(now) else { return };
+    begin_epoch(shared, epoch, |begun| {
+        if let Err(failure) = begun {
+            tracing::warn!(%failure, "the next grant epoch cannot begin");
+        }
+    });
+}
+
+/// Begins a number of grant epochs, and waits until they are durable.
+pub fn begin_epochs(shared: &Arc<Shared>, count: u64) -> Result<(), Failure> {
+    shared.names()?;
+    for _ in 0..count {
+        wait_for(|done| begin_epoch(shared, 0, done)).ok_or_else(|| gone(shared))??;
+    }
+    Ok(())
+}
+
+/// Begins a grant epoch, or the one after the last if that is later.
+fn begin_epoch(
+    shared: &Arc<Shared>,
+    epoch: u64,
+    done: impl FnOnce(Result<(), Failure>) + Send + 'static,
+) {
+    let names = match shared.names() {
+        Ok(names) => names,
+        Err(failure) => return done(Err(failure)),
+    };
+    let after = shared.clone();
+    names.namespace.begin_grant_epoch(epoch, move |begun| {
+        if let Some(names) = &after.names {
+            let mut epochs = names.grant_epochs.lock();
+            match &begun {
+                Ok(epoch) => {
+                    epochs.begun(*epoch, Instant::now());
+                    after.grant_window.write().enter(*epoch);
+                }
+                Err(_) => epochs.failed(Instant::now()),
+            }
+        }
+        done(begun.map(|_| ()));
+    });
+}
+
+/// What is new, for another node. Runs at the interface node.
+pub fn grant_news(shared: &Shared, node: &str) -> Result<Reply, Failure> {
+    let names = shared.names()?;
+    let number = number_of(shared, node)?;
+    let must_reload = names.untold.lock().contains(&number);
+    Ok(Reply::GrantNews { epoch: names.grant_epochs.lock().current(), must_reload })
+}
+
+/// Revocations that count, for another node. Runs at the interface node, in a thread that may wait.
+pub fn revocations(
+    shared: &Arc<Shared>,
+    node: &str,
+    known_epoch: Option<u64>,
+    after: Option<FileId>,
+) -> Result<Reply, Failure> {
+    let names = shared.names()?;
+    let number = number_of(shared, node)?;
+    if after.is_none() {
+        // A revocation that the node misses from here on puts it on the list again.
+        names.untold.lock().remove(&number);
+    }
+    let current = names.grant_epochs.lock().current();
+    if let Some(known) = known_epoch.filter(|known| *known > current) {
+        tracing::warn!(node, known, current, "a node knows a later grant epoch than the namespace");
+        wait_for(|done| begin_epoch(shared, known, done)).ok_or_else(|| gone(shared))??;
+    }
+    let window = shared.grant_window.read();
+    let epoch = window.epoch().unwrap_or(current);
+    let (revocations, is_more) = window.page(after);
+    Ok(Reply::Revocations { epoch, revocations, is_more })
+}
+
+/// Loads the epoch and all revocations from the interface node. Until it has them, a node that has
+/// just started accepts no grant.
+pub fn load_revocations(shared: &Arc<Shared>) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let request = PeerRequest::Revocations {
+            node: shared.name().to_owned(),
+            known_epoch: shared.grant_window.read().epoch(),
+            after,
+        };
+        let interface = shared.config.interface;
+        let answer =
+            wait_for(|done| shared.peers.ask_then(interface, Request::Peer(request), done));
+        let reply = answer.ok_or_else(|| gone(shared))?.and_then(|answer| answer.result)?;
+        let Reply::Revocations { epoch, revocations, is_more } = reply else {
+            return Err(Failure::Invalid("the interface node has answered something else".into()));
+        };
+        after = revocations.last().map(|last| last.file);
+        for revocation in revocations {
+            // Clients with descriptors of the file have to ask again as well.
+            shared.revoke(revocation);
+        }
+        if !is_more || after.is_none() {
+            shared.grant_window.write().enter(epoch);
+            return Ok(());
+        }
+    }
+}
+
+/// Asks the interface node for the epoch, and loads all revocations again if this node has missed
+/// one.
+pub fn hear_news(shared: &Arc<Shared>, patience: Duration) {
+    let interface = shared.config.interface;
+    let is_known_here = shared.names.is_some();
+    if is_known_here || !shared.peers.is_linked(interface) || !shared.peers.has_joined() {
+        return;
+    }
+    let (tell, told) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    let request = Request::Peer(PeerRequest::GrantNews { node: shared.name().to_owned() });
+    shared.peers.ask_then(interface, request, move |answer| {
+        // The receiver is gone if the answer has taken too long.
+        let _ = tell.lock().send(answer);
+    });
+    let Ok(Ok(answer)) = told.recv_timeout(patience) else { return };
+    let Ok(Reply::GrantNews { epoch, must_reload }) = answer.result else { return };
+    if must_reload && let Err(failure) = load_revocations(shared) {
+        tracing::warn!(%failure, "revocations could not be loaded");
+        return;
+    }
+    shared.grant_window.write().enter(epoch);
+}
+
+fn number_of(shared: &Shared, node: &str) -> Result<usize, Failure> {
+    let number = shared.config.nodes.iter().position(|known| known.name == node);
+    number.ok_or_else(|| Failure::Refused {
+        node: shared.name().to_owned(),
+        why: format!("the cluster has no node named {node}"),
+    })
+}
+
+fn gone(shared: &Shared) -> Failure {
+    let (node, why) = (shared.name().to_owned(), "a thread has ended without an answer".to_owned());
+    Failure::Internal { node, why }
+}

@@ -1,0 +1,96 @@
+//! The interface thread gives clients new grants for files that they have open.
+
+use pario_net::SpaceId;
+use pario_proto::{Failure, FileRecord, Grant, Identity, ORPHAN_RIGHTS_VERSION, Opened};
+
+use super::interface::Interface;
+use crate::grant_window::is_past;
+use crate::open_files::OpenFile;
+use crate::shared::Names;
+
+impl Interface {
+    /// Another grant for an open file. As long as the rights of the file have not changed, who had
+    /// it open may go on, as everywhere; otherwise the permissions are checked again.
+    ///
+    /// A handle of before a restart of this node is not known. Then the last grant shows what was
+    /// open: one that has not expired is as good as the handle, with an older one the permissions
+    /// are checked again.
+    pub(super) fn renew(
+        &self,
+        names: &Names,
+        space: SpaceId,
+        who: &Identity,
+        handle: u64,
+        last: &Grant,
+    ) -> Result<Opened, Failure> {
+        let epoch = names.grant_epochs.lock().issue();
+        let (open, is_trusted) = match names.open_files.get(handle, space) {
+            Some(open) => (open, true),
+            None => (self.shown_by(names, space, who, last)?, !is_past(last.epoch, epoch)),
+        };
+        let file = open.record.id;
+        let Some(record) = names.namespace.record(file)? else {
+            if !names.open_files.is_kept(file) {
+                return Err(Failure::Deleted { file });
+            }
+            // Deleted, but still open: rights cannot change any more.
+            let mut orphan = open.record.clone();
+            orphan.rights_version = ORPHAN_RIGHTS_VERSION;
+            return Ok(self.renewed(names, &open, orphan, handle, epoch));
+        };
+        if is_trusted && self.is_same_right(last, &record, &open) {
+            return Ok(self.renewed(names, &open, record, handle, epoch));
+        }
+        let stale = || Failure::StaleHandle { node: self.shared.name().to_owned() };
+        let path = names.namespace.path_of(file)?.ok_or_else(stale)?;
+        let record = names.namespace.lookup(&open.identity, &path, open.access)?;
+        if record.id != file {
+            return Err(stale());
+        }
+        Ok(self.renewed(names, &open, record, handle, epoch))
+    }
+
+    /// Whether a grant was issued for the rights that an open file has now.
+    fn is_same_right(&self, last: &Grant, record: &FileRecord, open: &OpenFile) -> bool {
+        let is_of_open = last.file == record.id && last.uid == open.identity.uid;
+        is_of_open
+            && last.access == open.access
+            && last.rights_version == record.rights_version
+            && self.shared.grants.is_genuine(last)
+    }
+
+    /// The open file of which only a grant is left.
+    fn shown_by(
+        &self,
+        names: &Names,
+        space: SpaceId,
+        who: &Identity,
+        last: &Grant,
+    ) -> Result<OpenFile, Failure> {
+        let bad = |why: &str| Failure::BadGrant { file: last.file, why: why.to_owned() };
+        if !self.shared.grants.is_genuine(last) {
+            return Err(bad("it was not given by this cluster"));
+        }
+        if last.uid != who.uid {
+            return Err(bad("it was given to another user"));
+        }
+        let deleted = || Failure::Deleted { file: last.file };
+        let record = names.namespace.record(last.file)?.ok_or_else(deleted)?;
+        let path = names.namespace.path_of(last.file)?.ok_or_else(deleted)?;
+        Ok(OpenFile { space, identity: who.clone(), path, record, access: last.access })
+    }
+
+    fn renewed(
+        &self,
+        names: &Names,
+        open: &OpenFile,
+        record: FileRecord,
+        handle: u64,
+        epoch: u64,
+    ) -> Opened {
+        let (grants, version) = (&self.shared.grants, record.rights_version);
+        let grant = grants.grant(record.id, open.identity.uid, open.access, version, epoch);
+        let renew_after_ms = names.grant_epochs.lock().renew_after_ms();
+        Opened { record, grant, handle, is_created: false, renew_after_ms }
+    }
+}
