@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use pario_proto::{
     CheckDepth, CheckReport, CheckRequest, DiskId, Failure, FileId, FileKind, FilePath, FileRecord,
     Finding, FindingKind, FoundDescription, FoundSubfile, Layout, PeerRequest, Reply, Request,
-    SubfileIndex,
+    SUBFILES_LISTED, SubfileIndex,
 };
 use pario_store::{Kind, SubfileId};
 
@@ -28,6 +28,7 @@ pub fn list_subfiles(
     limit: u32,
     depth: CheckDepth,
 ) -> Result<Reply, Failure> {
+    let limit = limit.clamp(1, SUBFILES_LISTED);
     let mut found = Vec::new();
     for (id, disk) in disks.all() {
         if after.is_some_and(|(last, ..)| id < last) {

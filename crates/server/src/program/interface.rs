@@ -6,16 +6,13 @@ use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Access, Answer, Entry, Failure, FileKind, FilePath, FileRecord, Grant, Identity,
-    NamespaceRequest, Opened, Reply, SealedDeed,
+    NAMES_LISTED, NamespaceRequest, Opened, Reply, SealedDeed,
 };
 
 use super::creating::Creation;
 use super::{NamesCall, RightsChange, answer};
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
-
-/// The most names of one answer.
-const LIST_LIMIT: usize = 4096;
 
 /// The interface thread.
 #[derive(Clone)]
@@ -81,7 +78,7 @@ impl Interface {
                 })));
             }
             NamespaceRequest::List { path, after, limit } => {
-                let limit = (limit as usize).min(LIST_LIMIT);
+                let limit = (limit as usize).min(NAMES_LISTED);
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {
                     let grant = |entry: &Entry| {

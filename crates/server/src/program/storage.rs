@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part, RANGES_LIMIT, Reply,
+    Answer, EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part, RANGES_LIMIT, Reply,
     Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX, StoreError};
@@ -257,7 +257,7 @@ fn list_extents(
     limit: u32,
 ) -> Result<Reply, Failure> {
     let mut found = Vec::new();
-    for info in extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(65_536) as usize) {
+    for info in extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(EXTENTS_LISTED) as usize) {
         let info = info.map_err(|error| disk.failure(error, extents.id(), "list extents"))?;
         found.push(ExtentMeasure {
             extent: ExtentIndex(info.index),
