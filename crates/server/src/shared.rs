@@ -14,6 +14,7 @@ use crate::disks::NodeDisks;
 use crate::grant::GrantKey;
 use crate::job_memory::Memories;
 use crate::lease::Leases;
+use crate::limits::Quotas;
 use crate::namespace::Namespace;
 use crate::node::janitor::Janitor;
 use crate::open_files::OpenFiles;
@@ -36,6 +37,10 @@ pub struct Shared {
     pub grants: GrantKey,
     pub leases: Leases,
     pub sessions: Sessions,
+    /// What users have taken of this node.
+    pub quotas: Quotas,
+    /// The name of this node.
+    pub label: Arc<str>,
     pub memories: Memories,
     /// What can be done with extents here.
     pub operations: Arc<Registry>,

@@ -5,6 +5,8 @@ mod caretaker;
 mod door;
 pub mod janitor;
 mod joining;
+#[cfg(test)]
+mod panic_tests;
 mod processing;
 mod short_cut;
 mod together;
@@ -29,6 +31,7 @@ use crate::error::NodeError;
 use crate::grant::GrantKey;
 use crate::job_memory::Memories;
 use crate::lease::Leases;
+use crate::limits::Quotas;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
@@ -137,6 +140,8 @@ impl Node {
             grants,
             leases,
             sessions: Sessions::default(),
+            quotas: Quotas::new(&own.name, administrator.uid),
+            label: own.name.as_str().into(),
             memories: Memories::default(),
             operations,
             calls: Calls::default(),

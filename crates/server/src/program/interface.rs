@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, Entry, Failure, FileKind, FilePath, FileRecord, Grant, Identity,
-    NAMES_LISTED, NamespaceRequest, Opened, Reply, SealedDeed,
+    Access, Answer, Entry, Failure, FileKind, FilePath, FileRecord, Grant, Identity, NAMES_LISTED,
+    NamespaceRequest, Opened, Reply, SealedDeed,
 };
 
 use super::creating::Creation;

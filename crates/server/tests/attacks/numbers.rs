@@ -120,9 +120,10 @@ fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
     for &short in &SHORT {
         all.extend(of_short(short, flat, extents));
         for &other in &SHORT {
-            all.extend([0, ROUNDS_LIMIT - 1, u64::MAX].map(|number| {
-                far_round(&format!("job {short} {other}"), short, other, number)
-            }));
+            all.extend(
+                [0, ROUNDS_LIMIT - 1, u64::MAX]
+                    .map(|number| far_round(&format!("job {short} {other}"), short, other, number)),
+            );
         }
     }
     for &long in &LONG {
@@ -222,11 +223,7 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
     };
     let locks = [
         LockCall::Try(LockRange { from: number, to: u64::MAX }, LockKind::Exclusive),
-        LockCall::Wait {
-            range: LockRange { from: 0, to: number },
-            kind: LockKind::Shared,
-            number,
-        },
+        LockCall::Wait { range: LockRange { from: 0, to: number }, kind: LockKind::Shared, number },
         LockCall::Withdraw { number },
         LockCall::Unlock(LockRange { from: 0, to: number }),
         LockCall::Test(LockRange { from: number, to: number }, LockKind::Exclusive),
