@@ -169,10 +169,18 @@ impl Hub {
     pub fn glance(&self, events: &mut Vec<Event>) -> bool {
         {
             let mut lead = self.lead.lock();
-            if lead.leader != Leader::Nobody {
-                return false;
+            match lead.leader {
+                Leader::Nobody => lead.leader = Leader::Thread,
+                Leader::Thread => return false,
+                Leader::Courier => {
+                    // The next glance will find that no thread leads.
+                    if !lead.is_wanted {
+                        lead.is_wanted = true;
+                        self.kick();
+                    }
+                    return false;
+                }
             }
-            lead.leader = Leader::Thread;
         }
         self.take(Some(Timespec::default()), events);
         true
