@@ -182,6 +182,7 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         Failure::StaleHandle { .. } => EPFSLBADFH,
         Failure::Deadlock { .. } => libc::EDEADLK,
         Failure::TooManyLocks { .. } => libc::ENOLCK,
+        Failure::LimitReached { .. } => libc::EDQUOT,
         Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. }
             if doing == Doing::Moving =>
         {

@@ -222,6 +222,17 @@ impl Core {
         }
     }
 
+    /// Sends what this thread has gathered, and reads what has come over all links, without waiting.
+    pub fn look_around(self: &Arc<Self>) {
+        gathered::flush();
+        let Some(hub) = &self.hub else { return };
+        let mut events = Vec::new();
+        if hub.glance(&mut events) {
+            self.handle(&mut events);
+            hub.resign();
+        }
+    }
+
     /// Does what events ask for.
     pub fn handle(self: &Arc<Self>, events: &mut Vec<Event>) {
         for event in events.drain(..) {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(crate) struct Hub {
     kick: Kick,
     lead: Mutex<Lead>,
     spin: Spin,
+    /// Reads of the busiest link that found something, one after the other.
+    busy_reads: AtomicU32,
     /// How often somebody resigned.
     pub resignations: AtomicU64,
     /// The courier sleeps until it is called.
@@ -88,6 +90,7 @@ impl Hub {
             kick,
             lead: Mutex::new(Lead::default()),
             spin: Spin::default(),
+            busy_reads: AtomicU32::new(0),
             resignations: AtomicU64::new(0),
             courier_sleeps: AtomicBool::new(false),
             courier: Mutex::new(None),
@@ -162,6 +165,27 @@ impl Hub {
         false
     }
 
+    /// Takes the events that there are without waiting, if no thread leads; whether this one did.
+    pub fn glance(&self, events: &mut Vec<Event>) -> bool {
+        {
+            let mut lead = self.lead.lock();
+            match lead.leader {
+                Leader::Nobody => lead.leader = Leader::Thread,
+                Leader::Thread => return false,
+                Leader::Courier => {
+                    // The next glance will find that no thread leads.
+                    if !lead.is_wanted {
+                        lead.is_wanted = true;
+                        self.kick();
+                    }
+                    return false;
+                }
+            }
+        }
+        self.take(Some(Timespec::default()), events);
+        true
+    }
+
     /// The thread does not follow any more. If it was to lead, the next one is.
     pub fn unfollow(&self, waiter: &Arc<Waiter>) {
         self.lead.lock().followers.retain(|known| !Arc::ptr_eq(known, waiter));
@@ -222,8 +246,13 @@ impl Hub {
         read: impl Fn() -> bool,
     ) {
         let look = |round: u32| {
-            read()
-                || round.is_multiple_of(LOOK_AROUND) && self.take(Some(Timespec::default()), events)
+            let is_busy = read();
+            // A link that always has something must not keep the others from being looked at.
+            let count =
+                if is_busy { self.busy_reads.fetch_add(1, Ordering::Relaxed) } else { round };
+            let is_turn = count.is_multiple_of(LOOK_AROUND);
+            let is_any = is_turn && self.take(Some(Timespec::default()), events);
+            is_busy || is_any
         };
         if !self.spin.look(look) {
             self.poll(deadline, events);

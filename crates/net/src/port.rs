@@ -1,5 +1,6 @@
 //! Ports: where tokens come in, and handles to send them there.
 
+mod fair;
 mod input;
 mod output;
 mod queue;

@@ -194,7 +194,7 @@ fn kind_of(failure: &Failure) -> io::ErrorKind {
         }
         Failure::StaleHandle { .. } => Kind::StaleNetworkFileHandle,
         Failure::Deadlock { .. } => Kind::Deadlock,
-        Failure::TooManyLocks { .. } => Kind::QuotaExceeded,
+        Failure::TooManyLocks { .. } | Failure::LimitReached { .. } => Kind::QuotaExceeded,
         Failure::Root
         | Failure::IntoItself { .. }
         | Failure::WrongKind { .. }

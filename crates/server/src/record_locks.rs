@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use pario_net::{Bulk, Responder, SpaceId};
+use pario_net::SpaceId;
 use pario_proto::{
     Access, Answer, Failure, FileId, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
     LockWait, Reply,
@@ -18,9 +18,8 @@ use parking_lot::Mutex;
 
 use crate::coordination::{Answers, Locker, Locks, Wish};
 use crate::open_files::OpenFiles;
+use crate::reporter::Reporter;
 use crate::sessions::Sessions;
-
-type Reporter = Responder<Answer<Bulk>>;
 
 /// The locks of records of all open files.
 #[derive(Debug, Default)]

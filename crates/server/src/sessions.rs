@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pario_net::SpaceId;
-use pario_proto::{ClientStatus, Identity};
+use pario_proto::{ClientStatus, Failure, Identity};
 use parking_lot::RwLock;
+
+use crate::limits::{Resource, Share, UNREAD_LIMIT_BYTES, UNREAD_NOTED_BYTES, UserAccount};
 
 /// A client that has said hello.
 #[derive(Debug)]
@@ -19,7 +21,31 @@ pub struct Session {
     pub identity: Identity,
     /// Whether it may ask what only nodes may ask.
     pub is_node: bool,
+    /// What its user has taken of the node.
+    pub account: Arc<UserAccount>,
     requests: AtomicU64,
+    /// Answers that it has not read, as far as they were noted.
+    unread_bytes: AtomicUsize,
+    _share: Share,
+}
+
+impl Session {
+    /// Notes how much the client has not read; whether all clients of its user together have left too
+    /// much.
+    pub fn is_over(&self, unread_bytes: usize) -> bool {
+        let noted = if unread_bytes < UNREAD_NOTED_BYTES { 0 } else { unread_bytes };
+        if noted == 0 && self.unread_bytes.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let before = self.unread_bytes.swap(noted, Ordering::Relaxed);
+        self.account.note_unread(before, noted) > UNREAD_LIMIT_BYTES && noted > 0
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.account.note_unread(*self.unread_bytes.get_mut(), 0);
+    }
 }
 
 /// All clients that have said hello.
@@ -29,10 +55,28 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// A client has said hello.
-    pub fn enter(&self, space: SpaceId, name: String, identity: Identity, is_node: bool) {
-        let session = Session { space, name, identity, is_node, requests: AtomicU64::new(0) };
+    /// A client has said hello. One more of its user may be too many.
+    pub fn enter(
+        &self,
+        space: SpaceId,
+        name: String,
+        identity: Identity,
+        is_node: bool,
+        account: Arc<UserAccount>,
+    ) -> Result<(), Failure> {
+        let share = account.take(Resource::Sessions, 1)?;
+        let session = Session {
+            space,
+            name,
+            identity,
+            is_node,
+            account,
+            requests: AtomicU64::new(0),
+            unread_bytes: AtomicUsize::new(0),
+            _share: share,
+        };
         self.by_space.write().insert(space, Arc::new(session));
+        Ok(())
     }
 
     /// Who asks; counts the request.
@@ -72,6 +116,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Quotas;
 
     fn space(number: u8) -> SpaceId {
         SpaceId::from_bytes([number; 16])
@@ -81,16 +126,21 @@ mod tests {
         Identity { uid, gids: vec![uid] }
     }
 
+    fn enter(sessions: &Sessions, space: SpaceId, name: String, uid: u32, is_node: bool) {
+        let account = Quotas::new("alpha", 0).account(uid);
+        sessions.enter(space, name, user(uid), is_node, account).unwrap();
+    }
+
     #[test]
     fn who_has_said_hello_is_known_until_it_is_gone() {
         let sessions = Sessions::default();
         assert!(sessions.of(space(1)).is_none(), "it has not said hello");
-        sessions.enter(space(1), "copy".to_owned(), user(7), false);
+        enter(&sessions, space(1), "copy".to_owned(), 7, false);
         let session = sessions.of(space(1)).unwrap();
         assert_eq!((session.space, session.identity.uid, session.is_node), (space(1), 7, false));
         assert!(sessions.of(space(2)).is_none(), "this is another one");
         // Who says hello again may be somebody else by then.
-        sessions.enter(space(1), "copy".to_owned(), user(8), false);
+        enter(&sessions, space(1), "copy".to_owned(), 8, false);
         assert_eq!(sessions.of(space(1)).unwrap().identity.uid, 8);
         assert_eq!(session.identity.uid, 7, "what was begun before goes on as whom it was begun");
         sessions.leave(space(1));
@@ -101,9 +151,9 @@ mod tests {
     #[test]
     fn clients_are_told_by_name_with_what_they_do_and_nodes_are_not() {
         let sessions = Sessions::default();
-        sessions.enter(space(1), "zebra".to_owned(), user(7), false);
-        sessions.enter(space(2), "node beta".to_owned(), user(0), true);
-        sessions.enter(space(3), "ape".to_owned(), user(9), false);
+        enter(&sessions, space(1), "zebra".to_owned(), 7, false);
+        enter(&sessions, space(2), "node beta".to_owned(), 0, true);
+        enter(&sessions, space(3), "ape".to_owned(), 9, false);
         for _ in 0..5 {
             sessions.of(space(3)).unwrap();
         }

@@ -18,6 +18,7 @@ use crate::grant_epochs::GrantEpochs;
 use crate::grant_window::{GrantRefusal, GrantWindow};
 use crate::job_memory::Memories;
 use crate::lease::Leases;
+use crate::limits::Quotas;
 use crate::namespace::Namespace;
 use crate::node::describer::Describer;
 use crate::node::janitor::Janitor;
@@ -41,6 +42,10 @@ pub struct Shared {
     pub grants: GrantKey,
     pub leases: Leases,
     pub sessions: Sessions,
+    /// What users have taken of this node.
+    pub quotas: Quotas,
+    /// The name of this node.
+    pub label: Arc<str>,
     pub memories: Memories,
     /// What can be done with extents here.
     pub operations: Arc<Registry>,

@@ -9,6 +9,12 @@ use super::description::Description;
 use crate::error::ImageError;
 use crate::slice::Grid;
 
+/// The most boxes of a volume that a node works with.
+const BOXES_LIMIT: u64 = 1 << 24;
+
+/// The largest box, unpacked: as long as the largest extent.
+const BOX_LIMIT_BYTES: usize = 128 << 20;
+
 /// What nodes must know of an image or volume, as it travels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
@@ -28,6 +34,21 @@ impl Placed {
         let Layout::Tiles(tiles) = layout else {
             return Err("the layout is not one of tiles".to_owned());
         };
+        // A caller only claims this layout: a node checks it before it counts or unpacks anything.
+        if tiles.tile_count() > BOXES_LIMIT {
+            return Err(format!(
+                "the volume would have {} boxes, a node works with at most {BOXES_LIMIT}: make \
+                 them larger",
+                tiles.tile_count()
+            ));
+        }
+        let bytes = self.description.bytes_of(tiles.tile());
+        if bytes > BOX_LIMIT_BYTES {
+            return Err(format!(
+                "a box would have {bytes} bytes, a node works with at most {BOX_LIMIT_BYTES}: make \
+                 them smaller"
+            ));
+        }
         let grid = self.description.grid(&tiles).map_err(|error| error.to_string())?;
         Ok((tiles, grid))
     }
@@ -60,4 +81,34 @@ pub fn spread(cluster: &Cluster, count: Option<u32>) -> Result<Disks, ImageError
         return Err(ImageError::Invalid(text));
     }
     Disks::new(disks).map_err(|error| ImageError::Invalid(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pario_proto::Shape;
+
+    use super::*;
+    use crate::pixel::Pixel;
+    use crate::stored::Compression;
+
+    fn claimed(image: Shape, tile: Shape) -> Result<(), String> {
+        let tiles = Tiles::new(image, tile, Disks::new([DiskId(0)]).unwrap()).unwrap();
+        let description = Description {
+            pixel: Pixel::GREY,
+            spacing: [1.0; 3],
+            overlap: [false; 3],
+            compression: Compression::None,
+        };
+        Placed::new(&tiles, description).open().map(|_| ())
+    }
+
+    #[test]
+    fn a_node_refuses_a_layout_that_it_could_not_hold() {
+        let side = |side| Shape::volume(side, side, side);
+        assert_eq!(claimed(side(512), side(32)), Ok(()));
+        let refused = claimed(side(4096), side(1)).unwrap_err();
+        assert!(refused.contains("make them larger"), "{refused}");
+        let refused = claimed(side(4096), side(1024)).unwrap_err();
+        assert!(refused.contains("make them smaller"), "{refused}");
+    }
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::queue::{Item, Nothing, Queue, Sink};
+use super::fair::FairLines;
+use super::queue::{Item, Nothing, Queue, SenderKey, Sink};
 use super::{OutputPort, UNLIMITED};
 use crate::core::Core;
 use crate::error::RecvError;
@@ -16,6 +17,10 @@ use crate::run::Run;
 use crate::sender::Sender;
 use crate::token::Token;
 use crate::waiter::Waiter;
+
+/// A thread that always finds a token never waits, so it never polls nor sends what it has gathered:
+/// it does both after this many tokens, so that the flood of one link does not hold up the others.
+const LOOK_EVERY: u32 = 64;
 
 /// Where tokens of one type come in. Dropping it takes the name out of the directory; what was not
 /// received is gone, and senders learn that the port is closed.
@@ -28,8 +33,11 @@ pub struct InputPort<T: Token> {
 
 /// What was taken out of the queue in one go, to be received one by one.
 struct Taken<T> {
-    items: VecDeque<Item<T>>,
-    run: Option<Box<Run>>,
+    /// What arrived, before it is put into the lines of its senders; empty in between.
+    arrived: VecDeque<Item<T>>,
+    lines: FairLines<SenderKey, Item<T>>,
+    /// Tokens received since this thread last looked around.
+    since_look: u32,
     /// Bytes of received local tokens whose room was not given back yet.
     local_bytes: usize,
     count: u64,
@@ -37,7 +45,8 @@ struct Taken<T> {
 
 impl<T: Token> InputPort<T> {
     pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
-        let taken = Taken { items: VecDeque::new(), run: None, local_bytes: 0, count: 0 };
+        let (arrived, lines) = (VecDeque::new(), FairLines::new());
+        let taken = Taken { arrived, lines, since_look: 0, local_bytes: 0, count: 0 };
         Self { queue, taken: Mutex::new(taken) }
     }
 
@@ -82,7 +91,14 @@ impl<T: Token> InputPort<T> {
         timeout: Option<Duration>,
         keep: impl Fn(T, Option<&Run>) -> R,
     ) -> Result<R, RecvError> {
-        let next = self.next(&mut self.taken.lock(), None, &keep);
+        let (next, is_look_due) = {
+            let mut taken = self.taken.lock();
+            let next = self.next(&mut taken, None, &keep);
+            (next, taken.is_look_due())
+        };
+        if is_look_due {
+            self.queue.core().look_around();
+        }
         match next {
             Ok(received) => received,
             Err(Nothing::Ever) => Err(self.closed()),
@@ -175,30 +191,41 @@ impl<T: Token> InputPort<T> {
                     Item::Lost(_) => continue,
                 }
             }
-            if let Some(mut run) = taken.run.take() {
-                let received = self.decode(&mut run).map(|token| keep(token, Some(&run)));
-                if !run.is_empty() {
-                    taken.run = Some(run);
+            // Other senders take part in the turns as soon as the next one begins.
+            if taken.lines.is_between_turns() && self.queue.has_arrived() {
+                // What arrives is no reason to wait.
+                let _nothing = self.queue.take_all(&mut taken.arrived, None);
+                taken.line_up();
+            }
+            if let Some(Item::Run(run)) = taken.lines.front() {
+                let received = self.decode(run).map(|token| keep(token, Some(run)));
+                if run.is_empty() {
+                    drop(taken.lines.pop());
+                } else {
+                    taken.lines.step();
                 }
                 self.count(taken);
                 return Ok(received);
             }
-            match taken.items.pop_front() {
+            match taken.lines.pop() {
                 Some(Item::Local { token, weight }) => {
                     self.count(taken);
                     self.count_local(taken, weight);
                     return Ok(Ok(keep(token, None)));
                 }
-                Some(Item::Run(run)) => taken.run = Some(run),
                 Some(Item::Lost(peer)) => {
                     return Ok(Err(RecvError::Lost {
                         space: peer.space,
                         peer: peer.name.to_string(),
                     }));
                 }
+                Some(Item::Run(_)) => unreachable!("a run is received token by token"),
                 None => {
+                    // Who finds nothing waits, and so polls and sends.
+                    taken.since_look = 0;
                     self.queue.release(std::mem::take(&mut taken.local_bytes));
-                    self.queue.take_all(&mut taken.items, waiter)?;
+                    self.queue.take_all(&mut taken.arrived, waiter)?;
+                    taken.line_up();
                 }
             }
         }
@@ -207,6 +234,7 @@ impl<T: Token> InputPort<T> {
     #[inline]
     fn count(&self, taken: &mut Taken<T>) {
         taken.count += 1;
+        taken.since_look += 1;
         self.queue.taken.store(taken.count, Ordering::Relaxed);
     }
 
@@ -229,6 +257,24 @@ impl<T: Token> InputPort<T> {
             peer: run.sender().name.to_string(),
             error,
         })
+    }
+}
+
+impl<T> Taken<T> {
+    /// Puts what has arrived into the lines of its senders.
+    fn line_up(&mut self) {
+        for item in self.arrived.drain(..) {
+            self.lines.push(item.sender(), item);
+        }
+    }
+
+    /// Whether the thread has received so many tokens without waiting that it should look around.
+    fn is_look_due(&mut self) -> bool {
+        let is_due = self.since_look >= LOOK_EVERY;
+        if is_due {
+            self.since_look = 0;
+        }
+        is_due
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     /// Whether urgent tokens wait: receivers look here first.
     urgent_waits: AtomicBool,
+    /// Whether other items have arrived since the receiver last took all.
+    has_arrived: AtomicBool,
     pub taken: AtomicU64,
 }
 
@@ -73,6 +75,22 @@ pub(crate) enum Item<T> {
     Lost(Arc<Sender>),
 }
 
+impl<T> Item<T> {
+    /// Who sent it. There is one [`Sender`] for each link, which the item keeps alive, so that its
+    /// address is that of no other.
+    pub fn sender(&self) -> SenderKey {
+        match self {
+            Item::Local { .. } => SenderKey(0),
+            Item::Run(run) => SenderKey(Arc::as_ptr(run.sender()).addr()),
+            Item::Lost(peer) => SenderKey(Arc::as_ptr(peer).addr()),
+        }
+    }
+}
+
+/// A sender, among those that have something in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SenderKey(usize);
+
 /// Why nothing is taken.
 pub(crate) enum Nothing {
     Yet,
@@ -90,8 +108,9 @@ impl<T: Token> Queue<T> {
             put: 0,
             closed: false,
         };
-        let (urgent_waits, taken) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { label, core, state: Mutex::new(state), urgent_waits, taken }
+        let (urgent_waits, has_arrived) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (state, taken) = (Mutex::new(state), AtomicU64::new(0));
+        Self { label, core, state, urgent_waits, has_arrived, taken }
     }
 
     pub fn core(&self) -> &Arc<Core> {
@@ -123,6 +142,7 @@ impl<T: Token> Queue<T> {
             state.local_bytes += i64::try_from(weight).unwrap_or(UNLIMITED);
         }
         state.items.push_back(Item::Local { token, weight });
+        self.has_arrived.store(true, Ordering::Release);
         state.put += 1;
         let receivers = state.receivers.take();
         drop(state);
@@ -196,6 +216,12 @@ impl<T: Token> Queue<T> {
         item
     }
 
+    /// Whether something has arrived since the receiver last took all.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        self.has_arrived.load(Ordering::Acquire)
+    }
+
     /// Exchanges the empty `items` for all that wait. Otherwise, `waiter` will be woken when there
     /// is something.
     pub fn take_all(
@@ -206,6 +232,7 @@ impl<T: Token> Queue<T> {
         let mut state = self.state.lock();
         if !state.items.is_empty() {
             std::mem::swap(&mut state.items, items);
+            self.has_arrived.store(false, Ordering::Release);
             return Ok(());
         }
         if !state.urgent.is_empty() {
@@ -234,6 +261,7 @@ impl<T: Token> Sink for Queue<T> {
             self.urgent_waits.store(true, Ordering::Release);
         } else {
             state.items.push_back(run);
+            self.has_arrived.store(true, Ordering::Release);
         }
         let receivers = state.receivers.take();
         drop(state);
@@ -247,6 +275,7 @@ impl<T: Token> Sink for Queue<T> {
             return;
         }
         state.items.push_back(Item::Lost(peer.clone()));
+        self.has_arrived.store(true, Ordering::Release);
         let receivers = state.receivers.take();
         drop(state);
         self.core.wake(receivers);

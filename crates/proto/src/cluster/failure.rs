@@ -263,6 +263,20 @@ pub enum Failure {
         /// The process that is in the way.
         pid: u32,
     },
+    /// A user has as much of a node as one user can have, or all users together have.
+    #[error("{}, which is {}: {remedy}", has(.node, .uid, .what, .limit), of_whom(.uid))]
+    LimitReached {
+        /// The node.
+        node: Box<str>,
+        /// The user at its limit; nothing if all users together have reached one.
+        uid: Option<u32>,
+        /// Of what.
+        what: Box<str>,
+        /// The most that can be had.
+        limit: u64,
+        /// What to do.
+        remedy: Box<str>,
+    },
     /// A process cannot have more locks of a file.
     #[error(
         "this process has {limit} ranges of the file locked already: unlock some, or lock more \
@@ -295,6 +309,20 @@ impl Failure {
     /// Whether a new grant may help: this one has expired, or rights have changed since.
     pub fn needs_renewal(&self) -> bool {
         matches!(self, Failure::Revoked { .. } | Failure::GrantExpired { .. })
+    }
+}
+
+fn has(node: &str, uid: &Option<u32>, what: &str, limit: &u64) -> String {
+    match uid {
+        Some(uid) => format!("user {uid} has {limit} {what} at node {node}"),
+        None => format!("node {node} has {limit} {what}"),
+    }
+}
+
+fn of_whom(uid: &Option<u32>) -> &'static str {
+    match uid {
+        Some(_) => "the limit of a user",
+        None => "the limit for all users (it keeps the rest for its administrator)",
     }
 }
 

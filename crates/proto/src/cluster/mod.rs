@@ -10,6 +10,7 @@ pub mod failure;
 pub mod grant;
 pub mod group;
 pub mod jobs;
+pub mod limits;
 pub mod lock;
 pub mod map;
 pub mod path;

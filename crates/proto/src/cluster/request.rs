@@ -203,6 +203,60 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The kind of the request, for messages and logs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Request::Hello { .. } => "hello",
+            Request::Map => "map",
+            Request::Namespace(request) => request.kind(),
+            Request::Read { .. } => "read",
+            Request::Write { .. } => "write",
+            Request::Measure { .. } => "measure",
+            Request::Resize { .. } => "resize",
+            Request::Grow { .. } => "grow",
+            Request::Sync { .. } => "sync",
+            Request::ReadExtent { .. } => "read extent",
+            Request::WriteExtent { .. } => "write extent",
+            Request::DeleteExtent { .. } => "delete extent",
+            Request::ListExtents { .. } => "list extents",
+            Request::Job { .. } => "job",
+            Request::OpenForAll { .. } => "open for all",
+            Request::Shared(_) => "shared file",
+            Request::Status => "status",
+            Request::Stop => "stop",
+            Request::Check(_) => "check",
+            Request::Peer(_) => "peer",
+            Request::Jobs => "jobs",
+            Request::Reset { .. } => "reset",
+            Request::Lock(_) => "lock",
+            Request::LockWaits => "lock waits",
+            Request::Process(_) => "process",
+            Request::Team { .. } => "team",
+        }
+    }
+}
+
+impl NamespaceRequest {
+    /// The kind of the request, for messages and logs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            NamespaceRequest::Open { .. } => "open",
+            NamespaceRequest::Create { .. } => "create",
+            NamespaceRequest::Close { .. } => "close",
+            NamespaceRequest::Renew { .. } => "renew",
+            NamespaceRequest::Settle { .. } => "settle",
+            NamespaceRequest::Remove { .. } => "remove",
+            NamespaceRequest::MakeDirectory { .. } => "make directory",
+            NamespaceRequest::RemoveDirectory { .. } => "remove directory",
+            NamespaceRequest::Rename { .. } => "rename",
+            NamespaceRequest::Stat { .. } => "stat",
+            NamespaceRequest::List { .. } => "list",
+            NamespaceRequest::SetRights { .. } => "set rights",
+        }
+    }
+}
+
 /// A subfile and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Part {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pario_proto::{
     CheckDepth, DiskId, Failure, FileId, FoundDescription, FoundRights, FoundSubfile, Layout,
-    Reply, SubfileIndex,
+    Reply, SUBFILES_LISTED, SubfileIndex,
 };
 use pario_store::{Description, Kind, Rights, StoreError, SubfileId};
 
@@ -19,6 +19,7 @@ pub fn list_subfiles(
     limit: u32,
     depth: CheckDepth,
 ) -> Result<Reply, Failure> {
+    let limit = limit.clamp(1, SUBFILES_LISTED);
     let mut found = Vec::new();
     for (id, disk) in shared.disks.all() {
         if after.is_some_and(|(last, ..)| id < last) {

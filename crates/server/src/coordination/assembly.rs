@@ -7,7 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use pario_proto::{
-    BytesWish, Call, Course, Decision, Mode, Outcome, Placement, Seek, Transfer, Trouble, WaitCause,
+    BytesWish, Call, Course, Decision, MISSING_SHOWN, Mode, Outcome, Placement, Seek, Transfer,
+    Trouble, WaitCause,
 };
 
 use super::gathering::{Decided, Fate, Gathering, Met, Wait};
@@ -91,6 +92,7 @@ impl<T> Assembly<T> {
         let performed = self.performing.iter().map(|(number, performance)| {
             let Performance { rank, call, since_ms, .. } = performance;
             let others = (0..self.gathering.size()).filter(|other| other != rank);
+            let others = others.take(MISSING_SHOWN);
             Wait {
                 number: *number,
                 arrived: others.filter_map(|other| Some((other, call.clone()?))).collect(),
@@ -265,9 +267,7 @@ impl<T> Assembly<T> {
             answer_all(performance.others, &Err(Trouble::Reset), act);
         }
         answer_all(self.ranges.clear(), &Err(Trouble::Reset), act);
-        for rank in 0..self.gathering.size() {
-            self.gathering.leave(rank, Fate::Reset);
-        }
+        self.gathering.leave_all(Fate::Reset);
         self.advance(act);
         self.end(act);
     }

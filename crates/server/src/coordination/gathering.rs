@@ -4,19 +4,26 @@
 //! decided in the order of their numbers, each once, when all ranks have called. When a rank has
 //! left, nobody meets any more: whoever waits is told at once, and so is whoever comes later.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use pario_proto::{Call, Trouble, WaitCause};
-
-/// So many rounds may be begun and not decided: so many calls can a rank have under way.
-pub const ROUNDS_LIMIT: u64 = 4096;
+use pario_proto::{Call, MISSING_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, Trouble, WaitCause};
 
 /// The ranks of a group, and what they have called so far. `T` is by whom an answer goes back.
+///
+/// Its memory grows with the ranks that have come and the calls that they have made, never with the
+/// size or the numbers that a request claims.
 #[derive(Debug)]
 pub struct Gathering<T> {
-    seats: Vec<Seat>,
-    rounds: VecDeque<Round<T>>,
-    /// The number of the first of them.
+    size: u32,
+    /// The ranks that have come, or left.
+    seats: HashMap<u32, Seat>,
+    /// How many of them have left.
+    left: u32,
+    /// Set by a reset: every rank has left in this way.
+    all_left: Option<Fate>,
+    /// The rounds in which a rank has called, by their numbers.
+    rounds: BTreeMap<u64, Round<T>>,
+    /// The number of the first round that is not decided.
     first: u64,
     /// Who was the first to leave.
     broken: Option<Trouble>,
@@ -24,10 +31,9 @@ pub struct Gathering<T> {
     failed: VecDeque<(u32, Call, T)>,
 }
 
-/// Where a rank is.
+/// Where a rank is that has come once; the others are expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
-    Expected,
     Taken,
     Left(Fate),
 }
@@ -43,10 +49,10 @@ pub enum Fate {
     Reset,
 }
 
+/// A round in which at least one rank has called.
 #[derive(Debug)]
 struct Round<T> {
-    calls: Vec<Option<(Call, T)>>,
-    missing: usize,
+    calls: BTreeMap<u32, (Call, T)>,
     since_ms: u64,
     /// The rank that came last.
     last: u32,
@@ -79,7 +85,7 @@ pub struct Wait {
     pub number: u64,
     /// Who has called what.
     pub arrived: Vec<(u32, Call)>,
-    /// For whom they wait.
+    /// For whom they wait: the first [`MISSING_SHOWN`] of them.
     pub missing: Vec<u32>,
     /// Since when the first of them waits.
     pub since_ms: u64,
@@ -91,8 +97,11 @@ impl<T> Gathering<T> {
     /// A table for so many ranks.
     pub fn new(size: u32) -> Self {
         Self {
-            seats: (0..size).map(|_| Seat::Expected).collect(),
-            rounds: VecDeque::new(),
+            size,
+            seats: HashMap::new(),
+            left: 0,
+            all_left: None,
+            rounds: BTreeMap::new(),
             first: 0,
             broken: None,
             failed: VecDeque::new(),
@@ -100,18 +109,18 @@ impl<T> Gathering<T> {
     }
 
     /// How many ranks there are.
-    #[expect(clippy::cast_possible_truncation, reason = "it was made from a u32")]
     pub fn size(&self) -> u32 {
-        self.seats.len() as u32
+        self.size
     }
 
     /// A rank sits down.
     pub fn enter(&mut self, rank: u32) -> Result<(), Trouble> {
-        let size = self.size();
-        match self.seats.get_mut(rank as usize) {
-            None => Err(Trouble::NoSuchRank { rank, size }),
-            Some(seat @ Seat::Expected) => {
-                *seat = Seat::Taken;
+        if rank >= self.size {
+            return Err(Trouble::NoSuchRank { rank, size: self.size });
+        }
+        match self.seat(rank) {
+            None => {
+                self.seats.insert(rank, Seat::Taken);
                 Ok(())
             }
             Some(Seat::Taken) => Err(Trouble::RankTaken { rank }),
@@ -121,12 +130,12 @@ impl<T> Gathering<T> {
 
     /// Whether a rank sits at the table.
     pub fn is_here(&self, rank: u32) -> bool {
-        self.seats.get(rank as usize) == Some(&Seat::Taken)
+        self.seat(rank) == Some(Seat::Taken)
     }
 
     /// Whether all have left.
     pub fn is_over(&self) -> bool {
-        self.seats.iter().all(|seat| matches!(seat, Seat::Left(_)))
+        self.all_left.is_some() || self.left == self.size
     }
 
     /// A rank calls. If the call cannot count, it comes back with the reason.
@@ -138,32 +147,23 @@ impl<T> Gathering<T> {
         ticket: T,
         now_ms: u64,
     ) -> Result<(), (T, Trouble)> {
-        let (first, size) = (self.first, self.seats.len());
+        let first = self.first;
         if !self.is_here(rank) {
             return Err((ticket, self.absence(rank)));
         }
         if let Some(trouble) = self.broken.clone() {
             return Err((ticket, trouble));
         }
-        let Some(ahead) = number.checked_sub(first).filter(|ahead| *ahead < ROUNDS_LIMIT) else {
-            return Err((ticket, Trouble::OutOfTurn { number, first }));
-        };
-        while self.rounds.len() as u64 <= ahead {
-            self.rounds.push_back(Round {
-                calls: (0..size).map(|_| None).collect(),
-                missing: size,
-                since_ms: now_ms,
-                last: rank,
-            });
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "it is below a small limit")]
-        let round = &mut self.rounds[ahead as usize];
-        let place = &mut round.calls[rank as usize];
-        if place.is_some() {
+        let is_near = |ahead: u64| ahead < ROUNDS_LIMIT;
+        if !number.checked_sub(first).is_some_and(is_near) {
             return Err((ticket, Trouble::OutOfTurn { number, first }));
         }
-        *place = Some((call, ticket));
-        round.missing -= 1;
+        let empty = || Round { calls: BTreeMap::new(), since_ms: now_ms, last: rank };
+        let round = self.rounds.entry(number).or_insert_with(empty);
+        if round.calls.contains_key(&rank) {
+            return Err((ticket, Trouble::OutOfTurn { number, first }));
+        }
+        round.calls.insert(rank, (call, ticket));
         round.last = rank;
         Ok(())
     }
@@ -171,59 +171,87 @@ impl<T> Gathering<T> {
     /// A rank leaves: nobody waits for it any more. Rounds in which all have called stay as they
     /// are.
     pub fn leave(&mut self, rank: u32, fate: Fate) {
-        match self.seats.get_mut(rank as usize) {
-            Some(seat) if !matches!(seat, Seat::Left(_)) => *seat = Seat::Left(fate),
-            _ => return,
+        if rank >= self.size || matches!(self.seat(rank), Some(Seat::Left(_))) {
+            return;
         }
-        self.broken.get_or_insert(fate.of(rank));
-        let met = self.rounds.iter().take_while(|round| round.missing == 0).count();
-        for round in self.rounds.drain(met..) {
-            let called = (0..).zip(round.calls);
-            let called = called.filter_map(|(rank, called)| {
-                let (call, ticket) = called?;
-                Some((rank, call, ticket))
-            });
-            self.failed.extend(called);
+        self.seats.insert(rank, Seat::Left(fate));
+        self.left += 1;
+        self.fail_all(fate.of(rank));
+    }
+
+    /// Every rank leaves, also those that have not come.
+    pub fn leave_all(&mut self, fate: Fate) {
+        self.all_left = Some(fate);
+        self.fail_all(fate.of(0));
+    }
+
+    /// Fails the rounds that will never be complete.
+    fn fail_all(&mut self, trouble: Trouble) {
+        self.broken.get_or_insert(trouble);
+        let size = self.size;
+        let mut complete = BTreeMap::new();
+        let mut next = self.first;
+        for (number, round) in std::mem::take(&mut self.rounds) {
+            if number == next && round.is_complete(size) {
+                next += 1;
+                complete.insert(number, round);
+                continue;
+            }
+            let called = round.calls.into_iter();
+            self.failed.extend(called.map(|(rank, (call, ticket))| (rank, call, ticket)));
         }
+        self.rounds = complete;
     }
 
     /// The next thing that is decided: all have called in a round, or somebody is told that one
     /// never will.
     pub fn decide(&mut self) -> Option<Decided<T>> {
-        if self.rounds.front().is_some_and(|round| round.missing == 0) {
-            let round = self.rounds.pop_front()?;
-            let (number, last) = (self.first, round.last);
+        let size = self.size;
+        let number = self.first;
+        if self.rounds.get(&number).is_some_and(|round| round.is_complete(size)) {
+            let round = self.rounds.remove(&number)?;
             self.first += 1;
-            let calls = round.calls.into_iter().flatten().collect();
+            let (calls, last) = (round.calls.into_values().collect(), round.last);
             return Some(Decided::Met(Met { number, calls, last }));
         }
         let (rank, call, ticket) = self.failed.pop_front()?;
         Some(Decided::Failed(rank, call, ticket, self.broken.clone()?))
     }
 
-    /// Who waits for whom, oldest first.
+    /// Who waits for whom, oldest first: the first [`ROUNDS_SHOWN`] rounds, so that the answer does
+    /// not grow with what one client claims.
     pub fn waits(&self) -> Vec<Wait> {
-        let wait = |(number, round): (u64, &Round<T>)| {
-            let ranks = || (0..).zip(&round.calls);
-            let arrived = ranks().filter_map(|(rank, call)| Some((rank, call.as_ref()?.0.clone())));
-            let missing = ranks().filter_map(|(rank, call)| call.is_none().then_some(rank));
+        let wait = |(number, round): (&u64, &Round<T>)| {
+            let arrived = round.calls.iter().map(|(rank, (call, _))| (*rank, call.clone()));
+            let missing = (0..self.size).filter(|rank| !round.calls.contains_key(rank));
             Wait {
-                number,
-                arrived: arrived.collect(),
-                missing: missing.collect(),
+                number: *number,
+                arrived: arrived.take(MISSING_SHOWN).collect(),
+                missing: missing.take(MISSING_SHOWN).collect(),
                 since_ms: round.since_ms,
                 cause: WaitCause::Absence,
             }
         };
-        let begun = (self.first..).zip(&self.rounds);
-        begun.filter(|(_, round)| round.missing < round.calls.len()).map(wait).collect()
+        self.rounds.iter().take(ROUNDS_SHOWN).map(wait).collect()
+    }
+
+    fn seat(&self, rank: u32) -> Option<Seat> {
+        let all_left = self.all_left.map(Seat::Left);
+        let own = self.seats.get(&rank).copied();
+        if matches!(own, Some(Seat::Left(_))) { own } else { all_left.or(own) }
     }
 
     fn absence(&self, rank: u32) -> Trouble {
-        match self.seats.get(rank as usize) {
+        match self.seat(rank) {
             Some(Seat::Left(fate)) => fate.of(rank),
             _ => Trouble::NoSuchRank { rank, size: self.size() },
         }
+    }
+}
+
+impl<T> Round<T> {
+    fn is_complete(&self, size: u32) -> bool {
+        self.calls.len() == size as usize
     }
 }
 
@@ -240,6 +268,8 @@ impl Fate {
 
 #[cfg(test)]
 mod tests {
+    use pario_proto::GROUP_LIMIT;
+
     use super::*;
 
     fn table(size: u32) -> Gathering<u32> {
@@ -306,6 +336,28 @@ mod tests {
         let refused = table.call(2, 1, Call::Barrier, 2, 8);
         assert_eq!(refused, Err((2, Trouble::Gone { rank: 1 })), "it was the first");
         assert_eq!(table.enter(1), Err(Trouble::Gone { rank: 1 }));
+    }
+
+    #[test]
+    fn one_call_of_a_huge_group_costs_one_call() {
+        let mut table: Gathering<u32> = Gathering::new(GROUP_LIMIT);
+        let rank = GROUP_LIMIT - 1;
+        table.enter(rank).unwrap();
+        table.call(rank, ROUNDS_LIMIT - 1, Call::Barrier, 7, 0).unwrap();
+        assert_eq!((table.seats.len(), table.rounds.len()), (1, 1));
+        let waits = table.waits();
+        assert_eq!(waits[0].arrived, [(rank, Call::Barrier)]);
+        assert_eq!(waits[0].missing.len(), MISSING_SHOWN);
+        for number in 0..ROUNDS_LIMIT - 1 {
+            table.call(rank, number, Call::Barrier, 7, 0).unwrap();
+        }
+        assert_eq!(table.waits().len(), ROUNDS_SHOWN, "an answer has a limit");
+        table.leave_all(Fate::Reset);
+        assert!(table.is_over());
+        assert_eq!(table.seats.len(), 1);
+        let told = std::iter::from_fn(|| table.decide()).count();
+        assert_eq!(told as u64, ROUNDS_LIMIT);
+        assert_eq!(table.enter(0), Err(Trouble::Reset));
     }
 
     #[test]

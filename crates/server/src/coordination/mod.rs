@@ -14,7 +14,7 @@ mod overdue;
 mod ranges;
 
 pub use assembly::{Action, Assembly, Performed};
-pub use gathering::{Decided, Fate, Gathering, Met, ROUNDS_LIMIT, Wait};
+pub use gathering::{Decided, Fate, Gathering, Met, Wait};
 pub use locks::{Answers, LockWaiting, Locker, Locks, Wish};
 pub use overdue::Overdue;
 pub use ranges::Ranges;

@@ -32,6 +32,20 @@ pub struct Load {
     thinned: Condvar,
 }
 
+/// A request that is over when this is dropped.
+#[derive(Debug)]
+#[must_use = "the request is over at once"]
+pub struct Leaving<'a> {
+    load: &'a Load,
+    bytes: u64,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.load.leave(self.bytes);
+    }
+}
+
 impl Default for Load {
     /// Nothing is to be done.
     fn default() -> Self {
@@ -59,6 +73,11 @@ impl Load {
             self.note_move();
         }
         self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a request that waits for the disk as over when the result is dropped, also by a panic.
+    pub fn leaving(&self, bytes: u64) -> Leaving<'_> {
+        Leaving { load: self, bytes }
     }
 
     /// It is over.

@@ -1,12 +1,13 @@
 //! What can be told of jobs: what they have open, and who waits for whom.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Values;
 
 use pario_net::SpaceId;
 use pario_proto::{
-    AssemblyId, Call, JobStatus, LastCall, MissingRank, Mode, SharedCall, SharedFileStatus,
-    WaitStatus,
+    AssemblyId, Call, JobStatus, LastCall, MissingRank, Mode, RANKS_SHOWN, SharedCall,
+    SharedFileStatus, WaitStatus,
 };
 
 use super::{Job, JobKey, Meetings, SharedFile, State};
@@ -19,7 +20,8 @@ impl<J, T> Meetings<J, T> {
     /// All jobs, in the order of their names: everything that is known of who waits for whom.
     pub fn jobs(&self, now_ms: u64) -> Vec<JobStatus> {
         let state = self.state.lock();
-        let jobs = state.jobs.iter().map(|(key, job)| state.job_status(key, job, now_ms));
+        let room = Cell::new(RANKS_SHOWN);
+        let jobs = state.jobs.iter().map(|(key, job)| state.job_status(key, job, now_ms, &room));
         let mut jobs: Vec<_> = jobs.collect();
         jobs.sort_by(|one, other| (&one.job, one.uid).cmp(&(&other.job, other.uid)));
         jobs
@@ -27,7 +29,14 @@ impl<J, T> Meetings<J, T> {
 }
 
 impl<J, T> State<J, T> {
-    fn job_status(&self, (uid, name): &JobKey, job: &Job<J>, now_ms: u64) -> JobStatus {
+    /// What is known of a job. `room` is how many more ranks the answer can name as missing.
+    fn job_status(
+        &self,
+        (uid, name): &JobKey,
+        job: &Job<J>,
+        now_ms: u64,
+        room: &Cell<usize>,
+    ) -> JobStatus {
         let files = self.files.iter().filter(|(_, file)| {
             file.job == (*uid, name.clone())
                 && file.ranks.keys().any(|space| job.ranks.contains_key(space))
@@ -48,13 +57,19 @@ impl<J, T> State<J, T> {
             });
             MissingRank { rank, is_here: here.binary_search(&rank).is_ok(), last }
         };
+        let shown = |mut ranks: Vec<u32>| {
+            // One is always named, so that a wait tells what it is about.
+            ranks.truncate(room.get().max(1));
+            room.set(room.get().saturating_sub(ranks.len()));
+            ranks
+        };
         let describe = |wait: Wait, file: Option<(&AssemblyId, &SharedFile<T>)>| WaitStatus {
             opening: file.map(|(id, _)| *id),
             path: file.map(|(_, file)| file.path.clone()),
             mode: file.map(|(_, file)| file.position().0),
             number: wait.number,
             arrived: wait.arrived,
-            missing: wait.missing.into_iter().map(missing).collect(),
+            missing: shown(wait.missing).into_iter().map(missing).collect(),
             cause: wait.cause,
             waited_ms: now_ms.saturating_sub(wait.since_ms),
         };

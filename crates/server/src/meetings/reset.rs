@@ -51,9 +51,7 @@ impl<J, T> Meetings<J, T> {
                 if !is_of(key) {
                     return true;
                 }
-                for rank in 0..job.gathering.size() {
-                    job.gathering.leave(rank, Fate::Reset);
-                }
+                job.gathering.leave_all(Fate::Reset);
                 if let Some(memory) = &job.memory {
                     memory.own().reset();
                 }

@@ -1,31 +1,30 @@
 //! The door: who asks, whether they may, and which operation answers.
 
+use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::wire::BULK_BYTES;
-use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Responder, Sender};
+use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Sender, SpaceId};
 use pario_proto::{
-    Answer, CheckRequest, DiskId, Failure, Grant, Identity, NamespaceRequest, NodeStatus,
-    PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply, Request,
-    TRANSFER_LIMIT_BYTES,
+    Answer, CheckRequest, DiskId, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
+    NodeStatus, PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
+    Request, TRANSFER_LIMIT_BYTES,
 };
 
 use super::together::Together;
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use super::{informing, joining, short_cut};
 use crate::check;
 use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
+use crate::reporter::Reporter;
 use crate::sessions::Session;
 use crate::shared::{Shared, Ticket};
 
 type Port = AnswerPort<Question<Bulk>, Answer<Bulk>>;
-pub(super) type Reporter = Responder<Answer<Bulk>>;
-
-/// A client that lets more than this wait for it, unread, is cut off.
-const BACKLOG_BYTES: usize = 256 << 20;
 
 /// Threads at the door: one receives, others wait for a disk or to receive in its place.
 pub const THREADS: usize = 4;
@@ -53,43 +52,75 @@ impl Door {
     }
 
     /// Lets questions in until the node's space is closed, when it is this thread's turn.
+    ///
+    /// A panic ends the request that it happens in, and nothing else: its [`Reporter`] answers the
+    /// client, its ticket and its shares are given back, and the thread goes on with the turn, if it
+    /// still has it.
     pub fn serve(&self, is_first: bool) {
         let mut has_turn = is_first || self.turns.wait();
         while has_turn {
-            has_turn = match self.port.recv() {
-                Ok(asked) => self.let_in(asked) || self.turns.wait(),
-                Err(RecvError::Lost { space, .. }) => {
-                    self.shared.sessions.leave(space);
-                    self.shared.calls.lose(space);
-                    self.together.lose(space);
-                    if let Some(names) = &self.shared.names {
-                        names.lose(space);
-                    }
-                    true
-                }
-                Err(RecvError::Closed { .. }) => false,
-                Err(error) => {
-                    tracing::warn!(%error, "a question that cannot be understood");
-                    true
-                }
-            };
+            let turn = self.turns.held();
+            let kind = Cell::new("receiving");
+            let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&turn, &kind)));
+            match served {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(panic) => tell_panic(kind.get(), &*panic),
+            }
+            has_turn = turn.is_held() || self.turns.wait();
         }
         self.turns.close();
     }
 
-    /// Lets a question in; whether this thread still has the turn.
-    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>) -> bool {
-        let Asked { question, from, answer: reporter } = asked;
+    /// Receives and dispatches the next question; false when none will come any more. `kind` becomes
+    /// that of the question.
+    fn serve_next(&self, turn: &Turn<'_>, kind: &Cell<&'static str>) -> bool {
+        match self.port.recv() {
+            Ok(asked) => {
+                kind.set(asked.question.request.kind());
+                self.let_in(asked, turn);
+            }
+            Err(RecvError::Lost { space, .. }) => {
+                kind.set("the loss of a client");
+                self.lose(space);
+            }
+            Err(RecvError::Closed { .. }) => return false,
+            Err(error) => tracing::warn!(%error, "a question that cannot be understood"),
+        }
+        true
+    }
+
+    /// A client is gone. Each step is done even if another one panics.
+    fn lose(&self, space: SpaceId) {
+        let steps: [&dyn Fn(); 4] = [
+            &|| self.shared.sessions.leave(space),
+            &|| self.shared.calls.lose(space),
+            &|| self.together.lose(space),
+            &|| self.shared.names.iter().for_each(|names| names.lose(space)),
+        ];
+        for step in steps {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
+                tell_panic("the loss of a client", &*panic);
+            }
+        }
+    }
+
+    /// Lets a question in.
+    fn let_in(&self, asked: Asked<Question<Bulk>, Answer<Bulk>>, turn: &Turn<'_>) {
+        let Asked { question, from, answer: responder } = asked;
         let Question { request, data } = question;
+        let session = self.shared.sessions.of(from.space);
+        let node = self.shared.label.clone();
+        let reporter = Reporter::new(responder, node, request.kind(), session.clone());
         if let Request::Hello { version, identity, client, peer } = request {
             let welcome = self.hello(&from, version, identity, (client, peer));
-            reporter.send(answer(welcome));
-            return true;
+            return reporter.send(answer(welcome));
         }
-        let Some(session) = self.shared.sessions.of(from.space) else {
-            reporter.send(answer(Err(self.refused("say hello first"))));
-            return true;
+        let Some(session) = session else {
+            return reporter.fail(self.refused("say hello first"));
         };
+        #[cfg(test)]
+        super::panic_tests::panic_if_wanted(&session, &request);
         match request {
             Request::Map => {
                 let map = self.shared.map.read().clone();
@@ -123,77 +154,68 @@ impl Door {
             }
             request => match self.shared.begin() {
                 Ok(ticket) if needs(&request).is_some() => {
-                    return self.data(&session, request, data, reporter, ticket);
+                    self.data(&session, (request, data), turn, reporter, ticket);
                 }
                 Ok(ticket) => self.work(&session, request, reporter, ticket),
-                Err(failure) => reporter.send(answer(Err(failure))),
+                Err(failure) => reporter.fail(failure),
             },
         }
-        true
     }
 
-    /// Something with a subfile: done at once, or by the storage thread of its disk; whether this
-    /// thread still has the turn.
+    /// Something with a subfile: done at once, or by the storage thread of its disk.
     fn data(
         &self,
         session: &Session,
-        request: Request,
-        data: Vec<Bulk>,
+        (request, data): (Request, Vec<Bulk>),
+        turn: &Turn<'_>,
         reporter: Reporter,
         ticket: Ticket,
-    ) -> bool {
+    ) {
         let call = match self.data_call(session, request, data) {
             Ok(call) => call,
-            Err(failure) => {
-                reporter.send(answer(Err(failure)));
-                return true;
-            }
+            Err(failure) => return reporter.fail(failure),
         };
         if reporter.takes_files()
             && let Some((found, part)) = self.find_cached(&call)
         {
-            report(reporter, |reporter| reporter.send_file(found, part));
-            return true;
+            return reporter.send_file(found, part);
         }
         if let Err(failure) = self.queue(&call) {
-            reporter.send(answer(Err(failure)));
-            return true;
+            return reporter.fail(failure);
         }
         // What is to be written is in the cache of this thread's processor, and the page cache
         // takes it at once, unless there is too much that the disk has not written yet, or the disk
         // behaves like a slower one.
         let disk = self.shared.disks.disk(call.disk);
-        if self.shared.names.is_none()
-            && let Some((grant, part)) = call.subfile()
-            && !disk.is_known(grant.file, part.subfile.0)
-        {
-            // The interface node may have to be asked whether the subfile was ever there.
-            self.start(self.operations.find_data, call, reporter, ticket);
-            return true;
-        }
+        // The interface node may have to be asked whether the subfile was ever there.
+        let must_ask = self.shared.names.is_none()
+            && call
+                .subfile()
+                .is_some_and(|(grant, part)| !disk.is_known(grant.file, part.subfile.0));
         if matches!(call.request, Request::Write { .. })
+            && !must_ask
             && !disk.is_slow
             && disk.load.stalled_for().is_none()
-            && let Some(working) = self.turns.begin()
+            && let Some(working) = turn.begin()
         {
             let mut storage = Storage::new(self.shared.clone());
-            // As on a storage thread, what panics is the end of the request and of nothing else.
-            let written = catch_unwind(AssertUnwindSafe(|| storage.serve(call)));
-            let written = written.unwrap_or_else(|_| {
-                let (node, why) = (self.shared.name().to_owned(), "a write panicked".to_owned());
-                answer(Err(Failure::Internal { node, why }))
-            });
-            let has_turn = self.turns.end(working);
+            #[cfg(test)]
+            super::panic_tests::panic_in_work_if_wanted(session, &disk.load, call.bytes());
+            let written = storage.serve(call);
+            drop(working);
             // Who receives next sends what is gathered before it waits.
-            report(reporter, |reporter| match has_turn {
+            match turn.is_held() {
                 true => reporter.send(written),
                 false => reporter.send_now(written),
-            });
+            }
             drop(ticket);
-            return has_turn;
+            return;
         }
-        self.start(self.operations.data, call, reporter, ticket);
-        true
+        let bytes = call.bytes();
+        let operation = if must_ask { self.operations.find_data } else { self.operations.data };
+        if !self.start(operation, call, reporter, ticket) {
+            disk.load.leave(bytes);
+        }
     }
 
     fn work(&self, session: &Arc<Session>, request: Request, reporter: Reporter, ticket: Ticket) {
@@ -202,11 +224,13 @@ impl Door {
         let begun = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
-                return self.start(operations.set_rights, call, reporter, ticket);
+                self.start(operations.set_rights, call, reporter, ticket);
+                return;
             }
             Request::Namespace(request) => {
                 let call = NamesCall { space, who, request };
-                return self.start(operations.names, call, reporter, ticket);
+                self.start(operations.names, call, reporter, ticket);
+                return;
             }
             Request::Measure { files } => self.measure(session, files),
             Request::Check(what) => return self.check(session, what, reporter, ticket),
@@ -221,8 +245,10 @@ impl Door {
             _ => Err(self.refused("it does not know this request")),
         };
         match begun {
-            Ok(work) => self.start(operations.here, work, reporter, ticket),
-            Err(failure) => reporter.send(answer(Err(failure))),
+            Ok(work) => {
+                self.start(operations.here, work, reporter, ticket);
+            }
+            Err(failure) => reporter.fail(failure),
         }
     }
 
@@ -240,25 +266,27 @@ impl Door {
         Ok(())
     }
 
-    /// Calls an operation; its result goes to the client from the thread that has it.
+    /// Calls an operation; its result goes to the client from the thread that has it. False if the
+    /// program has stopped.
     pub(super) fn start<I: Token>(
         &self,
         operation: OperationRef<I, Answer<Bulk>>,
         input: I,
         reporter: Reporter,
         ticket: Ticket,
-    ) {
+    ) -> bool {
         let node = self.shared.name().to_owned();
         let begun = self.run.start_then(operation, input, move |result| {
             let result = result.unwrap_or_else(|error| {
                 answer(Err(Failure::Internal { node, why: error.to_string() }))
             });
-            report(reporter, |reporter| reporter.send_now(result));
+            reporter.send_now(result);
             drop(ticket);
         });
-        if let Err(error) = begun {
+        if let Err(error) = &begun {
             tracing::error!(%error, "an operation cannot be called");
         }
+        begun.is_ok()
     }
 
     /// What is read that is in the page cache goes from there to the socket: no storage thread is
@@ -378,9 +406,14 @@ impl Door {
         ticket: Ticket,
         work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
     ) {
+        let label = name.to_owned();
         let begun = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            reporter.send(answer(work()));
-            drop(ticket);
+            // Whatever happens, they go when this thread ends.
+            let (reporter, _ticket) = (reporter, ticket);
+            let worked = catch_unwind(AssertUnwindSafe(|| reporter.send(answer(work()))));
+            if let Err(panic) = worked {
+                tell_panic(&label, &*panic);
+            }
         });
         if let Err(error) = begun {
             tracing::error!(%error, "no thread can be started");
@@ -409,6 +442,10 @@ impl Door {
                 let is_trusted = user.uid == administrator.uid || user.uid == 0;
                 (Identity { uid: user.uid, gids }, is_trusted || from.knows_key)
             }
+            None if from.knows_key && claimed.gids.len() > GROUPS_LIMIT => {
+                let why = format!("a user is in at most {GROUPS_LIMIT} groups");
+                return Err(self.refused(&why));
+            }
             None if from.knows_key => (claimed, true),
             None => return Err(self.refused("over TCP the key of the cluster is required")),
         };
@@ -419,7 +456,8 @@ impl Door {
             let why = format!("it says that it is a node, which a process of user {uid} cannot be");
             return Err(self.refused(&why));
         }
-        self.shared.sessions.enter(from.space, client, identity.clone(), is_node);
+        let account = self.shared.quotas.account(identity.uid);
+        self.shared.sessions.enter(from.space, client, identity.clone(), is_node, account)?;
         let is_near = from.user.is_some() && self.shared.node().short_cut != ShortCut::Off;
         let descriptors = is_near.then(|| short_cut::socket_path(&self.shared));
         Ok(Reply::Welcome {
@@ -494,11 +532,9 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
     })
 }
 
-/// Answers, unless the client does not read.
-fn report(reporter: Reporter, send: impl FnOnce(Reporter)) {
-    if reporter.queued_bytes() > BACKLOG_BYTES {
-        reporter.cut_off("it does not read its answers");
-    } else {
-        send(reporter);
-    }
+/// Logs a panic, with the kind of the request in which it happened.
+fn tell_panic(kind: &str, panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    tracing::error!(request = kind, panic = text, "a request panicked: it has failed, alone");
 }

@@ -7,6 +7,8 @@ mod door;
 mod informing;
 pub mod janitor;
 mod joining;
+#[cfg(test)]
+mod panic_tests;
 mod processing;
 mod short_cut;
 mod together;
@@ -33,6 +35,7 @@ use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::job_memory::Memories;
 use crate::lease::Leases;
+use crate::limits::Quotas;
 use crate::metadata::{MetadataError, Redb};
 use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
@@ -149,6 +152,8 @@ impl Node {
             grants,
             leases,
             sessions: Sessions::default(),
+            quotas: Quotas::new(&own.name, administrator.uid),
+            label: own.name.as_str().into(),
             memories: Memories::default(),
             operations,
             calls: Calls::default(),

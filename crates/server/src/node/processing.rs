@@ -7,10 +7,11 @@ use pario_proto::{
     CutPiece, Disks, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection,
 };
 
-use super::door::{Door, Reporter};
+use super::door::Door;
 use crate::operation::Operation;
 use crate::processing::Running;
 use crate::program::{Calling, CutCall, Cutting, answer};
+use crate::reporter::Reporter;
 use crate::sessions::Session;
 
 /// The most that one question wants to be cut.

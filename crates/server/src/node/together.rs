@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pario_flow::Run;
-use pario_net::{Bulk, Responder, SpaceId};
+use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, LockRequest, MemoryId, Mode,
     NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
@@ -18,11 +18,10 @@ use parking_lot::Mutex;
 use crate::meetings::{FileAction, FileActions, JobAction, JobKey, Meetings, check_job};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
+use crate::reporter::Reporter;
 use crate::sessions::Session;
 use crate::shared::Shared;
 use crate::team_places::TeamPlaces;
-
-type Reporter = Responder<Answer<Bulk>>;
 
 /// Where the processes of jobs meet.
 #[derive(Clone)]

@@ -6,6 +6,7 @@
 //! within a few milliseconds and receives in its place; the other one becomes a deputy when it is
 //! done. Who finds no deputy does not begin anything that could take long.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
@@ -33,9 +34,37 @@ pub struct Turns {
     is_over: AtomicBool,
 }
 
-/// A piece of work of the thread that has the turn.
+/// The turn of the thread that receives.
+pub struct Turn<'a> {
+    turns: &'a Turns,
+    is_held: Cell<bool>,
+}
+
+/// A piece of work of the thread that has the turn. It ends when this is dropped, also by a panic.
 #[must_use = "work ends"]
-pub struct Working(u64);
+pub struct Working<'a> {
+    turn: &'a Turn<'a>,
+    count: u64,
+}
+
+impl Turn<'_> {
+    /// Begins something that may take long; none if no other thread could receive in the meantime.
+    pub fn begin(&self) -> Option<Working<'_>> {
+        let count = self.turns.begin()?;
+        Some(Working { turn: self, count })
+    }
+
+    /// Whether the thread still has the turn.
+    pub fn is_held(&self) -> bool {
+        self.is_held.get()
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.turn.is_held.set(self.turn.turns.change(self.count));
+    }
+}
 
 impl Turns {
     /// Waits until this thread has the turn; false when there are no more turns.
@@ -67,9 +96,12 @@ impl Turns {
         has_turn
     }
 
-    /// Begins something that may take long; none if nobody could receive meanwhile. Called by the
-    /// thread that has the turn.
-    pub fn begin(&self) -> Option<Working> {
+    /// The turn, for the thread that has it.
+    pub fn held(&self) -> Turn<'_> {
+        Turn { turns: self, is_held: Cell::new(true) }
+    }
+
+    fn begin(&self) -> Option<u64> {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return None;
         }
@@ -77,12 +109,7 @@ impl Turns {
         if self.is_asleep.load(Ordering::SeqCst) {
             self.call();
         }
-        Some(Working(count))
-    }
-
-    /// Ends it; whether the thread still has the turn.
-    pub fn end(&self, Working(count): Working) -> bool {
-        self.change(count)
+        Some(count)
     }
 
     /// There are no more turns.
@@ -141,11 +168,26 @@ mod tests {
         while turns.waiting.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
-        let long = turns.begin().expect("there is a deputy");
+        let held = turns.held();
+        let long = held.begin().expect("there is a deputy");
         turn.recv().unwrap();
-        assert!(!turns.end(long), "the deputy has it");
+        drop(long);
+        assert!(!held.is_held(), "the deputy has it");
         turns.close();
         deputy.join().unwrap();
+    }
+
+    #[test]
+    fn work_that_panics_has_ended() {
+        let turns = Turns::default();
+        turns.waiting.fetch_add(1, Ordering::SeqCst);
+        let turn = turns.held();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _working = turn.begin().expect("another thread waits");
+            panic!("in the middle of the work");
+        }));
+        assert!(panicked.is_err() && turn.is_held());
+        assert!(turns.count.load(Ordering::SeqCst).is_multiple_of(2), "nothing is under way");
     }
 
     #[test]
@@ -173,20 +215,22 @@ mod tests {
     /// Has the turn, works for a short time and for a long one, and has lost it.
     fn hold(turns: &Turns, is_held: &AtomicBool) {
         assert!(!is_held.swap(true, Ordering::SeqCst), "two have the turn");
+        let turn = turns.held();
+        let is_over = || turns.is_over.load(Ordering::SeqCst);
         let begin = || loop {
-            match turns.begin() {
-                Some(working) => break working,
-                None if turns.is_over.load(Ordering::SeqCst) => break Working(1),
+            match turn.begin() {
+                Some(working) => break Some(working),
+                None if is_over() => break None,
                 None => std::thread::yield_now(),
             }
         };
-        let _is_kept = turns.end(begin());
+        drop(begin());
         is_held.store(false, Ordering::SeqCst);
-        let long = begin();
-        let is_over = || turns.is_over.load(Ordering::SeqCst);
-        while turns.count.load(Ordering::SeqCst) == long.0 && !is_over() {
+        let Some(long) = begin() else { return };
+        while turns.count.load(Ordering::SeqCst) == long.count && !is_over() {
             std::thread::yield_now();
         }
-        assert!(!turns.end(long) || is_over());
+        drop(long);
+        assert!(!turn.is_held() || is_over());
     }
 }

@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pario_net::{Bulk, Responder, SpaceId};
+use pario_net::SpaceId;
 use pario_proto::{Answer, Failure};
 use parking_lot::Mutex;
+
+use crate::reporter::Reporter;
 
 pub use outbox::MOMENT;
 pub use running::{COMPANY, OpenPart, Route, Running};
@@ -42,7 +44,7 @@ impl Calls {
     }
 
     /// A client asks for more of a call.
-    pub fn more(&self, space: SpaceId, call: u64, responder: Responder<Answer<Bulk>>) {
+    pub fn more(&self, space: SpaceId, call: u64, responder: Reporter) {
         match self.find(space, call) {
             Some(running) => running.ask(responder),
             None => {

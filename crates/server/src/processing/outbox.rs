@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pario_net::{Bulk, Responder};
-use pario_proto::{Answer, ExtentPlace, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
+use pario_net::Bulk;
+use pario_proto::{ExtentPlace, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
+
+use crate::reporter::Reporter;
 
 /// So much is worth an answer though more will come.
 const ENOUGH_BYTES: u64 = 256 << 10;
@@ -22,7 +24,7 @@ pub struct Outbox {
     ready: VecDeque<(Option<ExtentPlace>, Bulk)>,
     ready_bytes: u64,
     held: Vec<Held>,
-    waiting: Option<(Responder<Answer<Bulk>>, Instant)>,
+    waiting: Option<(Reporter, Instant)>,
     ending: Option<Result<(), Failure>>,
 }
 
@@ -39,7 +41,7 @@ pub struct Load {
 
 /// An answer that is due, and what goes on when it has left.
 pub struct Due {
-    pub to: Responder<Answer<Bulk>>,
+    pub to: Reporter,
     pub load: Result<Load, Failure>,
     pub held: Vec<Held>,
 }
@@ -70,11 +72,7 @@ impl Outbox {
     }
 
     /// The caller asks for more; the question that waited before, if there is one, is given back.
-    pub fn ask(
-        &mut self,
-        responder: Responder<Answer<Bulk>>,
-        now: Instant,
-    ) -> Option<Responder<Answer<Bulk>>> {
+    pub fn ask(&mut self, responder: Reporter, now: Instant) -> Option<Reporter> {
         self.waiting.replace((responder, now)).map(|(before, _)| before)
     }
 
@@ -107,7 +105,7 @@ impl Outbox {
     }
 
     /// The question that waits.
-    pub fn take_question(&mut self) -> Option<Responder<Answer<Bulk>>> {
+    pub fn take_question(&mut self) -> Option<Reporter> {
         self.waiting.take().map(|(responder, _)| responder)
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pario_net::{Bulk, Responder, SpaceId};
+use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, ExtentPlace, Failure, Part, ProcessProgress, ProcessWork, Processed, Reply, Selection,
     WorkSpan,
@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use super::outbox::{Due, Outbox};
 use crate::disks::NodeDisk;
 use crate::operation::{Call, Operation, Scratch, Task};
+use crate::reporter::Reporter;
 use crate::shared::{Shared, Ticket};
 
 /// The most spans that are kept until they are fetched.
@@ -294,7 +295,7 @@ impl Running {
     }
 
     /// The caller asks for more.
-    pub fn ask(&self, responder: Responder<Answer<Bulk>>) {
+    pub fn ask(&self, responder: Reporter) {
         let now = Instant::now();
         let (before, due) = {
             let mut outbox = self.outbox.lock();

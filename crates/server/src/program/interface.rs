@@ -7,16 +7,13 @@ use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Access, Answer, Entry, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Identity,
-    NamespaceRequest, NodeInfo, Opened, Reply, SubfileIndex,
+    NAMES_LISTED, NamespaceRequest, NodeInfo, Opened, Reply, SubfileIndex,
 };
 
 use super::creating::Creation;
 use super::{NamesCall, RightsChange, answer};
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
-
-/// The most names of one answer.
-const LIST_LIMIT: usize = 4096;
 
 /// A change of rights waits for the descriptions of slow disks no longer than this.
 const DESCRIBE_WAIT: Duration = Duration::from_secs(2);
@@ -80,7 +77,7 @@ impl Interface {
                 })));
             }
             NamespaceRequest::List { path, after, limit } => {
-                let limit = (limit as usize).min(LIST_LIMIT);
+                let limit = (limit as usize).min(NAMES_LISTED);
                 let epoch = names.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {

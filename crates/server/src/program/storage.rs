@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part, RANGES_LIMIT, Reply,
-    Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    Answer, EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part,
+    RANGES_LIMIT, Reply, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
@@ -29,12 +29,12 @@ impl Storage {
     pub fn serve(&mut self, call: DataCall) -> Answer<Bulk> {
         let shared = self.shared.clone();
         let disk = shared.disks.disk(call.disk);
-        let bytes = call.bytes();
+        let leaving = disk.load.leaving(call.bytes());
         let answered = match call.failure {
             Some(failure) => Err(failure),
             None => self.answer(disk, call.request, call.data),
         };
-        disk.load.leave(bytes);
+        drop(leaving);
         answered.unwrap_or_else(|failure| answer(Err(failure)))
     }
 
@@ -256,7 +256,9 @@ fn list_extents(
     limit: u32,
 ) -> Result<Reply, Failure> {
     let mut found = Vec::new();
-    for info in extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(65_536) as usize) {
+    for info in
+        extents.list(from.extent.0..=MAX_EXTENT_INDEX).take(limit.min(EXTENTS_LISTED) as usize)
+    {
         let info = info.map_err(|error| disk.failure(error, extents.id(), "list extents"))?;
         found.push(ExtentMeasure {
             extent: ExtentIndex(info.index),

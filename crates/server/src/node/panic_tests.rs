@@ -1,0 +1,133 @@
+//! Requests that panic, in every thread that a request can be in: each ends alone.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pario_net::{Address, Asker, Bulk, Space, SpaceId};
+use pario_proto::{
+    Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
+    PROTOCOL_VERSION, Part, Question, Reply, Request, SubfileIndex, SubfileRange,
+};
+
+use super::Node;
+use crate::config::Config;
+use crate::disks::Load;
+use crate::sessions::Session;
+
+/// The name of a client whose requests panic when they are dispatched.
+const AT_THE_DOOR: &str = "panics at the door";
+/// The name of a client whose writes panic in the middle of the work.
+const IN_WORK: &str = "panics in work";
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Panics for the client that wants it, where requests are dispatched.
+pub(super) fn panic_if_wanted(session: &Session, request: &Request) {
+    if session.name == AT_THE_DOOR && !matches!(request, Request::Namespace(_)) {
+        PANICS.fetch_add(1, Ordering::SeqCst);
+        panic!("a test wants this request to panic");
+    }
+}
+
+/// Panics for the client that wants it, while the thread has the turn and works.
+pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64) {
+    if session.name == IN_WORK {
+        let _leaving = load.leaving(bytes);
+        PANICS.fetch_add(1, Ordering::SeqCst);
+        panic!("a test wants this write to panic");
+    }
+}
+
+struct Client {
+    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    _space: Space,
+}
+
+impl Client {
+    fn new(config: &Config, name: &str) -> Self {
+        let address = Address::unix(&config.nodes[0].socket);
+        let own = format!("client {}", SpaceId::random());
+        let space = Space::builder(&own).join(&address).build().unwrap();
+        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        let client = Self { asker, _space: space };
+        let identity = Identity { uid: 0, gids: vec![0] };
+        let (version, name) = (PROTOCOL_VERSION, name.to_owned());
+        let hello = Request::Hello { version, identity, client: name };
+        assert!(matches!(client.ask(hello, vec![]), Ok(Reply::Welcome { .. })));
+        client
+    }
+
+    fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
+        let pending = self.asker.ask(Question { request, data }).unwrap();
+        let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
+        answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
+    }
+
+    fn create(&self, path: &str) -> Opened {
+        let request = NamespaceRequest::Create {
+            path: FilePath::new(path).unwrap(),
+            access: Access::READ_WRITE,
+            is_new: true,
+            mode: 0o600,
+            layout: LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(1) },
+        };
+        match self.ask(Request::Namespace(request), vec![]) {
+            Ok(Reply::Opened(opened)) => opened,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(&self, opened: &Opened) -> Result<Reply, Failure> {
+        let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
+        let part = Part { disk, subfile: SubfileIndex(0) };
+        let ranges = vec![SubfileRange { offset: 0, len: 4 }];
+        let grant = opened.grant.clone();
+        self.ask(Request::Write { grant, part, ranges }, vec![Bulk::from(b"data".to_vec())])
+    }
+}
+
+#[track_caller]
+fn panicked(answered: Result<Reply, Failure>, kind: &str) {
+    match answered {
+        Err(Failure::Internal { node, why }) => {
+            assert_eq!(node, "local");
+            assert!(why.contains("panicked") && why.contains(kind), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_panic_ends_its_request_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::alone(&dir.path().join("data"));
+    config.nodes[0].socket = dir.path().join("s");
+    let node = Node::start_beside(&config, "local").unwrap();
+    let honest = Client::new(&config, "honest");
+    let file = honest.create("/honest");
+    let rounds = 100;
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let config = &config;
+            scope.spawn(move || {
+                let (door, work) = (Client::new(config, AT_THE_DOOR), Client::new(config, IN_WORK));
+                let file = work.create(&format!("/{number}"));
+                for _ in 0..rounds {
+                    panicked(door.ask(Request::Map, vec![]), "map");
+                    panicked(door.ask(Request::Jobs, vec![]), "jobs");
+                    panicked(work.write(&file), "write");
+                }
+            });
+        }
+        for _ in 0..rounds {
+            assert!(matches!(honest.ask(Request::Map, vec![]), Ok(Reply::Map(_))));
+            assert_eq!(honest.write(&file), Ok(Reply::Done));
+        }
+    });
+    assert_eq!(PANICS.load(Ordering::SeqCst), 3 * 3 * rounds);
+    // Nothing is left behind: no request is under way, and no disk waits for one.
+    let shared = &node.shared;
+    assert_eq!(shared.stopping.under_way().0, 0);
+    assert!(shared.disks.status().iter().all(|disk| disk.queue == 0));
+    assert!(matches!(honest.ask(Request::Map, vec![]), Ok(Reply::Map(_))), "the node serves");
+}

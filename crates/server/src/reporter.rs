@@ -1,0 +1,99 @@
+//! The way back to a client: one answer to one request.
+//!
+//! Invariant: every request is answered. If the thread that has the request panics, wherever the
+//! request has come by then, the client gets [`Failure::Internal`] with the kind of the request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pario_net::{Bulk, FilePart, Responder};
+use pario_proto::{Answer, Failure};
+
+use crate::sessions::Session;
+
+/// A client that lets more than this wait for it, unread, is cut off.
+const BACKLOG_BYTES: usize = 256 << 20;
+
+/// The way to answer one request of a client.
+#[must_use = "a request that is not answered fails"]
+pub struct Reporter {
+    to: Option<Responder<Answer<Bulk>>>,
+    node: Arc<str>,
+    kind: &'static str,
+    /// Who has asked; nothing before the hello.
+    session: Option<Arc<Session>>,
+}
+
+impl Reporter {
+    /// The way to answer a request of a kind.
+    pub fn new(
+        to: Responder<Answer<Bulk>>,
+        node: Arc<str>,
+        kind: &'static str,
+        session: Option<Arc<Session>>,
+    ) -> Self {
+        Self { to: Some(to), node, kind, session }
+    }
+
+    /// Answers; the answer leaves together with others.
+    pub fn send(mut self, answer: Answer<Bulk>) {
+        if let Some(to) = self.take() {
+            to.send(answer);
+        }
+    }
+
+    /// Answers at once.
+    pub fn send_now(mut self, answer: Answer<Bulk>) {
+        if let Some(to) = self.take() {
+            to.send_now(answer);
+        }
+    }
+
+    /// Answers with a part of a file in place of the first empty segment.
+    pub fn send_file(mut self, answer: Answer<Bulk>, part: FilePart) {
+        if let Some(to) = self.take() {
+            to.send_file(answer, part);
+        }
+    }
+
+    /// Answers with a failure.
+    pub fn fail(self, failure: Failure) {
+        self.send(Answer { result: Err(failure), data: Vec::new() });
+    }
+
+    /// Whether parts of files reach the client without being copied here.
+    pub fn takes_files(&self) -> bool {
+        self.to.as_ref().is_some_and(Responder::takes_files)
+    }
+
+    /// The way back, unless the client does not read its answers: then its link is cut.
+    fn take(&mut self) -> Option<Responder<Answer<Bulk>>> {
+        let to = self.to.take()?;
+        let unread = to.queued_bytes();
+        let is_user_over = self.session.as_ref().is_some_and(|session| session.is_over(unread));
+        if unread > BACKLOG_BYTES || is_user_over {
+            to.cut_off("it does not read its answers");
+            return None;
+        }
+        Some(to)
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        // Without a panic, a request is dropped only when the node stops; the client is told so.
+        if let Some(to) = self.to.take().filter(|_| std::thread::panicking()) {
+            let (node, kind) = (self.node.to_string(), self.kind);
+            let why =
+                format!("it panicked while it answered a request ({kind}); its log says where");
+            let result = Err(Failure::Internal { node, why });
+            to.send_now(Answer { result, data: Vec::new() });
+        }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reporter({})", self.kind)
+    }
+}
