@@ -33,6 +33,9 @@ pub struct Client {
     pub key: Option<Key>,
     /// How long an answer may take.
     pub timeout: Duration,
+    /// Whether nodes of every user are trusted: those that the caller has named are. A node that
+    /// was found must run as the caller or as root.
+    pub trusts_any_user: bool,
 }
 
 /// A connection to one node.
@@ -355,7 +358,8 @@ fn connect(
     // A node admits one space of a name: neither a second cluster in this process, nor a process
     // of the same number on another machine, nor the connection that was lost, may be in the way.
     let name = format!("{} {}", client.name, SpaceId::random());
-    let mut builder = Space::builder(&name).options(options).join(address).admit_any_user(true);
+    let mut builder =
+        Space::builder(&name).options(options).join(address).admit_any_user(client.trusts_any_user);
     if let Some(key) = &client.key {
         builder = builder.key(key.clone());
     }
@@ -411,7 +415,8 @@ mod tests {
     fn connection(address: Address) -> Connection {
         let identity = Identity { uid: 0, gids: vec![0] };
         let timeout = Duration::from_secs(30);
-        let client = Client { name: "test".to_owned(), identity, key: None, timeout };
+        let name = "test".to_owned();
+        let client = Client { name, identity, key: None, timeout, trusts_any_user: true };
         Connection::new(Arc::new(client), "busy", address)
     }
 

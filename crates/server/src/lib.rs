@@ -36,6 +36,7 @@ mod lease;
 mod node;
 mod open_files;
 mod peers;
+mod private_files;
 mod processing;
 mod program;
 mod record_locks;
