@@ -174,8 +174,8 @@ pub enum Command {
     ///
     /// Serves one page that shows slices through the volumes: three orthogonal ones, a free one,
     /// and where they lie. Each slice is taken where the volume is stored. Only this machine can
-    /// look, unless an address is given; then a token is needed, which is in the printed URL.
-    /// Ctrl-C ends it.
+    /// look, unless an address is given. A token is needed, which is in the printed URL. Ctrl-C
+    /// ends it.
     #[command(after_help = after_help(view::EXAMPLES))]
     View(view::Options),
     /// Show what Pario does, on nodes and disks of its own

@@ -13,7 +13,17 @@ pub fn cluster(global: &Global) -> Result<Cluster, Error> {
     match (&global.data, &global.cluster) {
         (Some(data), _) => Cluster::embedded_with(data, options),
         (None, Some(address)) => Cluster::connect_with(address, options),
-        (None, None) => Cluster::from_env_with(options),
+        (None, None) if std::env::var_os("PARIO_CLUSTER").is_some() => {
+            Cluster::from_env_with(options)
+        }
+        (None, None) => {
+            let running = pario::running_nodes();
+            let node = running.only()?;
+            for why in &running.ignored {
+                eprintln!("pario: warning: {why}");
+            }
+            Cluster::connect_to(node, options)
+        }
     }
 }
 

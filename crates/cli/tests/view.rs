@@ -239,38 +239,121 @@ fn a_storm_of_one_client_does_not_keep_others_waiting() {
     assert!(running.into_iter().all(|one| Answer::read(one).status == 200));
 }
 
+/// A token is needed for all of these.
+const SECRETS: [&str; 4] = ["/api/volumes", "/api/volumes/0", SLICE, "/api/status"];
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
 #[test]
-fn only_those_with_the_token_may_ask() {
-    let viewing = Viewing::of(&[GREY], &["--token", "a-long-secret"]);
-    assert!(
-        viewing.viewer.lines[0].ends_with("/?token=a-long-secret"),
-        "{:?}",
-        viewing.viewer.lines
-    );
-    for path in ["/api/volumes", "/api/volumes/0", SLICE, "/api/status", "/api/volumes?token=guess"]
-    {
+fn a_token_is_needed_unless_the_user_does_without() {
+    let viewing = Viewing::with_token(&[GREY], &[], |_, _| {});
+    let token = viewing.token().to_owned();
+    assert_eq!(token.len(), 32);
+    for path in SECRETS {
         let answer = viewing.get(path);
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.refusal().contains("token"), "{path}");
+        assert_eq!(viewing.get_with(path, &bearer(&token)).status, 200, "{path}");
+        assert_eq!(viewing.get_with(path, &bearer("guess")).status, 401, "{path}");
     }
-    assert_eq!(viewing.get("/api/volumes?token=a-long-secret").status, 200);
-    assert_eq!(viewing.get(&format!("{SLICE}&token=a-long-secret")).status, 200);
-    let host = format!("HTTP/1.1\r\nHost: {}", viewing.address);
-    let head = format!("GET /api/volumes {host}\r\nAuthorization: Bearer a-long-secret");
-    assert_eq!(Answer::read(send(&viewing.address, &head)).status, 200);
+    // The address of the API is not a place for it: addresses are written into logs.
+    assert_eq!(viewing.get(&format!("/api/volumes?token={token}")).status, 401);
     // The page itself is no secret, and can ask for the token.
-    assert_eq!(viewing.get("/").status, 200);
+    let page = viewing.get("/");
+    assert_eq!(page.status, 200);
+    for (name, value) in [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
+    {
+        assert_eq!(page.headers[name], value);
+    }
+    assert_eq!(viewing.get("/api/status").headers["cache-control"], "no-store");
+}
+
+#[test]
+fn the_token_moves_from_the_address_into_a_cookie() {
+    let viewing = Viewing::with_token(&[GREY], &[], |_, _| {});
+    let token = viewing.token();
+    let opened = viewing.get(&format!("/?token={token}"));
+    assert_eq!((opened.status, opened.headers["location"].as_str()), (303, "./"));
+    assert_eq!(opened.headers["cache-control"], "no-store");
+    let cookie = &opened.headers["set-cookie"];
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains(token), "{cookie}");
+    let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+    let with = |cookie: &str| viewing.get_with(SLICE, &format!("Cookie: {cookie}\r\n")).status;
+    assert_eq!(with(&format!("{name}={value}")), 200);
+    assert_eq!(with(&format!("other=1; {name}={value}; more=2")), 200);
+    for wrong in [format!("{name}={token}"), format!("{name}="), format!("x{name}={value}")] {
+        assert_eq!(with(&wrong), 401, "{wrong}");
+    }
+    // A wrong token leads to the page as well, which asks for the right one.
+    let wrong = viewing.get("/?token=guess");
+    assert_eq!(wrong.status, 303);
+    assert!(!wrong.headers.contains_key("set-cookie"));
+}
+
+#[test]
+fn a_token_comes_from_a_file_or_the_environment_and_from_no_argument() {
+    let from_file = |site: &Site, _: &mut std::process::Command| {
+        write_token(site, "a-secret-in-a-file\n", 0o600);
+    };
+    let viewing = Viewing::with_token(&[GREY], &["--token-file", "token"], from_file);
+    let line = &viewing.viewer.lines[0];
+    assert!(line.ends_with("/ (the token is in token)"), "{line}");
+    assert_eq!(viewing.get_with(SLICE, &bearer("a-secret-in-a-file")).status, 200);
+    assert_eq!(viewing.get(SLICE).status, 401);
+
+    let from_environment = |_: &Site, command: &mut std::process::Command| {
+        command.env("PARIO_VIEW_TOKEN", "a-secret-around-it");
+    };
+    let viewing = Viewing::with_token(&[GREY], &[], from_environment);
+    let line = &viewing.viewer.lines[0];
+    assert!(line.ends_with("/ (the token is in PARIO_VIEW_TOKEN)"), "{line}");
+    assert_eq!(viewing.get_with(SLICE, &bearer("a-secret-around-it")).status, 200);
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", viewing.viewer.pid())).unwrap();
+    assert!(!String::from_utf8_lossy(&arguments).contains("secret"));
+}
+
+#[test]
+fn tokens_that_others_can_read_are_refused() {
+    let site = Site::empty();
+    let cluster = Cluster::embedded(site.file("data")).unwrap();
+    VolumeOptions::new([30, 30, 20], Pixel::GREY).create(&cluster, "/body").unwrap();
+    drop(cluster);
+    let refused = |options: &[&str]| site.refused(2, &[&["view", "/body"], options].concat());
+    let told = refused(&["--token", "a-secret-for-all"]);
+    assert!(told.contains("--token-file") && told.contains("PARIO_VIEW_TOKEN"), "{told}");
+    assert!(!told.contains("a-secret-for-all"), "{told}");
+    for mode in [0o644, 0o640, 0o604] {
+        write_token(&site, "a-secret-in-a-file", mode);
+        let told = refused(&["--token-file", "token"]);
+        assert!(told.contains("other users can read it") && told.contains("chmod 600"), "{told}");
+    }
+    write_token(&site, "short", 0o600);
+    assert!(refused(&["--token-file", "token"]).contains("12 to 128"));
+    assert!(refused(&["--token-file", "nowhere"]).contains("nowhere: No such file"));
+    let told = refused(&["--no-token", "--listen", "0.0.0.0"]);
+    assert!(told.contains("--no-token is for loopback addresses"), "{told}");
+    assert!(refused(&["--no-token", "--token-file", "token"]).contains("cannot be used with"));
+}
+
+fn write_token(site: &Site, text: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(site.file("token"), text).unwrap();
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(site.file("token"), permissions).unwrap();
 }
 
 #[test]
 fn beyond_this_machine_there_is_always_a_token() {
-    let viewing = Viewing::of(&[GREY], &["--listen", "0.0.0.0"]);
-    let (_, token) = viewing.viewer.lines[0].split_once("/?token=").unwrap();
-    assert_eq!(token.len(), 32);
+    let viewing = Viewing::with_token(&[GREY], &["--listen", "0.0.0.0"], |_, _| {});
+    assert_eq!(viewing.token().len(), 32);
     let (_, port) = viewing.address.rsplit_once(':').unwrap();
     let address = format!("127.0.0.1:{port}");
     assert_eq!(get(&address, "/api/volumes").status, 401);
-    assert_eq!(get(&address, &format!("/api/volumes?token={token}")).status, 200);
+    let head = format!("GET /api/volumes HTTP/1.1\r\n{}Host: x", bearer(viewing.token()));
+    assert_eq!(Answer::read(send(&address, &head)).status, 200);
 }
 
 #[test]
@@ -319,7 +402,7 @@ fn a_cluster_inside_of_the_command_will_do_and_a_signal_ends_it() {
     let expected = reference(&body, path);
     drop((body, cluster));
     for signal in [Signal::INT, Signal::TERM] {
-        let viewer = Served::start(site.on_cluster(&["view", "/body"]));
+        let viewer = Served::start(site.on_cluster(&["view", "/body", "--no-token"]));
         assert_eq!(get(&address(&viewer.lines[0]), path).pixels(), (30, 30, expected.clone()));
         viewer.signal(signal);
         let (status, rest) = viewer.wait();
@@ -338,7 +421,6 @@ fn what_cannot_be_shown_is_told() {
         (&["view"][..], "VOLUME"),
         (&["view", "body"], "relative"),
         (&["view", "/x", "--listen", "localhost"], "not an address"),
-        (&["view", "/x", "--token", "short"], "12 to 128"),
         (&["view", "/x", "--allow-origin", "*"], "not an origin"),
         (&["view", "/x", "--workers", "0"], "workers"),
     ] {

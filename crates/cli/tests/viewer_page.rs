@@ -33,10 +33,10 @@ struct Page {
 
 impl Page {
     fn open(made: &[Made<'_>], (width, height, is_phone): (u32, u32, bool)) -> Self {
-        let viewing = Viewing::of(made, &[]);
+        let viewing = Viewing::with_token(made, &[], |_, _| {});
         let mut browser = Browser::start();
         browser.resize(width, height, 1.0, is_phone);
-        browser.open(&format!("http://{}/", viewing.address));
+        browser.open(&format!("http://{}/?token={}", viewing.address, viewing.token()));
         let mut page = Self { viewing, browser };
         page.settle();
         page
@@ -253,16 +253,47 @@ fn fingers_move_turn_and_zoom() {
 }
 
 #[test]
+fn the_token_leaves_the_address_and_becomes_a_cookie_that_no_script_sees() {
+    let mut page = Page::open(&[SCAN], (1000, 700, false));
+    let token = page.viewing.token().to_owned();
+    let href = page.browser.run("location.href");
+    let href = href.as_str().unwrap();
+    assert!(href.starts_with(&format!("http://{}/#", page.viewing.address)), "{href}");
+    assert_eq!(page.browser.run("document.cookie"), "");
+    let known = page.browser.call("Network.getCookies", serde_json::json!({}));
+    let [cookie] = &known["cookies"].as_array().unwrap()[..] else { panic!("{known}") };
+    assert_eq!(cookie["httpOnly"], true);
+    assert_eq!(cookie["sameSite"], "Strict");
+    assert_eq!(cookie["session"], true);
+    assert!(!cookie["value"].as_str().unwrap().contains(&token));
+    // It is in no entry of the history either.
+    let history = page.browser.call("Page.getNavigationHistory", serde_json::json!({}));
+    let mut visited = history["entries"].as_array().unwrap().iter();
+    let has_token = |entry: &Value| entry["url"].as_str().unwrap().contains(&token);
+    assert!(!visited.any(has_token), "{history}");
+    // The page is loaded again without the token in its address.
+    page.browser.call("Page.reload", serde_json::json!({}));
+    page.browser.wait_for("window.viewer?.state");
+    page.settle();
+}
+
+#[test]
 fn the_token_is_asked_for() {
-    let viewing = Viewing::of(&[SCAN], &["--token", "a-long-secret"]);
+    let viewing = Viewing::with_token(&[SCAN], &[], |_, _| {});
     let mut browser = Browser::start();
     browser.open(&format!("http://{}/", viewing.address));
-    browser.wait_for("document.getElementById('token').open");
-    browser.run(
-        "document.getElementById('token-text').value = 'a-long-secret'; \
-         document.querySelector('#token button').click()",
-    );
+    let enter = |browser: &mut Browser, token: &str| {
+        browser.wait_for("document.getElementById('token').open");
+        browser.run(&format!(
+            "document.getElementById('token-text').value = '{token}'; \
+             document.querySelector('#token button').click(); 0"
+        ));
+    };
+    enter(&mut browser, "a-wrong-token");
+    browser.wait_for("performance.getEntriesByType('navigation')[0].redirectCount === 1");
+    enter(&mut browser, viewing.token());
     browser.wait_for(IS_STILL);
+    assert_eq!(browser.run("location.search"), "");
 }
 
 #[test]

@@ -1,11 +1,18 @@
-//! Where a cluster is: what users write, and where a user's own node is found.
+//! Where a cluster is: what users write.
 
+use std::fs;
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pario_net::Address;
+use rustix::fs::OFlags;
 
 use crate::error::Error;
+
+/// The longest address that a data directory may hold.
+const NOTE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// What users write: `unix:PATH`, `tcp:HOST:PORT`, `HOST:PORT`, the path of a socket, the data
 /// directory of a running node, or the full form that a node prints.
@@ -30,32 +37,49 @@ pub fn parse(text: &str) -> Result<Address, Error> {
     resolve(text).map(Address::tcp)
 }
 
-/// The node that serves a data directory says where it is in a file there.
+/// The node that serves a data directory says where it is in a file there. The owner of the
+/// directory must have written that file: the caller has named the directory, and with it its
+/// owner.
 pub fn of_data_directory(data: &Path) -> Result<Address, Error> {
     let file = data.join("address");
-    match std::fs::read_to_string(&file) {
+    match read_note(data, &file) {
         Ok(text) => {
             text.parse().map_err(|error| Error::other(format!("{}: {error}", file.display())))
         }
-        Err(_) => Err(Error::NotRunning {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotRunning {
             text: format!(
                 "no node serves {0}: start one with `pario serve --data {0}`, or use the directory \
                  without one with `--data {0}`",
                 data.display()
             ),
         }),
+        Err(error) => Err(Error::NotRunning {
+            text: format!(
+                "the address of the node that serves {} cannot be read: {}: {error}; name its \
+                 socket instead, as in unix:PATH",
+                data.display(),
+                file.display(),
+            ),
+        }),
     }
 }
 
-/// The user's own node, as `pario serve` has noted it.
-pub fn of_user() -> Option<Address> {
-    let text = std::fs::read_to_string(user_file()).ok()?;
-    text.parse().ok()
-}
-
-/// Where `pario serve` notes the address of the user's own node.
-pub fn user_file() -> PathBuf {
-    pario_net::runtime_directory().join("address")
+/// Reads the address that a node has noted in its data directory.
+fn read_note(data: &Path, path: &Path) -> io::Result<String> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let (found, owner) = (file.metadata()?, fs::metadata(data)?.uid());
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if found.uid() != owner && found.uid() != 0 {
+        let uid = found.uid();
+        let why = format!("it belongs to user {uid}, not to user {owner}, who owns the directory");
+        return Err(io::Error::other(why));
+    }
+    let mut text = String::new();
+    file.take(NOTE_LIMIT_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn absolute(path: &str) -> Result<PathBuf, Error> {

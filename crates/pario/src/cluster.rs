@@ -17,6 +17,7 @@ use crate::address;
 use crate::connection::{Client, Connection, strange};
 use crate::error::Error;
 use crate::group::JobCalls;
+use crate::running::{RunningNode, running_nodes};
 
 /// How long an answer may take, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,7 +101,7 @@ impl Cluster {
         })?;
         let address = node.address().parse::<Address>();
         let address = address.map_err(|error| Error::other(error.to_string()))?;
-        Self::open_at(address, &options, Some(node))
+        Self::open_at(address, client(&options, true)?, &options, Some(node))
     }
 
     /// A cluster that runs, at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data directory of
@@ -124,14 +125,11 @@ impl Cluster {
 
     /// The same, with options.
     pub fn connect_with(address: &str, options: ClusterOptions) -> Result<Self, Error> {
-        #[cfg(feature = "embedded")]
-        return Self::open_at(address::parse(address)?, &options, None);
-        #[cfg(not(feature = "embedded"))]
-        Self::open_at(address::parse(address)?, &options)
+        Self::open_named(address::parse(address)?, &options, true)
     }
 
     /// The cluster that the variable PARIO_CLUSTER names; otherwise the user's own node, as started
-    /// by `pario serve`.
+    /// by `pario serve`. If several nodes of the user run, the error names them.
     ///
     /// ```no_run
     /// let cluster = pario::Cluster::from_env()?;
@@ -146,28 +144,52 @@ impl Cluster {
         if let Ok(address) = std::env::var("PARIO_CLUSTER") {
             return Self::connect_with(&address, options);
         }
-        let missing = |why: &str| Error::NotRunning {
-            text: format!(
-                "{why}: start a node with `pario serve`, or say where the cluster is with the \
-                 variable PARIO_CLUSTER (unix:PATH or tcp:HOST:PORT)"
-            ),
-        };
-        let Some(address) = address::of_user() else {
-            return Err(missing("no node of yours is running"));
-        };
-        let address = address.to_string();
-        Self::connect_with(&address, options).map_err(|error| match error {
-            Error::NodeDown { .. } => missing("your node does not run any more"),
+        let running = running_nodes();
+        for why in &running.ignored {
+            tracing::warn!("{why}");
+        }
+        Self::connect_to(running.only()?, options)
+    }
+
+    /// Connects to a node that [`running_nodes`] has found. It must run as this user or as root.
+    ///
+    /// ```no_run
+    /// let running = pario::running_nodes();
+    /// let cluster = pario::Cluster::connect_to(running.only()?, Default::default())?;
+    /// # Ok::<(), pario::Error>(())
+    /// ```
+    pub fn connect_to(node: &RunningNode, options: ClusterOptions) -> Result<Self, Error> {
+        Self::open_named(node.address.clone(), &options, false).map_err(|error| match error {
+            Error::NodeDown { text, .. } => Error::NotRunning {
+                text: format!(
+                    "your node for {} does not run any more ({text}): start it with `pario serve \
+                     --data {0}`, or name another cluster with the variable PARIO_CLUSTER",
+                    node.data
+                ),
+            },
             error => error,
         })
     }
 
+    fn open_named(
+        address: Address,
+        options: &ClusterOptions,
+        trusts_any_user: bool,
+    ) -> Result<Self, Error> {
+        let client = client(options, trusts_any_user)?;
+        #[cfg(feature = "embedded")]
+        return Self::open_at(address, client, options, None);
+        #[cfg(not(feature = "embedded"))]
+        Self::open_at(address, client, options)
+    }
+
     fn open_at(
         address: Address,
+        client: Client,
         options: &ClusterOptions,
         #[cfg(feature = "embedded")] embedded: Option<pario_server::Node>,
     ) -> Result<Self, Error> {
-        let client = Arc::new(client(options)?);
+        let client = Arc::new(client);
         let first = Connection::new(client.clone(), "", address);
         let welcome = first.welcome()?;
         let map = welcome.map.clone();
@@ -418,7 +440,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-fn client(options: &ClusterOptions) -> Result<Client, Error> {
+fn client(options: &ClusterOptions, trusts_any_user: bool) -> Result<Client, Error> {
     let own = User::own();
     let mut gids = vec![own.gid];
     gids.extend(own.groups.iter().copied().filter(|gid| *gid != own.gid));
@@ -435,11 +457,19 @@ fn client(options: &ClusterOptions) -> Result<Client, Error> {
         identity: Identity { uid: own.uid, gids },
         key,
         timeout: options.timeout.unwrap_or(TIMEOUT),
+        trusts_any_user,
     })
 }
 
 fn read_key(path: &Path) -> Result<Key, Error> {
     let wrong = |why: String| Error::invalid(format!("the key in {}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = match pario_net::read_private_file(path, true) {
+        Ok(text) => text,
+        // The error names the file already.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(Error::invalid(format!("the key cannot be used: {error}")));
+        }
+        Err(error) => return Err(wrong(error.to_string())),
+    };
     Key::from_hex(&text).map_err(|error| wrong(error.to_string()))
 }

@@ -35,6 +35,9 @@ pub struct Client {
     pub key: Option<Key>,
     /// How long an answer may take.
     pub timeout: Duration,
+    /// Whether nodes of every user are trusted: those that the caller has named are. A node that
+    /// was found must run as the caller or as root.
+    pub trusts_any_user: bool,
 }
 
 /// A connection to one node.
@@ -369,7 +372,7 @@ fn connect(
     let name = format!("{} {}", client.name, SpaceId::random());
     // A client has nothing that others could connect to.
     let mut builder = Space::builder(&name).options(options).join(address).listen_nowhere();
-    builder = builder.connect_to_any_user(true);
+    builder = builder.connect_to_any_user(client.trusts_any_user);
     if let Some(key) = &client.key {
         builder = builder.key(key.clone());
     }
@@ -426,7 +429,8 @@ mod tests {
     fn connection(address: Address) -> Connection {
         let identity = Identity { uid: 0, gids: vec![0] };
         let timeout = Duration::from_secs(30);
-        let client = Client { name: "test".to_owned(), identity, key: None, timeout };
+        let name = "test".to_owned();
+        let client = Client { name, identity, key: None, timeout, trusts_any_user: true };
         Connection::new(Arc::new(client), "busy", address)
     }
 

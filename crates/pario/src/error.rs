@@ -30,6 +30,12 @@ pub enum Error {
         /// Where it was looked for, and how to get one.
         text: String,
     },
+    /// Several nodes of this user run, and the caller has not said which one is meant.
+    #[error("{text}")]
+    SeveralNodes {
+        /// Which run, and how to choose.
+        text: String,
+    },
     /// Another process has the directory.
     #[error("{text}")]
     InUse {
@@ -120,6 +126,7 @@ impl Error {
             Self::Path(_) => Kind::InvalidInput,
             Self::Failure(failure) | Self::File { failure, .. } => kind_of(failure),
             Self::NotRunning { .. } => Kind::NotConnected,
+            Self::SeveralNodes { .. } => Kind::InvalidInput,
             Self::InUse { .. } => Kind::ResourceBusy,
             Self::NodeDown { .. } => Kind::NotConnected,
             Self::Invalid { .. } => Kind::InvalidInput,

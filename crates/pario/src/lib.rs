@@ -51,6 +51,7 @@ mod names;
 mod open;
 mod process;
 pub mod records;
+mod running;
 pub mod team;
 
 pub use cached::{CachedFile, CachedOptions};
@@ -74,3 +75,4 @@ pub use pario_proto::{
 #[cfg(feature = "embedded")]
 pub use pario_server::operation;
 pub use process::{Process, Report, Stopper, Work};
+pub use running::{RunningNode, RunningNodes, running_nodes};

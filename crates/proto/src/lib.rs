@@ -67,6 +67,7 @@ pub use cluster::lock::{
     LockWait,
 };
 pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
+pub use cluster::note::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::process::{
     CutPiece, OUTBOX_LIMIT_BYTES, ProcessProgress, ProcessRequest, ProcessTarget, ProcessWork,

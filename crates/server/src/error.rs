@@ -44,6 +44,12 @@ pub enum NodeError {
         /// What the system says.
         error: io::Error,
     },
+    /// The runtime directory, where the sockets of this user lie, is not private.
+    #[error(
+        "no socket can be created in the runtime directory: {0}. Have it removed, or set \
+         XDG_RUNTIME_DIR to a directory that only you can enter"
+    )]
+    RuntimeDirectory(io::Error),
     /// The namespace cannot be opened.
     #[error("{0}")]
     Metadata(#[from] crate::metadata::MetadataError),

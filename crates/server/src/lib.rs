@@ -39,6 +39,7 @@ mod limits;
 mod node;
 mod open_files;
 mod peers;
+mod private_files;
 mod processing;
 mod program;
 mod record_locks;

@@ -1,15 +1,17 @@
 //! `pario view`
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::thread;
 
 use anyhow::Context;
 use clap::Args;
 use pario::{Cluster, FilePath};
 use pario_image::{ImageError, Volume};
+use pario_net::read_private_file;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -17,13 +19,14 @@ use tokio::sync::oneshot;
 
 use crate::amounts::count;
 use crate::arguments::Global;
+use crate::exit::Usage;
 use crate::view::{self, Door, Shown, Token};
 use crate::{paths, reach, terminal};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario view /body\n  pario --data ./pario-data view /body /body2\n  \
                             pario view /body --listen 127.0.0.1:8080\n  \
-                            pario view /body --listen 10.0.0.7:8080 --token our-own-secret\n  \
+                            pario view /body --listen 10.0.0.7:8080 --token-file ~/.pario-token\n  \
                             pario view /body --allow-origin https://lab.example";
 
 /// What it takes.
@@ -34,10 +37,18 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 
-    /// The secret that whoever looks must know; made and printed if others than this machine can
-    /// look and none is given
-    #[arg(long, value_name = "TOKEN")]
-    token: Option<Token>,
+    /// The file with the secret that clients must know; other users must not be able to read it.
+    /// Without this option the variable PARIO_VIEW_TOKEN is used, or a secret is made and printed
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Lets every user of this machine look, without a secret; only on loopback addresses
+    #[arg(long, conflicts_with = "token_file")]
+    no_token: bool,
+
+    /// Refused, with a sentence that says what to use instead.
+    #[arg(long, hide = true, value_name = "TOKEN")]
+    token: Option<OsString>,
 
     /// Lets pages of this origin use the API, scheme and host; may be given several times
     #[arg(long, value_name = "ORIGIN", value_parser = parse_origin)]
@@ -52,6 +63,24 @@ pub struct Options {
     volumes: Vec<OsString>,
 }
 
+/// The variable with the token.
+const TOKEN_VARIABLE: &str = "PARIO_VIEW_TOKEN";
+
+/// A token, and where it comes from.
+#[derive(Debug)]
+struct Secret {
+    token: Token,
+    source: TokenSource,
+}
+
+#[derive(Debug)]
+enum TokenSource {
+    /// It was made, so it has to be printed.
+    Made,
+    /// The user has put it there, and need not see it again.
+    Given(String),
+}
+
 /// Serves the page until somebody wants it to end.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.volumes)?;
@@ -63,7 +92,52 @@ impl Options {
     /// Nothing but where one can look: on this machine.
     pub fn plain() -> Self {
         let workers = NonZeroUsize::MIN.saturating_add(1);
-        Self { listen: None, token: None, allow_origin: vec![], workers, volumes: vec![] }
+        Self {
+            listen: None,
+            token_file: None,
+            no_token: false,
+            token: None,
+            allow_origin: vec![],
+            workers,
+            volumes: vec![],
+        }
+    }
+
+    /// The secret for a viewer at an address; none if there is to be none.
+    fn secret(&self, address: IpAddr) -> anyhow::Result<Option<Secret>> {
+        if self.token.is_some() {
+            let text = "--token is not accepted, because every user of this machine can read the \
+                        arguments of a command: put the token into a file of mode 600 and use \
+                        --token-file FILE, or into the variable PARIO_VIEW_TOKEN; without both, a \
+                        token is made and printed";
+            return Err(Usage(text.to_owned()).into());
+        }
+        if self.no_token {
+            if !address.is_loopback() {
+                let text = "--no-token is for loopback addresses, such as 127.0.0.1: beyond this \
+                            machine a token is needed";
+                return Err(Usage(text.to_owned()).into());
+            }
+            return Ok(None);
+        }
+        let parse = |text: &str, what: &str| {
+            let token = text.trim().parse::<Token>();
+            token.map_err(|error| Usage(format!("the token in {what}: {error}")))
+        };
+        let (token, source) = if let Some(path) = &self.token_file {
+            let what = path.display().to_string();
+            let text = read_private_file(path, true).map_err(|error| match error.kind() {
+                // The error names the file already.
+                io::ErrorKind::PermissionDenied => Usage(format!("no token: {error}")),
+                _ => Usage(format!("no token: {what}: {error}")),
+            })?;
+            (parse(&text, &what)?, TokenSource::Given(what))
+        } else if let Ok(text) = std::env::var(TOKEN_VARIABLE) {
+            (parse(&text, TOKEN_VARIABLE)?, TokenSource::Given(TOKEN_VARIABLE.to_owned()))
+        } else {
+            (Token::random().context("cannot make a token")?, TokenSource::Made)
+        };
+        Ok(Some(Secret { token, source }))
     }
 }
 
@@ -85,18 +159,16 @@ pub fn show(
     let volumes = paths.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
 
     let wanted = options.listen.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
-    let token = match &options.token {
-        Some(token) => Some(token.clone()),
-        None if wanted.ip().is_loopback() => None,
-        None => Some(Token::random().context("cannot make a token")?),
-    };
+    let secret = options.secret(wanted.ip())?;
     let listener = TcpListener::bind(wanted).with_context(|| {
         format!("cannot listen on {wanted}: choose another address or port with --listen")
     })?;
     let address = listener.local_addr().context("cannot find the address")?;
     let end = watch_signals()?;
-    announce(global, &volumes, &url(address, token.as_ref()))?;
+    announce(global, &volumes, address, secret.as_ref())?;
+    let token = secret.map(|secret| secret.token);
     let door = Door::new(address, token, options.allow_origin.clone());
+    let door = door.context("cannot make a session secret")?;
     view::serve(listener, volumes, door, options.workers, end).context("the viewer failed")
 }
 
@@ -116,7 +188,13 @@ fn watch_signals() -> anyhow::Result<oneshot::Receiver<()>> {
     Ok(asked)
 }
 
-fn announce(global: &Global, volumes: &[Shown], url: &str) -> anyhow::Result<()> {
+fn announce(
+    global: &Global,
+    volumes: &[Shown],
+    address: SocketAddr,
+    secret: Option<&Secret>,
+) -> anyhow::Result<()> {
+    let url = url(address, secret);
     let paths: Vec<_> = volumes.iter().map(|shown| &shown.path).collect();
     if global.json {
         let pid = std::process::id();
@@ -127,13 +205,18 @@ fn announce(global: &Global, volumes: &[Shown], url: &str) -> anyhow::Result<()>
         [shown] => shown.path.clone(),
         _ => count(volumes.len() as u64, "volume"),
     };
-    writeln!(out, "pario: {what} can be looked at: {url}")?;
+    match secret {
+        Some(Secret { source: TokenSource::Given(place), .. }) => {
+            writeln!(out, "pario: {what} can be looked at: {url} (the token is in {place})")?;
+        }
+        _ => writeln!(out, "pario: {what} can be looked at: {url}")?,
+    }
     writeln!(out, "pario: Ctrl-C ends it")?;
     Ok(out.flush()?)
 }
 
-/// What to open in a browser.
-fn url(address: SocketAddr, token: Option<&Token>) -> String {
+/// What to open in a browser. A token that the user has given is not printed.
+fn url(address: SocketAddr, secret: Option<&Secret>) -> String {
     let host = match address.ip() {
         ip if ip.is_unspecified() => {
             let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -141,7 +224,10 @@ fn url(address: SocketAddr, token: Option<&Token>) -> String {
         }
         _ => address.to_string(),
     };
-    let token = token.map_or(String::new(), |token| format!("?token={}", token.as_str()));
+    let token = match secret {
+        Some(Secret { token, source: TokenSource::Made }) => format!("?token={}", token.as_str()),
+        _ => String::new(),
+    };
     format!("http://{host}/{token}")
 }
 
@@ -192,10 +278,14 @@ mod tests {
     }
 
     #[test]
-    fn the_url_has_the_token() {
+    fn the_url_has_the_token_if_it_was_made() {
         let token: Token = "a-secret-of-12".parse().unwrap();
         let address = "10.0.0.7:81".parse().unwrap();
-        assert_eq!(url(address, Some(&token)), "http://10.0.0.7:81/?token=a-secret-of-12");
+        let secret = |source| Secret { token: token.clone(), source };
+        let made = secret(TokenSource::Made);
+        assert_eq!(url(address, Some(&made)), "http://10.0.0.7:81/?token=a-secret-of-12");
+        let given = secret(TokenSource::Given("token.txt".to_owned()));
+        assert_eq!(url(address, Some(&given)), "http://10.0.0.7:81/");
         assert_eq!(url("127.0.0.1:80".parse().unwrap(), None), "http://127.0.0.1:80/");
         assert!(url("0.0.0.0:81".parse().unwrap(), None).ends_with(":81/"));
     }

@@ -1,62 +1,142 @@
-//! Connections of browsers: a limited number, and none that says nothing for long.
+//! Connections of browsers: a limited number in all and of each address, and none that stays
+//! without sending requests or reading answers.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{Semaphore, oneshot};
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time;
 
-/// So many connections at once; who comes then waits for one of them to end.
-const LIMIT: usize = 512;
+use super::connection_table::{ADDRESS_LIMIT, ConnectionTable, Place, Progress};
+use super::refusal::Refusal;
+use super::watched_stream::WatchedStream;
 
-/// A request must have come so long after the connection or the one before.
-const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+/// The time in which the head of a request must have come, after the connection or the answer
+/// before it.
+const SILENCE_LIMIT: Duration = Duration::from_secs(15);
 
-/// Addresses and headers of a request are at most so long together.
+/// The same for a connection that is refused, and the most that it may take in all.
+const REFUSED_LIMIT: Duration = Duration::from_secs(2);
+
+/// The most bytes of the head of a request.
 const HEAD_LIMIT_BYTES: usize = 64 << 10;
 
-/// When no connection can be accepted, somebody must end one of theirs first.
-const PAUSE: Duration = Duration::from_millis(100);
+/// What the kernel keeps of an answer that a client does not read.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Answers all who come until `end` says so.
+/// How soon a new connection looks again for a place, and how long the viewer waits after it
+/// could not accept one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves all connections until `end` says so.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
+    table: Arc<ConnectionTable>,
     mut end: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(LIMIT));
-    let mut protocol = http1::Builder::new();
-    protocol.timer(TokioTimer::new()).header_read_timeout(SILENCE_LIMIT);
-    protocol.max_buf_size(HEAD_LIMIT_BYTES);
     loop {
-        let accept = async {
-            let place = places.clone().acquire_owned().await.expect("it is never closed");
-            (listener.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! {
-            // Whoever has the other side and lets it go means the end as well.
+        let (stream, place) = tokio::select! {
+            // A sender that is dropped means the end as well.
             _ = &mut end => return Ok(()),
-            accepted = accept => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
-            time::sleep(PAUSE).await;
-            continue;
+            accepted = accept(&listener, &table) => accepted,
         };
         // Small answers leave at once; where that cannot be had, they leave a little later.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(routes.clone());
-        let connection = protocol.serve_connection(TokioIo::new(stream), service);
-        tokio::spawn(async move {
-            // A connection that breaks is the end of it.
-            let _ = connection.await;
-            drop(place);
-        });
+        let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+        if place.is_refused {
+            tokio::spawn(time::timeout(REFUSED_LIMIT, refuse(stream, place)));
+        } else {
+            tokio::spawn(answer(stream, routes.clone(), place));
+        }
     }
+}
+
+/// The next connection, when there is a place for it.
+async fn accept(
+    listener: &tokio::net::TcpListener,
+    table: &Arc<ConnectionTable>,
+) -> (TcpStream, Place) {
+    loop {
+        if let Ok((stream, address)) = listener.accept().await {
+            loop {
+                if let Some(place) = table.admit(address.ip(), Instant::now()) {
+                    return (stream, place);
+                }
+                time::sleep(PAUSE).await;
+            }
+        }
+        // Most likely there are no descriptors left.
+        time::sleep(PAUSE).await;
+    }
+}
+
+/// Answers the requests of a connection until it ends or loses its place.
+async fn answer(stream: TcpStream, routes: Router, mut place: Place) {
+    let progress = place.progress.clone();
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        progress.begin();
+        request.extensions_mut().insert::<Arc<Progress>>(progress.clone());
+        let (answer, progress) = (routes.call(request), progress.clone());
+        async move {
+            let answer = answer.await;
+            progress.answer();
+            answer
+        }
+    });
+    let watched = WatchedStream::new(stream, progress.clone());
+    let connection = protocol(SILENCE_LIMIT).serve_connection(TokioIo::new(watched), service);
+    tokio::select! {
+        // A connection that breaks has ended.
+        _ = connection => {}
+        _ = &mut place.cut => {}
+    }
+}
+
+/// Tells a client whose address has too many connections.
+async fn refuse(stream: TcpStream, mut place: Place) {
+    let progress = place.progress.clone();
+    let service = service_fn(|_: Request<Incoming>| {
+        progress.begin();
+        progress.answer();
+        std::future::ready(Ok::<_, Infallible>(too_many()))
+    });
+    let watched = WatchedStream::new(stream, progress.clone());
+    let connection = protocol(REFUSED_LIMIT).serve_connection(TokioIo::new(watched), service);
+    tokio::select! {
+        _ = connection => {}
+        _ = &mut place.cut => {}
+    }
+}
+
+fn too_many() -> Response<Body> {
+    let why = format!(
+        "your address has {ADDRESS_LIMIT} connections to this viewer: close some and ask again"
+    );
+    let mut response = Refusal::full(why).into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn protocol(silence_limit: Duration) -> http1::Builder {
+    let mut protocol = http1::Builder::new();
+    protocol.timer(TokioTimer::new()).header_read_timeout(silence_limit);
+    protocol.max_buf_size(HEAD_LIMIT_BYTES);
+    protocol
 }

@@ -1,8 +1,14 @@
 //! Who may ask.
 //!
-//! On this machine alone, requests must be for a name of this machine, so that a foreign page cannot
-//! point a name of its own at the viewer. Beyond it, everything but the page itself needs the token.
-//! Pages from elsewhere get nothing to read unless their origin was allowed.
+//! Everything but the page itself needs the token, unless the user has chosen to go without one. A
+//! program sends it in a header. A browser opens `/?token=TOKEN` once: the answer puts a session
+//! secret into a cookie and leads to the address without the token, so that the token stays neither
+//! in the history nor in the address bar. The cookie holds another secret than the token, because
+//! browsers send cookies to all ports of a host.
+//!
+//! On this machine alone, requests must also be for a name of this machine, so that a foreign page
+//! cannot point a name of its own at the viewer. Pages from elsewhere get nothing to read unless
+//! their origin was allowed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,7 +25,7 @@ use super::refusal::Refusal;
 const EXPOSED: &str = "X-Pario-Milliseconds, X-Pario-Extents, X-Pario-Cache-Hits, \
                        X-Pario-Bytes-Read, X-Pario-Turn";
 
-/// A secret that whoever asks must know: letters, digits, `-` and `_`.
+/// A secret that a client must know: letters, digits, `-` and `_`.
 #[derive(Clone, Debug)]
 pub struct Token(String);
 
@@ -36,8 +42,33 @@ const MOST_TOKEN: usize = 128;
 pub struct Door {
     /// Whether only this machine can reach the viewer.
     is_private: bool,
-    token: Option<Token>,
+    secrets: Option<Secrets>,
     origins: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Secrets {
+    token: Token,
+    /// What the cookie of a browser holds that has shown the token.
+    session: Token,
+    /// The name of the cookie. It has the port, because all viewers of a host share their cookies.
+    cookie: String,
+}
+
+/// What becomes of a request that is not refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is answered.
+    Answer,
+    /// It came with the token or the session secret, and is answered.
+    Authorized,
+    /// The browser goes to the address without the token, with the cookie if the token was right.
+    Redirect {
+        /// The address.
+        location: String,
+        /// The cookie.
+        cookie: Option<String>,
+    },
 }
 
 impl Token {
@@ -74,25 +105,44 @@ impl FromStr for Token {
 
 impl Door {
     /// The door of a viewer at an address.
-    pub fn new(address: SocketAddr, token: Option<Token>, origins: Vec<String>) -> Self {
-        Self { is_private: address.ip().is_loopback(), token, origins }
+    pub fn new(
+        address: SocketAddr,
+        token: Option<Token>,
+        origins: Vec<String>,
+    ) -> io::Result<Self> {
+        let secrets = match token {
+            Some(token) => {
+                let cookie = format!("pario-view-{}", address.port());
+                Some(Secrets { token, session: Token::random()?, cookie })
+            }
+            None => None,
+        };
+        Ok(Self { is_private: address.ip().is_loopback(), secrets, origins })
     }
 
     /// Whether a request may come in.
-    pub fn check(&self, request: &Parts) -> Result<(), Refusal> {
+    pub fn check(&self, request: &Parts) -> Result<Admission, Refusal> {
         if self.is_private && !host(request).is_some_and(is_this_machine) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "this viewer is for this machine: use localhost or 127.0.0.1 in the address",
             ));
         }
-        let Some(token) = &self.token else { return Ok(()) };
-        if !request.uri.path().starts_with("/api/") || given(request).any(|given| token.is(given)) {
-            return Ok(());
+        let Some(secrets) = &self.secrets else { return Ok(Admission::Answer) };
+        let path = request.uri.path();
+        if path == "/" {
+            return Ok(secrets.redirect(request).unwrap_or(Admission::Answer));
+        }
+        if !path.starts_with("/api/") {
+            return Ok(Admission::Answer);
+        }
+        if secrets.are_known(request) {
+            return Ok(Admission::Authorized);
         }
         Err(Refusal::new(
             StatusCode::UNAUTHORIZED,
-            "a token is needed: it is in the URL that `pario view` has printed",
+            "a token is needed: open the URL that `pario view` has printed, or send the header \
+             `Authorization: Bearer TOKEN`",
         ))
     }
 
@@ -106,8 +156,44 @@ impl Door {
     }
 }
 
+impl Secrets {
+    /// Whether a request brings the token in its header, or the session secret in its cookie.
+    fn are_known(&self, request: &Parts) -> bool {
+        let texts = |name| {
+            let values = request.headers.get_all(name).into_iter();
+            values.filter_map(|value: &HeaderValue| value.to_str().ok())
+        };
+        let mut bearers =
+            texts(header::AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
+        let mut cookies = texts(header::COOKIE)
+            .flat_map(|value| value.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter(|(name, _)| *name == self.cookie);
+        bearers.any(|given| self.token.is(given))
+            || cookies.any(|(_, given)| self.session.is(given))
+    }
+
+    /// Where a browser goes that has a token in the address of the page.
+    fn redirect(&self, request: &Parts) -> Option<Admission> {
+        let (mut given, mut rest) = (None, Vec::new());
+        for part in request.uri.query()?.split('&') {
+            match part.strip_prefix("token=") {
+                Some(token) => given = Some(token),
+                None => rest.push(part),
+            }
+        }
+        let cookie = self.token.is(given?).then(|| {
+            let (name, session) = (&self.cookie, self.session.as_str());
+            format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict")
+        });
+        let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
+        Some(Admission::Redirect { location: format!("./{query}"), cookie })
+    }
+}
+
 /// What every answer says of itself.
 pub fn mark(headers: &mut HeaderMap, allowed: Option<HeaderValue>) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let mut say = |name: HeaderName, value: &'static str| {
         headers.insert(name, HeaderValue::from_static(value));
     };
@@ -145,14 +231,6 @@ fn is_this_machine(name: &str) -> bool {
     }
 }
 
-/// The tokens that a request brings: in its header or in its address.
-fn given(request: &Parts) -> impl Iterator<Item = &str> {
-    let header = request.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let query = request.uri.query().unwrap_or_default().split('&');
-    let in_query = query.filter_map(|part| part.strip_prefix("token="));
-    header.and_then(|value| value.strip_prefix("Bearer ")).into_iter().chain(in_query)
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::Request;
@@ -168,7 +246,7 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_are_let_in_on_it() {
-        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, Vec::new());
+        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, Vec::new()).unwrap();
         let is_let_in = |name| door.check(&parts("/api/volumes", &[(header::HOST, name)])).is_ok();
         for name in
             ["localhost", "LOCALHOST:81", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"]
@@ -183,10 +261,14 @@ mod tests {
         assert!(door.check(&parts("/", &[])).is_err());
     }
 
-    #[test]
-    fn beyond_this_machine_the_token_lets_in() {
+    fn locked() -> Door {
         let token: Token = "a-secret-of-12".parse().unwrap();
-        let door = Door::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new());
+        Door::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn the_token_lets_programs_in_by_a_header_only() {
+        let door = locked();
         let authorized =
             |value| door.check(&parts("/api/volumes", &[(header::AUTHORIZATION, value)])).is_ok();
         assert!(authorized("Bearer a-secret-of-12"));
@@ -195,12 +277,37 @@ mod tests {
             ("/", true),
             ("/viewer.js", true),
             ("/api/volumes", false),
-            ("/api/volumes?token=", false),
-            ("/api/volumes?token=a-secret-of-1", false),
-            ("/api/volumes?x=1&token=a-secret-of-12", true),
+            ("/api/volumes?token=a-secret-of-12", false),
         ] {
             assert_eq!(door.check(&parts(uri, &[])).is_ok(), is_let_in, "{uri}");
         }
+    }
+
+    #[test]
+    fn the_token_in_the_address_becomes_a_cookie() {
+        let door = locked();
+        let redirect = |uri: &str| match door.check(&parts(uri, &[])) {
+            Ok(Admission::Redirect { location, cookie }) => (location, cookie),
+            other => panic!("{uri}: {other:?}"),
+        };
+        let (location, cookie) = redirect("/?token=a-secret-of-12");
+        let cookie = cookie.unwrap();
+        assert_eq!(location, "./");
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert!(cookie.starts_with("pario-view-80=") && !cookie.contains("a-secret"), "{cookie}");
+        assert_eq!(redirect("/?a=1&token=a-secret-of-12&b=2").0, "./?a=1&b=2");
+        assert_eq!(redirect("/?token=guess"), ("./".to_owned(), None));
+
+        let value = cookie.split(';').next().unwrap();
+        let with = |value: &str| door.check(&parts("/api/volumes", &[(header::COOKIE, value)]));
+        assert_eq!(with(value).unwrap(), Admission::Authorized);
+        assert_eq!(with(&format!("x=1; {value}; y=2")).unwrap(), Admission::Authorized);
+        let token = "pario-view-80=a-secret-of-12";
+        for wrong in [token, "pario-view-80=", "pario-view-80", &value.replace("80", "81")] {
+            assert!(with(wrong).is_err(), "{wrong}");
+        }
+        // Another viewer has another secret.
+        assert!(locked().check(&parts("/api/volumes", &[(header::COOKIE, value)])).is_err());
     }
 
     #[test]
@@ -215,7 +322,7 @@ mod tests {
     #[test]
     fn origins_are_compared_whole() {
         let allowed = vec!["https://lab.example".to_owned()];
-        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, allowed);
+        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, allowed).unwrap();
         let is_allowed = |origin| {
             let request = parts("/", &[(header::ORIGIN, origin)]);
             door.allowed_origin(&request.headers).is_some()

@@ -8,6 +8,7 @@
 //! being computed and what is on its way to slow readers each have a limit, beyond which requests are
 //! refused with a sentence.
 
+mod connection_table;
 mod connections;
 mod door;
 mod page;
@@ -17,6 +18,7 @@ mod queue;
 mod refusal;
 mod routes;
 mod volumes;
+mod watched_stream;
 mod workers;
 
 use std::io;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
+use connection_table::ConnectionTable;
 pub use door::{Door, Token};
 pub use volumes::Shown;
 use workers::Workers;
@@ -47,11 +50,13 @@ pub fn serve(
     workers: NonZeroUsize,
     end: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    let viewer = Arc::new(Viewer { volumes, door, workers: Workers::start(workers)? });
+    let table = Arc::new(ConnectionTable::default());
+    let workers = Workers::start(workers, table.clone())?;
+    let viewer = Arc::new(Viewer { volumes, door, workers });
     let run = runtime::Builder::new_current_thread().enable_all().build()?;
     listener.set_nonblocking(true)?;
     let routes = routes::all(viewer.clone());
-    let served = run.block_on(connections::serve(listener, routes, end));
+    let served = run.block_on(connections::serve(listener, routes, table, end));
     viewer.workers.end();
     served
 }

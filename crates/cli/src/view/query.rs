@@ -18,8 +18,8 @@ const QUALITY: u8 = 80;
 /// Names of clients and views are at most so many bytes long.
 const NAME_LIMIT: usize = 64;
 
-/// Everything that may be said; the token has been looked at before.
-const KNOWN: [&str; 15] = [
+/// Everything that may be said.
+const KNOWN: [&str; 14] = [
     "origin",
     "right",
     "down",
@@ -34,7 +34,6 @@ const KNOWN: [&str; 15] = [
     "client",
     "view",
     "sequence",
-    "token",
 ];
 
 /// A slice that is wanted, and how.

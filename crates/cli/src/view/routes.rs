@@ -12,6 +12,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
+use super::connection_table::Progress;
+use super::door::Admission;
 use super::query::Wanted;
 use super::refusal::Refusal;
 use super::volumes::Shown;
@@ -43,10 +45,34 @@ async fn guard(State(viewer): State<Arc<Viewer>>, request: Request, next: Next) 
     let mut response = match viewer.door.check(&parts) {
         // A browser asks whether it may ask, and has no token with it.
         _ if is_question => StatusCode::NO_CONTENT.into_response(),
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(Admission::Redirect { location, cookie }) => redirect(&location, cookie.as_deref()),
+        Ok(admission) => {
+            if admission == Admission::Authorized
+                && let Some(progress) = parts.extensions.get::<Arc<Progress>>()
+            {
+                progress.authorize();
+            }
+            next.run(Request::from_parts(parts, body)).await
+        }
         Err(refusal) => refusal.into_response(),
     };
     door::mark(response.headers_mut(), allowed);
+    response
+}
+
+/// Sends a browser to the address of the page without the token.
+fn redirect(location: &str, cookie: Option<&str>) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let mut say = |name: HeaderName, value: &str| {
+        // What a query may hold may stand in a header.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    };
+    say(header::LOCATION, location);
+    if let Some(cookie) = cookie {
+        say(header::SET_COOKIE, cookie);
+    }
     response
 }
 

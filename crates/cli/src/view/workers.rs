@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::connection_table::ConnectionTable;
 use super::picture;
 use super::query::Wanted;
 use super::queue::{CLIENT_LIMIT, Full, LIMIT, Queue};
@@ -60,6 +61,8 @@ struct Shared {
     state: Mutex<State>,
     more: Condvar,
     room: Arc<Semaphore>,
+    /// Those who fetch the pictures.
+    connections: Arc<ConnectionTable>,
 }
 
 #[derive(Debug)]
@@ -79,12 +82,13 @@ struct Job {
 
 impl Workers {
     /// Starts so many threads.
-    pub fn start(count: NonZeroUsize) -> io::Result<Self> {
+    pub fn start(count: NonZeroUsize, connections: Arc<ConnectionTable>) -> io::Result<Self> {
         let state = State { queue: Queue::new(), running: 0, begun: 0, is_ended: false };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             more: Condvar::new(),
             room: Arc::new(Semaphore::new(ROOM_BYTES)),
+            connections,
         });
         let start = |number: usize| {
             let shared = shared.clone();
@@ -196,7 +200,11 @@ impl Shared {
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         match self.room.clone().try_acquire_many_owned(size) {
             Ok(room) => Ok(Bytes::from_owner(Kept { bytes, _room: room })),
-            Err(_) => Err(Refusal::full("too many pictures wait to be fetched: ask again later")),
+            Err(_) => {
+                // Clients that do not read must not keep others from their pictures.
+                self.connections.cut_stalled(Instant::now());
+                Err(Refusal::full("too many pictures wait to be fetched: ask again later"))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod browser;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 use pario::Cluster;
@@ -38,8 +39,18 @@ pub struct Answer {
 }
 
 impl Viewing {
-    /// A viewer of phantoms.
+    /// A viewer of phantoms that needs no token.
     pub fn of(made: &[Made<'_>], options: &[&str]) -> Self {
+        Self::with_token(made, &[&["--no-token"], options].concat(), |_, _| {})
+    }
+
+    /// A viewer of phantoms that needs a token, unless the options say otherwise. `prepare` can
+    /// add to the site and to the command.
+    pub fn with_token(
+        made: &[Made<'_>],
+        options: &[&str],
+        prepare: impl FnOnce(&Site, &mut Command),
+    ) -> Self {
         let mut site = Site::served();
         let node = site.node();
         let data = site.file("data");
@@ -55,9 +66,23 @@ impl Viewing {
         let mut arguments = vec!["--cluster", "data", "--timeout", "3600", "view"];
         arguments.extend(made.iter().map(|(path, ..)| *path));
         arguments.extend(options);
-        let viewer = Served::start(site.pario(&arguments));
+        let mut command = site.pario(&arguments);
+        prepare(&site, &mut command);
+        let viewer = Served::start(command);
         let address = address(&viewer.lines[0]);
         Self { viewer, node, cluster, volumes, address, site }
+    }
+
+    /// The token in the URL that the viewer has printed.
+    pub fn token(&self) -> &str {
+        let line = &self.viewer.lines[0];
+        line.split_once("/?token=").unwrap_or_else(|| panic!("no token in {line}")).1
+    }
+
+    /// Asks for something with more headers, each ended by a line break.
+    pub fn get_with(&self, path: &str, headers: &str) -> Answer {
+        let head = format!("GET {path} HTTP/1.1\r\n{headers}Host: {}", self.address);
+        Answer::read(send(&self.address, &head))
     }
 
     /// Asks for something.

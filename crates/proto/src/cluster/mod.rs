@@ -4,6 +4,7 @@
 //! nodes and disks there are, `group` and `lock` how processes get along, `process` what
 //! nodes do with extents. `request` and `reply` are
 //! what travels, `failure` what may come instead, `check` and `status` what administrators ask for.
+//! `note` is how programs of a user find a node.
 
 pub mod check;
 pub mod failure;
@@ -13,6 +14,7 @@ pub mod jobs;
 pub mod limits;
 pub mod lock;
 pub mod map;
+pub mod note;
 pub mod path;
 pub mod process;
 pub mod record;

@@ -253,6 +253,11 @@ fn processors() -> usize {
 /// is written.
 fn socket_of(data: &Path) -> PathBuf {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    pario_net::runtime_directory().join(format!("{}.sock", hash_of_data(&data)))
+}
+
+/// What stands for an absolute data directory in names of files.
+pub(crate) fn hash_of_data(data: &Path) -> String {
     let hash = blake3::hash(data.as_os_str().as_encoded_bytes()).to_hex();
-    pario_net::runtime_directory().join(format!("{}.sock", &hash[..12]))
+    hash[..12].to_owned()
 }

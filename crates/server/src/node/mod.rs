@@ -7,6 +7,7 @@ mod door;
 mod informing;
 pub mod janitor;
 mod joining;
+mod notes;
 #[cfg(test)]
 mod panic_tests;
 mod processing;
@@ -15,7 +16,7 @@ mod together;
 mod turns;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -41,6 +42,7 @@ use crate::namespace::{Clock, Namespace};
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::{Peers, REQUESTS};
+use crate::private_files;
 use crate::processing::Calls;
 use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
@@ -64,8 +66,7 @@ pub struct Node {
     run: Option<Arc<Run>>,
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorDoor>,
-    /// Files that say where the node can be reached.
-    notes: Vec<PathBuf>,
+    notes: notes::Notes,
 }
 
 /// What the threads receive that work on the namespace in the background.
@@ -125,7 +126,8 @@ impl Node {
             });
         };
         let own = &config.nodes[me];
-        fs::create_dir_all(&own.data).map_err(|error| NodeError::io(&own.data, error))?;
+        private_files::create_directories(&own.data)
+            .map_err(|error| NodeError::io(&own.data, error))?;
         let disks = NodeDisks::open(own)?;
         let administrator = administrator();
         let key = config.key_file.as_deref().map(read_key).transpose()?;
@@ -180,14 +182,12 @@ impl Node {
             run: Some(run.clone()),
             threads: vec![],
             short_cut: None,
-            notes: Vec::new(),
+            notes: notes::Notes::default(),
         };
         node.begin_work(run.clone(), operations, background)?;
         if listens {
-            node.notes = notes(config, own, found);
-            for path in &node.notes {
-                fs::write(path, node.address()).map_err(|error| NodeError::io(path, error))?;
-            }
+            let address = node.address();
+            node.notes.write(config, own, found, &address)?;
         }
         if listens && own.short_cut != ShortCut::Off {
             match short_cut::open(&shared, run, operations) {
@@ -310,13 +310,7 @@ impl Drop for Node {
             names.janitor.end();
             names.describer.end();
         }
-        let address = self.address();
-        for path in self.notes.drain(..) {
-            // Another node may have put its own address there meanwhile.
-            if fs::read_to_string(&path).is_ok_and(|noted| noted == address) {
-                let _ = fs::remove_file(&path);
-            }
-        }
+        self.notes.remove();
         self.space.close();
         for thread in self.threads.drain(..) {
             // A panic there was reported when it happened.
@@ -337,19 +331,6 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({:?} at {})", self.shared.name(), self.address())
     }
-}
-
-/// Where the address of a node is noted: in its data directory, and for a node alone also where
-/// its user's programs look for it.
-fn notes(config: &Config, own: &NodeConfig, found: Found) -> Vec<PathBuf> {
-    let mut notes = vec![own.data.join("address")];
-    if config.nodes.len() == 1 && found == Found::ByUser {
-        let dir = pario_net::runtime_directory();
-        if own.socket.starts_with(&dir) {
-            notes.push(dir.join("address"));
-        }
-    }
-    notes
 }
 
 /// The user that runs this process.
@@ -438,29 +419,13 @@ fn listen(
     Ok(space)
 }
 
-/// Makes the directory of a socket. The user's runtime directory must belong to the user alone:
-/// whoever else could put a socket there could pass for the node.
+/// Creates the directory of a socket. The user's runtime directory must belong to the user alone:
+/// another user who could put a socket there could pass for the node.
 fn make_socket_directory(dir: &Path) -> Result<(), NodeError> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    let is_private = dir == pario_net::runtime_directory();
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    if is_private {
-        builder.mode(0o700);
+    if dir == pario_net::runtime_directory() {
+        return pario_net::make_private_directory(dir).map_err(NodeError::RuntimeDirectory);
     }
-    let made = builder.create(dir).and_then(|()| fs::metadata(dir));
-    let metadata = made.map_err(|error| NodeError::io(dir, error))?;
-    let own = rustix::process::geteuid().as_raw();
-    if is_private && (metadata.uid() != own || metadata.mode() & 0o022 != 0) {
-        return Err(NodeError::Other(format!(
-            "{} belongs to user {} and has mode {:03o}: it must be yours, and only you may write \
-             to it",
-            dir.display(),
-            metadata.uid(),
-            metadata.mode() & 0o777
-        )));
-    }
-    Ok(())
+    private_files::create_directories(dir).map_err(|error| NodeError::io(dir, error))
 }
 
 /// The cluster before any node has joined: names and addresses as configured.

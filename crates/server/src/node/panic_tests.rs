@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pario_net::{Address, Asker, Bulk, Space, SpaceId};
 use pario_proto::{
     Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
-    PROTOCOL_VERSION, Part, Question, Reply, Request, SubfileIndex, SubfileRange,
+    PROTOCOL_VERSION, Part, PeerKind, Question, Reply, Request, SubfileIndex, SubfileRange,
 };
 
 use super::Node;
@@ -52,7 +52,7 @@ impl Client {
         let client = Self { asker, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
         let (version, name) = (PROTOCOL_VERSION, name.to_owned());
-        let hello = Request::Hello { version, identity, client: name };
+        let hello = Request::Hello { version, identity, client: name, peer: PeerKind::Client };
         assert!(matches!(client.ask(hello, vec![]), Ok(Reply::Welcome { .. })));
         client
     }

@@ -140,7 +140,7 @@ struct Viewer {
 impl Viewer {
     fn start(program: &Path, cluster: &str) -> Result<Self> {
         let mut process = Command::new(program)
-            .args(["--cluster", cluster, "view", PATH])
+            .args(["--cluster", cluster, "view", PATH, "--no-token"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

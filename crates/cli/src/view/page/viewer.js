@@ -15,11 +15,9 @@ const AGAIN = 1500;
 const find = (id) => document.getElementById(id);
 const phone = window.matchMedia('(max-width: 760px)');
 
-/** Asks the server; the token of the address goes along. */
+/** Asks the server; the browser adds the cookie that the server has set for the token. */
 async function ask(path, signal) {
-  const token = new URLSearchParams(location.search).get('token');
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const response = await fetch(path, { signal, headers, cache: 'no-store' });
+  const response = await fetch(path, { signal, cache: 'no-store' });
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   const error = new Error(told.error ?? `the server answered ${response.status}`);
