@@ -18,8 +18,10 @@ impl ByteOrder {
             return;
         }
         match sample {
-            Sample::U8 => {}
-            Sample::U16 => samples.as_chunks_mut::<2>().0.iter_mut().for_each(|s| s.reverse()),
+            Sample::U8 | Sample::I8 => {}
+            Sample::U16 | Sample::I16 => {
+                samples.as_chunks_mut::<2>().0.iter_mut().for_each(|s| s.reverse())
+            }
             Sample::F32 => samples.as_chunks_mut::<4>().0.iter_mut().for_each(|s| s.reverse()),
         }
     }

@@ -28,16 +28,11 @@ pub fn compression(text: &str) -> Result<Compression, String> {
 
 /// Pixels without a header: `WIDTHxHEIGHTxCHANNELS:TYPE`.
 pub fn raw(text: &str) -> Result<RawLayout, String> {
-    let wrong = "it must be WIDTHxHEIGHTxCHANNELS:TYPE with the type u8, u16 or f32, such as \
+    let wrong = "it must be WIDTHxHEIGHTxCHANNELS:TYPE with the type u8, u16, i8, i16 or f32, such as \
                  1920x1080x3:u8";
     let (sides, kind) = text.split_once(':').ok_or(wrong)?;
     let sides: Result<Vec<u64>, _> = sides.split('x').map(str::parse).collect();
-    let sample = match kind {
-        "u8" => Sample::U8,
-        "u16" => Sample::U16,
-        "f32" => Sample::F32,
-        _ => return Err(wrong.to_owned()),
-    };
+    let sample = Sample::ALL.into_iter().find(|sample| sample.to_string() == kind).ok_or(wrong)?;
     let Ok(&[width, height, channels]) = sides.as_deref() else { return Err(wrong.to_owned()) };
     let channels = u32::try_from(channels).unwrap_or(u32::MAX);
     let pixel = Pixel::new(sample, channels).map_err(|error| error.to_string())?;

@@ -114,7 +114,7 @@ impl<S: Source> TiffRows<S> {
             }
         }
         if self.white_is_zero {
-            // The largest value minus the sample, for u8 and for u16.
+            // The largest value minus the sample; for signed samples the least plus the largest.
             row.iter_mut().for_each(|byte| *byte = !*byte);
         }
         Ok(())
@@ -150,6 +150,8 @@ fn pixel<S: Source>(
     let sample = match (bits, format) {
         (8, 1) => Some(Sample::U8),
         (16, 1) => Some(Sample::U16),
+        (8, 2) => Some(Sample::I8),
+        (16, 2) => Some(Sample::I16),
         (32, 3) => Some(Sample::F32),
         _ => None,
     };

@@ -46,12 +46,12 @@ impl Predictor {
         order.convert(row, sample);
         if self == Predictor::Differences {
             match sample {
-                Sample::U8 => {
+                Sample::U8 | Sample::I8 => {
                     for i in channels..row.len() {
                         row[i] = row[i].wrapping_add(row[i - channels]);
                     }
                 }
-                Sample::U16 => {
+                Sample::U16 | Sample::I16 => {
                     let row = row.as_chunks_mut::<2>().0;
                     for i in channels..row.len() {
                         let left = u16::from_le_bytes(row[i - channels]);
