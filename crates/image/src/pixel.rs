@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::filter::channel::append_sample;
+
 /// The type of one channel of a pixel. In memory and in files the bytes are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Sample {
@@ -81,6 +83,12 @@ impl Sample {
             Sample::I16 => [-32_768.0, 32_767.0],
             Sample::F32 => [0.0, 1.0],
         }
+    }
+
+    /// Appends the bytes of the channel that is nearest to a value: halves away from zero, cut off
+    /// at the ends.
+    pub fn append(self, value: f64, bytes: &mut Vec<u8>) {
+        append_sample(self, value, bytes);
     }
 
     /// The value of one channel in its bytes.
