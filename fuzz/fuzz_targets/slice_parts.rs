@@ -9,9 +9,9 @@ use pario_proto::Shape;
 
 fuzz_target!(|data: &[u8]| {
     let [kind, message @ ..] = data else { return };
-    let samples = [Sample::U8, Sample::U16, Sample::F32];
-    let sample = samples[usize::from(kind % 3)];
-    let pixel = Pixel::new(sample, u32::from(kind / 3 % 4) + 1).expect("one to four channels");
+    let samples = Sample::ALL;
+    let sample = samples[usize::from(*kind) % samples.len()];
+    let pixel = Pixel::new(sample, u32::from(kind / 5 % 4) + 1).expect("one to four channels");
     let mut slice = Slice::blank(9, 7, pixel, &[]);
     let _ = slice.paste_message(message);
     if let Ok(parts) = SliceParts::decode(message) {

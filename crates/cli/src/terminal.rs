@@ -1,6 +1,7 @@
 //! What goes to stdout, and how: JSON for programs, lines for people.
 
 use std::io::{self, BufWriter, StdoutLock, Write, stdout};
+use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -16,6 +17,13 @@ pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = output();
     writeln!(out, "{json}")?;
     Ok(out.flush()?)
+}
+
+/// Prints on stderr how a file was understood, one line for each sentence.
+pub fn print_notes(file: &Path, notes: &[String]) {
+    for note in notes {
+        eprintln!("pario: {}: {note}", file.display());
+    }
 }
 
 /// A JSON array that is printed while it is made, one value in each line.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::filter::channel::append_sample;
+
 /// The type of one channel of a pixel. In memory and in files the bytes are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Sample {
@@ -13,6 +15,10 @@ pub enum Sample {
     U16,
     /// Floating-point numbers, as a rule from 0 to 1.
     F32,
+    /// Whole numbers from -128 to 127.
+    I8,
+    /// Whole numbers from -32,768 to 32,767, such as Hounsfield units.
+    I16,
 }
 
 /// A pixel or voxel: one to four channels of the same type, one after the other.
@@ -55,12 +61,48 @@ pub struct PixelError {
 }
 
 impl Sample {
+    /// Every type of channel.
+    pub const ALL: [Sample; 5] = [Sample::U8, Sample::U16, Sample::I8, Sample::I16, Sample::F32];
+
     /// Bytes of one channel.
     pub const fn bytes(self) -> usize {
         match self {
-            Sample::U8 => 1,
-            Sample::U16 => 2,
+            Sample::U8 | Sample::I8 => 1,
+            Sample::U16 | Sample::I16 => 2,
             Sample::F32 => 4,
+        }
+    }
+
+    /// The least and the greatest value of whole numbers; 0 and 1 for floating-point numbers, whose
+    /// values are not limited.
+    pub const fn range(self) -> [f64; 2] {
+        match self {
+            Sample::U8 => [0.0, 255.0],
+            Sample::U16 => [0.0, 65_535.0],
+            Sample::I8 => [-128.0, 127.0],
+            Sample::I16 => [-32_768.0, 32_767.0],
+            Sample::F32 => [0.0, 1.0],
+        }
+    }
+
+    /// Appends the bytes of the channel that is nearest to a value: halves away from zero, cut off
+    /// at the ends.
+    pub fn append(self, value: f64, bytes: &mut Vec<u8>) {
+        append_sample(self, value, bytes);
+    }
+
+    /// The value of one channel in its bytes.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer bytes than a channel has.
+    pub fn value(self, bytes: &[u8]) -> f64 {
+        match self {
+            Sample::U8 => bytes[0].into(),
+            Sample::I8 => bytes[0].cast_signed().into(),
+            Sample::U16 => u16::from_le_bytes([bytes[0], bytes[1]]).into(),
+            Sample::I16 => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
+            Sample::F32 => f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
         }
     }
 }
@@ -101,6 +143,8 @@ impl fmt::Display for Sample {
             Sample::U8 => "u8",
             Sample::U16 => "u16",
             Sample::F32 => "f32",
+            Sample::I8 => "i8",
+            Sample::I16 => "i16",
         })
     }
 }

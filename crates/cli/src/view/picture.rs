@@ -1,7 +1,7 @@
 //! Slices as pictures: values become 256 steps, and the steps a PNG or JPEG.
 
 use jpeg_encoder::ColorType as JpegColor;
-use pario_image::{Pixel, Sample, Slice};
+use pario_image::{Sample, Slice};
 use png::{BitDepth, ColorType as PngColor, Compression};
 use thiserror::Error;
 
@@ -117,23 +117,15 @@ fn steps(slice: Slice, window: Window) -> Vec<u8> {
     let shade = |channel: usize, value: f64| {
         if channel < colours { window.step(value) } else { whole.step(value) }
     };
-    let values = slice.data().chunks_exact(pixel.sample().bytes()).map(|bytes| value(pixel, bytes));
+    let values =
+        slice.data().chunks_exact(pixel.sample().bytes()).map(|bytes| pixel.sample().value(bytes));
     values.enumerate().map(|(at, value)| shade(at % pixel.channels(), value)).collect()
-}
-
-fn value(pixel: Pixel, bytes: &[u8]) -> f64 {
-    match (pixel.sample(), bytes) {
-        (Sample::U8, [byte]) => f64::from(*byte),
-        (Sample::U16, [a, b]) => f64::from(u16::from_le_bytes([*a, *b])),
-        (Sample::F32, [a, b, c, d]) => f64::from(f32::from_le_bytes([*a, *b, *c, *d])),
-        _ => unreachable!("a chunk has the bytes of a sample"),
-    }
 }
 
 impl Window {
     /// All values that there can be, as a rule.
     pub fn of(sample: Sample) -> Self {
-        let [low, high] = super::volumes::range(sample);
+        let [low, high] = sample.range();
         Self { low, high }
     }
 
@@ -152,6 +144,8 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use pario_image::Pixel;
+
     use super::*;
 
     #[test]
@@ -164,6 +158,7 @@ mod tests {
         }
         assert_eq!(Window::of(Sample::U16).step(65_535.0), 255);
         assert_eq!(Window::of(Sample::F32).step(1.0), 255);
+        assert_eq!(Window::of(Sample::I16).step(-32_768.0), 0);
     }
 
     #[test]
@@ -181,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_pixel_becomes_both_kinds_of_picture() {
-        for sample in [Sample::U8, Sample::U16, Sample::F32] {
+        for sample in Sample::ALL {
             for channels in 1..=4 {
                 let pixel = Pixel::new(sample, channels).unwrap();
                 for format in [Format::Png, Format::Jpeg(70)] {

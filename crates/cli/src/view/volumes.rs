@@ -1,6 +1,6 @@
 //! The volumes that are shown, and what is told of them.
 
-use pario_image::{Sample, Volume};
+use pario_image::Volume;
 use serde_json::{Value, json};
 
 /// A volume that may be looked at.
@@ -30,17 +30,8 @@ impl Shown {
         facts["pixel"] = json!({
             "sample": pixel.sample().to_string(),
             "channels": pixel.channels(),
-            "range": range(pixel.sample()),
+            "range": pixel.sample().range(),
         });
         facts
-    }
-}
-
-/// The values that are shown from black to white if nothing else is asked for.
-pub fn range(sample: Sample) -> [f64; 2] {
-    match sample {
-        Sample::U8 => [0.0, 255.0],
-        Sample::U16 => [0.0, 65_535.0],
-        Sample::F32 => [0.0, 1.0],
     }
 }

@@ -1,8 +1,10 @@
-//! The three types of samples as Rust knows them.
+//! The types of samples as Rust knows them.
 //!
 //! Invariants: loading and storing are inverse to each other, bit by bit; so are keys, and keys are
 //! in the order of the values. A number that is computed and is none is always stored as the same
-//! bits, whatever led to it.
+//! bits, whatever led to it. The key of a signed whole number is the number plus [`zero_key`]: an
+//! unsigned one of as many bits. Weighted sums of signed samples are sums of their keys, so that one
+//! arithmetic without signs serves both; a mean of keys is the key of the mean, halves upwards.
 
 use crate::filter::Scratch;
 use crate::filter::scratch::Lanes;
@@ -15,6 +17,9 @@ pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
 
     /// The greatest value of a picture: as white as it gets.
     const WHITE: f64;
+
+    /// What is inverted to white: the least value of whole numbers, otherwise 0.
+    const BLACK: f64 = 0.0;
 
     /// Appends what the bytes mean.
     fn load(bytes: &[u8], values: &mut Vec<Self>);
@@ -109,6 +114,71 @@ impl Channel for u16 {
     }
 }
 
+impl Channel for i8 {
+    type Key = u8;
+
+    const WHITE: f64 = 127.0;
+    const BLACK: f64 = -128.0;
+
+    fn load(bytes: &[u8], values: &mut Vec<i8>) {
+        values.extend(bytes.iter().map(|byte| byte.cast_signed()));
+    }
+
+    fn store(values: &[i8], bytes: &mut Vec<u8>) {
+        bytes.extend(values.iter().map(|value| value.cast_unsigned()));
+    }
+
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    fn nearest(real: f64) -> i8 {
+        rounded_signed(real.clamp(-128.0, 127.0)) as i8
+    }
+
+    fn key(self) -> u8 {
+        self.cast_unsigned() ^ (1 << 7)
+    }
+
+    fn of_key(key: u8) -> i8 {
+        (key ^ (1 << 7)).cast_signed()
+    }
+}
+
+impl Channel for i16 {
+    type Key = u16;
+
+    const WHITE: f64 = 32_767.0;
+    const BLACK: f64 = -32_768.0;
+
+    fn load(bytes: &[u8], values: &mut Vec<i16>) {
+        let (samples, _) = bytes.as_chunks();
+        values.extend(samples.iter().map(|sample| i16::from_le_bytes(*sample)));
+    }
+
+    fn store(values: &[i16], bytes: &mut Vec<u8>) {
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn real(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    fn nearest(real: f64) -> i16 {
+        rounded_signed(real.clamp(-32_768.0, 32_767.0)) as i16
+    }
+
+    fn key(self) -> u16 {
+        self.cast_unsigned() ^ (1 << 15)
+    }
+
+    fn of_key(key: u16) -> i16 {
+        (key ^ (1 << 15)).cast_signed()
+    }
+}
+
 impl Channel for f32 {
     type Key = i32;
 
@@ -178,6 +248,20 @@ fn rounded(real: f64) -> i32 {
     whole + i32::from(real - f64::from(whole) >= 0.5)
 }
 
+/// The nearest whole number, halves away from zero.
+fn rounded_signed(real: f64) -> i32 {
+    if real < 0.0 { -rounded(-real) } else { rounded(real) }
+}
+
+/// The key of the whole number 0.
+pub(crate) const fn zero_key(sample: Sample) -> u16 {
+    match sample {
+        Sample::U8 | Sample::U16 | Sample::F32 => 0,
+        Sample::I8 => 1 << 7,
+        Sample::I16 => 1 << 15,
+    }
+}
+
 /// From the bits of a floating-point number to a whole number in the total order, and back.
 fn ordered(bits: i32) -> i32 {
     bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
@@ -198,5 +282,7 @@ pub(crate) fn append_sample(sample: Sample, value: f64, bytes: &mut Vec<u8>) {
         Sample::U8 => u8::store(&[u8::nearest(value)], bytes),
         Sample::U16 => u16::store(&[u16::nearest(value)], bytes),
         Sample::F32 => f32::store(&[f32::nearest(value)], bytes),
+        Sample::I8 => i8::store(&[i8::nearest(value)], bytes),
+        Sample::I16 => i16::store(&[i16::nearest(value)], bytes),
     }
 }

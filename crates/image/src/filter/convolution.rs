@@ -27,6 +27,8 @@ pub(crate) fn apply(kernel: &Kernel<'_>, framed: &Framed, scratch: &mut Scratch)
         Sample::U8 => tile::<u8, f32>(kernel, framed, &mut scratch.reals),
         Sample::U16 => tile::<u16, f64>(kernel, framed, &mut scratch.doubles),
         Sample::F32 => tile::<f32, f64>(kernel, framed, &mut scratch.doubles),
+        Sample::I8 => tile::<i8, f32>(kernel, framed, &mut scratch.reals),
+        Sample::I16 => tile::<i16, f64>(kernel, framed, &mut scratch.doubles),
     }
 }
 

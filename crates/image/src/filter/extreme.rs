@@ -15,6 +15,8 @@ pub(crate) fn erode(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<
         Sample::U8 => square::<u8>(radius, framed, scratch, Ord::min),
         Sample::U16 => square::<u16>(radius, framed, scratch, Ord::min),
         Sample::F32 => square::<f32>(radius, framed, scratch, Ord::min),
+        Sample::I8 => square::<i8>(radius, framed, scratch, Ord::min),
+        Sample::I16 => square::<i16>(radius, framed, scratch, Ord::min),
     }
 }
 
@@ -23,6 +25,8 @@ pub(crate) fn dilate(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec
         Sample::U8 => square::<u8>(radius, framed, scratch, Ord::max),
         Sample::U16 => square::<u16>(radius, framed, scratch, Ord::max),
         Sample::F32 => square::<f32>(radius, framed, scratch, Ord::max),
+        Sample::I8 => square::<i8>(radius, framed, scratch, Ord::max),
+        Sample::I16 => square::<i16>(radius, framed, scratch, Ord::max),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The Gaussian filter: a weighted sum down the columns, then one along the rows.
 //!
 //! Invariants: weights are whole numbers that make up 2^16, the same at both sides; the outer ones
-//! are below 2^15. Sums of samples of 8 and 16 bits are sums of whole numbers and cannot overflow.
+//! are below 2^15, so a sum of keys is the key of the sum. Sums of samples of 8 and 16 bits are sums of whole numbers and cannot overflow.
 //! For 8 bits, two samples together have 9 bits, and two rounded column sums 16, so that all
 //! products are those of two numbers of 16 bits: eight at a time on every processor.
 
 use crate::Sample;
 use crate::filter::channel::{Channel, one_nan};
+use crate::filter::extreme::load_keys;
 use crate::filter::{Framed, Scratch};
 use crate::pixelwise::power::exponential;
 
@@ -41,19 +42,36 @@ pub(crate) fn apply(sigma: f64, framed: &Framed, scratch: &mut Scratch) -> Vec<u
         return framed.rows(0, 0).flatten().copied().collect();
     }
     match framed.pixels().pixel().sample() {
-        Sample::U8 => bytes(&weights, reach, framed, scratch),
-        Sample::U16 => words(&weights, reach, framed, scratch),
+        Sample::U8 => {
+            let rows: Vec<&[u8]> = framed.rows(reach, reach).collect();
+            bytes(&weights, reach, framed, &rows, &mut scratch.words.near)
+        }
+        Sample::I8 => {
+            let Scratch { bytes: keys, words, .. } = scratch;
+            load_keys::<i8>(framed, reach, &mut keys.near);
+            let stride = Shape::new(framed, reach).stride;
+            let rows: Vec<&[u8]> = keys.near.chunks_exact(stride).collect();
+            let mut data = bytes(&weights, reach, framed, &rows, &mut words.near);
+            data.iter_mut().for_each(|key| *key = i8::of_key(*key).cast_unsigned());
+            data
+        }
+        Sample::U16 => words::<u16>(&weights, reach, framed, scratch),
+        Sample::I16 => words::<i16>(&weights, reach, framed, scratch),
         Sample::F32 => reals(&weights, reach, framed, scratch),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "sums are at most 255 with 7 and 23 places")]
-fn bytes(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+fn bytes(
+    weights: &[u32],
+    reach: u32,
+    framed: &Framed,
+    rows: &[&[u8]],
+    column: &mut Vec<u16>,
+) -> Vec<u8> {
     let weights: Vec<u16> = weights.iter().map(|weight| *weight as u16).collect();
     let shape = Shape::new(framed, reach);
-    let rows: Vec<&[u8]> = framed.rows(reach, reach).collect();
     let mut data = vec![0; shape.rows * shape.length];
-    let column = &mut scratch.words.near;
     column.resize(shape.stride, 0);
     for (y, out) in data.chunks_exact_mut(shape.length).enumerate() {
         let down = |away: usize| (rows[y + shape.reach - away], rows[y + shape.reach + away]);
@@ -65,21 +83,26 @@ fn bytes(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) ->
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "sums are at most 65,535 with 32 places")]
-fn words(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+fn words<T: Channel<Key = u16>>(
+    weights: &[u32],
+    reach: u32,
+    framed: &Framed,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
     let shape = Shape::new(framed, reach);
     let samples = &mut scratch.words.near;
-    load(framed, reach, samples);
+    load_keys::<T>(framed, reach, samples);
     let rows: Vec<&[u16]> = samples.chunks_exact(shape.stride).collect();
     let mut data = Vec::with_capacity(shape.rows * shape.length * 2);
-    let (column, out) = (&mut scratch.sums, &mut scratch.words.far);
+    let (column, mut out) = (&mut scratch.sums, vec![T::default(); shape.length]);
     column.resize(shape.stride, 0);
-    out.resize(shape.length, 0);
     for y in 0..shape.rows {
         let down = |away: usize| (rows[y + shape.reach - away], rows[y + shape.reach + away]);
         sum_wide(weights, down, |sum| sum as u32, column);
         let across = |away: usize| shape.across(column, away);
-        sum_wide(weights, across, |sum| ((sum + (1 << 31)) >> 32) as u16, out);
-        u16::store(out, &mut data);
+        let finish = |sum| T::of_key(((sum + (1 << 31)) >> 32) as u16);
+        sum_wide(weights, across, finish, &mut out);
+        T::store(&out, &mut data);
     }
     data
 }

@@ -15,26 +15,42 @@ const SIDE_BY_SIDE: usize = 16;
 pub(crate) fn apply(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
     match (radius, framed.pixels().pixel().sample()) {
         (0, _) => framed.rows(0, 0).flatten().copied().collect(),
-        (1 | 2, Sample::U8) => {
-            // Compilers do better with samples of 16 bits.
-            load_keys::<u8>(framed, radius, &mut scratch.bytes.near);
-            let keys = &mut scratch.words.near;
-            keys.clear();
-            keys.extend(scratch.bytes.near.iter().map(|key| u16::from(*key)));
-            compared(radius, framed, keys, |key| key.to_le_bytes()[0])
-        }
-        (1 | 2, Sample::U16) => {
-            load_keys::<u16>(framed, radius, &mut scratch.words.near);
-            compared(radius, framed, &mut scratch.words.near, u16::of_key)
-        }
+        (1 | 2, Sample::U8) => small_bytes::<u8>(radius, framed, scratch),
+        (1 | 2, Sample::I8) => small_bytes::<i8>(radius, framed, scratch),
+        (1 | 2, Sample::U16) => small_words::<u16>(radius, framed, scratch),
+        (1 | 2, Sample::I16) => small_words::<i16>(radius, framed, scratch),
         (1 | 2, Sample::F32) => {
             load_keys::<f32>(framed, radius, &mut scratch.numbers.near);
             compared(radius, framed, &mut scratch.numbers.near, f32::of_key)
         }
-        (_, Sample::U8) => rank::bytes(radius, framed, scratch),
-        (_, Sample::U16) => rank::words(radius, framed, scratch),
+        (_, Sample::U8) => rank::bytes::<u8>(radius, framed, scratch),
+        (_, Sample::I8) => rank::bytes::<i8>(radius, framed, scratch),
+        (_, Sample::U16) => rank::words::<u16>(radius, framed, scratch),
+        (_, Sample::I16) => rank::words::<i16>(radius, framed, scratch),
         (_, Sample::F32) => rank::reals(radius, framed, scratch),
     }
+}
+
+fn small_bytes<T: Channel<Key = u8>>(
+    radius: u32,
+    framed: &Framed,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
+    // Compilers do better with samples of 16 bits.
+    load_keys::<T>(framed, radius, &mut scratch.bytes.near);
+    let keys = &mut scratch.words.near;
+    keys.clear();
+    keys.extend(scratch.bytes.near.iter().map(|key| u16::from(*key)));
+    compared(radius, framed, keys, |key| T::of_key(key.to_le_bytes()[0]))
+}
+
+fn small_words<T: Channel<Key = u16>>(
+    radius: u32,
+    framed: &Framed,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
+    load_keys::<T>(framed, radius, &mut scratch.words.near);
+    compared(radius, framed, &mut scratch.words.near, T::of_key)
 }
 
 fn compared<K: Key, T: Channel>(

@@ -8,13 +8,17 @@ use crate::{Pixel, Sample};
 
 /// A pixel of any kind.
 pub(crate) fn pixel() -> impl Strategy<Value = Pixel> {
-    let sample = prop_oneof![Just(Sample::U8), Just(Sample::U16), Just(Sample::F32)];
+    let sample = prop::sample::select(Sample::ALL.to_vec());
     (sample, 1u32..=4).prop_map(|(sample, channels)| Pixel::new(sample, channels).unwrap())
 }
 
 /// A rule for what lies beyond the edges.
 pub(crate) fn edge() -> impl Strategy<Value = Edge> {
-    prop_oneof![Just(Edge::Clamp), Just(Edge::Mirror), (-1f32..70_000.0).prop_map(Edge::Constant)]
+    prop_oneof![
+        Just(Edge::Clamp),
+        Just(Edge::Mirror),
+        (-40_000f32..70_000.0).prop_map(Edge::Constant)
+    ]
 }
 
 /// An image of a size, with few or with many different values; a grid of tiles over it.
@@ -38,12 +42,20 @@ pub(crate) fn image(width: u32, height: u32, pixel: Pixel, seed: u64) -> Pixels 
     for _ in 0..samples {
         match (pixel.sample(), coarse) {
             (Sample::U8, true) => data.push(*random.choice(&[0, 1, 128, 254, 255]).unwrap()),
-            (Sample::U8, false) => data.push(random.u8(..)),
+            (Sample::I8, true) => {
+                let value: i8 = *random.choice(&[-128, -127, -1, 0, 127]).unwrap();
+                data.extend(value.to_le_bytes());
+            }
+            (Sample::I16, true) => {
+                let value: i16 = *random.choice(&[-32_768, -1, 0, 1, 32_767]).unwrap();
+                data.extend(value.to_le_bytes());
+            }
+            (Sample::U8 | Sample::I8, false) => data.push(random.u8(..)),
             (Sample::U16, true) => {
                 let value: u16 = *random.choice(&[0, 1, 32_768, 65_534, 65_535]).unwrap();
                 data.extend(value.to_le_bytes());
             }
-            (Sample::U16, false) => data.extend(random.u16(..).to_le_bytes()),
+            (Sample::U16 | Sample::I16, false) => data.extend(random.u16(..).to_le_bytes()),
             (Sample::F32, true) => {
                 let values: [f32; 6] = [0.0, -0.0, 1.0, 0.5, f32::MIN_POSITIVE, -1e9];
                 data.extend(random.choice(&values).unwrap().to_le_bytes());

@@ -12,17 +12,25 @@ use crate::filter::extreme::load_keys;
 use crate::filter::{Framed, Scratch};
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 256 values")]
-pub(crate) fn bytes(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+pub(crate) fn bytes<T: Channel<Key = u8>>(
+    radius: u32,
+    framed: &Framed,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
     let Scratch { bytes, counts, .. } = scratch;
-    load_keys::<u8>(framed, radius, &mut bytes.near);
-    medians(radius, framed, &bytes.near, Counts::new(counts, 256), |key| key as u8)
+    load_keys::<T>(framed, radius, &mut bytes.near);
+    medians(radius, framed, &bytes.near, Counts::new(counts, 256), |key| T::of_key(key as u8))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
-pub(crate) fn words(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+pub(crate) fn words<T: Channel<Key = u16>>(
+    radius: u32,
+    framed: &Framed,
+    scratch: &mut Scratch,
+) -> Vec<u8> {
     let Scratch { words, counts, .. } = scratch;
-    load_keys::<u16>(framed, radius, &mut words.near);
-    medians(radius, framed, &words.near, Counts::new(counts, 65_536), |key| key as u16)
+    load_keys::<T>(framed, radius, &mut words.near);
+    medians(radius, framed, &words.near, Counts::new(counts, 65_536), |key| T::of_key(key as u16))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a tile has less than 2^32 samples")]

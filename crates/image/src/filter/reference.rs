@@ -18,6 +18,8 @@ impl Field {
         let values = match image.pixel().sample() {
             Sample::U8 => numbers::<u8>(image),
             Sample::U16 => numbers::<u16>(image),
+            Sample::I8 => numbers::<i8>(image),
+            Sample::I16 => numbers::<i16>(image),
             Sample::F32 => numbers::<f32>(image),
         };
         let (width, height, pixel) = (image.width(), image.height(), image.pixel());
@@ -44,9 +46,11 @@ impl Field {
                 self.values[(y * self.width as usize + x) * self.pixel.channels() + channel]
             }
             (_, _, Edge::Constant(value)) => match self.pixel.sample() {
-                Sample::U8 => f64::from(value).round().clamp(0.0, 255.0),
-                Sample::U16 => f64::from(value).round().clamp(0.0, 65_535.0),
                 Sample::F32 => f64::from(value),
+                whole => {
+                    let [least, greatest] = whole.range();
+                    f64::from(value).round().clamp(least, greatest)
+                }
             },
             _ => unreachable!("other rules have a pixel for every place"),
         }
@@ -82,16 +86,16 @@ fn sample(filter: &Filter, kind: Sample, at: impl Fn(i64, i64) -> f64) -> f64 {
             let places = (-down..=down).flat_map(|y| (-across..=across).map(move |x| (x, y)));
             let terms = weights.iter().zip(places);
             match kind {
-                Sample::U8 => {
+                Sample::U8 | Sample::I8 => {
                     let mut sum = 0f32;
                     terms.for_each(|(weight, (x, y))| sum += weight * narrow(at(x, y)));
                     f64::from(sum / divisor + offset).round()
                 }
-                Sample::U16 | Sample::F32 => {
+                Sample::U16 | Sample::I16 | Sample::F32 => {
                     let mut sum = 0f64;
                     terms.for_each(|(weight, (x, y))| sum += f64::from(*weight) * at(x, y));
                     let value = sum / f64::from(*divisor) + f64::from(*offset);
-                    if kind == Sample::U16 { value.round() } else { value }
+                    if kind == Sample::F32 { value } else { value.round() }
                 }
             }
         }
@@ -140,12 +144,12 @@ fn gaussian(sigma: f64, kind: Sample, at: impl Fn(i64, i64) -> f64) -> f64 {
     let whole = |x: i64| places().map(|(y, weight)| weight * at(x, y)).sum::<f64>();
     match kind {
         // All sums are whole numbers below 2^53, and halves are rounded upwards.
-        Sample::U8 => {
+        Sample::U8 | Sample::I8 => {
             let column = |x| ((whole(x) + 256.0) / 512.0).floor();
             let sum: f64 = places().map(|(x, weight)| weight * column(x)).sum();
             ((sum + 4_194_304.0) / 8_388_608.0).floor()
         }
-        Sample::U16 => {
+        Sample::U16 | Sample::I16 => {
             let sum: f64 = places().map(|(x, weight)| weight * whole(x)).sum();
             ((sum + 2_147_483_648.0) / 4_294_967_296.0).floor()
         }

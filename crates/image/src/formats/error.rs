@@ -52,6 +52,22 @@ pub enum FormatError {
         /// Size and pixel.
         what: String,
     },
+    /// The file goes on after its last pixel.
+    #[error(
+        "{name}: has {has_bytes} bytes, {needed_bytes} are needed for {what}: {} are too many; \
+         correct the size or the pixel, or skip what comes before the first pixel",
+        has_bytes - needed_bytes
+    )]
+    Long {
+        /// The file.
+        name: String,
+        /// Its length.
+        has_bytes: u64,
+        /// The length it ought to have.
+        needed_bytes: u64,
+        /// Size and pixel.
+        what: String,
+    },
     /// The file may be well, but is of a kind that cannot be read or written.
     #[error("{name}: {what}; {advice}")]
     Unsupported {

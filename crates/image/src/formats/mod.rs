@@ -36,7 +36,11 @@
 
 mod error;
 mod frame;
+mod jpeg;
+mod nifti;
+mod npy;
 mod nrrd;
+mod numbers;
 mod open;
 mod png;
 mod pnm;
@@ -48,7 +52,9 @@ mod tiff;
 mod volume;
 
 pub use error::{FormatError, Place};
+pub use jpeg::JpegRows;
 pub use nrrd::NrrdSink;
+pub use numbers::{FilePixel, Number};
 pub use open::{create_picture, create_volume, open_picture, read_picture};
 pub use png::{PngRows, PngSink};
 pub use pnm::{PnmKind, PnmRows, PnmSink};
@@ -56,7 +62,7 @@ pub use raw::{RawLayout, RawRows, RawSink};
 pub use samples::ByteOrder;
 pub use source::{Output, Source};
 pub use stack::{Stack, natural_order};
-pub use tiff::{TiffRows, TiffSink};
+pub use tiff::{TiffPages, TiffRows, TiffSink};
 pub use volume::{VolumeSource, open_volume, read_volume};
 
 use crate::Pixel;
@@ -71,6 +77,12 @@ pub trait Rows: Send {
 
     /// Reads the next row into `row`, which is as long as a row is.
     fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError>;
+
+    /// What a user should know of how the file was understood, such as samples that are stored as
+    /// another type. One sentence each, without the name of the file.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A picture that is written row by row, from the top. Without [`RowSink::finish`] it is not whole.

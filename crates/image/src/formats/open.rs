@@ -7,15 +7,16 @@ use std::path::Path;
 use super::nrrd::{self, Beside};
 use super::source::Source;
 use super::volume::VolumeSource;
-use super::{FormatError, NrrdSink, OpenOptions, Place, PngRows, PngSink, PnmKind, PnmRows};
-use super::{Output, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink, png, pnm, tiff};
+use super::{FormatError, JpegRows, NrrdSink, OpenOptions, Output, Place, PngRows, PngSink};
+use super::{PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink};
+use super::{jpeg, nifti, npy, png, pnm, tiff};
 use crate::Pixel;
 
 /// So many bytes tell the format.
 const HEAD_BYTES: usize = 8;
 
-const READ_ADVICE: &str = "PNG, TIFF, PNM, PAM, PFM and NRRD can be read, and raw pixels whose \
-                           size and pixel you name";
+const READ_ADVICE: &str = "PNG, JPEG, TIFF, PNM, PAM, PFM, NRRD and npy can be read, and raw \
+                           pixels whose size and pixel you name";
 const WRITE_ADVICE: &str =
     "end the name with .png, .tif, .tiff, .pgm, .ppm, .pnm, .pam, .pfm, .nrrd or .raw";
 
@@ -40,7 +41,21 @@ pub fn read_picture<S: Source + 'static>(
     Ok(if png::is_png(&head) {
         Box::new(PngRows::open(name, source, options)?)
     } else if tiff::is_tiff(&head) {
-        Box::new(TiffRows::open(name, source, options)?)
+        let places = tiff::pages(name, &mut source)?;
+        if places.len() > 1 {
+            let what = format!("it is a TIFF of {} pages, not a picture", places.len());
+            let advice = "import it as a volume with `pario volume import`, or split it into one \
+                          file for each page";
+            return Err(FormatError::unsupported(name, what, advice));
+        }
+        let place = places.first().copied();
+        Box::new(TiffRows::page(name, source, place, options)?)
+    } else if jpeg::is_jpeg(&head) {
+        Box::new(JpegRows::open(name, source, options)?)
+    } else if nifti::is_nifti(&head) {
+        return plane(name, nifti::open(name, source, &head, options)?);
+    } else if npy::is_npy(&head) {
+        Box::new(npy::open(name, source, npy::Wanted::Picture, options)?.0)
     } else if pnm::is_pnm(&head) {
         Box::new(PnmRows::open(name, source, options)?)
     } else if nrrd::is_nrrd(&head) {
@@ -171,6 +186,10 @@ fn extension_format(name: &str) -> Option<&'static str> {
         "tif" | "tiff" => Some("TIFF"),
         "pbm" | "pgm" | "ppm" | "pnm" | "pam" | "pfm" => Some("PNM, PAM or PFM"),
         "nrrd" | "nhdr" => Some("NRRD"),
+        "jpg" | "jpeg" => Some("JPEG"),
+        "nii" => Some("NIfTI"),
+        "dcm" => Some("DICOM"),
+        "npy" => Some("an array of NumPy"),
         _ => None,
     }
 }

@@ -141,9 +141,13 @@ impl<W: Write + Send + 'static> PngSink<W> {
         let depth = match pixel.sample() {
             Sample::U8 => BitDepth::Eight,
             Sample::U16 => BitDepth::Sixteen,
-            Sample::F32 => {
-                let advice = "choose TIFF, PFM or NRRD, or convert the pixels to u8 or u16";
-                return Err(FormatError::unsupported(name, "PNG has no pixels of f32", advice));
+            sample @ (Sample::F32 | Sample::I8 | Sample::I16) => {
+                let what = format!("PNG has no pixels of {sample}");
+                let advice = match sample {
+                    Sample::F32 => "choose TIFF, PFM or NRRD, or convert the pixels to u8 or u16",
+                    _ => "choose TIFF or NRRD, or convert the pixels to u8 or u16",
+                };
+                return Err(FormatError::unsupported(name, what, advice));
             }
         };
         let colour =

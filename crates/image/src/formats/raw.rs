@@ -3,8 +3,9 @@
 use std::io::{BufRead, Read, SeekFrom, Write};
 
 use super::frame::Frame;
+use super::numbers::Conversion;
 use super::source::{self, Source};
-use super::{ByteOrder, FormatError, OpenOptions, Place, RowSink, Rows};
+use super::{ByteOrder, FilePixel, FormatError, OpenOptions, Place, RowSink, Rows};
 use crate::Pixel;
 
 /// What a file without a header holds.
@@ -13,7 +14,7 @@ pub struct RawLayout {
     /// Width, height and depth; a picture has depth 1.
     pub size: [u64; 3],
     /// What the pixels are.
-    pub pixel: Pixel,
+    pub pixel: FilePixel,
     /// The order of the bytes of a sample.
     pub order: ByteOrder,
     /// How many bytes come before the first pixel.
@@ -21,6 +22,46 @@ pub struct RawLayout {
 }
 
 impl RawLayout {
+    /// The bytes of all pixels in the file; no file has as many if they cannot be counted.
+    pub(super) fn data_bytes(&self) -> u64 {
+        let each = self.pixel.bytes() as u64;
+        self.size.iter().fold(each, |all, side| all.saturating_mul(*side))
+    }
+
+    /// An error if a file is shorter than its pixels after other bytes.
+    pub(super) fn check_enough(
+        &self,
+        name: &str,
+        before_bytes: u64,
+        has_bytes: u64,
+    ) -> Result<(), FormatError> {
+        let needed_bytes = before_bytes.saturating_add(self.data_bytes());
+        if has_bytes >= needed_bytes {
+            return Ok(());
+        }
+        let name = name.to_owned();
+        Err(FormatError::Short { name, has_bytes, needed_bytes, what: self.what() })
+    }
+
+    /// An error unless a file has the bytes that the layout says, no fewer and no more.
+    fn check_exact(&self, name: &str, has_bytes: u64) -> Result<(), FormatError> {
+        self.check_enough(name, self.skip_bytes, has_bytes)?;
+        let needed_bytes = self.skip_bytes.saturating_add(self.data_bytes());
+        if has_bytes == needed_bytes {
+            return Ok(());
+        }
+        let name = name.to_owned();
+        Err(FormatError::Long { name, has_bytes, needed_bytes, what: self.what() })
+    }
+
+    /// Size and pixel in words.
+    fn what(&self) -> String {
+        let [width, height, depth] = self.size;
+        let depth = if depth == 1 { String::new() } else { format!(" x {depth}") };
+        let (channels, number) = (self.pixel.stored().channels(), self.pixel.number());
+        format!("{width} x {height}{depth} pixels of {channels} x {number}")
+    }
+
     /// All planes as one picture: one below the other.
     pub(super) fn frame(&self, name: &str, memory_bytes: usize) -> Result<Frame, FormatError> {
         let [width, height, depth] = self.size;
@@ -28,7 +69,7 @@ impl RawLayout {
             let what = format!("the size is {width} x {height} x {depth}, no file is so large");
             return Err(FormatError::damaged(name, Place::Header, what));
         };
-        Frame::new(name, (width, rows), self.pixel, memory_bytes)
+        Frame::new(name, (width, rows), self.pixel.stored(), memory_bytes)
     }
 }
 
@@ -36,8 +77,11 @@ impl RawLayout {
 #[derive(Debug)]
 pub struct RawRows<R> {
     frame: Frame,
-    order: ByteOrder,
+    conversion: Conversion,
     stream: R,
+    /// A row as it is in the file, and as samples.
+    numbers: Vec<u8>,
+    samples: Vec<u8>,
 }
 
 impl<S: Source> RawRows<S> {
@@ -55,15 +99,16 @@ impl<S: Source> RawRows<S> {
         }
         let frame = layout.frame(name, options.memory_bytes)?;
         let failed = |error| FormatError::reading(name, Place::Byte(layout.skip_bytes), error);
-        frame.check_length(layout.skip_bytes, source::length(&mut source).map_err(failed)?)?;
+        layout.check_exact(name, source::length(&mut source).map_err(failed)?)?;
         source.seek(SeekFrom::Start(layout.skip_bytes)).map_err(failed)?;
-        Ok(RawRows::over(frame, source, layout.order))
+        Ok(RawRows::over(frame, source, Conversion::plain(layout.pixel.number(), layout.order)))
     }
 }
 
 impl<R: Read + Send> RawRows<R> {
-    pub(super) fn over(frame: Frame, stream: R, order: ByteOrder) -> RawRows<R> {
-        RawRows { frame, order, stream }
+    /// Rows of a stream that is at its first pixel. The frame has the pixels that come out.
+    pub(super) fn over(frame: Frame, stream: R, conversion: Conversion) -> RawRows<R> {
+        RawRows { frame, conversion, stream, numbers: Vec::new(), samples: Vec::new() }
     }
 }
 
@@ -78,11 +123,22 @@ impl<R: BufRead + Send> Rows for RawRows<R> {
 
     fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
         let number = self.frame.count_row(row.len())?;
-        self.stream
-            .read_exact(row)
-            .map_err(|error| FormatError::reading(&self.frame.name, Place::Row(number), error))?;
-        self.order.convert(row, self.frame.pixel.sample());
+        let failed = |error| FormatError::reading(&self.frame.name, Place::Row(number), error);
+        let conversion = self.conversion;
+        if conversion.keeps_bytes() {
+            self.stream.read_exact(row).map_err(failed)?;
+            conversion.order.convert(row, conversion.to);
+            return Ok(());
+        }
+        self.numbers.resize(row.len() / conversion.to.bytes() * conversion.from.bytes(), 0);
+        self.stream.read_exact(&mut self.numbers).map_err(failed)?;
+        conversion.convert(&mut self.numbers, &mut self.samples);
+        row.copy_from_slice(&self.samples);
         Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.conversion.note().into_iter().collect()
     }
 }
 

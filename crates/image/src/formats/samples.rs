@@ -14,13 +14,19 @@ pub enum ByteOrder {
 impl ByteOrder {
     /// Turns samples of this order into little-endian ones, and the other way round.
     pub(super) fn convert(self, samples: &mut [u8], sample: Sample) {
+        self.swap(samples, sample.bytes());
+    }
+
+    /// The same for numbers of 1, 2, 4 or 8 bytes.
+    pub(super) fn swap(self, samples: &mut [u8], bytes: usize) {
         if self == ByteOrder::Little {
             return;
         }
-        match sample {
-            Sample::U8 => {}
-            Sample::U16 => samples.as_chunks_mut::<2>().0.iter_mut().for_each(|s| s.reverse()),
-            Sample::F32 => samples.as_chunks_mut::<4>().0.iter_mut().for_each(|s| s.reverse()),
+        match bytes {
+            1 => {}
+            2 => samples.as_chunks_mut::<2>().0.iter_mut().for_each(|s| s.reverse()),
+            4 => samples.as_chunks_mut::<4>().0.iter_mut().for_each(|s| s.reverse()),
+            _ => samples.as_chunks_mut::<8>().0.iter_mut().for_each(|s| s.reverse()),
         }
     }
 }

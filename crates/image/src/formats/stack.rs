@@ -12,6 +12,7 @@ pub struct Stack {
     options: OpenOptions,
     size: (u64, u64),
     pixel: Pixel,
+    notes: Vec<String>,
     /// The picture that is being read, and how many of its rows are left.
     current: Option<(Box<dyn Rows>, u64)>,
     /// How many pictures have been begun.
@@ -26,8 +27,9 @@ impl Stack {
             return Err(FormatError::misuse("stack", "it has no pictures, name at least one"));
         };
         let rows = open_picture(first, options)?;
-        let (size, pixel) = (rows.size(), rows.pixel());
-        let stack = Stack { paths, options: options.clone(), size, pixel, current: None, begun: 0 };
+        let (size, pixel, notes) = (rows.size(), rows.pixel(), rows.notes());
+        let options = options.clone();
+        let stack = Stack { paths, options, size, pixel, notes, current: None, begun: 0 };
         for number in 1..stack.paths.len() {
             stack.picture(number)?;
         }
@@ -79,6 +81,10 @@ impl Rows for Stack {
         rows.next_row(row)?;
         self.current = Some((rows, left - 1));
         Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 }
 

@@ -8,7 +8,8 @@ use super::nrrd::{self, Beside};
 use super::open::{buffered, head_of};
 use super::source::Source;
 use super::stack::{Stack, natural_order};
-use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffRows, read_picture, tiff};
+use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
+use super::{nifti, npy, read_picture, tiff};
 use crate::Pixel;
 
 /// A volume that is read row by row: the rows of the first plane from the top, then those of the
@@ -63,6 +64,11 @@ impl VolumeSource {
         self.rows.pixel()
     }
 
+    /// What a user should know of how the file was understood. One sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        self.rows.notes()
+    }
+
     /// Reads the next row. After the last of a plane comes the first of the next.
     pub fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
         self.rows.next_row(row)
@@ -110,13 +116,18 @@ pub fn read_volume<S: Source + 'static>(
     if nrrd::is_nrrd(&head) {
         return nrrd::open(name, source, Beside::Nothing, options);
     }
+    if nifti::is_nifti(&head) {
+        return nifti::open(name, source, &head, options);
+    }
+    if npy::is_npy(&head) {
+        let (rows, size) = npy::open(name, source, npy::Wanted::Volume, options)?;
+        return Ok(VolumeSource::new(rows, size, [1.0; 3]));
+    }
     let rows: Box<dyn Rows> = if tiff::is_tiff(&head) {
-        let rows = TiffRows::open(name, source, options)?;
-        if rows.has_more_pages() {
-            let advice = "split it into one file for each plane";
-            return Err(FormatError::unsupported(name, "TIFF of many pages is no volume", advice));
-        }
-        Box::new(rows)
+        let places = tiff::pages(name, &mut source)?;
+        let pages = TiffPages::open(name, source, places, options)?;
+        let ((width, rows), depth) = (pages.size(), pages.depth());
+        return Ok(VolumeSource::new(pages, [width, rows / depth, depth], [1.0; 3]));
     } else {
         read_picture(name, source, options)?
     };

@@ -303,6 +303,8 @@ fn put(paint: &Paint, is_body: bool, pixel: Pixel, out: &mut [u8]) {
         match pixel.sample() {
             Sample::U8 => out.copy_from_slice(&[steps(value, 255.0).to_le_bytes()[0]]),
             Sample::U16 => out.copy_from_slice(&steps(value, 65_535.0).to_le_bytes()),
+            Sample::I8 => out.copy_from_slice(&[steps(value, 127.0).to_le_bytes()[0]]),
+            Sample::I16 => out.copy_from_slice(&steps(value, 32_767.0).to_le_bytes()),
             Sample::F32 => out.copy_from_slice(&value.to_le_bytes()),
         }
     }

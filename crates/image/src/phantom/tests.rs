@@ -28,7 +28,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 
 /// Pixels of every type and number of channels.
 fn all_pixels() -> impl Iterator<Item = Pixel> {
-    [Sample::U8, Sample::U16, Sample::F32]
+    Sample::ALL
         .into_iter()
         .flat_map(|sample| (1..=4).map(move |channels| Pixel::new(sample, channels).unwrap()))
 }
@@ -83,6 +83,8 @@ fn all_pixels_show_the_same_body() {
     let number = |pixel: Pixel, bytes: &[u8]| match (pixel.sample(), bytes) {
         (Sample::U8, &[a]) => f32::from(a) / 255.0,
         (Sample::U16, &[a, b]) => f32::from(u16::from_le_bytes([a, b])) / 65_535.0,
+        (Sample::I8, &[a]) => f32::from(a) / 127.0,
+        (Sample::I16, &[a, b]) => f32::from(i16::from_le_bytes([a, b])) / 32_767.0,
         (_, bytes) => f32::from_le_bytes(bytes.try_into().unwrap()),
     };
     let [grey, colour] =
@@ -90,6 +92,7 @@ fn all_pixels_show_the_same_body() {
     for pixel in all_pixels() {
         let (reference, channels) = if pixel.channels() < 3 { (&grey, 2) } else { (&colour, 4) };
         let found = whole(1, pixel);
+        let steps = if pixel.sample() == Sample::I8 { 127.0 } else { 255.0 };
         let pixels = found.chunks_exact(pixel.bytes()).zip(reference.chunks_exact(4 * channels));
         for (found, reference) in pixels {
             let found =
@@ -98,7 +101,7 @@ fn all_pixels_show_the_same_body() {
             for (found, reference) in found.zip(channels) {
                 let reference = f32::from_le_bytes(reference.try_into().unwrap());
                 assert!((0.0..=1.0).contains(&reference));
-                assert!((found - reference).abs() <= 0.502 / 255.0, "{found} is not {reference}");
+                assert!((found - reference).abs() <= 0.502 / steps, "{found} is not {reference}");
             }
         }
     }

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_zeros() {
-        for sample in [Sample::U8, Sample::U16, Sample::F32] {
+        for sample in Sample::ALL {
             let pixel = Pixel::new(sample, 2).unwrap();
             for quantity in [Quantity::Summary, Quantity::Histogram(Bins::usual(sample))] {
                 for missing in [0, 1, 2, 3, 1000, 2_400_000_000] {

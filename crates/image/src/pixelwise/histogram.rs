@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::filter::Pixels;
-use crate::filter::channel::Channel;
+use crate::filter::channel::{Channel, zero_key};
 use crate::{Pixel, Sample};
 
 /// The most bins for floating-point samples.
@@ -15,9 +15,9 @@ const BINS_LIMIT: u32 = 65_536;
 /// Into which bins values are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Bins {
-    /// One for each value of 8 bits.
+    /// One for each value of 8 bits, the least first.
     Bytes,
-    /// Equal ranges of the values of 16 bits.
+    /// Equal ranges of the values of 16 bits, the least first.
     Words {
         /// How many: a power of two, at most 65,536.
         bins: u32,
@@ -77,7 +77,7 @@ pub enum HistogramError {
     },
     /// The number of bins, or the range, makes no sense.
     #[error(
-        "bins of {bins:?}: there may be 1 to 65,536 of them, a power of two for u16, and for f32 \
+        "bins of {bins:?}: there may be 1 to 65,536 of them, a power of two for u16 and i16, and for f32 \
          between two numbers of which the second is greater"
     )]
     Bins {
@@ -114,8 +114,8 @@ impl Bins {
     /// The usual ones: all values of whole numbers, or 256 between 0 and 1.
     pub fn usual(sample: Sample) -> Bins {
         match sample {
-            Sample::U8 => Bins::Bytes,
-            Sample::U16 => Bins::Words { bins: 65_536 },
+            Sample::U8 | Sample::I8 => Bins::Bytes,
+            Sample::U16 | Sample::I16 => Bins::Words { bins: 65_536 },
             Sample::F32 => Bins::Reals { low: 0.0, high: 1.0, bins: 256 },
         }
     }
@@ -142,8 +142,8 @@ impl Bins {
         };
         match (self, pixel.sample()) {
             _ if !sensible => Err(HistogramError::Bins { bins: self }),
-            (Bins::Bytes, Sample::U8)
-            | (Bins::Words { .. }, Sample::U16)
+            (Bins::Bytes, Sample::U8 | Sample::I8)
+            | (Bins::Words { .. }, Sample::U16 | Sample::I16)
             | (Bins::Reals { .. }, Sample::F32) => Ok(()),
             _ => Err(HistogramError::Sample { bins: self, pixel }),
         }
@@ -178,6 +178,17 @@ impl Histogram {
         &self.counts[channel * bins..][..bins]
     }
 
+    /// The value with which a bin begins; that of the bin behind the last one is where it ends.
+    pub fn start_of(&self, bin: usize) -> f64 {
+        let (low, high) = match self.bins {
+            Bins::Bytes => (0.0, 256.0),
+            Bins::Words { .. } => (0.0, 65_536.0),
+            Bins::Reals { low, high, .. } => (low.real(), high.real()),
+        };
+        let share = bin as f64 / f64::from(self.bins.count());
+        low + (high - low) * share - f64::from(zero_key(self.pixel.sample()))
+    }
+
     /// How many samples of a channel were less than the first bin, more than the last one, and no
     /// numbers at all.
     ///
@@ -195,17 +206,19 @@ impl Histogram {
         }
         let channels = self.pixel.channels();
         let bins = self.bins.count() as usize;
+        // From the bits of a whole number to its place in the order of all.
+        let flip = zero_key(self.pixel.sample());
         for (channel, counts) in self.counts.chunks_exact_mut(bins).enumerate() {
             match self.bins {
                 Bins::Bytes => {
                     let samples = pixels.data().iter().skip(channel).step_by(channels);
-                    samples.for_each(|value| counts[usize::from(*value)] += 1);
+                    samples.for_each(|value| counts[usize::from(u16::from(*value) ^ flip)] += 1);
                 }
                 Bins::Words { bins } => {
                     let shift = 16 - bins.ilog2();
                     let (samples, _) = pixels.data().as_chunks();
                     for sample in samples.iter().skip(channel).step_by(channels) {
-                        counts[usize::from(u16::from_le_bytes(*sample)) >> shift] += 1;
+                        counts[usize::from(u16::from_le_bytes(*sample) ^ flip) >> shift] += 1;
                     }
                 }
                 Bins::Reals { low, high, bins } => {

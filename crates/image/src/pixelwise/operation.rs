@@ -7,8 +7,8 @@ use crate::filter::Pixels;
 use crate::pixelwise::Prepared;
 use crate::pixelwise::power::powers;
 
-/// What becomes of each pixel. White is 255, 65,535 or 1, according to the type of its channels; a
-/// result is rounded to the nearest sample, halves away from zero, and cut off where samples end.
+/// What becomes of each pixel. White is the greatest value of whole numbers (255, 65,535, 127 or
+/// 32,767) and 1 for floating-point numbers; a result is rounded to the nearest sample, halves away from zero, and cut off where samples end.
 ///
 /// ```
 /// use pario_image::{Pixel, Pixels, Pixelwise};
@@ -44,7 +44,8 @@ pub enum Pixelwise {
         /// The offsets: one for each channel that comes out.
         offsets: Vec<f64>,
     },
-    /// `white - value`.
+    /// `white - value`; for signed whole numbers `-1 - value`, so that the least value becomes the
+    /// greatest.
     Invert,
     /// A window of values is spread: `low` becomes 0 and `high` white, what is beyond is cut off.
     Levels {
@@ -165,7 +166,12 @@ impl Pixelwise {
     }
 
     /// What becomes of some values; a mix of channels leaves them as they are.
-    pub(super) fn values<const N: usize>(&self, values: [f64; N], white: f64) -> [f64; N] {
+    pub(super) fn values<const N: usize>(
+        &self,
+        values: [f64; N],
+        black: f64,
+        white: f64,
+    ) -> [f64; N] {
         match self {
             Pixelwise::Gamma { gamma } => {
                 let bases = values.map(|value| (value / white).max(0.0));
@@ -175,7 +181,7 @@ impl Pixelwise {
                 values.map(|value| if value >= *at { *above } else { *below })
             }
             Pixelwise::ChannelMix { .. } => values,
-            Pixelwise::Invert => values.map(|value| white - value),
+            Pixelwise::Invert => values.map(|value| black + white - value),
             Pixelwise::Levels { low, high } => {
                 values.map(|value| ((value - low) / (high - low) * white).clamp(0.0, white))
             }

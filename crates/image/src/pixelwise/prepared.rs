@@ -18,9 +18,9 @@ pub struct Prepared {
 
 #[derive(Clone, Debug)]
 enum Work {
-    /// What each of the 256 values becomes.
+    /// What each of the 256 values becomes, by its bits.
     Bytes(Box<[u8; 256]>),
-    /// What each of the 65,536 values becomes, as bytes.
+    /// What each of the 65,536 values becomes, by its bits, as bytes.
     Words(Vec<[u8; 2]>),
     /// Each value is computed.
     Reals(Pixelwise),
@@ -48,6 +48,14 @@ impl Prepared {
             (_, Sample::U16) => {
                 let table = table::<u16>(operation, 0..=u16::MAX);
                 Work::Words(table.into_iter().map(u16::to_le_bytes).collect())
+            }
+            (_, Sample::I8) => {
+                let table = table::<i8>(operation, (0..=u8::MAX).map(u8::cast_signed));
+                Work::Bytes(Box::new(std::array::from_fn(|value| table[value].cast_unsigned())))
+            }
+            (_, Sample::I16) => {
+                let table = table::<i16>(operation, (0..=u16::MAX).map(u16::cast_signed));
+                Work::Words(table.into_iter().map(i16::to_le_bytes).collect())
             }
             (_, Sample::F32) => Work::Reals(operation.clone()),
         };
@@ -79,6 +87,8 @@ impl Prepared {
             (Work::Reals(operation), _) => reals(operation, pixels),
             (Work::Mix(mix), Sample::U8) => mix.tile::<u8>(pixels, self.output.channels()),
             (Work::Mix(mix), Sample::U16) => mix.tile::<u16>(pixels, self.output.channels()),
+            (Work::Mix(mix), Sample::I8) => mix.tile::<i8>(pixels, self.output.channels()),
+            (Work::Mix(mix), Sample::I16) => mix.tile::<i16>(pixels, self.output.channels()),
             (Work::Mix(mix), Sample::F32) => mix.tile::<f32>(pixels, self.output.channels()),
         };
         Ok(Pixels::made(pixels.width(), pixels.height(), self.output, data))
@@ -104,7 +114,7 @@ fn reals(operation: &Pixelwise, pixels: &Pixels) -> Vec<u8> {
 
 /// What becomes of some samples.
 fn changed<T: Channel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
-    operation.values(values.map(T::real), T::WHITE).map(T::nearest)
+    operation.values(values.map(T::real), T::BLACK, T::WHITE).map(T::nearest)
 }
 
 impl Mix {

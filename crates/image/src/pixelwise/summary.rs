@@ -47,10 +47,12 @@ pub struct ChannelSummary {
 /// A sum of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Total {
-    /// Of whole numbers, exact.
+    /// Of whole numbers that are not negative, exact.
     Whole(u128),
     /// Of floating-point numbers; the last bits depend on the order in which tiles are added.
     Real(f64),
+    /// Of signed whole numbers, exact.
+    Signed(i128),
 }
 
 /// A summary of which nothing is known yet.
@@ -92,6 +94,7 @@ impl Summary {
     pub fn new(pixel: Pixel) -> Summary {
         let total = match pixel.sample() {
             Sample::U8 | Sample::U16 => Total::Whole(0),
+            Sample::I8 | Sample::I16 => Total::Signed(0),
             Sample::F32 => Total::Real(0.0),
         };
         Summary { pixel, channels: vec![ChannelSummary::none(total); pixel.channels()] }
@@ -113,8 +116,10 @@ impl Summary {
             return Err(SummaryError::Other { pixel: self.pixel, other: pixels.pixel() });
         }
         let seen = match self.pixel.sample() {
-            Sample::U8 => whole::<u8>(pixels),
-            Sample::U16 => whole::<u16>(pixels),
+            Sample::U8 => whole::<u8>(pixels, unsigned),
+            Sample::U16 => whole::<u16>(pixels, unsigned),
+            Sample::I8 => whole::<i8>(pixels, |sum| Total::Signed(sum.into())),
+            Sample::I16 => whole::<i16>(pixels, |sum| Total::Signed(sum.into())),
             Sample::F32 => reals(pixels),
         };
         self.add(&Summary { pixel: self.pixel, channels: seen })
@@ -147,6 +152,7 @@ impl ChannelSummary {
     pub fn mean(&self) -> Option<f64> {
         let total = match self.total {
             Total::Whole(total) => total as f64,
+            Total::Signed(total) => total as f64,
             Total::Real(total) => total,
         };
         (self.count > 0).then(|| total / self.count as f64)
@@ -160,6 +166,7 @@ impl ChannelSummary {
             maximum: self.maximum.max(other.maximum),
             total: match (self.total, other.total) {
                 (Total::Whole(one), Total::Whole(more)) => Total::Whole(one.checked_add(more)?),
+                (Total::Signed(one), Total::Signed(more)) => Total::Signed(one.checked_add(more)?),
                 (Total::Real(one), Total::Real(more)) => Total::Real(one + more),
                 _ => return None,
             },
@@ -169,24 +176,29 @@ impl ChannelSummary {
     /// Whether samples of this type can have led to it.
     fn is_possible(&self, sample: Sample) -> bool {
         let ChannelSummary { count, not_numbers, minimum, maximum, total } = *self;
-        let greatest = match sample {
-            Sample::U8 => 255u8.real(),
-            Sample::U16 => u16::MAX.real(),
-            Sample::F32 => f64::INFINITY,
-        };
-        let whole = |value: f64| value.trunc() == value && (0.0..=greatest).contains(&value);
+        let [least, greatest] = sample.range();
+        let whole = |value: f64| value.trunc() == value && (least..=greatest).contains(&value);
         match (sample, total) {
             (Sample::F32, Total::Real(total)) if count == 0 => {
                 (minimum, maximum, total) == (f64::INFINITY, f64::NEG_INFINITY, 0.0)
             }
             (Sample::F32, Total::Real(_)) => minimum <= maximum,
-            (Sample::U8 | Sample::U16, Total::Whole(0)) if count == 0 => {
+            (Sample::U8 | Sample::U16, Total::Whole(0))
+            | (Sample::I8 | Sample::I16, Total::Signed(0))
+                if count == 0 =>
+            {
                 (minimum, maximum, not_numbers) == (f64::INFINITY, f64::NEG_INFINITY, 0)
             }
-            (Sample::U8 | Sample::U16, Total::Whole(total)) => {
+            (Sample::U8 | Sample::U16, Total::Whole(_))
+            | (Sample::I8 | Sample::I16, Total::Signed(_)) => {
+                let total = match total {
+                    Total::Whole(total) => i128::try_from(total).ok(),
+                    Total::Signed(total) => Some(total),
+                    Total::Real(_) => None,
+                };
                 let bounds = bound(minimum, count)..=bound(maximum, count);
                 let numbers = whole(minimum) && whole(maximum) && not_numbers == 0;
-                count > 0 && numbers && bounds.contains(&total)
+                count > 0 && numbers && total.is_some_and(|total| bounds.contains(&total))
             }
             _ => false,
         }
@@ -195,14 +207,22 @@ impl ChannelSummary {
 
 /// So many samples of this value; values that no sample has are refused elsewhere.
 #[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits")]
-fn bound(value: f64, count: u64) -> u128 {
-    u128::from(value.clamp(0.0, 65_535.0) as u64) * u128::from(count)
+fn bound(value: f64, count: u64) -> i128 {
+    i128::from(value.clamp(-32_768.0, 65_535.0) as i64) * i128::from(count)
 }
 
-fn whole<T: Channel + Ord + Into<u64>>(pixels: &Pixels) -> Vec<ChannelSummary> {
+/// A sum of samples without signs.
+fn unsigned(sum: i64) -> Total {
+    Total::Whole(sum.unsigned_abs().into())
+}
+
+fn whole<T: Channel + Ord + Into<i64>>(
+    pixels: &Pixels,
+    total: impl Fn(i64) -> Total,
+) -> Vec<ChannelSummary> {
     let mut samples: Vec<T> = Vec::new();
     let channels = pixels.pixel().channels();
-    let mut sums = [0u64; 4];
+    let mut sums = [0i64; 4];
     let mut extremes = [None; 4];
     for y in 0..pixels.height() {
         samples.clear();
@@ -218,14 +238,14 @@ fn whole<T: Channel + Ord + Into<u64>>(pixels: &Pixels) -> Vec<ChannelSummary> {
         }
     }
     let count = pixels.window().area();
-    let summary = |(sum, extremes): (u64, Option<(T, T)>)| match extremes {
-        None => ChannelSummary::none(Total::Whole(0)),
+    let summary = |(sum, extremes): (i64, Option<(T, T)>)| match extremes {
+        None => ChannelSummary::none(total(0)),
         Some((low, high)) => ChannelSummary {
             count,
             not_numbers: 0,
             minimum: low.real(),
             maximum: high.real(),
-            total: Total::Whole(sum.into()),
+            total: total(sum),
         },
     };
     sums.into_iter().zip(extremes).take(channels).map(summary).collect()

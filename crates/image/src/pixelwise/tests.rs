@@ -9,7 +9,7 @@ use crate::filter::random::{cut_image, image, pixel, tiles};
 use crate::{Pixel, Sample};
 
 fn operation() -> impl Strategy<Value = Pixelwise> {
-    let number = || prop_oneof![-2f64..2.0, -100f64..70_000.0];
+    let number = || prop_oneof![-2f64..2.0, -40_000f64..70_000.0];
     let matrix = (1usize..=4, 1usize..=4).prop_flat_map(move |(inputs, outputs)| {
         let weights = prop::collection::vec(-1f64..2.0, inputs * outputs);
         let offsets = prop::collection::vec(number(), outputs);
@@ -38,12 +38,14 @@ fn numbers(image: &Pixels) -> Vec<f64> {
     match image.pixel().sample() {
         Sample::U8 => load::<u8>(image),
         Sample::U16 => load::<u16>(image),
+        Sample::I8 => load::<i8>(image),
+        Sample::I16 => load::<i16>(image),
         Sample::F32 => load::<f32>(image),
     }
 }
 
 /// The same operation from its definition, before rounding.
-fn plain(operation: &Pixelwise, pixel: &[f64], white: f64) -> Vec<f64> {
+fn plain(operation: &Pixelwise, pixel: &[f64], black: f64, white: f64) -> Vec<f64> {
     let each = |change: &dyn Fn(f64) -> f64| pixel.iter().map(|value| change(*value)).collect();
     match operation {
         Pixelwise::Gamma { gamma } => each(&|value| white * (value / white).max(0.0).powf(*gamma)),
@@ -60,7 +62,7 @@ fn plain(operation: &Pixelwise, pixel: &[f64], white: f64) -> Vec<f64> {
             };
             (0..offsets.len()).map(mixed).collect()
         }
-        Pixelwise::Invert => each(&|value| white - value),
+        Pixelwise::Invert => each(&|value| black + white - value),
         Pixelwise::Levels { low, high } => {
             each(&|value| ((value - low) / (high - low) * white).max(0.0).min(white))
         }
@@ -81,11 +83,7 @@ proptest! {
             prop_assert_ne!(matrix.len() / offsets.len(), channels);
             return Ok(());
         };
-        let white = match image.pixel().sample() {
-            Sample::U8 => 255.0,
-            Sample::U16 => 65_535.0,
-            Sample::F32 => 1.0,
-        };
+        let [black, white] = image.pixel().sample().range();
         let prepared = operation.prepare(image.pixel()).unwrap();
         prop_assert_eq!(prepared.output_pixel(), output);
         let whole = operation.apply(&image).unwrap();
@@ -94,7 +92,7 @@ proptest! {
             prop_assert_eq!(tile, whole.cut(window).unwrap());
         }
         let expected = numbers(&image);
-        let expected = expected.chunks(channels).flat_map(|pixel| plain(&operation, pixel, white));
+        let expected = expected.chunks(channels).flat_map(|pixel| plain(&operation, pixel, black, white));
         for (value, expected) in numbers(&whole).into_iter().zip(expected) {
             match output.sample() {
                 Sample::F32 => prop_assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1e-6)),
@@ -102,7 +100,7 @@ proptest! {
                 _ if matches!(operation, Pixelwise::Gamma { .. }) => {
                     prop_assert!((value - expected).abs() <= 0.5 + 1e-6)
                 }
-                _ => prop_assert_eq!(value, expected.round().clamp(0.0, white)),
+                _ => prop_assert_eq!(value, expected.round().clamp(black, white)),
             }
         }
     }
@@ -110,8 +108,8 @@ proptest! {
     #[test]
     fn histograms_of_tiles_add_up((image, grid) in cut_image(17), few in 0u32..=16, bins in 1u32..50) {
         let bins = match image.pixel().sample() {
-            Sample::U8 => Bins::Bytes,
-            Sample::U16 => Bins::Words { bins: 1 << few },
+            Sample::U8 | Sample::I8 => Bins::Bytes,
+            Sample::U16 | Sample::I16 => Bins::Words { bins: 1 << few },
             Sample::F32 => Bins::Reals { low: -1.0, high: 1.0, bins },
         };
         let mut sum = Histogram::new(image.pixel(), bins).unwrap();
@@ -130,6 +128,8 @@ proptest! {
                 Bins::Words { .. } => (0.0, 65_536.0),
                 Bins::Reals { low, high, .. } => (f64::from(low), f64::from(high)),
             };
+                        let zero = f64::from(crate::filter::channel::zero_key(image.pixel().sample()));
+            let (low, high) = (low - zero, high - zero);
             let count = f64::from(bins.count());
             let edge = |bin: usize| low + (high - low) * f64::from(u32::try_from(bin).unwrap()) / count;
             match value {
@@ -165,6 +165,7 @@ proptest! {
             let total: f64 = values.iter().sum();
             match found.total {
                 Total::Whole(found) => prop_assert_eq!(found.to_string(), format!("{total:.0}")),
+                Total::Signed(found) => prop_assert_eq!(found as f64, total),
                 Total::Real(found) => {
                     let size: f64 = values.iter().map(|value| value.abs()).sum();
                     prop_assert!((found - total).abs() <= 1e-12 * size);
@@ -231,6 +232,10 @@ fn summaries_that_are_none_are_refused() {
     };
     assert!(accepted(Sample::U8, 2, 1.0, 5.0, Total::Whole(6)));
     assert!(accepted(Sample::F32, 2, -1.0, 5.5, Total::Real(4.5)));
+    assert!(accepted(Sample::I16, 2, -1000.0, 5.0, Total::Signed(-995)));
+    assert!(!accepted(Sample::I16, 2, -1000.0, 5.0, Total::Signed(-2001)));
+    assert!(!accepted(Sample::I8, 2, -129.0, 5.0, Total::Signed(-124)));
+    assert!(!accepted(Sample::I8, 2, -1.0, 5.0, Total::Whole(4)));
     assert!(!accepted(Sample::U8, 2, 1.0, 5.0, Total::Whole(11)));
     assert!(!accepted(Sample::U8, 2, 1.0, 5.0, Total::Whole(1)));
     assert!(!accepted(Sample::U8, 2, 1.0, 256.0, Total::Whole(6)));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::filter::channel::{Channel, append_sample};
+use crate::filter::channel::{Channel, append_sample, zero_key};
 use crate::filter::{Pixels, PixelsError};
 use crate::resample::{Contribution, Resampling, ResamplingError, Run, Share, Sums};
 use crate::{Pixel, Sample};
@@ -67,6 +67,8 @@ impl Canvas {
         let background = background.map(f64::from).map(|value| match pixel.sample() {
             Sample::U8 => u8::nearest(value).real(),
             Sample::U16 => u16::nearest(value).real(),
+            Sample::I8 => i8::nearest(value).real(),
+            Sample::I16 => i16::nearest(value).real(),
             Sample::F32 => value,
         });
         let mut pixels = Pixels::blank(width, height, pixel)?;
@@ -125,8 +127,8 @@ impl Canvas {
         }
         let total = self.resampling.total(share.x, share.y);
         let limit = match self.pixels.pixel().sample() {
-            Sample::U8 => Some(share.weight.saturating_mul(255)),
-            Sample::U16 => Some(share.weight.saturating_mul(65_535)),
+            Sample::U8 | Sample::I8 => Some(share.weight.saturating_mul(255)),
+            Sample::U16 | Sample::I16 => Some(share.weight.saturating_mul(65_535)),
             Sample::F32 => None,
         };
         let possible = match (share.sums, limit) {
@@ -157,14 +159,15 @@ impl Canvas {
     #[expect(clippy::cast_possible_truncation, reason = "backgrounds of whole numbers are samples")]
     fn set(&mut self, share: &Share, total: u64) {
         let pixel = self.pixels.pixel();
+        let zero = f64::from(zero_key(pixel.sample()));
         let missing = total - share.weight;
         let mut bytes = Vec::with_capacity(pixel.bytes());
         for channel in 0..pixel.channels() {
             let background = self.background[channel];
             let value = match share.sums {
                 Sums::Whole(sums) => {
-                    let sum = sums[channel] + background as u64 * missing;
-                    ((sum + total / 2) / total) as f64
+                    let sum = sums[channel] + (background + zero) as u64 * missing;
+                    ((sum + total / 2) / total) as f64 - zero
                 }
                 Sums::Real(sums) if missing == 0 => sums[channel] / total as f64,
                 Sums::Real(sums) => (sums[channel] + background * missing as f64) / total as f64,

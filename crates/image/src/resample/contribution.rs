@@ -42,7 +42,7 @@ pub struct Share {
 /// Weighted sums of samples; those of channels that do not exist are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Sums {
-    /// Of whole numbers.
+    /// Of whole numbers; of signed ones the sums of their keys (`filter/channel.rs`).
     Whole([u64; 4]),
     /// Of floating-point numbers.
     Real([f64; 4]),
@@ -151,6 +151,38 @@ impl Summed for u16 {
     #[expect(clippy::cast_possible_truncation, reason = "a mean is not above the greatest sample")]
     fn mean(sum: u64, total: u64) -> u16 {
         ((sum + total / 2) / total) as u16
+    }
+
+    fn sums(sums: [u64; 4]) -> Sums {
+        Sums::Whole(sums)
+    }
+}
+
+impl Summed for i8 {
+    type Sum = u64;
+
+    fn weighed(self, weight: u64) -> u64 {
+        self.key().weighed(weight)
+    }
+
+    fn mean(sum: u64, total: u64) -> i8 {
+        i8::of_key(u8::mean(sum, total))
+    }
+
+    fn sums(sums: [u64; 4]) -> Sums {
+        Sums::Whole(sums)
+    }
+}
+
+impl Summed for i16 {
+    type Sum = u64;
+
+    fn weighed(self, weight: u64) -> u64 {
+        self.key().weighed(weight)
+    }
+
+    fn mean(sum: u64, total: u64) -> i16 {
+        i16::of_key(u16::mean(sum, total))
     }
 
     fn sums(sums: [u64; 4]) -> Sums {

@@ -183,6 +183,8 @@ impl Resampling {
                     (Sampling::Nearest, _) => work.nearest(contribution),
                     (Sampling::Bilinear, Sample::U8) => work.bilinear::<u8>(contribution),
                     (Sampling::Bilinear, Sample::U16) => work.bilinear::<u16>(contribution),
+                    (Sampling::Bilinear, Sample::I8) => work.bilinear::<i8>(contribution),
+                    (Sampling::Bilinear, Sample::I16) => work.bilinear::<i16>(contribution),
                     (Sampling::Bilinear, Sample::F32) => work.bilinear::<f32>(contribution),
                 }
             }
@@ -191,6 +193,8 @@ impl Resampling {
                 match pixels.pixel().sample() {
                     Sample::U8 => work.contribute::<u8>(contribution),
                     Sample::U16 => work.contribute::<u16>(contribution),
+                    Sample::I8 => work.contribute::<i8>(contribution),
+                    Sample::I16 => work.contribute::<i16>(contribution),
                     Sample::F32 => work.contribute::<f32>(contribution),
                 }
             }

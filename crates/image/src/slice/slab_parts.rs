@@ -238,6 +238,8 @@ fn is_larger(sample: Sample, new: &[u8], known: &[u8]) -> bool {
     match (sample, new, known) {
         (Sample::U8, [new], [known]) => new > known,
         (Sample::U16, &[a, b], &[c, d]) => u16::from_le_bytes([a, b]) > u16::from_le_bytes([c, d]),
+        (Sample::I8, [new], [known]) => new.cast_signed() > known.cast_signed(),
+        (Sample::I16, &[a, b], &[c, d]) => i16::from_le_bytes([a, b]) > i16::from_le_bytes([c, d]),
         (Sample::F32, &[a, b, c, d], &[e, f, g, h]) => {
             let (new, known) = (f32::from_le_bytes([a, b, c, d]), f32::from_le_bytes([e, f, g, h]));
             let order = (!new.is_nan()).cmp(&!known.is_nan());

@@ -6,6 +6,7 @@
 
 use super::run::Run;
 use super::sums;
+use crate::filter::channel::Channel as Keyed;
 use crate::pixel::Sample;
 
 /// A 256th of a voxel, as a coordinate: positions are rounded down to it.
@@ -71,6 +72,50 @@ impl Channel for u16 {
 
     fn put(sum: u64, out: &mut [u8]) {
         out.copy_from_slice(&((sum + u64::from(WEIGHT / 2)) >> 24).to_le_bytes()[..2]);
+    }
+}
+
+impl Channel for i8 {
+    type Sum = u32;
+    const SAMPLE: Sample = Sample::I8;
+
+    fn read(bytes: &[u8]) -> i8 {
+        bytes[0].cast_signed()
+    }
+
+    fn widen(self) -> u32 {
+        self.key().into()
+    }
+
+    fn between(one: u32, two: u32, part: u32) -> u32 {
+        u8::between(one, two, part)
+    }
+
+    fn put(sum: u32, out: &mut [u8]) {
+        u8::put(sum, out);
+        out[0] = i8::of_key(out[0]).cast_unsigned();
+    }
+}
+
+impl Channel for i16 {
+    type Sum = u64;
+    const SAMPLE: Sample = Sample::I16;
+
+    fn read(bytes: &[u8]) -> i16 {
+        i16::from_le_bytes([bytes[0], bytes[1]])
+    }
+
+    fn widen(self) -> u64 {
+        self.key().into()
+    }
+
+    fn between(one: u64, two: u64, part: u32) -> u64 {
+        u16::between(one, two, part)
+    }
+
+    fn put(sum: u64, out: &mut [u8]) {
+        u16::put(sum, out);
+        out.copy_from_slice(&i16::of_key(u16::from_le_bytes([out[0], out[1]])).to_le_bytes());
     }
 }
 

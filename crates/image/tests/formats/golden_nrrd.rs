@@ -63,6 +63,34 @@ fn words_floats_and_their_order() {
 }
 
 #[test]
+fn signed_samples_are_kept_and_wide_ones_become_floats() {
+    let lines = "type: short\ndimension: 2\nsizes: 2 1\nendian: big\nencoding: raw";
+    let volume = parse(&attached(lines, &[0xFC, 0x18, 0, 5])).unwrap();
+    assert_eq!((volume.pixel(), volume.notes()), (pixel(Sample::I16, 1), vec![]));
+    assert_eq!(voxels(volume).unwrap(), [(-1000i16).to_le_bytes(), [5, 0]].concat());
+
+    let lines = "type: signed char\ndimension: 2\nsizes: 2 1\nencoding: raw";
+    let volume = parse(&attached(lines, &[0xFF, 5])).unwrap();
+    assert_eq!((volume.pixel(), volume.notes()), (pixel(Sample::I8, 1), vec![]));
+    assert_eq!(voxels(volume).unwrap(), [0xFF, 5]);
+
+    let lines = "type: double\ndimension: 2\nsizes: 2 1\nendian: little\nencoding: raw";
+    let numbers = [1.5f64, -2e9].map(f64::to_le_bytes).concat();
+    let volume = parse(&attached(lines, &numbers)).unwrap();
+    assert_eq!(volume.pixel(), pixel(Sample::F32, 1));
+    let note = "samples of f64 are stored as f32: values keep 24 bits of precision";
+    assert_eq!(volume.notes(), [note]);
+    assert_eq!(voxels(volume).unwrap(), [1.5f32, -2e9].map(f32::to_le_bytes).concat());
+
+    let lines = "type: unsigned int\ndimension: 2\nsizes: 2 1\nendian: big\nencoding: raw";
+    let volume = parse(&attached(lines, &[0, 0, 1, 0, 0, 0, 0, 9])).unwrap();
+    assert!(volume.notes()[0].starts_with("samples of u32 are stored as f32"));
+    assert_eq!(voxels(volume).unwrap(), [256f32, 9.0].map(f32::to_le_bytes).concat());
+    let short = parse(&attached(lines, &[0; 7])).unwrap_err();
+    assert!(short.to_string().contains("are needed for 2 x 1 pixels of 1 x u32"), "{short}");
+}
+
+#[test]
 fn lines_may_end_as_on_windows() {
     let file =
         b"NRRD0001\r\ntype: uint8\r\ndimension: 2\r\nsizes: 2 1\r\nencoding: raw\r\n\r\n\x08\x09";
@@ -171,7 +199,7 @@ fn what_cannot_be_read_is_said() {
     let with = |from: &str, to: &str| {
         parse(&attached(&BYTES.replace(from, to), &[0; 60])).unwrap_err().to_string()
     };
-    assert!(with("uchar", "short").contains("samples of type \"short\""));
+    assert!(with("uchar", "block").contains("samples of type \"block\""));
     assert!(with("raw", "bzip2").contains("encoding \"bzip2\""));
     assert!(with("dimension: 3", "dimension: 5").contains("5 axes"));
     assert!(with("dimension: 3", "dimension: 2").contains("3 values for 2 axes"));

@@ -1,11 +1,14 @@
 //! Picture and volume files: written and read back, made by other programs, damaged, huge.
 
+mod arrays;
 mod damage;
 mod foreign_png;
 mod foreign_tiff;
 mod golden_nrrd;
 mod golden_pnm;
 mod huge;
+mod jpeg;
+mod pages;
 mod pictures;
 mod round_trips;
 mod tiff_files;

@@ -71,7 +71,5 @@ pub fn pixel(sample: Sample, channels: u32) -> Pixel {
 
 /// Every pixel there is.
 pub fn all_pixels() -> impl Iterator<Item = Pixel> {
-    [Sample::U8, Sample::U16, Sample::F32]
-        .into_iter()
-        .flat_map(|sample| (1..=4).map(move |channels| pixel(sample, channels)))
+    Sample::ALL.into_iter().flat_map(|sample| (1..=4).map(move |channels| pixel(sample, channels)))
 }

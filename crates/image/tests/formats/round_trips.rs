@@ -16,12 +16,13 @@ use crate::pictures::{Picture, all_pixels, pixel};
 /// Whether names with this ending can have such pixels.
 fn holds(ending: &str, pixel: Pixel) -> bool {
     let float = pixel.sample() == Sample::F32;
+    let unsigned = matches!(pixel.sample(), Sample::U8 | Sample::U16);
     match ending {
-        "png" | "pam" => !float,
-        "pgm" => !float && pixel.channels() == 1,
-        "ppm" => !float && pixel.channels() == 3,
+        "png" | "pam" => unsigned,
+        "pgm" => unsigned && pixel.channels() == 1,
+        "ppm" => unsigned && pixel.channels() == 3,
         "pfm" => float && pixel.channels() % 2 == 1,
-        "pnm" => !float || pixel.channels() % 2 == 1,
+        "pnm" => unsigned || float && pixel.channels() % 2 == 1,
         "tif" | "TIFF" | "nrrd" => true,
         ending => panic!("{ending} is not tested"),
     }
@@ -72,7 +73,7 @@ proptest! {
             fs::write(&path, &bytes).unwrap();
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
             let size = [size.0, size.1, size.2];
-            let layout = RawLayout { size, pixel, order, skip_bytes };
+            let layout = RawLayout { size, pixel: pixel.into(), order, skip_bytes };
             let options = OpenOptions::default();
             let volume = VolumeSource::raw(&path, &layout, [1.0; 3], &options).unwrap();
             prop_assert_eq!(volume.size(), size);
@@ -81,6 +82,13 @@ proptest! {
             fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
             let error = VolumeSource::raw(&path, &layout, [1.0; 3], &options).unwrap_err();
             prop_assert!(matches!(error, FormatError::Short { .. }), "{}", error);
+
+            let longer = [&bytes[..], &[7]].concat();
+            fs::write(&path, &longer).unwrap();
+            let error = VolumeSource::raw(&path, &layout, [1.0; 3], &options).unwrap_err();
+            let lengths = format!("has {} bytes, {} are needed", longer.len(), bytes.len());
+            prop_assert!(error.to_string().contains(&lengths), "{}", error);
+            prop_assert!(matches!(error, FormatError::Long { .. }), "{}", error);
         }
     }
 }

@@ -147,6 +147,8 @@ impl Make {
         let (bits, format) = match picture.pixel.sample() {
             Sample::U8 => (8, 1),
             Sample::U16 => (16, 1),
+            Sample::I8 => (8, 2),
+            Sample::I16 => (16, 2),
             Sample::F32 => (32, 3),
         };
         let long = if self.bigtiff { 16 } else { 4 };

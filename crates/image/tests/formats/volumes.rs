@@ -1,7 +1,6 @@
 //! Stacks of pictures.
 
 use std::cmp::Ordering;
-use std::io::Cursor;
 use std::path::PathBuf;
 
 use pario_image::formats::{FormatError, OpenOptions, open_volume};
@@ -9,8 +8,6 @@ use pario_image::formats::{Stack, VolumeSource, natural_order};
 use pario_image::{Pixel, Sample};
 use proptest::prelude::*;
 use tempfile::{TempDir, tempdir};
-use tiff::encoder::TiffEncoder;
-use tiff::encoder::colortype::Gray8;
 
 use crate::pictures::{Picture, pixel};
 
@@ -83,20 +80,6 @@ fn a_picture_that_changes_while_the_stack_is_read_is_found() {
         volume.next_row(&mut row).unwrap();
     }
     assert!(matches!(volume.next_row(&mut row), Err(FormatError::Differs { .. })));
-}
-
-#[test]
-fn a_tiff_of_many_pages_is_not_taken_for_its_first() {
-    let mut file = Cursor::new(Vec::new());
-    let mut encoder = TiffEncoder::new(&mut file).unwrap();
-    for _ in 0..2 {
-        encoder.write_image::<Gray8>(2, 2, &[1, 2, 3, 4]).unwrap();
-    }
-    let (_dir, paths) = directory(&["pages.tif"]);
-    std::fs::write(&paths[0], file.get_ref()).unwrap();
-    let error = open_volume(&paths, &OpenOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("pages.tif: TIFF of many pages"), "{error}");
-    assert_eq!(Picture::read(&paths[0]).unwrap().bytes, [1, 2, 3, 4]);
 }
 
 #[test]

@@ -109,8 +109,8 @@ fn print(global: &Global, image: &Image, histogram: &Histogram) -> anyhow::Resul
         return terminal::print_json(&json!({
             "path": image.file().path(),
             "bins": bins,
-            "first": begin_of(histogram.bins(), 0),
-            "end": begin_of(histogram.bins(), bins),
+            "first": histogram.start_of(0),
+            "end": histogram.start_of(bins),
             "counts": counts,
             "outside": outside.collect::<Vec<_>>(),
         }));
@@ -121,7 +121,7 @@ fn print(global: &Global, image: &Image, histogram: &Histogram) -> anyhow::Resul
             channels.clone().map(|channel| histogram.channel(channel)[bin]).collect();
         if counts.iter().any(|count| *count > 0) {
             let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
-            writeln!(out, "{}\t{}", begin_of(histogram.bins(), bin), counts.join("\t"))?;
+            writeln!(out, "{}\t{}", histogram.start_of(bin), counts.join("\t"))?;
         }
     }
     for (number, name) in ["below", "above", "no number"].into_iter().enumerate() {
@@ -133,14 +133,4 @@ fn print(global: &Global, image: &Image, histogram: &Histogram) -> anyhow::Resul
         }
     }
     Ok(out.flush()?)
-}
-
-/// The value with which a bin begins.
-fn begin_of(bins: Bins, bin: usize) -> f64 {
-    let (low, high, count) = match bins {
-        Bins::Bytes => (0.0, 256.0, 256),
-        Bins::Words { bins } => (0.0, 65_536.0, bins),
-        Bins::Reals { low, high, bins } => (f64::from(low), f64::from(high), bins),
-    };
-    low + (high - low) * (bin as f64 / f64::from(count))
 }

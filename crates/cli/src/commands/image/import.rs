@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(long, value_name = "N")]
     disks: Option<u32>,
 
-    /// The file has no header, but these pixels: such as 1920x1080x3:u8 (or u16, f32)
+    /// The file has no header, but these pixels: such as 1920x1080x3:u8 (or i16, u16, f32, ...)
     #[arg(long, value_name = "WxHxC:TYPE", value_parser = parse::raw)]
     raw: Option<RawLayout>,
 
@@ -63,6 +63,8 @@ pub struct Options {
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(&options.image)?;
     let mut rows = open(options).map_err(ImageError::from)?;
+    let notes = rows.notes();
+    terminal::print_notes(&options.file, &notes);
     let cluster = reach::cluster(global)?;
     let ((width, height), pixel) = (rows.size(), rows.pixel());
     let mut wanted = ImageOptions::new([width, height], pixel)
@@ -86,6 +88,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let (took, bytes) = (began.elapsed(), bytes(&image));
         let mut json = facts(&image);
         json["file"] = json!(options.file);
+        json["notes"] = json!(notes);
         json["seconds"] = json!(took.as_secs_f64());
         json["bytes_per_second"] = json!(per_second(bytes, took));
         terminal::print_json(&json)?;

@@ -1,7 +1,7 @@
 //! Sizes, windows and pixels, as they are typed.
 
-use pario_image::formats::{ByteOrder, RawLayout};
-use pario_image::{Compression, Pixel, Sample, Window};
+use pario_image::formats::{ByteOrder, FilePixel, Number, RawLayout};
+use pario_image::{Compression, Window};
 
 /// A width and a height: `1920x1080`.
 pub fn size<T: std::str::FromStr + PartialOrd + Default>(text: &str) -> Result<[T; 2], String> {
@@ -28,19 +28,14 @@ pub fn compression(text: &str) -> Result<Compression, String> {
 
 /// Pixels without a header: `WIDTHxHEIGHTxCHANNELS:TYPE`.
 pub fn raw(text: &str) -> Result<RawLayout, String> {
-    let wrong = "it must be WIDTHxHEIGHTxCHANNELS:TYPE with the type u8, u16 or f32, such as \
-                 1920x1080x3:u8";
+    let wrong = "it must be WIDTHxHEIGHTxCHANNELS:TYPE with the type u8, i8, u16, i16, u32, i32, \
+                 u64, i64, f32 or f64, such as 1920x1080x3:u8";
     let (sides, kind) = text.split_once(':').ok_or(wrong)?;
     let sides: Result<Vec<u64>, _> = sides.split('x').map(str::parse).collect();
-    let sample = match kind {
-        "u8" => Sample::U8,
-        "u16" => Sample::U16,
-        "f32" => Sample::F32,
-        _ => return Err(wrong.to_owned()),
-    };
+    let number = Number::ALL.into_iter().find(|number| number.to_string() == kind).ok_or(wrong)?;
     let Ok(&[width, height, channels]) = sides.as_deref() else { return Err(wrong.to_owned()) };
     let channels = u32::try_from(channels).unwrap_or(u32::MAX);
-    let pixel = Pixel::new(sample, channels).map_err(|error| error.to_string())?;
+    let pixel = FilePixel::new(number, channels).map_err(|error| error.to_string())?;
     Ok(RawLayout { size: [width, height, 1], pixel, order: ByteOrder::Little, skip_bytes: 0 })
 }
 
@@ -80,7 +75,7 @@ mod tests {
         for text in ["", "1,2,3", "1,2,0,4", "1,2,3,4,5", "a,b,c,d", "-1,2,3,4"] {
             assert!(window(text).is_err(), "{text}");
         }
-        for text in ["", "7x5x3", "7x5:u8", "7x5x5:u8", "7x5x3:u32", "7xx3:u8"] {
+        for text in ["", "7x5x3", "7x5:u8", "7x5x5:u8", "7x5x3:u128", "7xx3:u8"] {
             assert!(raw(text).is_err(), "{text}");
         }
         for text in ["", "nan", "1,2,3,4,5", "1,,2"] {

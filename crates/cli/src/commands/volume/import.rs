@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use pario_image::formats::{ByteOrder, OpenOptions, RawLayout, VolumeSource, open_volume};
+use pario_image::formats::{
+    ByteOrder, FilePixel, OpenOptions, RawLayout, VolumeSource, open_volume,
+};
 use pario_image::{Compression, ImageError, Pixel, Volume, VolumeOptions};
 use serde_json::json;
 
@@ -41,9 +43,9 @@ pub struct Options {
     #[arg(long, value_name = "XxYxZ", value_parser = written::voxels, requires = "pixel")]
     raw: Option<[u64; 3]>,
 
-    /// Voxels of a raw file or of a phantom: u8, u8x3, u16, f32, ...
+    /// Voxels of a raw file or of a phantom: u8, u8x3, i16, u16, f32, ...
     #[arg(long, value_name = "KIND", value_parser = written::pixel)]
-    pixel: Option<Pixel>,
+    pixel: Option<FilePixel>,
 
     /// The most significant byte of a raw file comes first
     #[arg(long, requires = "raw")]
@@ -91,14 +93,25 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
     let interrupt = Interrupt::watch()?;
     let cluster = reach::cluster(global)?;
+    let mut notes = Vec::new();
     let (volume, bytes) = match options.phantom {
         Some(voxels) => {
-            let pixel = options.pixel.unwrap_or(Pixel::RGB);
+            let pixel = options.pixel.unwrap_or(Pixel::RGB.into());
+            if pixel != FilePixel::from(pixel.stored()) {
+                let text = format!(
+                    "a phantom has no voxels of {}, choose u8, u16, i8, i16 or f32",
+                    pixel.number()
+                );
+                return Err(Usage(text).into());
+            }
+            let pixel = pixel.stored();
             let volume = made(options, voxels, pixel, [1.0; 3]).create(&cluster, target)?;
             (volume.clone(), generate(global, options, target, &volume, &interrupt)?)
         }
         None => {
             let mut source = open(options, sources)?;
+            notes = source.notes();
+            terminal::print_notes(&sources[0], &notes);
             let wanted = made(options, source.size(), source.pixel(), source.spacing());
             let volume = wanted.create(&cluster, target)?;
             (volume.clone(), import(global, target, &volume, &mut source, &interrupt)?)
@@ -112,6 +125,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             "voxels": [shape.x, shape.y, shape.z],
             "pixel": volume.description().pixel.to_string(),
             "bytes": bytes,
+            "notes": notes,
         }));
     }
     println!(
@@ -144,7 +158,7 @@ fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> 
         return Err(Usage("a raw volume is one file".to_owned()).into());
     };
     let order = if options.big_endian { ByteOrder::Big } else { ByteOrder::Little };
-    let pixel = options.pixel.unwrap_or(Pixel::GREY);
+    let pixel = options.pixel.unwrap_or(Pixel::GREY.into());
     let layout = RawLayout { size, pixel, order, skip_bytes: options.skip };
     Ok(VolumeSource::raw(path, &layout, [1.0; 3], &limits).map_err(ImageError::from)?)
 }

@@ -1,6 +1,6 @@
 //! Sizes, places and kinds of voxels, as people write them.
 
-use pario_image::{Pixel, Sample};
+use pario_image::formats::{FilePixel, Number};
 
 /// `512x512x640`
 pub fn voxels(text: &str) -> Result<[u64; 3], String> {
@@ -21,16 +21,15 @@ pub fn coordinates(text: &str) -> Result<[f64; 3], String> {
 }
 
 /// `u8`, `u16x3`, `f32`
-pub fn pixel(text: &str) -> Result<Pixel, String> {
+pub fn pixel(text: &str) -> Result<FilePixel, String> {
     let (sample, channels) = text.split_once('x').unwrap_or((text, "1"));
-    let known = [Sample::U8, Sample::U16, Sample::F32];
-    let sample = known.into_iter().find(|known| known.to_string() == sample);
+    let sample = Number::ALL.into_iter().find(|known| known.to_string() == sample);
     let channels = channels.parse().ok();
     match (sample, channels) {
         (Some(sample), Some(channels)) => {
-            Pixel::new(sample, channels).map_err(|error| error.to_string())
+            FilePixel::new(sample, channels).map_err(|error| error.to_string())
         }
-        _ => Err(format!("{text:?} is no kind of voxel: write it like u8, u8x3, u16 or f32")),
+        _ => Err(format!("{text:?} is no kind of voxel: write it like u8, u8x3, i16, u16 or f32")),
     }
 }
 
@@ -52,6 +51,8 @@ fn numbers<T: std::str::FromStr, const N: usize>(text: &str, between: char) -> O
 
 #[cfg(test)]
 mod tests {
+    use pario_image::{Pixel, Sample};
+
     use super::*;
 
     #[test]
@@ -59,8 +60,9 @@ mod tests {
         assert_eq!(voxels("512x512x640"), Ok([512, 512, 640]));
         assert_eq!(pixels("10x20"), Ok([10, 20]));
         assert_eq!(coordinates("0.5, -1,2"), Ok([0.5, -1.0, 2.0]));
-        assert_eq!(pixel("u8x3"), Ok(Pixel::RGB));
-        assert_eq!(pixel("f32").map(Pixel::bytes), Ok(4));
+        assert_eq!(pixel("u8x3"), Ok(Pixel::RGB.into()));
+        assert_eq!(pixel("f64").map(FilePixel::bytes), Ok(8));
+        assert_eq!(pixel("i16").map(|pixel| pixel.stored().sample()), Ok(Sample::I16));
         assert_eq!(boxes("32x32x16+z"), Ok(([32, 32, 16], [false, false, true])));
         assert_eq!(boxes("8x8x8"), Ok(([8, 8, 8], [false; 3])));
     }
@@ -72,7 +74,7 @@ mod tests {
         assert!(coordinates("1,NaN,2").is_err());
         assert!(coordinates("1,2").is_err());
         assert!(pixel("u8x5").unwrap_err().contains("1 to 4 channels"));
-        assert!(pixel("i16").unwrap_err().contains("u8x3"));
+        assert!(pixel("u128").unwrap_err().contains("u8x3"));
         assert!(boxes("32x32x16+w").is_err());
     }
 }

@@ -1,8 +1,7 @@
 //! What the fields of a header mean.
 
-use super::super::{ByteOrder, FormatError, RawLayout};
+use super::super::{ByteOrder, FilePixel, FormatError, Number, RawLayout};
 use super::fields::Fields;
-use crate::{Pixel, Sample};
 
 /// How the data is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +35,10 @@ pub(super) struct Header {
 
 impl Header {
     pub fn new(name: &str, fields: &Fields) -> Result<Header, FormatError> {
-        let sample = sample(name, fields)?;
-        let axes = Axes::new(name, fields, sample)?;
-        let order = match (sample, fields.get("endian")) {
-            (Sample::U8, _) | (_, Some("little")) => ByteOrder::Little,
+        let number = number(name, fields)?;
+        let axes = Axes::new(name, fields, number)?;
+        let order = match (number, fields.get("endian")) {
+            (Number::U8 | Number::I8, _) | (_, Some("little")) => ByteOrder::Little,
             (_, Some("big")) => ByteOrder::Big,
             (_, None) => return Err(fields.damaged("the field \"endian\" is missing".to_owned())),
             (_, Some(other)) => {
@@ -77,29 +76,45 @@ impl Header {
     }
 }
 
-fn sample(name: &str, fields: &Fields) -> Result<Sample, FormatError> {
-    match fields.required("type")? {
-        "uchar" | "unsigned char" | "uint8" | "uint8_t" => Ok(Sample::U8),
-        "ushort" | "unsigned short" | "unsigned short int" | "uint16" | "uint16_t" => {
-            Ok(Sample::U16)
+fn number(name: &str, fields: &Fields) -> Result<Number, FormatError> {
+    Ok(match fields.required("type")? {
+        "uchar" | "unsigned char" | "uint8" | "uint8_t" => Number::U8,
+        "signed char" | "int8" | "int8_t" => Number::I8,
+        "ushort" | "unsigned short" | "unsigned short int" | "uint16" | "uint16_t" => Number::U16,
+        "short" | "short int" | "signed short" | "signed short int" | "int16" | "int16_t" => {
+            Number::I16
         }
-        "float" => Ok(Sample::F32),
+        "uint" | "unsigned int" | "uint32" | "uint32_t" => Number::U32,
+        "int" | "signed int" | "int32" | "int32_t" => Number::I32,
+        "ulonglong" | "unsigned long long" | "unsigned long long int" | "uint64" | "uint64_t" => {
+            Number::U64
+        }
+        "longlong"
+        | "long long"
+        | "long long int"
+        | "signed long long"
+        | "signed long long int"
+        | "int64"
+        | "int64_t" => Number::I64,
+        "float" => Number::F32,
+        "double" => Number::F64,
         other => {
             let what = format!("NRRD with samples of type {other:?} cannot be read");
-            Err(FormatError::unsupported(name, what, "convert it to uint8, uint16 or float"))
+            let advice = "convert it to whole numbers of 8 to 64 bits, float or double";
+            return Err(FormatError::unsupported(name, what, advice));
         }
-    }
+    })
 }
 
 /// What the axes mean.
 struct Axes {
     size: [u64; 3],
     spacing: [f64; 3],
-    pixel: Pixel,
+    pixel: FilePixel,
 }
 
 impl Axes {
-    fn new(name: &str, fields: &Fields, sample: Sample) -> Result<Axes, FormatError> {
+    fn new(name: &str, fields: &Fields, number: Number) -> Result<Axes, FormatError> {
         let count = match fields.number("dimension", 0)? {
             2 => 2,
             3 => 3,
@@ -126,7 +141,7 @@ impl Axes {
                 sizes.remove(0)
             }
         };
-        let pixel = Pixel::new(sample, u32::try_from(channels).unwrap_or(u32::MAX));
+        let pixel = FilePixel::new(number, u32::try_from(channels).unwrap_or(u32::MAX));
         let pixel = pixel.map_err(|error| {
             let advice = "cut the first axis, which is the channels, to 1 to 4";
             FormatError::unsupported(name, error.to_string(), advice)

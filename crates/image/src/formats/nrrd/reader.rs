@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::super::numbers::Conversion;
 use super::super::raw::RawRows;
 use super::super::source::{self, Source};
 use super::super::volume::VolumeSource;
@@ -85,23 +86,23 @@ fn data<S: Source + 'static>(
             return Err(failed(io::ErrorKind::UnexpectedEof.into()));
         }
     }
-    let order = header.layout.order;
+    let conversion = Conversion::plain(header.layout.pixel.number(), header.layout.order);
     let (size, spacing) = (header.layout.size, header.spacing);
     if header.encoding == Encoding::Gzip {
         let mut stream = BufReader::new(MultiGzDecoder::new(source));
         if let Skip::Bytes(bytes) = header.skip {
             skip(&mut stream, bytes).map_err(failed)?;
         }
-        return Ok(VolumeSource::new(RawRows::over(frame, stream, order), size, spacing));
+        return Ok(VolumeSource::new(RawRows::over(frame, stream, conversion), size, spacing));
     }
     let end = source::length(&mut source).map_err(failed)?;
     let start = match header.skip {
         Skip::Bytes(bytes) => source.stream_position().map_err(failed)?.saturating_add(bytes),
-        Skip::ToEnd => end.saturating_sub(frame.data_bytes),
+        Skip::ToEnd => end.saturating_sub(header.layout.data_bytes()),
     };
-    frame.check_length(start, end)?;
+    header.layout.check_enough(name, start, end)?;
     source.seek(SeekFrom::Start(start)).map_err(failed)?;
-    Ok(VolumeSource::new(RawRows::over(frame, source, order), size, spacing))
+    Ok(VolumeSource::new(RawRows::over(frame, source, conversion), size, spacing))
 }
 
 fn skip<R: BufRead>(stream: &mut R, bytes: u64) -> io::Result<()> {

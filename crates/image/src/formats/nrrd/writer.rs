@@ -41,6 +41,8 @@ fn header(size: [u64; 3], spacing: [f64; 3], pixel: Pixel) -> String {
     let kind = match pixel.sample() {
         Sample::U8 => "uint8",
         Sample::U16 => "uint16",
+        Sample::I8 => "int8",
+        Sample::I16 => "int16",
         Sample::F32 => "float",
     };
     let axes = if size[2] > 1 { 3 } else { 2 };

@@ -46,6 +46,7 @@ impl PnmKind {
             Sample::U8 => Some(255),
             Sample::U16 => Some(65_535),
             Sample::F32 => None,
+            Sample::I8 | Sample::I16 => return None,
         };
         Some(match (self, pixel.channels(), top) {
             (PnmKind::Pgm, 1, Some(top)) => format!("P5\n{width} {height}\n{top}\n"),

@@ -10,14 +10,16 @@ use super::kind;
 /// More tags than any program writes.
 const MOST_TAGS: u64 = 4096;
 
-/// The first directory of a file. Values are read when they are asked for.
+/// A directory of a file. Values are read when they are asked for.
 pub(super) struct Directory {
     name: String,
     pub order: ByteOrder,
     entries: BTreeMap<u16, Entry>,
-    file_bytes: u64,
-    /// Whether another directory follows.
-    pub has_next: bool,
+    pub file_bytes: u64,
+    /// Its own bytes.
+    bytes: u64,
+    /// Where the next directory is, if there is one.
+    pub next: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -29,20 +31,24 @@ struct Entry {
 }
 
 impl Directory {
-    pub fn read<S: Source>(name: &str, source: &mut S) -> Result<Directory, FormatError> {
+    /// Where the first directory is.
+    pub fn first<S: Source>(name: &str, source: &mut S) -> Result<u64, FormatError> {
+        let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
+        Ok(cursor.header()?.1)
+    }
+
+    /// The directory at a place, or the first one.
+    pub fn read<S: Source>(
+        name: &str,
+        source: &mut S,
+        place: Option<u64>,
+    ) -> Result<Directory, FormatError> {
         let file_bytes = source::length(source)
             .map_err(|error| FormatError::reading(name, Place::Header, error))?;
         let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
-        cursor.go_to(0)?;
-        if cursor.bytes::<2>()? == *b"MM" {
-            cursor.order = ByteOrder::Big;
-        }
-        let big = cursor.number(2)? == 43;
-        if big && cursor.number(4)? != if cursor.order == ByteOrder::Big { 8 << 16 } else { 8 } {
-            return Err(FormatError::damaged(name, Place::Byte(4), "offsets are not of 8 bytes"));
-        }
-        let word = if big { 8 } else { 4 };
-        let start = cursor.number(word)?;
+        let (word, first) = cursor.header()?;
+        let big = word == 8;
+        let start = place.unwrap_or(first);
         cursor.go_to(start)?;
         let tags = cursor.number(if big { 8 } else { 2 })?;
         if tags > MOST_TAGS {
@@ -61,9 +67,15 @@ impl Directory {
             entries.insert(tag, Entry { kind, count, place });
         }
         // Some programs leave out the place of a next directory if there is none.
-        let has_next = cursor.number(word).is_ok_and(|next| next != 0);
+        let next = cursor.number(word).ok().filter(|next| *next != 0);
+        let bytes = cursor.at - start;
         let (name, order) = (name.to_owned(), cursor.order);
-        Ok(Directory { name, order, entries, file_bytes, has_next })
+        Ok(Directory { name, order, entries, file_bytes, bytes, next })
+    }
+
+    /// The bytes that it takes in the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub fn has(&self, tag: u16) -> bool {
@@ -154,6 +166,22 @@ struct Cursor<'a, S> {
 }
 
 impl<S: Source> Cursor<'_, S> {
+    /// Reads the head of the file: the byte order, the bytes of an offset, and the place of the
+    /// first directory.
+    fn header(&mut self) -> Result<(usize, u64), FormatError> {
+        self.go_to(0)?;
+        if self.bytes::<2>()? == *b"MM" {
+            self.order = ByteOrder::Big;
+        }
+        let big = self.number(2)? == 43;
+        if big && self.number(4)? != if self.order == ByteOrder::Big { 8 << 16 } else { 8 } {
+            let what = "offsets are not of 8 bytes";
+            return Err(FormatError::damaged(self.name, Place::Byte(4), what));
+        }
+        let word = if big { 8 } else { 4 };
+        Ok((word, self.number(word)?))
+    }
+
     fn go_to(&mut self, place: u64) -> Result<(), FormatError> {
         self.source.seek(SeekFrom::Start(place)).map_err(|error| self.failed(error))?;
         self.at = place;

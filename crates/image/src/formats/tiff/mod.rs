@@ -4,11 +4,14 @@
 //! takes no more memory than one of many.
 
 mod directory;
+mod pages;
 mod reader;
 mod rebuild;
 mod unpacker;
 mod writer;
 
+pub use pages::TiffPages;
+pub(super) use pages::pages;
 pub use reader::TiffRows;
 pub use writer::TiffSink;
 
@@ -19,6 +22,7 @@ pub(super) fn is_tiff(head: &[u8]) -> bool {
 
 /// The tags that count here.
 mod tag {
+    pub const SUBFILE_TYPE: u16 = 254;
     pub const WIDTH: u16 = 256;
     pub const HEIGHT: u16 = 257;
     pub const BITS: u16 = 258;

@@ -3,31 +3,37 @@
 use std::io;
 
 use super::super::frame::{Frame, fitting};
+use super::super::numbers::Conversion;
 use super::super::source::Source;
-use super::super::{ByteOrder, FormatError, OpenOptions, Place, Rows};
+use super::super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, Rows};
 use super::directory::Directory;
 use super::rebuild::Predictor;
 use super::tag;
 use super::unpacker::{Compression, INPUT_BYTES, STATE_BYTES, Unpacker};
-use crate::{Pixel, Sample};
+use crate::Pixel;
 
-const CONVERT: &str = "convert it to plain, LZW or Deflate TIFF of u8, u16 or f32, grey or RGB";
+const CONVERT: &str = "convert it to plain, LZW or Deflate TIFF of whole numbers of 8, 16 or 32 \
+                       bits or of floats, grey or RGB";
 
-/// Rows of the first page of a TIFF or BigTIFF.
+/// Rows of one page of a TIFF or BigTIFF.
 pub struct TiffRows<S> {
     frame: Frame,
     source: S,
     order: ByteOrder,
+    file_pixel: FilePixel,
+    conversion: Conversion,
     compression: Compression,
     predictor: Predictor,
     white_is_zero: bool,
     grid: Grid,
-    has_more_pages: bool,
     /// The chunks that the next row runs through, plane by plane.
     band: Vec<Unpacker>,
     /// A row of a chunk, and room for as much.
     chunk_row: Vec<u8>,
     scratch: Vec<u8>,
+    /// A row as it is in the file, and as samples, if they differ.
+    numbers: Vec<u8>,
+    samples: Vec<u8>,
 }
 
 /// How a picture is cut into strips or tiles.
@@ -44,23 +50,30 @@ struct Grid {
 }
 
 impl<S: Source> TiffRows<S> {
-    /// Reads the directory of a TIFF.
-    pub fn open(
+    /// Reads the directory of the first page of a TIFF.
+    pub fn open(name: &str, source: S, options: &OpenOptions) -> Result<TiffRows<S>, FormatError> {
+        TiffRows::page(name, source, None, options)
+    }
+
+    /// Reads the directory of the page at a place.
+    pub(in super::super) fn page(
         name: &str,
         mut source: S,
+        place: Option<u64>,
         options: &OpenOptions,
     ) -> Result<TiffRows<S>, FormatError> {
         let memory_bytes = options.memory_bytes;
-        let directory = Directory::read(name, &mut source)?;
+        let directory = Directory::read(name, &mut source, place)?;
         let width = directory.required(&mut source, tag::WIDTH)?;
         let height = directory.required(&mut source, tag::HEIGHT)?;
-        let pixel = pixel(name, &directory, &mut source)?;
+        let file_pixel = file_pixel(name, &directory, &mut source)?;
+        let (number, pixel) = (file_pixel.number(), file_pixel.stored());
         let frame = Frame::new(name, (width, height), pixel, memory_bytes)?;
-        let (compression, predictor) = coding(name, &directory, &mut source, pixel.sample())?;
-        let white_is_zero = white_is_zero(name, &directory, &mut source, pixel.sample())?;
+        let (compression, predictor) = coding(name, &directory, &mut source, number)?;
+        let white_is_zero = white_is_zero(name, &directory, &mut source, number)?;
         let grid = Grid::read(&directory, &mut source, &frame, memory_bytes)?;
 
-        let chunk_pixel = pixel.sample().bytes() * grid.channels(pixel);
+        let chunk_pixel = number.bytes() * grid.channels(pixel);
         let row_bytes = grid.chunk.0.saturating_mul(chunk_pixel as u64);
         let row_bytes = fitting(name, "a row of a tile", row_bytes, memory_bytes)?;
         let scratch_bytes = if predictor == Predictor::Floats { row_bytes } else { 0 };
@@ -68,20 +81,23 @@ impl<S: Source> TiffRows<S> {
             frame,
             source,
             order: directory.order,
+            file_pixel,
+            conversion: Conversion::plain(number, ByteOrder::Little),
             compression,
             predictor,
             white_is_zero,
             grid,
-            has_more_pages: directory.has_next,
             band: Vec::new(),
             chunk_row: vec![0; row_bytes],
             scratch: vec![0; scratch_bytes],
+            numbers: Vec::new(),
+            samples: Vec::new(),
         })
     }
 
-    /// Whether the file has further pages, which are not read.
-    pub fn has_more_pages(&self) -> bool {
-        self.has_more_pages
+    /// The source, for another page.
+    pub(super) fn into_source(self) -> S {
+        self.source
     }
 
     /// Goes to the next row of every chunk and puts what they hold together.
@@ -93,11 +109,12 @@ impl<S: Source> TiffRows<S> {
             self.band = self.grid.band(band, self.compression);
         }
         let pixel = self.frame.pixel;
-        let (sample_bytes, channels) = (pixel.sample().bytes(), self.grid.channels(pixel));
+        let number = self.file_pixel.number();
+        let (sample_bytes, channels) = (number.bytes(), self.grid.channels(pixel));
         let chunk_bytes = self.chunk_row.len() / channels * pixel.channels();
         for (index, unpacker) in self.band.iter_mut().enumerate() {
             unpacker.unpack(&mut self.source, &mut self.chunk_row)?;
-            let coded = (pixel.sample(), self.order);
+            let coded = (number, self.order);
             self.predictor.rebuild(&mut self.chunk_row, &mut self.scratch, coded, channels);
 
             let (plane, column) = (index / self.grid.across, index % self.grid.across);
@@ -108,13 +125,13 @@ impl<S: Source> TiffRows<S> {
                 part.copy_from_slice(&self.chunk_row[..part.len()]);
             } else {
                 let samples = self.chunk_row.chunks_exact(sample_bytes);
-                for (pixel, sample) in part.chunks_exact_mut(pixel.bytes()).zip(samples) {
+                for (pixel, sample) in part.chunks_exact_mut(self.file_pixel.bytes()).zip(samples) {
                     pixel[plane * sample_bytes..][..sample_bytes].copy_from_slice(sample);
                 }
             }
         }
         if self.white_is_zero {
-            // The largest value minus the sample, for u8 and for u16.
+            // The largest value minus the sample; for signed samples the least plus the largest.
             row.iter_mut().for_each(|byte| *byte = !*byte);
         }
         Ok(())
@@ -132,30 +149,51 @@ impl<S: Source> Rows for TiffRows<S> {
 
     fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
         let number = self.frame.count_row(row.len())?;
-        self.read(number, row)
-            .map_err(|error| FormatError::reading(&self.frame.name, Place::Row(number), error))
+        if self.conversion.keeps_bytes() {
+            return self.read(number, row).map_err(|error| {
+                FormatError::reading(&self.frame.name, Place::Row(number), error)
+            });
+        }
+        let pixels = row.len() / self.frame.pixel.bytes();
+        let mut numbers = std::mem::take(&mut self.numbers);
+        numbers.resize(pixels * self.file_pixel.bytes(), 0);
+        self.read(number, &mut numbers)
+            .map_err(|error| FormatError::reading(&self.frame.name, Place::Row(number), error))?;
+        self.conversion.convert(&mut numbers, &mut self.samples);
+        row.copy_from_slice(&self.samples);
+        self.numbers = numbers;
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.conversion.note().into_iter().collect()
     }
 }
 
-fn pixel<S: Source>(
+fn file_pixel<S: Source>(
     name: &str,
     directory: &Directory,
     source: &mut S,
-) -> Result<Pixel, FormatError> {
+) -> Result<FilePixel, FormatError> {
     let channels = directory.number(source, tag::CHANNELS)?.unwrap_or(1);
     let bits = directory.number(source, tag::BITS)?.unwrap_or(1);
     let format = directory.number(source, tag::SAMPLE_FORMAT)?.unwrap_or(1);
     let same =
         directory.uniform(source, tag::BITS)? && directory.uniform(source, tag::SAMPLE_FORMAT)?;
-    let sample = match (bits, format) {
-        (8, 1) => Some(Sample::U8),
-        (16, 1) => Some(Sample::U16),
-        (32, 3) => Some(Sample::F32),
+    let number = match (bits, format) {
+        (8, 1) => Some(Number::U8),
+        (16, 1) => Some(Number::U16),
+        (32, 1) => Some(Number::U32),
+        (8, 2) => Some(Number::I8),
+        (16, 2) => Some(Number::I16),
+        (32, 2) => Some(Number::I32),
+        (32, 3) => Some(Number::F32),
+        (64, 3) => Some(Number::F64),
         _ => None,
     };
     let pixel = u32::try_from(channels)
         .ok()
-        .and_then(|channels| Pixel::new(sample.filter(|_| same)?, channels).ok());
+        .and_then(|channels| FilePixel::new(number.filter(|_| same)?, channels).ok());
     pixel.ok_or_else(|| {
         let what = format!(
             "TIFF with {channels} channels of {bits} bits of sample format {format} cannot be read"
@@ -168,7 +206,7 @@ fn coding<S: Source>(
     name: &str,
     directory: &Directory,
     source: &mut S,
-    sample: Sample,
+    sample: Number,
 ) -> Result<(Compression, Predictor), FormatError> {
     let unsupported = |what: String| Err(FormatError::unsupported(name, what, CONVERT));
     let number = directory.number(source, tag::COMPRESSION)?.unwrap_or(1);
@@ -192,10 +230,10 @@ fn white_is_zero<S: Source>(
     name: &str,
     directory: &Directory,
     source: &mut S,
-    sample: Sample,
+    sample: Number,
 ) -> Result<bool, FormatError> {
     match directory.required(source, tag::PHOTOMETRIC)? {
-        0 if sample != Sample::F32 => Ok(true),
+        0 if !matches!(sample, Number::F32 | Number::F64) => Ok(true),
         1 | 2 => Ok(false),
         number => {
             let what = format!("TIFF of {sample} with colours of kind {number} cannot be read");

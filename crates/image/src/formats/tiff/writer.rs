@@ -143,6 +143,8 @@ impl Head {
         let (bits, format) = match pixel.sample() {
             Sample::U8 => (8u16, 1u16),
             Sample::U16 => (16, 1),
+            Sample::I8 => (8, 2),
+            Sample::I16 => (16, 2),
             Sample::F32 => (32, 3),
         };
         for field in self.fields(width, height, bits, format) {

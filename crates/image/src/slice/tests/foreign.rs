@@ -11,8 +11,8 @@ use crate::slice::{
 use crate::{Pixel, Sample};
 
 fn pixel(seed: u8) -> Pixel {
-    let sample = [Sample::U8, Sample::U16, Sample::F32][usize::from(seed % 3)];
-    Pixel::new(sample, 1 + u32::from(seed / 3 % 4)).unwrap()
+    let sample = Sample::ALL[usize::from(seed) % Sample::ALL.len()];
+    Pixel::new(sample, 1 + u32::from(seed / 5 % 4)).unwrap()
 }
 
 proptest! {

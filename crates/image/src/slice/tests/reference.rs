@@ -29,8 +29,8 @@ impl Volume {
         let mut bytes = Vec::new();
         for _ in 0..channels {
             match pixel.sample() {
-                Sample::U8 => bytes.push(random.u8(..)),
-                Sample::U16 => bytes.extend(random.u16(..).to_le_bytes()),
+                Sample::U8 | Sample::I8 => bytes.push(random.u8(..)),
+                Sample::U16 | Sample::I16 => bytes.extend(random.u16(..).to_le_bytes()),
                 Sample::F32 => bytes.extend((random.f32() * 4.0 - 2.0).to_le_bytes()),
             }
         }
@@ -65,7 +65,7 @@ impl Volume {
         for &(at, weight) in mixture {
             for (sum, channel) in sums.iter_mut().zip(self.voxel(at).chunks_exact(bytes)) {
                 // Exact for whole numbers: a sum has less than 53 bits.
-                *sum += number(channel) * f64::from(weight);
+                *sum += number(self.pixel.sample(), channel) * f64::from(weight);
             }
         }
         sums
@@ -145,13 +145,8 @@ pub fn boxes(grid: &Grid, plane: &Plane, interpolation: Interpolation) -> Vec<Ti
 }
 
 /// A channel as a number.
-pub fn number(channel: &[u8]) -> f64 {
-    match *channel {
-        [value] => value.into(),
-        [a, b] => u16::from_le_bytes([a, b]).into(),
-        [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
-        _ => unreachable!("channels have 1, 2 or 4 bytes"),
-    }
+pub fn number(sample: Sample, channel: &[u8]) -> f64 {
+    sample.value(channel)
 }
 
 /// Adds a number as a channel, rounded.
@@ -160,6 +155,8 @@ pub fn put(sample: Sample, number: f64, data: &mut Vec<u8>) {
     match sample {
         Sample::U8 => data.push((number + 0.5) as u8),
         Sample::U16 => data.extend(((number + 0.5) as u16).to_le_bytes()),
+        Sample::I8 => data.extend(((number + 0.5).floor() as i8).to_le_bytes()),
+        Sample::I16 => data.extend(((number + 0.5).floor() as i16).to_le_bytes()),
         Sample::F32 => data.extend((number as f32).to_le_bytes()),
     }
 }
@@ -172,14 +169,14 @@ pub fn assert_same(pixel: Pixel, ours: &[u8], reference: &[u8]) -> Result<(), Te
     }
     prop_assert_eq!(ours.len(), reference.len());
     for (ours, reference) in ours.chunks_exact(4).zip(reference.chunks_exact(4)) {
-        let (ours, reference) = (number(ours), number(reference));
+        let (ours, reference) = (number(Sample::F32, ours), number(Sample::F32, reference));
         prop_assert!((ours - reference).abs() <= 1e-6, "{} is not {}", ours, reference);
     }
     Ok(())
 }
 
 pub fn pixels() -> impl Strategy<Value = Pixel> {
-    let sample = prop_oneof![Just(Sample::U8), Just(Sample::U16), Just(Sample::F32)];
+    let sample = prop::sample::select(Sample::ALL.to_vec());
     (sample, 1..=4u32).prop_map(|(sample, channels)| Pixel::new(sample, channels).unwrap())
 }
 

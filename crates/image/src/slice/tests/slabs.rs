@@ -35,7 +35,7 @@ fn reference(
             for channel in 0..if inside.is_empty() { 0 } else { pixel.channels() } {
                 let of_slice = |layer: usize| {
                     let start = pixel_at + channel * sample.bytes();
-                    number(&slices[layer][start..start + sample.bytes()])
+                    number(sample, &slices[layer][start..start + sample.bytes()])
                 };
                 let value = match blend {
                     Blend::Maximum => {

@@ -134,7 +134,8 @@ fn infinity_counts_only_where_it_has_weight() {
             let grid = Grid::new(volume.shape, core, [overlap; 3]).unwrap();
             let cut = Cut::new(plane, grid, pixel, Interpolation::Trilinear).unwrap();
             let data = assembled(&cut, &volume, &[0; 4], 1);
-            let found: Vec<f64> = data.chunks_exact(4).map(reference::number).collect();
+            let found: Vec<f64> =
+                data.chunks_exact(4).map(|bytes| Sample::F32.value(bytes)).collect();
             let infinity = f64::INFINITY;
             assert_eq!(found[..5], [1.0, infinity, infinity, infinity, 2.0]);
             assert!(found[5].is_nan() && found[6].is_nan());

@@ -1,0 +1,313 @@
+//! The types of numbers in files of other programs, and what they are stored as.
+//!
+//! Whole numbers of 8 and 16 bits and `f32` are stored as they are. Wider types become `f32`, and
+//! the reader notes it. Files that give a slope and an intercept hold physical values after both
+//! were applied: `i16` if every value is a whole number in its range, otherwise `f32`.
+
+use std::fmt;
+
+use super::ByteOrder;
+use crate::{Pixel, PixelError, Sample};
+
+/// The type of one number in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// Unsigned, 8 bits.
+    U8,
+    /// Signed, 8 bits.
+    I8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Signed, 16 bits.
+    I16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Signed, 32 bits.
+    I32,
+    /// Unsigned, 64 bits.
+    U64,
+    /// Signed, 64 bits.
+    I64,
+    /// Floating-point, 32 bits.
+    F32,
+    /// Floating-point, 64 bits.
+    F64,
+}
+
+/// A pixel or voxel in a file: one to four numbers, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePixel {
+    number: Number,
+    stored: Pixel,
+}
+
+impl Number {
+    /// Every type.
+    pub const ALL: [Number; 10] = [
+        Number::U8,
+        Number::I8,
+        Number::U16,
+        Number::I16,
+        Number::U32,
+        Number::I32,
+        Number::U64,
+        Number::I64,
+        Number::F32,
+        Number::F64,
+    ];
+
+    /// Bytes of one number.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Number::U8 | Number::I8 => 1,
+            Number::U16 | Number::I16 => 2,
+            Number::U32 | Number::I32 | Number::F32 => 4,
+            Number::U64 | Number::I64 | Number::F64 => 8,
+        }
+    }
+
+    /// What it is stored as.
+    pub const fn sample(self) -> Sample {
+        match self {
+            Number::U8 => Sample::U8,
+            Number::I8 => Sample::I8,
+            Number::U16 => Sample::U16,
+            Number::I16 => Sample::I16,
+            _ => Sample::F32,
+        }
+    }
+
+    /// What a user should know of how it is stored.
+    pub(super) fn note(self) -> Option<String> {
+        let lost = match self {
+            Number::F64 => "values keep 24 bits of precision",
+            Number::U32 | Number::I32 | Number::U64 | Number::I64 => {
+                "whole numbers above 16,777,216 are rounded"
+            }
+            _ => return None,
+        };
+        Some(format!("samples of {self} are stored as f32: {lost}"))
+    }
+
+    /// The value in little-endian bytes.
+    fn value(self, bytes: &[u8]) -> f64 {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            word
+        };
+        match self {
+            Number::U32 => u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+            Number::I32 => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+            Number::U64 => u64::from_le_bytes(word(bytes)) as f64,
+            Number::I64 => i64::from_le_bytes(word(bytes)) as f64,
+            Number::F64 => f64::from_le_bytes(word(bytes)),
+            _ => self.sample().value(bytes),
+        }
+    }
+
+    /// The least and the greatest value of whole numbers of up to 32 bits.
+    const fn range(self) -> Option<[f64; 2]> {
+        match self {
+            Number::U8 | Number::I8 | Number::U16 | Number::I16 => Some(self.sample().range()),
+            Number::U32 => Some([0.0, 4_294_967_295.0]),
+            Number::I32 => Some([-2_147_483_648.0, 2_147_483_647.0]),
+            _ => None,
+        }
+    }
+}
+
+impl FilePixel {
+    /// A pixel of one to four numbers.
+    pub fn new(number: Number, channels: u32) -> Result<FilePixel, PixelError> {
+        Ok(FilePixel { number, stored: Pixel::new(number.sample(), channels)? })
+    }
+
+    /// The type of its numbers.
+    pub fn number(self) -> Number {
+        self.number
+    }
+
+    /// The pixel that it becomes.
+    pub fn stored(self) -> Pixel {
+        self.stored
+    }
+
+    /// Its bytes in the file.
+    pub fn bytes(self) -> usize {
+        self.number.bytes() * self.stored.channels()
+    }
+}
+
+impl From<Pixel> for FilePixel {
+    fn from(stored: Pixel) -> FilePixel {
+        let number = match stored.sample() {
+            Sample::U8 => Number::U8,
+            Sample::I8 => Number::I8,
+            Sample::U16 => Number::U16,
+            Sample::I16 => Number::I16,
+            Sample::F32 => Number::F32,
+        };
+        FilePixel { number, stored }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Number::U8 => "u8",
+            Number::I8 => "i8",
+            Number::U16 => "u16",
+            Number::I16 => "i16",
+            Number::U32 => "u32",
+            Number::I32 => "i32",
+            Number::U64 => "u64",
+            Number::I64 => "i64",
+            Number::F32 => "f32",
+            Number::F64 => "f64",
+        })
+    }
+}
+
+/// What the numbers of a file mean: `slope * number + intercept`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scaling {
+    pub slope: f64,
+    pub intercept: f64,
+}
+
+impl Scaling {
+    /// The numbers are the values.
+    pub const NONE: Scaling = Scaling { slope: 1.0, intercept: 0.0 };
+
+    fn apply(self, number: f64) -> f64 {
+        self.slope * number + self.intercept
+    }
+
+    fn is_whole(self) -> bool {
+        self.slope.fract() == 0.0 && self.intercept.fract() == 0.0
+    }
+
+    /// Whether numbers of a range become whole numbers of 16 bits.
+    fn fits_i16(self, [least, greatest]: [f64; 2]) -> bool {
+        let [one, other] = [self.apply(least), self.apply(greatest)];
+        let inside = |value| (-32_768.0..=32_767.0).contains(&value);
+        self.is_whole() && inside(one) && inside(other)
+    }
+}
+
+/// How the numbers of a file become samples.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conversion {
+    pub from: Number,
+    pub order: ByteOrder,
+    pub scaling: Scaling,
+    pub to: Sample,
+}
+
+impl Conversion {
+    /// Without slope and intercept.
+    pub fn plain(from: Number, order: ByteOrder) -> Conversion {
+        Conversion { from, order, scaling: Scaling::NONE, to: from.sample() }
+    }
+
+    /// With slope and intercept. `range` is that of the numbers in the file, if it is known to be
+    /// narrower than that of their type.
+    pub fn scaled(
+        from: Number,
+        order: ByteOrder,
+        scaling: Scaling,
+        range: Option<[f64; 2]>,
+    ) -> Conversion {
+        let to = match range.or(from.range()) {
+            _ if scaling == Scaling::NONE => from.sample(),
+            Some(range) if scaling.fits_i16(range) => Sample::I16,
+            _ => Sample::F32,
+        };
+        Conversion { from, order, scaling, to }
+    }
+
+    /// Whether the range of the numbers decides between `i16` and `f32`.
+    pub fn depends_on_range(&self) -> bool {
+        self.scaling != Scaling::NONE
+            && self.to == Sample::F32
+            && self.scaling.is_whole()
+            && self.from.range().is_some()
+    }
+
+    /// What a user should know of it.
+    pub fn note(&self) -> Option<String> {
+        if self.scaling == Scaling::NONE {
+            return self.from.note();
+        }
+        let Scaling { slope, intercept } = self.scaling;
+        Some(format!(
+            "samples of {} are stored as {}: value = {slope} * sample + {intercept}",
+            self.from, self.to
+        ))
+    }
+
+    /// Whether the bytes of a number stay what they are, but for their order.
+    pub fn keeps_bytes(&self) -> bool {
+        self.scaling == Scaling::NONE
+            && self.from.bytes() == self.to.bytes()
+            && self.from.sample() == self.to
+            && !matches!(self.from, Number::U32 | Number::I32)
+    }
+
+    /// Turns numbers into little-endian samples, as many as there are. The numbers are changed.
+    pub fn convert(&self, numbers: &mut [u8], samples: &mut Vec<u8>) {
+        samples.clear();
+        self.order.swap(numbers, self.from.bytes());
+        for number in numbers.chunks_exact(self.from.bytes()) {
+            self.to.append(self.scaling.apply(self.from.value(number)), samples);
+        }
+    }
+
+    /// Widens a range by numbers. The numbers are changed.
+    pub fn widen(&self, numbers: &mut [u8], range: &mut [f64; 2]) {
+        self.order.swap(numbers, self.from.bytes());
+        for number in numbers.chunks_exact(self.from.bytes()) {
+            let value = self.from.value(number);
+            *range = [range[0].min(value), range[1].max(value)];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(from: Number, slope: f64, intercept: f64, range: Option<[f64; 2]>) -> Sample {
+        Conversion::scaled(from, ByteOrder::Little, Scaling { slope, intercept }, range).to
+    }
+
+    #[test]
+    fn physical_values_are_i16_where_nothing_is_lost() {
+        assert_eq!(to(Number::U8, 1.0, -128.0, None), Sample::I16);
+        assert_eq!(to(Number::U16, 1.0, -1024.0, Some([0.0, 4095.0])), Sample::I16);
+        assert_eq!(to(Number::U16, 1.0, -1024.0, None), Sample::F32);
+        assert_eq!(to(Number::I16, 1.0, -1024.0, None), Sample::F32);
+        assert_eq!(to(Number::U8, 0.5, 0.0, None), Sample::F32);
+        assert_eq!(to(Number::U16, 1.0, 0.0, None), Sample::U16);
+        assert_eq!(to(Number::F32, 2.0, 0.0, None), Sample::F32);
+        assert_eq!(to(Number::I16, -1.0, 0.0, Some([-5.0, 5.0])), Sample::I16);
+    }
+
+    #[test]
+    fn numbers_of_every_type_become_their_values() {
+        let convert = |from: Number, order, bytes: &[u8]| {
+            let conversion = Conversion::plain(from, order);
+            let mut samples = Vec::new();
+            conversion.convert(&mut bytes.to_vec(), &mut samples);
+            conversion.to.value(&samples)
+        };
+        assert_eq!(convert(Number::U32, ByteOrder::Big, &[0, 1, 0, 0]), 65_536.0);
+        assert_eq!(convert(Number::I32, ByteOrder::Little, &(-7i32).to_le_bytes()), -7.0);
+        assert_eq!(convert(Number::I64, ByteOrder::Big, &(-7i64).to_be_bytes()), -7.0);
+        assert_eq!(convert(Number::U64, ByteOrder::Little, &9u64.to_le_bytes()), 9.0);
+        assert_eq!(convert(Number::F64, ByteOrder::Big, &(-1.5f64).to_be_bytes()), -1.5);
+        assert_eq!(convert(Number::I16, ByteOrder::Big, &(-2i16).to_be_bytes()), -2.0);
+        assert_eq!(convert(Number::I8, ByteOrder::Big, &[0xFF]), -1.0);
+    }
+}
