@@ -154,8 +154,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The end of its input ends it.
-        drop(self.0.stdin.take());
+        let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
@@ -329,7 +328,7 @@ fn a_peer_of_another_pid_namespace_is_let_in() {
     }
     let folder = public_directory();
     let path = folder.path().join("door");
-    let server = Server::start(
+    let _server = Server::start(
         unshare.args(["--pid", "--fork", "--kill-child"]),
         INNER,
         &path,
@@ -347,6 +346,4 @@ fn a_peer_of_another_pid_namespace_is_let_in() {
     if let Some(told) = as_user(ALICE, ask) {
         assert_eq!(told.unwrap(), (ALICE, gid, 0, groups));
     }
-    let mut server = server;
-    let _ = server.0.kill();
 }
