@@ -23,7 +23,7 @@ use crate::key::SpaceId;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    /// Path of a Unix socket; with `@` in front a name that is no path.
+    /// Path of a Unix socket.
     pub unix: Option<PathBuf>,
     /// Address of a TCP socket.
     pub tcp: Option<SocketAddr>,

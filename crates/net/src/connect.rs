@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -34,7 +32,7 @@ impl Core {
             .filter(|_| self.links_choice != LinkChoice::Tcp || address.tcp.is_none());
         if let Some(path) = unix {
             let name = format!("unix={}", path.display());
-            match connect_unix(path) {
+            match UnixStream::connect(path) {
                 Ok(stream) => {
                     let user = self.check_user(&stream).map_err(|reason| {
                         ConnectError::Stranger { address: name.clone(), reason }
@@ -212,16 +210,6 @@ fn receive<T>(
             let text = "it did not finish the handshake in time";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
         }
-    }
-}
-
-fn connect_unix(path: &Path) -> io::Result<UnixStream> {
-    match path.to_str().and_then(|path| path.strip_prefix('@')) {
-        Some(name) => {
-            let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-            UnixStream::connect_addr(&address)
-        }
-        None => UnixStream::connect(path),
     }
 }
 

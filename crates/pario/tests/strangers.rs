@@ -3,15 +3,16 @@
 mod ways;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identity, SubfileIndex};
-use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
+use pario_net::{Address, Asker, Bulk, Key, LinkChoice, Space, SpaceId};
 use pario_proto::{
     Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
     PeerRequest, Question, Reply, Request, Revocation, SubfileRange,
 };
-use ways::{Site, Way, tcp_of};
+use ways::{NodeProcess, Site, Way, tcp_of};
 
 /// A client that says what it likes.
 struct Stranger {
@@ -38,9 +39,28 @@ impl Stranger {
     }
 
     fn hello(&self, version: u32, uid: u32) -> Result<Reply, Failure> {
-        let identity = Identity { uid, gids: vec![uid] };
-        let client = "stranger".to_owned();
-        self.ask(Request::Hello { version, identity, client, peer: PeerKind::Client }, Vec::new())
+        self.hello_as(version, uid, "stranger", PeerKind::Client)
+    }
+
+    fn hello_as(
+        &self,
+        version: u32,
+        uid: u32,
+        client: &str,
+        peer: PeerKind,
+    ) -> Result<Reply, Failure> {
+        let (identity, client) = (Identity { uid, gids: vec![uid] }, client.to_owned());
+        self.ask(Request::Hello { version, identity, client, peer }, Vec::new())
+    }
+
+    /// One that comes over the Unix socket of a node.
+    fn near(address: &str) -> Self {
+        let name = format!("stranger {}", SpaceId::random());
+        let builder = Space::builder(&name).links(LinkChoice::Unix).listen_nowhere();
+        let builder = builder.connect_to_any_user(true).join(&address.parse().unwrap());
+        let space = builder.build().unwrap();
+        let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
+        Self { asker, _space: space }
     }
 
     /// One that is known as a user.
@@ -199,4 +219,39 @@ fn places_that_there_are_not() {
     let read = Request::ReadExtent { grant: grant.clone(), disk: part.disk, place };
     assert!(user.ask(read, vec![]).is_err());
     assert!(matches!(user.read(grant, part, BYTES), Ok(Reply::Read { .. })), "it still serves");
+}
+
+/// What a process is called says nothing of what it is, and only the administrator, root and
+/// holders of the key are believed that they are a node.
+#[test]
+fn a_node_is_not_told_from_a_client_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = NodeProcess::start(dir.path(), "local", None);
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let peer = || Request::Peer(PeerRequest::RemoveSubfiles { files: vec![] });
+    let only = "only nodes of the cluster may ask this";
+    let (client, is_node) = (PeerKind::Client, PeerKind::Node);
+
+    let own = Stranger::near(&node.address);
+    own.hello_as(PROTOCOL_VERSION, 0, "node x", client).unwrap();
+    refused(own.ask(peer(), vec![]), only);
+    own.hello_as(PROTOCOL_VERSION, 0, "anything", is_node).unwrap();
+    own.ask(peer(), vec![]).unwrap();
+
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can run a thread as another user");
+        return;
+    }
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(1000)).unwrap();
+            let other = Stranger::near(&node.address);
+            let why = "it says that it is a node, which a process of user 1000 cannot be";
+            refused(other.hello_as(PROTOCOL_VERSION, 0, "node x", is_node), why);
+            refused(other.ask(peer(), vec![]), "say hello first");
+            other.hello_as(PROTOCOL_VERSION, 0, "node x", client).unwrap();
+            refused(other.ask(peer(), vec![]), only);
+        });
+        other.join().unwrap();
+    });
 }

@@ -1,0 +1,131 @@
+//! Packets of a peer that a real node has let in: frames on any channel with any head and segments,
+//! control messages with any numbers, requests, and bytes that are no packets. The node answers a
+//! fresh client afterwards.
+#![no_main]
+
+mod peer;
+
+use std::io::Read;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use pario_proto::{Identity, PROTOCOL_VERSION, PeerKind, Question, Request};
+use peer::{ANSWERS, Answer, Control, Fuzzed, Peer, PortInfo, packet};
+
+/// Every so often a fresh client looks whether the node answers.
+const LOOK_EVERY: u32 = 32;
+/// Things that one peer sends.
+const STEPS: usize = 24;
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+fuzz_target!(|bytes: &[u8]| {
+    let node = Fuzzed::node("session");
+    let mut peer = Peer::come_in(node);
+    let identity = Identity { uid: 0, gids: vec![0] };
+    let hello = Request::Hello {
+        version: PROTOCOL_VERSION,
+        identity,
+        client: "fuzz".to_owned(),
+        peer: PeerKind::Client,
+    };
+    let channel = peer.channel;
+    let question = Question { request: hello, data: Vec::<Vec<u8>>::new() };
+    let body = postcard::to_allocvec(&question).expect("a hello can be encoded");
+    peer.send(&packet(&[(channel, 0, &question_head(1, ANSWERS, &body), &[])]));
+    let mut choices = Unstructured::new(bytes);
+    for _ in 0..STEPS {
+        if choices.is_empty() || step(&mut peer, &mut choices).is_err() {
+            break;
+        }
+    }
+    let _ = peer.stream.shutdown(Shutdown::Write);
+    // Answers, or the end of the link at once: the node does not keep what is half sent for ever.
+    let _ = peer.stream.read_to_end(&mut Vec::new());
+    if RUNS.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == 0 {
+        node.still_answers();
+    }
+});
+
+/// Does one thing.
+fn step(peer: &mut Peer, choices: &mut Unstructured<'_>) -> Result<()> {
+    let channel = match choices.int_in_range(0..=5_u8)? {
+        0..=3 => peer.channel,
+        4 => choices.int_in_range(0..=9)?,
+        _ => choices.arbitrary()?,
+    };
+    match choices.int_in_range(0..=5_u8)? {
+        0 => {
+            let len = choices.int_in_range(0..=40)?;
+            let bytes = choices.bytes(len.min(choices.len()))?.to_vec();
+            peer.send(&bytes);
+        }
+        1 => {
+            let message = control(channel, choices)?;
+            peer.tell(&message);
+        }
+        2 => {
+            let count = choices.int_in_range(0..=4)?;
+            let mut segments = Vec::new();
+            for _ in 0..count {
+                segments.push(choices.int_in_range(0..=20_000_usize)?);
+            }
+            let kind = choices.int_in_range(0..=2)?;
+            let head = some_bytes(choices)?;
+            peer.send(&packet(&[(channel, kind, &head, &segments)]));
+        }
+        _ => {
+            let body = some_bytes(choices)?;
+            // To stop is what an administrator may ask, and this user is one.
+            let asked = postcard::from_bytes::<Question<u32>>(&body);
+            if matches!(asked, Ok(Question { request: Request::Stop, .. })) {
+                return Ok(());
+            }
+            let answers = if choices.ratio(7, 8)? { ANSWERS } else { choices.arbitrary()? };
+            let head = question_head(choices.arbitrary()?, answers, &body);
+            let segments = vec![choices.int_in_range(0..=9_000)?; choices.int_in_range(0..=2)?];
+            peer.send(&packet(&[(channel, 0, &head, &segments)]));
+        }
+    }
+    Ok(())
+}
+
+fn some_bytes(choices: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let len = choices.int_in_range(0..=60)?;
+    Ok(choices.bytes(len.min(choices.len()))?.to_vec())
+}
+
+fn question_head(number: u64, answers: u32, body: &[u8]) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &answers.to_le_bytes(), body].concat()
+}
+
+fn control(channel: u32, choices: &mut Unstructured<'_>) -> Result<Control> {
+    let request = choices.int_in_range(0..=9)?;
+    let number = choices.int_in_range(0..=9)?;
+    let fingerprint = choices.arbitrary()?;
+    let name: String = choices.arbitrary()?;
+    let port = PortInfo { name: name.clone(), number, kind: name.clone(), fingerprint };
+    Ok(match choices.int_in_range(0..=10_u8)? {
+        0 => Control::Join { request, name, address: pario_net::Address::default() },
+        1 => Control::Announce { request, port },
+        2 => Control::Withdraw { port: name },
+        3 => Control::Find { request, port: name },
+        4 => Control::Forget { request },
+        5 => Control::Open { request, number, fingerprint },
+        6 => Control::Leave { channel },
+        7 => Control::Gone { channel },
+        8 => Control::Credit { channel, bytes: choices.arbitrary()?, urgent: number },
+        9 => {
+            let answer = match number % 4 {
+                0 => Answer::Done,
+                1 => Answer::NoPort,
+                2 => Answer::Opened { channel, credit: choices.arbitrary()? },
+                _ => Answer::Taken { owner: name },
+            };
+            Control::Answer { request, answer }
+        }
+        _ => Control::Ping,
+    })
+}
