@@ -81,6 +81,7 @@ fn a_missing_subfile_is_found_if_somebody_was_promised_it() {
     assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
     bench.meanwhile(|dir| {
         for subfile in subfiles(&dir.join("disk1")) {
+            std::fs::remove_file(subfile.with_extension("description")).unwrap();
             std::fs::remove_file(subfile).unwrap();
         }
     });
@@ -116,12 +117,15 @@ fn foreign_and_swapped_subfiles_are_found() {
         let name = original.file_name().unwrap().to_string_lossy().into_owned();
         let foreign: String = format!("{:032x}{}", 0xabc, &name[32..]);
         std::fs::copy(original, dir.join("disk0").join(foreign)).unwrap();
-        // Two files that have each other's subfile.
+        // Two files that have each other's subfile, description and all.
         let two = subfiles(&dir.join("disk3"));
         let aside = dir.join("aside");
-        std::fs::rename(&two[0], &aside).unwrap();
-        std::fs::rename(&two[1], &two[0]).unwrap();
-        std::fs::rename(&aside, &two[1]).unwrap();
+        for kind in ["flat", "description"] {
+            let (one, other) = (two[0].with_extension(kind), two[1].with_extension(kind));
+            std::fs::rename(&one, &aside).unwrap();
+            std::fs::rename(&other, &one).unwrap();
+            std::fs::rename(&aside, &other).unwrap();
+        }
     });
     let report = bench.cluster().check(LOOK).unwrap();
     let count = |kind| report.findings.iter().filter(|found| found.kind == kind).count();
