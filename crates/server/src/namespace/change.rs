@@ -58,6 +58,11 @@ impl<'a> Change<'a> {
         self.delete(&key::node(node.id()));
         if !node.is_directory() {
             self.doom(&node.record);
+            // Nothing needs a description of it any more.
+            let owed = key::owed(node.id());
+            if self.state().get(&owed)?.is_some() {
+                self.delete(&owed);
+            }
         }
         Ok(())
     }
