@@ -81,6 +81,7 @@ fn a_missing_subfile_is_found_if_somebody_was_promised_it() {
     assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
     bench.meanwhile(|dir| {
         for subfile in subfiles(&dir.join("disk1")) {
+            std::fs::remove_file(subfile.with_extension("description")).unwrap();
             std::fs::remove_file(subfile).unwrap();
         }
     });
@@ -116,12 +117,15 @@ fn foreign_and_swapped_subfiles_are_found() {
         let name = original.file_name().unwrap().to_string_lossy().into_owned();
         let foreign: String = format!("{:032x}{}", 0xabc, &name[32..]);
         std::fs::copy(original, dir.join("disk0").join(foreign)).unwrap();
-        // Two files that have each other's subfile.
+        // Two files that have each other's subfile, description and all.
         let two = subfiles(&dir.join("disk3"));
         let aside = dir.join("aside");
-        std::fs::rename(&two[0], &aside).unwrap();
-        std::fs::rename(&two[1], &two[0]).unwrap();
-        std::fs::rename(&aside, &two[1]).unwrap();
+        for kind in ["flat", "description"] {
+            let (one, other) = (two[0].with_extension(kind), two[1].with_extension(kind));
+            std::fs::rename(&one, &aside).unwrap();
+            std::fs::rename(&other, &one).unwrap();
+            std::fs::rename(&aside, &other).unwrap();
+        }
     });
     let report = bench.cluster().check(LOOK).unwrap();
     let count = |kind| report.findings.iter().filter(|found| found.kind == kind).count();
@@ -262,4 +266,57 @@ fn a_check_during_traffic_finds_nothing() {
             assert_eq!(report.unwrap().findings, []);
         }
     });
+}
+
+/// A failed sync is remembered on the disk: the file can be read, takes no changes, is found by every
+/// check, and is usable again after a repair.
+#[test]
+fn a_subfile_whose_sync_has_failed_is_found_and_repaired() {
+    let mut bench = Bench::new();
+    bench.file("/f", true);
+    bench.meanwhile(|dir| {
+        // As the store marks it.
+        let disk = pario_store::Disk::open(dir.join("disk2"), Default::default()).unwrap();
+        let (id, _) = disk.subfile_ids().unwrap()[0];
+        disk.update_description(id, |description| description.is_poisoned = true).unwrap();
+    });
+    let file = bench.cluster().options().read(true).write(true).open("/f").unwrap();
+    let mut bytes = [0; 10_000];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, [1; 10_000], "it can be read");
+    for result in [file.write_at(&[2; 10_000], 0).map(|_| ()), file.sync()] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("disk2") && error.contains("fsck --repair"), "{error}");
+    }
+    drop(file);
+    // The mark outlasts the node.
+    bench.meanwhile(|_| {});
+    let report = bench.cluster().check(LOOK).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Poisoned, false)]);
+    assert_eq!(report.findings[0].path.as_ref().unwrap().as_str(), "/f");
+    assert!(report.findings[0].text.contains("may be lost"), "{}", report.findings[0].text);
+    let repair = CheckRequest { is_repair: true, ..LOOK };
+    let report = bench.cluster().check(repair).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Poisoned, true)]);
+    assert!(report.findings[0].text.contains("(2000 bytes)"), "{}", report.findings[0].text);
+    assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
+    let file = bench.cluster().options().read(true).write(true).open("/f").unwrap();
+    file.write_at(&[2; 10_000], 0).unwrap();
+    file.sync().unwrap();
+}
+
+/// A deep check says how much it has verified, and how much cannot be.
+#[test]
+fn a_deep_check_counts_bytes_with_and_without_checksum() {
+    let bench = Bench::new();
+    bench.file("/flat", false);
+    let options = bench.cluster().options().read(true).write(true).create_new(true);
+    let file = options.extents().open("/extents").unwrap();
+    let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
+    file.write_extent(place, b"head", &[1; 100]).unwrap();
+    let deep = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
+    let report = bench.cluster().check(deep).unwrap();
+    assert_eq!((report.verified_bytes, report.unverified_bytes), (104, 10_000));
+    let report = bench.cluster().check(LOOK).unwrap();
+    assert_eq!((report.verified_bytes, report.unverified_bytes), (0, 0));
 }

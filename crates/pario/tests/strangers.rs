@@ -191,6 +191,142 @@ fn subfiles_are_made_only_where_the_layout_has_them() {
     assert_eq!(site.subfiles(), made + 1);
 }
 
+/// A client with a grant for writing, and the parts of its file on two disks.
+struct Holder {
+    client: Stranger,
+    grant: Grant,
+    parts: Vec<Part>,
+}
+
+impl Holder {
+    fn create(site: &Site, path: &str) -> Self {
+        let client = Stranger::known(site, 0);
+        let (path, mode) = (FilePath::new(path).unwrap(), 0o644);
+        let layout = LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(2) };
+        let (access, is_new) = (Access::READ_WRITE, true);
+        let create = NamespaceRequest::Create { path, access, is_new, mode, layout };
+        let Ok(Reply::Opened(opened)) = client.ask(Request::Namespace(create), vec![]) else {
+            panic!("it can be created")
+        };
+        let disks = opened.record.layout.as_ref().unwrap().disks().as_slice().iter();
+        let part = |(subfile, &disk)| Part { disk, subfile: SubfileIndex(subfile) };
+        Self { client, grant: opened.grant, parts: (0..).zip(disks).map(part).collect() }
+    }
+
+    fn write(&self, subfile: usize) -> Result<Reply, Failure> {
+        let (grant, part) = (self.grant.clone(), self.parts[subfile]);
+        let write = Request::Write { grant, part, ranges: vec![BYTES] };
+        self.client.ask(write, vec![b"mine".to_vec().into()])
+    }
+
+    fn read(&self, subfile: usize) -> Result<Reply, Failure> {
+        self.client.read(self.grant.clone(), self.parts[subfile], BYTES)
+    }
+
+    fn sync(&self) {
+        let is_there = |part: &&Part| {
+            let sync = Request::Sync { grant: self.grant.clone(), part: **part };
+            self.client.ask(sync, vec![]) == Ok(Reply::Synced { is_there: true })
+        };
+        let subfiles = self.parts.iter().filter(is_there).map(|part| part.subfile).collect();
+        let settle = NamespaceRequest::Settle { grant: self.grant.clone(), subfiles };
+        self.client.ask(Request::Namespace(settle), vec![]).unwrap();
+    }
+}
+
+/// Stops the node, does something to its disks, and starts it again.
+fn restart(site: &mut Site, work: impl FnOnce(&Site)) {
+    site.nodes.clear();
+    work(site);
+    let mut config = ways::alone(site.dir.path());
+    config.key_file = Some(site.dir.path().join("key"));
+    config.nodes[0].listen = Some(ways::any_port());
+    site.nodes.push(pario_server::Node::start(&config, "local").unwrap());
+}
+
+/// A subfile that was synced and is lost stays lost, also for a grant of before its first sync.
+#[test]
+fn a_grant_of_before_the_first_sync_does_not_bring_lost_bytes_back_as_zeros() {
+    let mut site = Site::new(Way::Tcp);
+    let mut holder = Holder::create(&site, "/f");
+    assert_eq!(holder.write(0), Ok(Reply::Done));
+    assert_eq!(holder.write(1), Ok(Reply::Done));
+    holder.sync();
+    restart(&mut site, |site| {
+        for disk in site.disk_directories() {
+            for entry in std::fs::read_dir(disk).unwrap().map(Result::unwrap) {
+                if entry.file_name().to_string_lossy().contains("-1-data") {
+                    std::fs::remove_file(entry.path()).unwrap();
+                }
+            }
+        }
+    });
+    assert_eq!(site.subfiles(), 1);
+    holder.client = Stranger::known(&site, 0);
+    assert!(matches!(holder.read(0), Ok(Reply::Read { .. })));
+    refused(holder.read(1), "is missing");
+    refused(holder.write(1), "is missing");
+    assert_eq!(site.subfiles(), 1, "it was not made anew");
+}
+
+/// Who writes over the beginning of a subfile with a descriptor from the socket changes nothing that
+/// a rebuild believes.
+#[test]
+fn a_rebuild_believes_nothing_that_a_descriptor_can_write() {
+    let mut site = Site::new(Way::Tcp);
+    let (holder, other) = (Holder::create(&site, "/f"), Holder::create(&site, "/other"));
+    for holder in [&holder, &other] {
+        assert_eq!(holder.write(0), Ok(Reply::Done));
+        holder.sync();
+    }
+    // What another file says of itself, as a forger would like to have it.
+    let stem = format!("{:032x}-0-data.description", other.grant.file.0);
+    let forged =
+        site.disk_directories().iter().find_map(|disk| std::fs::read(disk.join(&stem)).ok());
+    let mut forged = forged.unwrap();
+    forged.resize(64 << 10, 0xee);
+    let socket = site.dir.path().join("s-files");
+    let mut client = pario_net::DescriptorClient::connect(&socket).unwrap();
+    let (grant, parts) = (holder.grant.clone(), vec![holder.parts[0]]);
+    let request = pario_proto::DescriptorRequest::Subfiles { grant, parts };
+    let given = client.ask(&postcard::to_allocvec(&request).unwrap()).unwrap();
+    let (_, descriptors) = given.unwrap_or_else(|_| panic!("descriptors are refused"));
+    assert_eq!(descriptors.len(), 2, "the table of leases, and the subfile");
+    assert_eq!(rustix::io::pwrite(&descriptors[1], &forged, 0), Ok(forged.len()));
+    restart(&mut site, |site| {
+        std::fs::remove_file(site.dir.path().join("namespace.redb")).unwrap();
+    });
+    let address = format!("tcp:{}", tcp_of(&site.nodes[0].address()));
+    let options = ways::key_options(site.dir.path());
+    let cluster = pario::Cluster::connect_with(&address, options).unwrap();
+    let (depth, is_repair, is_rebuild) = (pario::CheckDepth::Everything, false, true);
+    let report = cluster.check(pario::CheckRequest { depth, is_repair, is_rebuild }).unwrap();
+    let told: Vec<_> =
+        report.findings.iter().map(|found| (found.kind, found.path.clone())).collect();
+    let rebuilt = |path| (pario::FindingKind::Rebuilt, Some(FilePath::new(path).unwrap()));
+    assert_eq!(told, [rebuilt("/f"), rebuilt("/other")]);
+    let mut bytes = [0; 4];
+    cluster.open("/f").unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"mine");
+}
+
+/// A file that was deleted stays deleted, also for who has a grant of it and missed that.
+#[test]
+fn a_grant_of_a_deleted_file_revives_nothing() {
+    let mut site = Site::new(Way::Tcp);
+    let mut holder = Holder::create(&site, "/f");
+    assert_eq!(holder.write(0), Ok(Reply::Done));
+    site.cluster.remove("/f").unwrap();
+    assert_eq!(holder.write(1), Ok(Reply::Done), "who has it open can go on");
+    restart(&mut site, |_| {});
+    ways::until("its subfiles are gone", || site.subfiles() == 0);
+    holder.client = Stranger::known(&site, 0);
+    refused(holder.write(0), "is missing");
+    refused(holder.write(1), "is missing");
+    refused(holder.read(1), "is missing");
+    assert_eq!(site.subfiles(), 0);
+}
+
 /// Numbers that make no sense are refused; nothing is made by asking for it.
 #[test]
 fn places_that_there_are_not() {

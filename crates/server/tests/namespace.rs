@@ -375,6 +375,47 @@ fn settled_subfiles_are_noted_once() {
     tree.check();
 }
 
+/// What the disks have to be told is remembered until all have it, and not longer.
+#[test]
+fn descriptions_are_owed_until_all_disks_have_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Tree::on(Arc::new(Redb::open(&dir.path().join("metadata")).unwrap()));
+    let tree = open();
+    let owed = |tree: &Tree| tree.names.owed(None, 100).unwrap();
+    let files = ["/a", "/b", "/c"].map(|path| tree.create(&ann(), path, 0o644).id);
+    assert_eq!(owed(&tree), [], "a subfile is made with what is known then");
+    tree.mkdir(&ann(), "/d", 0o755).unwrap();
+    tree.set_rights(&ann(), "/d", (Some(0o700), None, None)).unwrap();
+    assert_eq!(owed(&tree), [], "directories are not on the disks");
+    let first = tree.set_rights(&ann(), "/a", (Some(0o600), None, None)).unwrap();
+    wait(|done| tree.names.settle(files[1], vec![SubfileIndex(0)], true, done)).unwrap();
+    wait(|done| tree.names.settle(files[2], vec![SubfileIndex(0)], false, done)).unwrap();
+    drop(tree);
+    let tree = open();
+    assert_eq!(owed(&tree).iter().map(|record| record.id).collect::<Vec<_>>(), files[..2]);
+    assert_eq!(tree.names.owed(Some(files[0]), 100).unwrap().len(), 1);
+    // A change that comes while the first one is on its way is owed still.
+    let second = tree.set_rights(&ann(), "/a", (Some(0o640), None, None)).unwrap();
+    wait(|done| tree.names.forget_owed(vec![first], done)).unwrap();
+    assert_eq!(owed(&tree).len(), 2);
+    wait(|done| tree.names.settle(files[0], vec![SubfileIndex(1)], true, done)).unwrap();
+    wait(|done| tree.names.forget_owed(vec![second], done)).unwrap();
+    assert_eq!(owed(&tree).len(), 2, "the sync is not in that record");
+    let third = tree.look(&ann(), "/a", Access::LOOK).unwrap();
+    wait(|done| tree.names.forget_owed(vec![third], done)).unwrap();
+    assert_eq!(owed(&tree).len(), 1);
+    tree.remove(&ann(), "/b").unwrap();
+    assert_eq!(owed(&tree), [], "a file that is gone needs no description");
+    // After an upgrade the files are walked through, with those owed that could not be described.
+    assert_eq!(tree.names.describe_after().unwrap(), None, "it is new");
+    wait(|done| tree.names.set_describe_after(Some(files[0]), vec![files[0]], done)).unwrap();
+    assert_eq!(tree.names.describe_after().unwrap(), Some(files[0]));
+    assert_eq!(owed(&tree).len(), 1);
+    wait(|done| tree.names.set_describe_after(None, Vec::new(), done)).unwrap();
+    assert_eq!(tree.names.describe_after().unwrap(), None);
+    tree.check();
+}
+
 #[test]
 fn disks_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();

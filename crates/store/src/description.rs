@@ -7,6 +7,10 @@
 //! The file has two slots. A change writes the slot that does not count and syncs it; the valid
 //! slot with the larger generation counts. So a crash at any moment leaves the description of
 //! before or the new one, whole.
+//!
+//! The slots of a short description share a block of the file system: a small file then takes no
+//! more space for them, and a change allocates nothing, so that its sync is one write. The sectors
+//! of the slot that counts are written again only with the bytes that they have.
 
 use std::io;
 
@@ -24,10 +28,19 @@ pub(crate) const DESCRIPTION_VERSION: u16 = 2;
 pub const DESCRIPTION_LIMIT_BYTES: usize = 60 << 10;
 
 /// The most subfiles of a file that a synced set can name.
-pub const SYNCED_SET_LIMIT: usize = 32 << 10;
+pub const SYNCED_SET_LIMIT: usize = 8 << 10;
 
-/// The distance of the two slots of a description file.
-pub(crate) const SLOT_BYTES: u64 = 128 << 10;
+/// The second slot of a short description.
+const SHORT_SLOT: u64 = 2048;
+/// The length of the file of a short description, at most.
+const SHORT_FILE_BYTES: u64 = 2 * SHORT_SLOT;
+/// Layout and path of a short description have together at most this many bytes: with every synced
+/// set it fits into its slot.
+const SHORT_LIMIT_BYTES: usize = 896;
+/// The second slot of a long description.
+const LONG_SLOT: u64 = 128 << 10;
+/// The length of the file of a long description.
+const LONG_FILE_BYTES: u64 = 2 * LONG_SLOT;
 
 /// Owner and mode of a file, as the namespace had them at some version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +126,10 @@ const IS_POISONED: u32 = 4;
 pub(crate) const DESCRIPTION_MAX_BYTES: usize =
     HEAD_BYTES + size_of::<Changing>() + SYNCED_SET_LIMIT / 8 + DESCRIPTION_LIMIT_BYTES;
 
-const _: () = assert!(DESCRIPTION_MAX_BYTES as u64 <= SLOT_BYTES);
+const _: () = assert!(DESCRIPTION_MAX_BYTES as u64 <= LONG_SLOT);
+const _: () = assert!(
+    DESCRIPTION_MAX_BYTES - DESCRIPTION_LIMIT_BYTES + SHORT_LIMIT_BYTES <= SHORT_SLOT as usize
+);
 
 /// Why a block is not a description.
 #[derive(Debug, PartialEq, Eq)]
@@ -228,6 +244,10 @@ impl Description {
         })
     }
 
+    fn is_short(&self) -> bool {
+        self.layout.len() + self.path.len() <= SHORT_LIMIT_BYTES
+    }
+
     /// Adds subfiles to the synced set, which is known from then on; whether that changed anything.
     pub fn add_synced(&mut self, synced: &[u64]) -> bool {
         let before = self.synced.clone();
@@ -245,19 +265,22 @@ impl Description {
 /// What the two slots of a description file say: the description of the larger generation.
 pub(crate) fn read_slots(file: &dyn MediumFile) -> io::Result<Result<Description, BadDescription>> {
     let len = file.len()?;
-    let mut newest = read_slot(file, 0, len)?;
-    if len > SLOT_BYTES {
-        let second = read_slot(file, SLOT_BYTES, len)?;
-        newest = match (newest, second) {
-            // A program that knows it has written it since: this one must not go back behind it.
-            (Err(newer @ BadDescription::Newer(_)), _) => Err(newer),
-            (_, Err(newer @ BadDescription::Newer(_))) => Err(newer),
-            (Ok(first), Ok(second)) if first.generation >= second.generation => Ok(first),
-            (_, Ok(second)) => Ok(second),
-            (first, Err(_)) => first,
-        };
-    }
-    Ok(newest)
+    let first = read_slot(file, 0, len)?;
+    let second_at = match &first {
+        // One of version 1, whose file is as long as it is itself.
+        Ok(long) if !long.is_short() && len <= SHORT_FILE_BYTES => return Ok(first),
+        _ if len <= SHORT_FILE_BYTES => SHORT_SLOT,
+        _ => LONG_SLOT,
+    };
+    let second = read_slot(file, second_at, len)?;
+    Ok(match (first, second) {
+        // A newer program has written it: this one must not go back behind it.
+        (Err(newer @ BadDescription::Newer(_)), _) => Err(newer),
+        (_, Err(newer @ BadDescription::Newer(_))) => Err(newer),
+        (Ok(first), Ok(second)) if first.generation >= second.generation => Ok(first),
+        (_, Ok(second)) => Ok(second),
+        (first, Err(_)) => first,
+    })
 }
 
 fn read_slot(
@@ -273,7 +296,11 @@ fn read_slot(
 
 /// Writes a description to the slot of its generation; a sync makes it count.
 pub(crate) fn write_slot(file: &dyn MediumFile, description: &Description) -> io::Result<()> {
-    file.write_all_at(&description.encode(), description.generation % 2 * SLOT_BYTES)
+    let second = if description.is_short() { SHORT_SLOT } else { LONG_SLOT };
+    if !description.is_short() && file.len()? < LONG_FILE_BYTES {
+        file.set_len(LONG_FILE_BYTES)?;
+    }
+    file.write_all_at(&description.encode(), description.generation % 2 * second)
 }
 
 #[cfg(test)]
@@ -322,6 +349,27 @@ mod tests {
         let mut block = example().encode();
         block[16] = 9;
         assert_eq!(Description::decode(&block), Err(BadDescription::Newer(9)));
+    }
+
+    /// The path of a long description may hold a whole other description: it is not taken for a slot.
+    #[test]
+    fn a_description_within_a_path_is_not_believed() {
+        use crate::medium::{Medium as _, Memory, OpenHow};
+        let forged = Description { generation: 99, path: "/forged".into(), ..example() };
+        let how = OpenHow { create: true, write: true, direct_alignment: None };
+        for generation in [0, 1] {
+            let mut long = Description { generation, path: "/a".repeat(2000), ..example() };
+            let file = Memory::new().open("description", how).unwrap();
+            write_slot(&*file, &long).unwrap();
+            // Where the second slot of a short one would be.
+            file.write_all_at(&forged.encode(), SHORT_SLOT).unwrap();
+            if generation == 1 {
+                assert_eq!(read_slots(&*file).unwrap(), Ok(long.clone()));
+            }
+            long.generation += 1;
+            write_slot(&*file, &long).unwrap();
+            assert_eq!(read_slots(&*file).unwrap().unwrap().path, long.path);
+        }
     }
 
     #[test]

@@ -90,13 +90,21 @@ impl Descriptions {
         Ok(after)
     }
 
-    /// Makes the description of a flat subfile durable that was written with it. One that is gone
-    /// belongs to a subfile that was removed since it was opened.
-    pub(crate) fn sync(&self, id: SubfileId) -> io::Result<()> {
-        match self.open(id, Kind::Flat, true) {
-            Ok(file) => file.sync()?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+    /// Makes a flat subfile durable with the description that was written with it. A description
+    /// that is gone belongs to a subfile that was removed since it was opened.
+    pub(crate) fn sync_first(&self, id: SubfileId, flat: &dyn MediumFile) -> io::Result<()> {
+        let description = match self.open(id, Kind::Flat, true) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
+        };
+        // A file system with a journal then commits both with the sync of the first.
+        if let Some(file) = &description {
+            file.begin_sync();
+        }
+        flat.sync()?;
+        if let Some(file) = &description {
+            file.sync()?;
         }
         self.medium.sync_dir("")
     }

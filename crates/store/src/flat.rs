@@ -277,10 +277,10 @@ impl FlatShared {
         // One at a time: the kernel tells a failure to one caller only.
         let mut is_durable = self.syncing.lock();
         self.check_writable("sync")?;
-        let mut synced = self.file.sync();
-        if synced.is_ok() && !*is_durable {
-            synced = self.descriptions.sync(self.place.subfile);
-        }
+        let synced = match *is_durable {
+            true => self.file.sync(),
+            false => self.descriptions.sync_first(self.place.subfile, &*self.file),
+        };
         synced.map_err(|error| self.fail(error))?;
         *is_durable = true;
         Ok(())

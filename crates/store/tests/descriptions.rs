@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use pario_store::medium::{Fault, Memory};
+use pario_store::medium::{Fault, Medium as _, Memory};
 use pario_store::{Description, Disk, DiskOptions, NewSubfile, Rights, StoreError, SubfileId};
 
 const ID: SubfileId = SubfileId::data(5, 1);
@@ -207,4 +207,95 @@ fn a_repair_that_fails_leaves_the_mark() {
     assert!(matches!(flat.sync(), Err(StoreError::Poisoned { .. })));
     disk.repair_flat(ID).unwrap();
     flat.sync().unwrap();
+}
+
+/// A power loss or a kill at every write and sync of a subfile's life: what was acknowledged as
+/// synced is there with its description, whatever else is not.
+#[test]
+fn a_crash_at_every_step_of_a_flat_subfile_keeps_what_was_promised() {
+    /// How far a life has come.
+    #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+    enum Step {
+        Nothing,
+        Written,
+        Synced,
+        Described,
+        SyncedAgain,
+        Removed,
+    }
+
+    fn live(disk: &Disk, is_durable: bool, step: &mut Step) -> Result<(), StoreError> {
+        let flat = disk.create_flat(NewSubfile { is_durable, ..new() })?;
+        flat.write_at(0, b"first")?;
+        *step = Step::Written;
+        flat.sync()?;
+        *step = Step::Synced;
+        change(disk, 1)?;
+        *step = Step::Described;
+        flat.write_at(0, b"later")?;
+        flat.sync()?;
+        *step = Step::SyncedAgain;
+        disk.remove(ID)?;
+        *step = Step::Removed;
+        Ok(())
+    }
+
+    let mut crashes = 0;
+    for is_durable in [true, false] {
+        for at in 1.. {
+            let mut step = Step::Nothing;
+            for seed in 0..30 {
+                let memory = Memory::new();
+                let disk = Disk::create_on(Arc::new(memory.clone()), options()).unwrap();
+                memory.set_fault(memory.changes() + at, Fault::Crash);
+                step = Step::Nothing;
+                let _ = live(&disk, is_durable, &mut step);
+                drop(disk);
+                let mut random = fastrand::Rng::with_seed(seed);
+                let is_killed = seed % 5 == 0;
+                match is_killed {
+                    true => memory.kill(),
+                    false => memory.power_loss(&mut |n| random.u64(0..n)),
+                }
+                crashes += 1;
+                let disk = open(&memory);
+                let names = memory.list("").unwrap();
+                let is_lonely = names.iter().any(|name| name.name.ends_with(".description"))
+                    && !names.iter().any(|name| name.name.ends_with(".flat"));
+                assert!(!is_lonely, "a description without its subfile is swept away");
+                let flat = match disk.open_flat(ID) {
+                    Ok(flat) => flat,
+                    Err(StoreError::NotFound { .. }) => {
+                        let is_going = step >= Step::SyncedAgain;
+                        let was_promised = step >= Step::Synced
+                            || step == Step::Written && (is_durable || is_killed);
+                        assert!(is_going || !was_promised, "{step:?} at {at}, seed {seed}");
+                        continue;
+                    }
+                    Err(error) => {
+                        assert!(step < Step::Synced && !is_durable, "{step:?} at {at}: {error}");
+                        disk.remove(ID).unwrap();
+                        disk.create_flat(new()).unwrap();
+                        continue;
+                    }
+                };
+                assert_ne!(step, Step::Removed, "at {at}, seed {seed}");
+                let description = disk.description(ID).unwrap();
+                assert_eq!(description.path, "/a");
+                let version = version_of(&description);
+                assert!(version == 1 || step < Step::Described, "{step:?} at {at}, seed {seed}");
+                let mut bytes = [0; 5];
+                flat.read_at(0, &mut bytes).unwrap();
+                match step {
+                    Step::SyncedAgain => assert_eq!(&bytes, b"later"),
+                    Step::Synced => assert_eq!(&bytes, b"first"),
+                    _ => {}
+                }
+            }
+            if step == Step::Removed {
+                break;
+            }
+        }
+    }
+    assert!(crashes > 600, "{crashes}");
 }

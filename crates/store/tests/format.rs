@@ -86,12 +86,19 @@ fn a_disk_and_a_flat_subfile() {
     disk.update_description(ID, |description| description.is_poisoned = true).unwrap();
     let changed = Bytes::of(&memory, &path);
     assert_eq!(changed.0[..111], described.0);
-    assert_eq!(changed.0.len(), 131_072 + 111);
-    assert!(changed.0[111..131_072].iter().all(|&byte| byte == 0));
-    let slot = Bytes(changed.0[131_072..].to_vec());
+    assert_eq!(changed.0.len(), 2048 + 111);
+    assert!(changed.0[111..2048].iter().all(|&byte| byte == 0));
+    let slot = Bytes(changed.0[2048..].to_vec());
     assert_eq!(slot.number(8, 8), slot.sum(16, 111));
     assert_eq!((slot.number(60, 4), slot.number(64, 8)), (7, 1));
     assert_eq!(slot.0[72..], described.0[72..]);
+    // A long description has its slots further apart, in a file of fixed length.
+    let (long, path) = (SubfileId::data(7, 0), "/a".repeat(500));
+    disk.create_flat(NewSubfile { path, ..NewSubfile::new(long) }).unwrap();
+    disk.update_description(long, |description| description.is_poisoned = true).unwrap();
+    let long = Bytes::of(&memory, &format!("{:032x}-0-data.description", 7));
+    assert_eq!((long.0.len(), long.text(0, 8)), (262_144, "PARIOSUB"));
+    assert_eq!((long.text(131_072, 8), long.number(131_072 + 64, 8)), ("PARIOSUB", 1));
 }
 
 #[test]

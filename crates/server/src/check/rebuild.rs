@@ -173,7 +173,7 @@ impl Check<'_> {
     /// away get it later.
     fn write_back(&self, record: FileRecord) {
         let (send, receive) = mpsc::channel();
-        self.names.describer.deliver(record, None, move |is_done| {
+        self.names.describer.deliver(self.shared, record, None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();

@@ -60,6 +60,11 @@ impl<'a> Change<'a> {
         if !node.is_directory() {
             self.doom(&node.record);
             self.revoke(node.id(), REMOVED_RIGHTS_VERSION)?;
+            // Nothing needs a description of it any more.
+            let owed = key::owed(node.id());
+            if self.state().get(&owed)?.is_some() {
+                self.delete(&owed);
+            }
         }
         Ok(())
     }

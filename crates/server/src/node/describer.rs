@@ -1,40 +1,46 @@
 //! Keeps the descriptions on the disks up to date: owner, mode and synced subfiles of all files.
 //!
-//! The interface node owns what descriptions say. A change is sent to the nodes at once, by those
-//! who make it; what some disk has not acknowledged is owed to it in the namespace, and sent again
-//! when its node is there. After an upgrade of the namespace all files are described once.
+//! The interface node owns what descriptions say. Who makes a change sends it to the nodes at once;
+//! what some disk has not acknowledged is owed to it in the namespace, and the describer's thread
+//! sends it again when its node is there. After an upgrade of the namespace the thread describes all
+//! files once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use pario_flow::Run;
 use pario_proto::{DiskId, Failure, FileId, FileRecord};
 use parking_lot::Mutex;
 
-use crate::program::{Described, Operations};
+use crate::program::{Described, Operations, SubfilesWork};
 use crate::shared::{Names, Shared};
 
 /// Files that are described together.
 const AT_ONCE: usize = 256;
 /// What is owed is looked at again after this time.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The same if all that is owed is for disks that cannot be reached. A node that joins ends it.
+const IDLE: Duration = Duration::from_secs(15);
 
 type Done = Box<dyn FnOnce(bool) + Send>;
 /// The caller of a delivery, until it is answered.
 type Caller = Arc<Mutex<Option<Done>>>;
 
 /// Takes files whose descriptions are to be written.
-#[derive(Debug)]
 pub struct Describer {
     jobs: Sender<Job>,
+    /// The program of the node, once it runs.
+    program: OnceLock<(Weak<Run>, Operations)>,
 }
 
 /// What the thread of the describer receives.
 pub enum Job {
-    /// The description of a file is to be written.
-    Deliver { record: FileRecord, wait: Option<Duration>, done: Done },
+    /// A caller does not wait for ever.
+    Expect { deadline: Instant, caller: Caller },
+    /// Disks have not acknowledged a change, which is owed to them.
+    Owed { file: FileId, disks: Vec<DiskId> },
     /// An attempt is over; nothing if the program has ended.
     Tried { batch: Vec<FileRecord>, why: Why, described: Option<Described> },
     /// A node has joined: what is owed to it can be sent.
@@ -45,8 +51,6 @@ pub enum Job {
 
 /// Why files are described.
 pub enum Why {
-    /// A caller waits for it.
-    Call(Caller),
     /// They are owed.
     Owed,
     /// The namespace is of an older format.
@@ -57,20 +61,63 @@ impl Describer {
     /// A describer, and what its thread receives.
     pub fn new() -> (Self, Receiver<Job>) {
         let (jobs, receiver) = mpsc::channel();
-        (Self { jobs }, receiver)
+        (Self { jobs, program: OnceLock::new() }, receiver)
+    }
+
+    /// The program of the node runs.
+    pub fn connect(&self, run: &Arc<Run>, operations: Operations) {
+        // It is called once, before the node takes requests.
+        let _ = self.program.set((Arc::downgrade(run), operations));
     }
 
     /// Has a record written into all descriptions of its file. `done` is called once: with true when
     /// all disks have acknowledged; with false when some have not, or after `wait`.
     pub fn deliver(
         &self,
+        shared: &Arc<Shared>,
         record: FileRecord,
         wait: Option<Duration>,
         done: impl FnOnce(bool) + Send + 'static,
     ) {
-        let job = Job::Deliver { record, wait, done: Box::new(done) };
-        if let Err(mpsc::SendError(Job::Deliver { done, .. })) = self.jobs.send(job) {
-            done(false);
+        let caller: Caller = Arc::new(Mutex::new(Some(Box::new(done))));
+        let running = self.program.get().and_then(|(run, known)| Some((run.upgrade()?, known)));
+        let Some((run, operations)) = running else { return answer(&caller, false) };
+        if let Some(wait) = wait {
+            let (deadline, caller) = (Instant::now() + wait, caller.clone());
+            let _ = self.jobs.send(Job::Expect { deadline, caller });
+        }
+        let here = SubfilesWork::describe_here(shared, &record);
+        let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
+        let (shared, of, told) = (shared.clone(), record.clone(), caller.clone());
+        let tried = move |described: Option<Described>| {
+            let names = shared.names.as_ref().filter(|_| described.is_some());
+            let (Some(described), Some(names)) = (described, names) else {
+                return answer(&told, false);
+            };
+            let disks = missing(&shared, &of, &described);
+            answer(&told, disks.is_empty());
+            if disks.is_empty() {
+                names.namespace.forget_owed(vec![of], note);
+            } else {
+                let _ = names.describer.jobs.send(Job::Owed { file: of.id, disks });
+            }
+        };
+        let begun = match here {
+            // All is on this node: nothing has to be gathered from others.
+            Some(work) => run.start_then(operations.here, work, move |answer| {
+                let failed = match answer {
+                    Ok(answer) if answer.result.is_ok() => Vec::new(),
+                    Ok(_) => vec![me],
+                    Err(_) => return tried(None),
+                };
+                tried(Some(Described { failed }));
+            }),
+            None => run.start_then(operations.describe, vec![record], move |described| {
+                tried(described.ok());
+            }),
+        };
+        if begun.is_err() {
+            answer(&caller, false);
         }
     }
 
@@ -97,6 +144,7 @@ pub fn work(shared: &Arc<Shared>, run: &Run, operations: &Operations, jobs: &Rec
         unacknowledged: HashMap::new(),
         has_owed: true,
         is_trying: false,
+        is_progress: false,
         next_try: Instant::now(),
         last_tried: None,
         upgrade_after: upgrade_after(names),
@@ -109,7 +157,8 @@ pub fn work(shared: &Arc<Shared>, run: &Run, operations: &Operations, jobs: &Rec
             None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {
-            Ok(Job::Deliver { record, wait, done }) => round.deliver(record, wait, done),
+            Ok(Job::Expect { deadline, caller }) => round.callers.push((deadline, caller)),
+            Ok(Job::Owed { file, disks }) => round.owe(file, disks),
             Ok(Job::Tried { batch, why, described: Some(described) }) => {
                 round.tried(batch, &why, &described);
             }
@@ -153,6 +202,8 @@ struct Round<'a> {
     unacknowledged: HashMap<FileId, Vec<DiskId>>,
     has_owed: bool,
     is_trying: bool,
+    /// Whether anything was sent since the first file was looked at.
+    is_progress: bool,
     next_try: Instant,
     /// The last file that was tried: those behind it are next.
     last_tried: Option<FileId>,
@@ -173,14 +224,6 @@ impl Round<'_> {
         }
     }
 
-    fn deliver(&mut self, record: FileRecord, wait: Option<Duration>, done: Done) {
-        let caller: Caller = Arc::new(Mutex::new(Some(done)));
-        if let Some(wait) = wait {
-            self.callers.push((Instant::now() + wait, caller.clone()));
-        }
-        self.start(vec![record], Why::Call(caller));
-    }
-
     /// Sends what is owed to disks that can be reached.
     fn try_owed(&mut self) {
         let page = match self.names.namespace.owed(self.last_tried, AT_ONCE) {
@@ -194,13 +237,14 @@ impl Round<'_> {
         if page.is_empty() {
             self.has_owed = self.last_tried.is_some();
             self.last_tried = None;
-            self.next_try = Instant::now() + AGAIN;
+            let wait = if self.is_progress { AGAIN } else { IDLE };
+            (self.next_try, self.is_progress) = (Instant::now() + wait, false);
             return;
         }
         self.last_tried = page.last().map(|record| record.id);
         let batch: Vec<_> = page.into_iter().filter(|record| self.is_worth_a_try(record)).collect();
         if !batch.is_empty() {
-            self.is_trying = true;
+            (self.is_trying, self.is_progress) = (true, true);
             self.start(batch, Why::Owed);
         }
     }
@@ -243,13 +287,8 @@ impl Round<'_> {
     fn start(&self, batch: Vec<FileRecord>, why: Why) {
         let (jobs, files) = (self.names.describer.jobs.clone(), batch.clone());
         let begun = self.run.start_then(self.operations.describe, files, move |described| {
-            let described = described.ok();
             // After the end there is no thread to receive it.
-            if let Err(mpsc::SendError(Job::Tried { why: Why::Call(caller), .. })) =
-                jobs.send(Job::Tried { batch, why, described })
-            {
-                answer(&caller, false);
-            }
+            let _ = jobs.send(Job::Tried { batch, why, described: described.ok() });
         });
         if begun.is_err() {
             self.names.describer.end();
@@ -259,47 +298,32 @@ impl Round<'_> {
     fn tried(&mut self, batch: Vec<FileRecord>, why: &Why, described: &Described) {
         let (mut done, mut owed) = (Vec::new(), Vec::new());
         for record in batch {
-            let missing = self.missing(&record, described);
-            if missing.is_empty() {
+            let disks = missing(self.shared, &record, described);
+            if disks.is_empty() {
                 self.unacknowledged.remove(&record.id);
                 done.push(record);
             } else {
                 owed.push(record.id);
-                self.unacknowledged.insert(record.id, missing);
+                self.owe(record.id, disks);
             }
         }
-        if !owed.is_empty() {
-            self.has_owed = true;
-            self.next_try = self.next_try.max(Instant::now() + AGAIN);
-        }
-        let is_done = owed.is_empty();
         match why {
-            Why::Call(_) | Why::Owed if !done.is_empty() => {
+            Why::Owed => {
+                self.is_trying = false;
                 self.names.namespace.forget_owed(done, note);
             }
             Why::Upgrade => {
                 self.is_upgrading = false;
                 self.names.namespace.set_describe_after(self.upgrade_after, owed, note);
             }
-            _ => {}
-        }
-        match why {
-            Why::Call(caller) => answer(caller, is_done),
-            Why::Owed => self.is_trying = false,
-            Why::Upgrade => {}
         }
     }
 
-    /// The disks of a file that have not acknowledged: those of nodes that failed, and those that no
-    /// node has.
-    fn missing(&self, record: &FileRecord, described: &Described) -> Vec<DiskId> {
-        let Some(layout) = &record.layout else { return Vec::new() };
-        let map = self.shared.map.read();
-        let is_missing = |disk: &DiskId| match map.disk(*disk) {
-            Some((node, _)) => described.failed.contains(&node),
-            None => true,
-        };
-        layout.disks().as_slice().iter().copied().filter(is_missing).collect()
+    /// Disks have not acknowledged a change: it is sent to them later.
+    fn owe(&mut self, file: FileId, disks: Vec<DiskId>) {
+        self.unacknowledged.insert(file, disks);
+        self.has_owed = true;
+        self.next_try = Instant::now() + AGAIN;
     }
 
     /// Lets go callers that have waited long enough.
@@ -326,4 +350,16 @@ fn note(noted: Result<(), Failure>) {
     if let Err(failure) = noted {
         tracing::warn!(%failure, "descriptions will be written once more");
     }
+}
+
+/// The disks of a file that have not acknowledged: those of nodes that failed, and those that no
+/// node has.
+fn missing(shared: &Shared, record: &FileRecord, described: &Described) -> Vec<DiskId> {
+    let Some(layout) = &record.layout else { return Vec::new() };
+    let map = shared.map.read();
+    let is_missing = |disk: &DiskId| match map.disk(*disk) {
+        Some((node, _)) => described.failed.contains(&node),
+        None => true,
+    };
+    layout.disks().as_slice().iter().copied().filter(is_missing).collect()
 }

@@ -208,6 +208,9 @@ impl Node {
         let options = PortOptions { credit_bytes: Credit::Bytes(REQUEST_CREDIT_BYTES) };
         let port = AnswerPort::new(&self.space, REQUESTS, options)
             .map_err(|error| NodeError::Other(error.to_string()))?;
+        if let Some(names) = &self.shared.names {
+            names.describer.connect(&run, operations);
+        }
         let door = door::Door::new(self.shared.clone(), run.clone(), operations, port);
         let door = Arc::new(door);
         let watched = door.clone();

@@ -152,7 +152,7 @@ impl Interface {
         match (&change.result, &self.shared.names) {
             (Ok(record), Some(names)) if record.layout.is_some() => {
                 let (record, wait) = (record.clone(), Some(DESCRIBE_WAIT));
-                names.describer.deliver(record, wait, move |_| next.call(change));
+                names.describer.deliver(&self.shared, record, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -224,8 +224,8 @@ fn mark_synced(
     };
     match names.namespace.if_settled(file, &subfiles) {
         Ok(Some(record)) if record.settled_count() > 1 => {
-            let shared = shared.clone();
-            names.describer.deliver(record, None, move |is_done| match shared.names() {
+            let of = shared.clone();
+            names.describer.deliver(shared, record, None, move |is_done| match of.names() {
                 Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
                 Err(failure) => done(Err(failure)),
             });

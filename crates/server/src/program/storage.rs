@@ -119,7 +119,14 @@ impl Storage {
         };
         let id = NodeDisk::subfile_id(grant.file, part);
         let is_there = synced.is_some();
-        synced.transpose().map_err(|error| disk.failure(error, id, "make it durable"))?;
+        synced.transpose().map_err(|error| {
+            tracing::error!(disk = disk.name, subfile = %id, %error, "a sync failed");
+            // Who writes with a descriptor has to come here, and learns that no write is taken.
+            if let Err(error) = self.shared.leases.raise(grant.file) {
+                tracing::error!(%error, "clients with descriptors cannot be told");
+            }
+            disk.failure(error, id, "make it durable")
+        })?;
         Ok(is_there)
     }
 

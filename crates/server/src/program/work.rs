@@ -70,6 +70,17 @@ impl SubfilesWork {
         let node = usize::try_from(node).ok()?;
         (!found.is_empty()).then_some(Self { node, work: Work::Describe { files: found } })
     }
+
+    /// What this node has to do to describe a file, if all its disks are here.
+    pub fn describe_here(shared: &Shared, record: &FileRecord) -> Option<Work> {
+        let me = u64::try_from(shared.me).ok()?;
+        let work = Self::describe(shared, std::slice::from_ref(record), me)?.work;
+        let disks = record.layout.as_ref()?.disks().as_slice().len();
+        match &work {
+            Work::Describe { files } if files[0].1.len() == disks => Some(work),
+            _ => None,
+        }
+    }
 }
 
 /// What came of it.

@@ -230,6 +230,13 @@ impl MediumFile for DirectoryFile {
         self.file.sync_data()
     }
 
+    fn begin_sync(&self) {
+        // SAFETY: the call takes no memory, and the descriptor is open while `self` is borrowed.
+        let _ = unsafe {
+            libc::sync_file_range(self.file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE)
+        };
+    }
+
     fn allocated_bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.blocks() * 512)
     }

@@ -113,6 +113,9 @@ pub trait MediumFile: Send + Sync + Debug {
     ) -> io::Result<()>;
     /// Makes content and length durable.
     fn sync(&self) -> io::Result<()>;
+    /// Begins to make the content durable and waits for nothing, so that a sync of another file
+    /// can carry it along.
+    fn begin_sync(&self) {}
     /// Bytes the file occupies on the medium.
     fn allocated_bytes(&self) -> io::Result<u64>;
     /// When content or length last changed, in nanoseconds since 1970; zero where nobody knows.

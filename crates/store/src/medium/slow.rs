@@ -219,6 +219,10 @@ impl MediumFile for SlowFile {
         self.file.set_len(len)
     }
 
+    fn begin_sync(&self) {
+        self.file.begin_sync();
+    }
+
     fn forget_cached(&self) {
         self.file.forget_cached();
     }

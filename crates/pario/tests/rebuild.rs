@@ -1,0 +1,376 @@
+//! What the disks say of files is enough to make the namespace again: owners, modes, and which
+//! bytes are lost.
+
+mod ways;
+
+use std::path::{Path, PathBuf};
+
+use pario::{
+    CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace,
+    FindingKind, SubfileIndex,
+};
+use pario_server::Node;
+use pario_server::config::{Config, ShortCut};
+use ways::{NodeProcess, alone, any_port, connect_when_complete, key_options, tcp_of, until};
+
+const LOOK: CheckRequest =
+    CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
+const REBUILD: CheckRequest = CheckRequest { is_rebuild: true, ..LOOK };
+
+fn kinds(report: &CheckReport) -> Vec<(FindingKind, bool)> {
+    let mut kinds: Vec<_> =
+        report.findings.iter().map(|found| (found.kind, found.is_repaired)).collect();
+    kinds.sort_by_key(|(kind, _)| format!("{kind:?}"));
+    kinds
+}
+
+/// One node that can be stopped to lay hands on its disks.
+struct Bench {
+    config: Config,
+    running: Option<(Cluster, Node)>,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(dir: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = alone(dir.path());
+        change(&mut config);
+        let mut bench = Self { config, running: None, dir };
+        bench.start();
+        bench
+    }
+
+    fn start(&mut self) {
+        let node = Node::start(&self.config, "local").unwrap();
+        let address = format!("unix:{}", self.config.nodes[0].socket.display());
+        let options = ClusterOptions { short_cut: Some(true), ..Default::default() };
+        self.running = Some((Cluster::connect_with(&address, options).unwrap(), node));
+    }
+
+    fn cluster(&self) -> &Cluster {
+        &self.running.as_ref().unwrap().0
+    }
+
+    /// Stops it, does something to the directory, starts it again.
+    fn stopped(&mut self, work: impl FnOnce(&Path)) {
+        let (cluster, node) = self.running.take().unwrap();
+        drop(cluster);
+        node.stop();
+        work(self.dir.path());
+        self.start();
+    }
+
+    fn disks(&self) -> Vec<PathBuf> {
+        self.config.nodes[0].disks.iter().map(|disk| disk.path.clone()).collect()
+    }
+}
+
+fn lose_namespace(dir: &Path) {
+    std::fs::remove_file(dir.join("namespace.redb")).unwrap();
+}
+
+/// The newest mode in each description of a disk: flags, generation and mode as
+/// docs/disk-format.md draws them; nothing where it is unknown.
+fn modes(disk: &Path) -> Vec<Option<u32>> {
+    let names = std::fs::read_dir(disk).unwrap().map(|entry| entry.unwrap().path());
+    let files = names.filter_map(|path| match path.extension()?.to_str()? {
+        "description" => Some(path),
+        "extents" => Some(path.join("description")),
+        _ => None,
+    });
+    let newest = |path: PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let slots = [0, 2048].into_iter().filter(|at| bytes.len() >= at + 96);
+        let slots = slots.filter(|at| bytes[*at..].starts_with(b"PARIOSUB") && bytes[at + 16] == 2);
+        let at = slots.max_by_key(|at| number(at + 64))?;
+        (number(at + 60) & 1 == 1).then(|| number(at + 80))
+    };
+    files.map(newest).collect()
+}
+
+#[test]
+fn what_was_synced_and_is_lost_stays_an_error_through_every_rebuild() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |_| {});
+    let options = || bench.cluster().options().read(true).write(true).create_new(true);
+    let file = options().unit(1000).open("/synced").unwrap();
+    file.write_at(&[1; 10_000], 0).unwrap();
+    file.sync().unwrap();
+    file.close().unwrap();
+    let file = options().extents().open("/extents").unwrap();
+    for subfile in 0..4 {
+        let place = ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(1) };
+        file.write_extent(place, b"", b"body").unwrap();
+    }
+    file.close().unwrap();
+    let lost = [(FindingKind::Missing, false); 2];
+    let rebuilt = [lost[0], lost[1], (FindingKind::Rebuilt, true), (FindingKind::Rebuilt, true)];
+    bench.stopped(|dir| {
+        let disk = dir.join("disk1");
+        for entry in std::fs::read_dir(&disk).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            match path.extension().and_then(|kind| kind.to_str()) {
+                Some("extents") => std::fs::remove_dir_all(path).unwrap(),
+                Some("flat" | "description") => std::fs::remove_file(path).unwrap(),
+                _ => {}
+            }
+        }
+    });
+    for round in 0..3 {
+        bench.stopped(lose_namespace);
+        let report = bench.cluster().check(REBUILD).unwrap();
+        assert_eq!(kinds(&report), rebuilt, "round {round}: {:?}", report.findings);
+        let report = bench.cluster().check(LOOK).unwrap();
+        assert_eq!(kinds(&report), lost, "round {round}: {:?}", report.findings);
+        for finding in &report.findings {
+            assert_eq!(finding.disk.as_deref(), Some("local/disk1"));
+            assert!(finding.text.contains("its bytes are lost"), "{}", finding.text);
+        }
+        let file = bench.cluster().options().read(true).write(true).open("/synced").unwrap();
+        let error = file.read_at(&mut [0; 10_000], 0).unwrap_err().to_string();
+        assert!(error.contains("local/disk1"), "{error}");
+        let error = file.write_at(&[2; 10_000], 0).unwrap_err().to_string();
+        assert!(error.contains("local/disk1"), "{error}");
+    }
+}
+
+#[test]
+fn owners_and_modes_come_from_the_disks() {
+    let mut bench = Bench::new(tempfile::tempdir().unwrap(), |_| {});
+    let options = bench.cluster().options().read(true).write(true).create_new(true);
+    options.unit(1000).mode(0o640).open("/kept").unwrap().write_at(&[1; 10_000], 0).unwrap();
+    bench.cluster().create("/changed").unwrap().write_at(b"x", 0).unwrap();
+    bench.cluster().set_mode("/changed", 0o755).unwrap();
+    bench.cluster().set_mode("/changed", 0o604).unwrap();
+    let options = bench.cluster().options().write(true).create_new(true);
+    options
+        .extents()
+        .open("/extents")
+        .unwrap()
+        .write_extent(ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(0) }, b"", b"x")
+        .unwrap();
+    bench.cluster().set_mode("/extents", 0o444).unwrap();
+    if rustix::process::geteuid().is_root() {
+        bench.cluster().set_owner("/changed", Some(1000), Some(100)).unwrap();
+    }
+    let described = |cluster: &Cluster| {
+        ["/kept", "/changed", "/extents"].map(|path| {
+            let record = cluster.metadata(path).unwrap().record;
+            (record.uid, record.gid, record.mode)
+        })
+    };
+    let before = described(bench.cluster());
+    assert_eq!(before.map(|(_, _, mode)| mode), [0o640, 0o604, 0o444]);
+    bench.stopped(lose_namespace);
+    let report = bench.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true); 3], "nothing had to be guessed");
+    assert_eq!(described(bench.cluster()), before);
+    assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
+}
+
+/// Two nodes, of which the second goes on while the first loses its namespace.
+struct Pair {
+    node: Option<Node>,
+    child: NodeProcess,
+    cluster: Option<Cluster>,
+    first: std::net::SocketAddr,
+    dir: tempfile::TempDir,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        ways::write_key(dir.path());
+        let node = Node::start(&ways::two_nodes(dir.path(), any_port()), "a").unwrap();
+        let first = tcp_of(&node.address());
+        let child = NodeProcess::start(dir.path(), "b", Some(first));
+        let address = format!("tcp:{first}");
+        let cluster = Some(connect_when_complete(&address, &key_options(dir.path())));
+        Self { node: Some(node), child, cluster, first, dir }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().unwrap()
+    }
+
+    /// A file on the disks of the second node.
+    fn file_at_b(&self, path: &str) -> pario::File {
+        let options = self.cluster().options().read(true).write(true).create_new(true);
+        options.unit(1000).disks(["b/disk0", "b/disk1"]).open(path).unwrap()
+    }
+
+    fn restart_a(&mut self, work: impl FnOnce(&Path)) {
+        drop(self.cluster.take());
+        self.node.take().unwrap().stop();
+        work(self.dir.path());
+        self.node = Some(Node::start(&ways::two_nodes(self.dir.path(), self.first), "a").unwrap());
+        let address = format!("tcp:{}", self.first);
+        self.cluster = Some(connect_when_complete(&address, &key_options(self.dir.path())));
+    }
+}
+
+/// Nodes that were not restarted remember which rights were revoked: files are usable all the same.
+#[test]
+fn rebuilt_files_are_usable_at_nodes_that_were_not_restarted() {
+    let mut pair = Pair::new();
+    let file = pair.file_at_b("/f");
+    file.write_at(&[1; 4000], 0).unwrap();
+    file.close().unwrap();
+    for mode in [0o600, 0o644, 0o640] {
+        pair.cluster().set_mode("/f", mode).unwrap();
+    }
+    pair.restart_a(|dir| std::fs::remove_file(dir.join("a/namespace.redb")).unwrap());
+    let report = pair.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true)]);
+    assert_eq!(pair.cluster().metadata("/f").unwrap().record.mode, 0o640);
+    let file = pair.cluster().options().read(true).write(true).open("/f").unwrap();
+    let mut bytes = [0; 4000];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, [1; 4000]);
+    file.write_at(&[2; 4000], 0).unwrap();
+    file.sync().unwrap();
+}
+
+/// A disk that is away when rights change gets them when it comes back.
+#[test]
+fn a_disk_that_was_away_catches_up() {
+    let mut pair = Pair::new();
+    let file = pair.file_at_b("/f");
+    file.write_at(&[1; 4000], 0).unwrap();
+    file.close().unwrap();
+    let disks = ["b/disk0", "b/disk1"].map(|disk| pair.dir.path().join(disk));
+    let all = |mode: u32| disks.iter().all(|disk| modes(disk) == [Some(mode)]);
+    pair.cluster().set_mode("/f", 0o640).unwrap();
+    assert!(all(0o640), "acknowledged means that nodes which are there have it");
+    pair.child.kill();
+    pair.cluster().set_mode("/f", 0o604).unwrap();
+    assert!(all(0o640), "the node is away, and nothing waits for it");
+    // The namespace remembers it, also over a restart.
+    pair.restart_a_alone();
+    pair.child = NodeProcess::start(pair.dir.path(), "b", Some(pair.first));
+    until("the disks say the new mode", || all(0o604));
+}
+
+impl Pair {
+    fn restart_a_alone(&mut self) {
+        drop(self.cluster.take());
+        self.node.take().unwrap().stop();
+        self.node = Some(Node::start(&ways::two_nodes(self.dir.path(), self.first), "a").unwrap());
+    }
+}
+
+/// While the interface node is away, what is there can be used, and nothing new is made.
+#[test]
+fn without_the_namespace_nothing_new_is_made() {
+    let mut pair = Pair::new();
+    let file = pair.file_at_b("/f");
+    file.write_at(&[1; 1000], 0).unwrap();
+    pair.node.take().unwrap().stop();
+    file.write_at(&[2; 1000], 0).unwrap();
+    let mut bytes = [0; 1000];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, [2; 1000]);
+    let error = file.write_at(&[3; 1000], 1000).unwrap_err().to_string();
+    assert!(error.contains("node a"), "{error}");
+    pair.node = Some(Node::start(&ways::two_nodes(pair.dir.path(), pair.first), "a").unwrap());
+    until("the node has joined again", || file.write_at(&[3; 1000], 1000).is_ok());
+}
+
+/// A node of before, as a program of that time left it: all bytes, and everything that the namespace
+/// knew is on the disks soon.
+#[test]
+fn an_old_node_is_upgraded() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(include_str!("fixtures/node-v1.txt"), dir.path());
+    let mut bench = Bench::new(dir, |config| config.nodes[0].disks.truncate(2));
+    check_old_files(bench.cluster());
+    assert_eq!(bench.cluster().metadata("/runs/synced").unwrap().record.mode, 0o644);
+    assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
+    let disks = bench.disks();
+    until("all descriptions have modes", || {
+        disks.iter().all(|disk| modes(disk).iter().all(Option::is_some))
+    });
+    bench.stopped(lose_namespace);
+    let report = bench.cluster().check(REBUILD).unwrap();
+    assert_eq!(kinds(&report), [(FindingKind::Rebuilt, true); 3], "{:?}", report.findings);
+    check_old_files(bench.cluster());
+    assert_eq!(bench.cluster().metadata("/runs/synced").unwrap().record.mode, 0o644);
+}
+
+/// Old disks without their namespace: a rebuild says what it had to guess.
+#[test]
+fn a_rebuild_lists_what_it_had_to_guess() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(include_str!("fixtures/node-v1.txt"), dir.path());
+    lose_namespace(dir.path());
+    let bench = Bench::new(dir, |config| config.nodes[0].disks.truncate(2));
+    let report = bench.cluster().check(REBUILD).unwrap();
+    let guessed = report.findings.iter().filter(|found| found.kind == FindingKind::Guessed);
+    let of_one: Vec<_> = guessed
+        .filter(|found| found.path.as_ref().is_some_and(|path| path.as_str() == "/runs/synced"))
+        .map(|found| found.text.as_str())
+        .collect();
+    assert_eq!(of_one.len(), 2, "{:?}", report.findings);
+    assert!(of_one[0].contains("owner and mode") && of_one[1].contains("synced"), "{of_one:?}");
+    let record = bench.cluster().metadata("/runs/synced").unwrap().record;
+    assert_eq!((record.uid, record.mode), (rustix::process::geteuid().as_raw(), 0o600));
+    check_old_files(bench.cluster());
+    assert_eq!(bench.cluster().check(LOOK).unwrap().findings, []);
+}
+
+fn check_old_files(cluster: &Cluster) {
+    let content: Vec<u8> = (0..5000u32).map(|n| (n % 251) as u8).collect();
+    let mut bytes = vec![0; 5010];
+    assert_eq!(cluster.open("/runs/synced").unwrap().read_at(&mut bytes, 0).unwrap(), 5000);
+    assert_eq!(bytes[..5000], content);
+    assert_eq!(cluster.open("/runs/unsynced").unwrap().read_at(&mut bytes, 0).unwrap(), 12);
+    assert_eq!(&bytes[..12], b"never synced");
+    let place = ExtentPlace { subfile: SubfileIndex(1), extent: ExtentIndex(4) };
+    let extent = cluster.open("/extents").unwrap().read_extent(place).unwrap().unwrap();
+    assert_eq!((&extent.header[..], &extent.body[..]), (&b"head"[..], &b"body of four"[..]));
+}
+
+/// Writes the files of a fixture: `file NAME LENGTH`, then `OFFSET BYTES` in hexadecimal for
+/// everything that is not zero.
+fn unpack(fixture: &str, dir: &Path) {
+    let mut file = None;
+    for line in fixture.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let ["file", name, len] = words[..] {
+            let path = dir.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let new = std::fs::File::create(path).unwrap();
+            new.set_len(len.parse().unwrap()).unwrap();
+            file = Some(new);
+        } else {
+            use std::os::unix::fs::FileExt as _;
+            let bytes = (0..words[1].len()).step_by(2);
+            let bytes = bytes.map(|n| u8::from_str_radix(&words[1][n..n + 2], 16).unwrap());
+            let at = u64::from_str_radix(words[0], 16).unwrap();
+            file.as_ref().unwrap().write_all_at(&bytes.collect::<Vec<_>>(), at).unwrap();
+        }
+    }
+}
+
+/// `short_cut = "read"`: who reads has descriptors, who writes goes through the node.
+#[test]
+fn descriptors_for_reading_only() {
+    for (short_cut, reads, writes) in [
+        (ShortCut::Write, true, true),
+        (ShortCut::Read, true, false),
+        (ShortCut::Off, false, false),
+    ] {
+        let bench = Bench::new(tempfile::tempdir().unwrap(), |config| {
+            config.nodes[0].short_cut = short_cut;
+        });
+        let file = bench.cluster().create("/f").unwrap();
+        file.write_at(b"bytes", 0).unwrap();
+        assert_eq!(file.has_short_cut(), writes, "{short_cut:?}");
+        let reader = bench.cluster().open("/f").unwrap();
+        assert_eq!(reader.has_short_cut(), reads, "{short_cut:?}");
+        file.write_at(b"again", 0).unwrap();
+        let mut bytes = [0; 5];
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"again");
+    }
+}
