@@ -116,7 +116,9 @@ impl Cluster {
         loop {
             let (page, is_more) = self.interface.page(after);
             after = page.last().map(|last| last.file);
-            page.into_iter().for_each(|revocation| drop(self.nodes[node].revoke(revocation)));
+            for revocation in page {
+                self.nodes[node].revoke(revocation);
+            }
             if !is_more {
                 break;
             }
