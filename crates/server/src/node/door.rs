@@ -81,12 +81,19 @@ impl Door {
         let Asked { question, from, answer: reporter } = asked;
         let Question { request, data } = question;
         if let Request::Hello { version, identity, client } = request {
-            let welcome = self.hello(&from, version, identity, client);
+            let uid = from.user.as_ref().map_or(identity.uid, |user| user.uid);
+            let welcome = self.hello(&from, version, identity, client.clone());
+            if let Err(failure) = &welcome {
+                self.shared.audit.note_failure(Some(uid), &client, failure);
+            }
             reporter.send(answer(welcome));
             return true;
         }
         let Some(session) = self.shared.sessions.of(from.space) else {
-            reporter.send(answer(Err(self.refused("say hello first"))));
+            let failure = self.refused("say hello first");
+            let uid = from.user.as_ref().map(|user| user.uid);
+            self.shared.audit.note_failure(uid, &from.name, &failure);
+            reporter.send(answer(Err(failure)));
             return true;
         };
         match request {
@@ -97,6 +104,7 @@ impl Door {
             Request::Status => reporter.send(answer(Ok(Reply::Status(Box::new(self.status()))))),
             Request::Stop => {
                 let stopped = self.administrators_only(&session, "stop the node");
+                self.note_administration(&session, "stop the node", &stopped);
                 reporter.send(answer(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
                     self.shared.stopping.ask();
@@ -111,7 +119,13 @@ impl Door {
             }
             Request::Jobs => reporter.send(answer(self.together.jobs(&session))),
             Request::Reset { files } => {
-                reporter.send(answer(self.together.reset(&session, &files)));
+                let reset = self.together.reset(&session, &files);
+                let object = match files.as_slice() {
+                    [] => "reset all files and jobs".to_owned(),
+                    files => format!("reset {} files, first {}", files.len(), files[0]),
+                };
+                self.note_administration(&session, &object, &reset);
+                reporter.send(answer(reset));
             }
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             Request::Lock(request) => self.together.lock(&session, request, reporter),
@@ -144,6 +158,7 @@ impl Door {
         let call = match self.data_call(session, request, data) {
             Ok(call) => call,
             Err(failure) => {
+                self.note_refusal(session, &failure);
                 reporter.send(answer(Err(failure)));
                 return true;
             }
@@ -193,28 +208,64 @@ impl Door {
         let begun = match request {
             Request::Namespace(request @ NamespaceRequest::SetRights { .. }) => {
                 let call = NamesCall { space, who, request };
-                return self.start(operations.set_rights, call, reporter, ticket);
+                return self.start_for(session, operations.set_rights, call, reporter, ticket);
             }
             Request::Namespace(request) => {
                 let call = NamesCall { space, who, request };
-                return self.start(operations.names, call, reporter, ticket);
+                return self.start_for(session, operations.names, call, reporter, ticket);
             }
             Request::Measure { files } => self.measure(session, files),
             Request::Check(what) => return self.check(session, what, reporter, ticket),
             Request::Peer(request) => {
                 if !session.is_node {
-                    let why = "only nodes of the cluster may ask this";
-                    reporter.send(answer(Err(self.refused(why))));
+                    let failure = self.refused("only nodes of the cluster may ask this");
+                    self.note_refusal(session, &failure);
+                    reporter.send(answer(Err(failure)));
                     return;
                 }
-                return self.peer(request, reporter, ticket);
+                return self.peer(session, request, reporter, ticket);
             }
             _ => Err(self.refused("it does not know this request")),
         };
         match begun {
             Ok(work) => self.start(operations.here, work, reporter, ticket),
-            Err(failure) => reporter.send(answer(Err(failure))),
+            Err(failure) => {
+                self.note_refusal(session, &failure);
+                reporter.send(answer(Err(failure)));
+            }
         }
+    }
+
+    /// Tells the audit log that a client was refused something.
+    pub(super) fn note_refusal(&self, session: &Session, failure: &Failure) {
+        self.shared.audit.note_failure(Some(session.identity.uid), &session.name, failure);
+    }
+
+    /// Tells the audit log what an administrator has done, or was refused.
+    fn note_administration<T>(&self, session: &Session, object: &str, result: &Result<T, Failure>) {
+        let who = (session.identity.uid, session.name.as_str());
+        self.shared.audit.note_administration(who, object.to_owned(), result);
+        if let Err(failure) = result {
+            self.note_refusal(session, failure);
+        }
+    }
+
+    /// Calls an operation for a client; a refusal goes to the audit log.
+    fn start_for<I: Token>(
+        &self,
+        session: &Arc<Session>,
+        operation: OperationRef<I, Answer<Bulk>>,
+        input: I,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
+        let (shared, session) = (self.shared.clone(), session.clone());
+        self.start_seen(operation, input, reporter, ticket, move |answer| {
+            if let Err(failure) = &answer.result {
+                let uid = Some(session.identity.uid);
+                shared.audit.note_failure(uid, &session.name, failure);
+            }
+        });
     }
 
     /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
@@ -239,11 +290,23 @@ impl Door {
         reporter: Reporter,
         ticket: Ticket,
     ) {
+        self.start_seen(operation, input, reporter, ticket, |_| {});
+    }
+
+    fn start_seen<I: Token>(
+        &self,
+        operation: OperationRef<I, Answer<Bulk>>,
+        input: I,
+        reporter: Reporter,
+        ticket: Ticket,
+        see: impl FnOnce(&Answer<Bulk>) + Send + 'static,
+    ) {
         let node = self.shared.name().to_owned();
         let begun = self.run.start_then(operation, input, move |result| {
             let result = result.unwrap_or_else(|error| {
                 answer(Err(Failure::Internal { node, why: error.to_string() }))
             });
+            see(&result);
             report(reporter, |reporter| reporter.send_now(result));
             drop(ticket);
         });
@@ -313,23 +376,51 @@ impl Door {
         Ok(Work::Measure { files: measured })
     }
 
-    fn check(&self, session: &Session, what: CheckRequest, reporter: Reporter, ticket: Ticket) {
+    fn check(
+        &self,
+        session: &Arc<Session>,
+        what: CheckRequest,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
         if let Err(failure) = self.administrators_only(session, "check the cluster") {
+            self.note_refusal(session, &failure);
             reporter.send(answer(Err(failure)));
             return;
         }
-        let shared = self.shared.clone();
+        let (shared, session) = (self.shared.clone(), session.clone());
         self.aside("check", reporter, ticket, move || {
-            check::check(&shared, what).map(Reply::Checked)
+            let checked = check::check(&shared, what);
+            let object = match what {
+                CheckRequest { is_rebuild: true, .. } => "rebuild the namespace",
+                CheckRequest { is_repair: true, .. } => "repair the cluster",
+                CheckRequest { .. } => "check the cluster",
+            };
+            let who = (session.identity.uid, session.name.as_str());
+            shared.audit.note_administration(who, object.to_owned(), &checked);
+            checked.map(Reply::Checked)
         });
     }
 
     /// What another node asks for.
-    fn peer(&self, request: PeerRequest, reporter: Reporter, ticket: Ticket) {
+    fn peer(
+        &self,
+        session: &Arc<Session>,
+        request: PeerRequest,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
         let shared = self.shared.clone();
         let work = match request {
             PeerRequest::Join { node } => {
-                return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
+                let session = session.clone();
+                return self.aside("join", reporter, ticket, move || {
+                    let object = format!("join of node {}", node.name);
+                    let joined = joining::enter(&shared, node);
+                    let who = (session.identity.uid, session.name.as_str());
+                    shared.audit.note_administration(who, object, &joined);
+                    joined
+                });
             }
             PeerRequest::RemoveSubfiles { files, epoch } => Work::Remove { files, epoch },
             PeerRequest::Revoke(revocation) => Work::Revoke(revocation),

@@ -24,6 +24,7 @@ use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
 use pario_proto::{ClusterMap, Identity, NodeInfo};
 use parking_lot::{Mutex, RwLock};
 
+use crate::audit::Audit;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
@@ -144,6 +145,7 @@ impl Node {
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             strangers: Strangers::default(),
+            audit: open_audit(own)?,
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
             grant_window: RwLock::default(),
@@ -227,8 +229,8 @@ impl Node {
         }
         let answering = shared.clone();
         start("answers", Box::new(move || caretaker::answer(&answering)))?;
-        let measuring = shared.clone();
-        start("space", Box::new(move || caretaker::measure(&measuring)))?;
+        let (measuring, space) = (shared.clone(), self.space.clone());
+        start("space", Box::new(move || caretaker::measure(&measuring, &space)))?;
         start("caretaker", Box::new(move || caretaker::work(&shared)))
     }
 
@@ -304,6 +306,7 @@ impl Drop for Node {
             let _ = thread.join();
         }
         self.run.take();
+        self.shared.audit.close();
         self.shared.disks.settle();
         // Threads that have served the last questions let go of the disks a moment later; who
         // starts the node again must find them free.
@@ -341,6 +344,14 @@ fn administrator() -> Identity {
         gids.extend(others.into_iter().map(rustix::process::Gid::as_raw).filter(|&g| g != gid));
     }
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
+}
+
+fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
+    if !own.audit {
+        return Ok(Audit::off());
+    }
+    Audit::open(&own.data, &own.name)
+        .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {

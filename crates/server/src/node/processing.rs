@@ -36,7 +36,10 @@ impl Door {
                 let parameters = data.into_iter().next().unwrap_or_default();
                 match self.begin(session, call, work, parameters) {
                     Ok(running) => self.launch(running, reporter),
-                    Err(failure) => reporter.send(answer(Err(failure))),
+                    Err(failure) => {
+                        self.note_refusal(session, &failure);
+                        reporter.send(answer(Err(failure)));
+                    }
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
@@ -44,7 +47,10 @@ impl Door {
                     Ok((cutting, ticket)) => {
                         self.start(self.operations.cut, cutting, reporter, ticket);
                     }
-                    Err(failure) => reporter.send(answer(Err(failure))),
+                    Err(failure) => {
+                        self.note_refusal(session, &failure);
+                        reporter.send(answer(Err(failure)));
+                    }
                 }
             }
         }

@@ -253,6 +253,7 @@ impl Together {
             },
             None => NamespaceRequest::Open { path: path.clone(), access },
         };
+        let uid = who.uid;
         let call = NamesCall { space, who, request };
         let this = self.clone();
         let begun = self.run.start_then(self.operations.names, call, move |result| {
@@ -264,6 +265,10 @@ impl Together {
                 Ok(answer) => answer.result,
                 Err(error) => Err(internal(error.to_string())),
             };
+            if let Err(failure) = &result {
+                let client = this.shared.sessions.name_of(space).unwrap_or_default();
+                this.shared.audit.note_failure(Some(uid), &client, failure);
+            }
             then(result.and_then(|reply| match reply {
                 Reply::Opened(opened) => this.opened(company, &path, mode, opened),
                 _ => Err(internal("a file was opened with a strange answer".to_owned())),
