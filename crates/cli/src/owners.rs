@@ -38,6 +38,10 @@ impl Owners {
     }
 }
 
+/// In a directory with this bit only the owner of an entry, that of the directory and root may
+/// delete, rename or replace the entry.
+const STICKY: u32 = 0o1000;
+
 /// Names the nodes that have not acknowledged a change of rights.
 pub fn warn_of_untold(path: &FilePath, outcome: &RightsChanged) {
     if let Some(warning) = untold_warning(path, &outcome.untold) {
@@ -58,19 +62,26 @@ fn untold_warning(path: &FilePath, untold: &[String]) -> Option<String> {
     ))
 }
 
-/// Permissions as nine letters.
+/// Permissions as nine letters; the last one is `t` or `T` where the sticky bit is set.
 pub fn mode_letters(mode: u32) -> String {
     let letters = "rwxrwxrwx".chars().enumerate();
-    letters.map(|(place, letter)| if mode >> (8 - place) & 1 == 1 { letter } else { '-' }).collect()
+    let shown = |(place, letter)| if mode >> (8 - place) & 1 == 1 { letter } else { '-' };
+    let mut shown: String = letters.map(shown).collect();
+    if mode & STICKY != 0 {
+        let last = shown.pop();
+        shown.push(if last == Some('x') { 't' } else { 'T' });
+    }
+    shown
 }
 
-/// Changes permissions as `chmod` is told to: `640`, `u+w`, `go-rwx`, `a=r`, several with commas.
+/// Changes permissions as `chmod` is told to: `640`, `1777`, `u+w`, `go-rwx`, `a=r`, `+t`, several
+/// with commas.
 pub fn change_mode(mode: u32, text: &str) -> Result<u32, String> {
     if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
         return u32::from_str_radix(text, 8)
             .ok()
-            .filter(|mode| *mode <= 0o777)
-            .ok_or_else(|| format!("{text:?} is not a mode from 000 to 777"));
+            .filter(|mode| *mode <= STICKY | 0o777)
+            .ok_or_else(|| format!("{text:?} is not a mode from 000 to 1777"));
     }
     text.split(',').try_fold(mode, change_clause).ok_or_else(|| {
         format!("{text:?} is not a mode; write digits such as 640, or changes such as u+w,go-rwx")
@@ -96,6 +107,10 @@ fn change_clause(mode: u32, clause: &str) -> Option<u32> {
             'r' => 0o444,
             'w' => 0o222,
             'x' => 0o111,
+            't' => {
+                places |= STICKY;
+                STICKY
+            }
             _ => return None,
         };
     }
@@ -116,6 +131,10 @@ mod tests {
         assert_eq!(mode_letters(0o640), "rw-r-----");
         assert_eq!(mode_letters(0o751), "rwxr-x--x");
         assert_eq!(mode_letters(0), "---------");
+        assert_eq!(
+            (mode_letters(0o1777), mode_letters(0o1770)),
+            ("rwxrwxrwt".into(), "rwxrwx--T".into())
+        );
     }
 
     #[test]
@@ -129,10 +148,15 @@ mod tests {
             ("a=r", 0o444),
             ("u=rwx,g=,o+w", 0o706),
             ("u=", 0o044),
+            ("1777", 0o1777),
+            ("+t", 0o1644),
+            ("a+rwx,o+t", 0o1777),
         ] {
             assert_eq!(change_mode(0o644, text), Ok(mode), "{text}");
         }
-        for text in ["", "888", "7777", "u", "z+r", "u+q", "u+w,"] {
+        assert_eq!(change_mode(0o1777, "-t"), Ok(0o777));
+        assert_eq!(change_mode(0o1777, "go="), Ok(0o1700), "the sticky bit was not named");
+        for text in ["", "888", "7777", "2777", "u", "z+r", "u+q", "u+w,"] {
             assert!(change_mode(0o644, text).is_err(), "{text}");
         }
     }

@@ -228,6 +228,28 @@ fn the_kernel_says_who_asks_and_modes_are_kept() {
     });
 }
 
+/// In a directory with the sticky bit users delete, rename and replace what is their own.
+#[test]
+fn the_sticky_bit_is_enforced_for_another_user() {
+    with_a_user(|cluster, user, _| {
+        cluster.make_directory("/scratch").unwrap();
+        cluster.set_mode("/scratch", 0o1777).unwrap();
+        file_with_mode(cluster, "/scratch/root", 0o666);
+        user.can("create /scratch/own");
+        let sticky = "/scratch: user 1000 may not delete, rename or replace what belongs to another \
+                      user in this directory, which has the sticky bit (owner 0, mode 1777)";
+        user.cannot("remove /scratch/root", sticky);
+        user.cannot("rename /scratch/root /scratch/mine", sticky);
+        user.cannot("rename /scratch/own /scratch/root", sticky);
+        user.can("rename /scratch/own /scratch/mine");
+        user.can("open /scratch/root rw");
+        user.can("write");
+        user.can("remove /scratch/mine");
+        cluster.set_mode("/scratch", 0o777).unwrap();
+        user.can("remove /scratch/root");
+    });
+}
+
 /// Rights that are taken away hold from the next call on, for files that are open too.
 #[test]
 fn rights_are_revoked_at_once() {

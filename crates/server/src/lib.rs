@@ -28,6 +28,7 @@ pub mod metadata;
 pub mod namespace;
 pub mod operation;
 
+mod audit;
 mod check;
 mod disks;
 mod error;

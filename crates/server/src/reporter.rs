@@ -2,13 +2,15 @@
 //!
 //! Invariant: every request is answered. If the thread that has the request panics, wherever the
 //! request has come by then, the client gets [`Failure::Internal`] with the kind of the request.
+//! Every refusal goes to the audit log.
 
 use std::fmt;
 use std::sync::Arc;
 
-use pario_net::{Bulk, FilePart, Responder};
+use pario_net::{Bulk, FilePart, Responder, Sender};
 use pario_proto::{Answer, Failure};
 
+use crate::audit::Audit;
 use crate::sessions::Session;
 
 /// A client that lets more than this wait for it, unread, is cut off.
@@ -20,8 +22,9 @@ pub struct Reporter {
     to: Option<Responder<Answer<Bulk>>>,
     node: Arc<str>,
     kind: &'static str,
-    /// Who has asked; nothing before the hello.
-    session: Option<Arc<Session>>,
+    /// The client; before its hello, who has sent the request.
+    client: Result<Arc<Session>, Arc<Sender>>,
+    audit: Arc<Audit>,
 }
 
 impl Reporter {
@@ -30,13 +33,15 @@ impl Reporter {
         to: Responder<Answer<Bulk>>,
         node: Arc<str>,
         kind: &'static str,
-        session: Option<Arc<Session>>,
+        client: Result<Arc<Session>, Arc<Sender>>,
+        audit: Arc<Audit>,
     ) -> Self {
-        Self { to: Some(to), node, kind, session }
+        Self { to: Some(to), node, kind, client, audit }
     }
 
     /// Answers; the answer leaves together with others.
     pub fn send(mut self, answer: Answer<Bulk>) {
+        self.note(&answer);
         if let Some(to) = self.take() {
             to.send(answer);
         }
@@ -44,6 +49,7 @@ impl Reporter {
 
     /// Answers at once.
     pub fn send_now(mut self, answer: Answer<Bulk>) {
+        self.note(&answer);
         if let Some(to) = self.take() {
             to.send_now(answer);
         }
@@ -61,6 +67,16 @@ impl Reporter {
         self.send(Answer { result: Err(failure), data: Vec::new() });
     }
 
+    /// Tells the audit log of a refusal.
+    fn note(&self, answer: &Answer<Bulk>) {
+        let Err(failure) = &answer.result else { return };
+        let (uid, name) = match &self.client {
+            Ok(session) => (Some(session.identity.uid), session.name.as_str()),
+            Err(sender) => (sender.user.as_ref().map(|user| user.uid), &*sender.name),
+        };
+        self.audit.note_failure(uid, name, failure);
+    }
+
     /// Whether parts of files reach the client without being copied here.
     pub fn takes_files(&self) -> bool {
         self.to.as_ref().is_some_and(Responder::takes_files)
@@ -70,7 +86,7 @@ impl Reporter {
     fn take(&mut self) -> Option<Responder<Answer<Bulk>>> {
         let to = self.to.take()?;
         let unread = to.queued_bytes();
-        let is_user_over = self.session.as_ref().is_some_and(|session| session.is_over(unread));
+        let is_user_over = self.client.as_ref().is_ok_and(|session| session.is_over(unread));
         if unread > BACKLOG_BYTES || is_user_over {
             to.cut_off("it does not read its answers");
             return None;

@@ -11,6 +11,7 @@ use pario_proto::{
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::audit::Audit;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
 use crate::grant::GrantKey;
@@ -53,6 +54,7 @@ pub struct Shared {
     pub calls: Calls,
     pub peers: Peers,
     pub strangers: Strangers,
+    pub audit: Arc<Audit>,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
     /// Which grants are valid.

@@ -574,3 +574,96 @@ fn what_another_release_wrote_or_makes_no_sense_is_refused() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+/// In a directory with the sticky bit an entry is for its owner, for that of the directory, and for
+/// root.
+#[test]
+fn the_sticky_bit_keeps_entries_from_other_users() {
+    let tree = Tree::new();
+    tree.mkdir(&ann(), "/sticky", 0o777).unwrap();
+    tree.set_rights(&ann(), "/sticky", (Some(0o1777), None, None)).unwrap();
+    tree.mkdir(&ann(), "/free", 0o777).unwrap();
+    for (name, owner) in [("bob", bob()), ("bob2", bob()), ("bob3", bob()), ("eve", eve())] {
+        tree.create(&owner, &format!("/sticky/{name}"), 0o666);
+        tree.create(&owner, &format!("/free/{name}"), 0o666);
+    }
+    tree.mkdir(&bob(), "/sticky/directory", 0o777).unwrap();
+    tree.mkdir(&eve(), "/sticky/other", 0o777).unwrap();
+
+    assert_denied(tree.remove(&eve(), "/sticky/bob"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/sticky/bob", "/sticky/mine"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/sticky/bob", "/free/mine"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/sticky/eve", "/sticky/bob"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/free/eve", "/sticky/bob"), "/sticky");
+    assert_denied(tree.rmdir(&eve(), "/sticky/directory"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/sticky/other", "/sticky/directory"), "/sticky");
+    assert_denied(tree.rename(&eve(), "/sticky/directory", "/sticky/moved"), "/sticky");
+    assert_eq!(tree.names_in("/sticky"), "bob bob2 bob3 directory eve other");
+
+    // What is one's own, and the place of the bit, are not concerned.
+    tree.rename(&eve(), "/sticky/eve", "/sticky/own").unwrap();
+    tree.rename(&eve(), "/free/bob", "/sticky/brought").unwrap();
+    tree.remove(&eve(), "/free/bob2").unwrap();
+    tree.create(&eve(), "/sticky/directory/inside", 0o600);
+    assert_denied(tree.remove(&eve(), "/sticky/brought"), "/sticky");
+    tree.remove(&bob(), "/sticky/bob").unwrap();
+    // The owner of the directory, and root.
+    tree.remove(&ann(), "/sticky/bob2").unwrap();
+    tree.rename(&root(), "/sticky/bob3", "/sticky/own").unwrap();
+    // A directory whose owner has no write permission stays as it is.
+    tree.set_rights(&ann(), "/sticky", (Some(0o1555), None, None)).unwrap();
+    assert_denied(tree.remove(&ann(), "/sticky/own"), "/sticky");
+    tree.check();
+}
+
+/// A revocation is recorded with the change of rights, and kept for the lifetime of grants.
+#[test]
+fn revocations_are_recorded_with_what_revokes_and_kept_for_a_lifetime() {
+    use pario_proto::{GRANT_LIFETIME_EPOCHS, REMOVED_RIGHTS_VERSION};
+    let store = Arc::new(Memory::new());
+    let tree = Tree::on(store.clone());
+    let begin =
+        |tree: &Tree, epoch| wait(|done| tree.names.begin_grant_epoch(epoch, done)).unwrap();
+    assert_eq!(tree.names.grant_epoch().unwrap(), 1);
+    let changed = tree.create(&ann(), "/changed", 0o644).id;
+    let removed = tree.create(&ann(), "/removed", 0o644).id;
+    let replaced = tree.create(&ann(), "/replaced", 0o644).id;
+    let moved = tree.create(&ann(), "/moved", 0o644).id;
+    tree.mkdir(&ann(), "/directory", 0o755).unwrap();
+    let known = |tree: &Tree| -> Vec<_> {
+        let known = tree.names.revocations().unwrap();
+        known.iter().map(|known| (known.file, known.first_valid, known.epoch)).collect()
+    };
+    tree.set_rights(&ann(), "/changed", (Some(0o644), None, None)).unwrap();
+    tree.set_rights(&ann(), "/directory", (Some(0o700), None, None)).unwrap();
+    assert_eq!(known(&tree), [], "nothing was taken from anybody");
+    tree.set_rights(&ann(), "/changed", (Some(0o600), None, None)).unwrap();
+    tree.rename(&ann(), "/moved", "/replaced").unwrap();
+    assert_eq!(begin(&tree, 2), 2);
+    assert_eq!(begin(&tree, 2), 3, "an epoch never begins twice");
+    tree.remove(&ann(), "/removed").unwrap();
+    let expected = [
+        (changed, 1, 1),
+        (replaced, REMOVED_RIGHTS_VERSION, 1),
+        (removed, REMOVED_RIGHTS_VERSION, 3),
+    ];
+    assert_eq!(known(&tree), expected);
+    // All of it is there after a restart, which is an epoch of its own.
+    drop(tree);
+    let tree = Tree::on(store.clone());
+    assert_eq!(tree.names.grant_epoch().unwrap(), 4);
+    assert_eq!(known(&tree), expected);
+    begin(&tree, 1 + GRANT_LIFETIME_EPOCHS);
+    assert_eq!(known(&tree), expected);
+    begin(&tree, 2 + GRANT_LIFETIME_EPOCHS);
+    assert_eq!(known(&tree), expected[2..]);
+    // A file that the disks bring back is not deleted any more, and gets new rights.
+    let record = tree.record(&ann(), 0o600);
+    let record = FileRecord { id: removed, ..record };
+    wait(|done| tree.names.restore(path("/removed"), record, done)).unwrap();
+    assert_eq!(known(&tree), []);
+    let version = tree.look(&ann(), "/removed", Access::LOOK).unwrap().rights_version;
+    assert_eq!(u64::from(version), 2 + GRANT_LIFETIME_EPOCHS);
+    assert_eq!(tree.look(&ann(), "/replaced", Access::LOOK).unwrap().id, moved);
+    tree.check();
+}

@@ -4,7 +4,7 @@ use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord, Identity};
 
 use super::change::Change;
 use super::handle::Namespace;
-use super::permission::require_change_of_entries;
+use super::permission::{require_change_of_entries, require_removal_of_entry};
 use super::tree::{Node, Place, Stop, node, node_that_must_be, place};
 
 /// What came of a create.
@@ -141,8 +141,9 @@ fn add(
 /// What is at a path, if the user may take it from there.
 fn removable(change: &Change<'_>, who: &Identity, path: &FilePath) -> Result<Node, Stop> {
     let place = place(change.state(), who, path)?;
-    let node = place.child.ok_or_else(|| Failure::NotFound { path: path.clone() })?;
-    require_change_of_entries(who, &place.directory.record, &place.directory_path)?;
+    let node = place.child.clone().ok_or_else(|| Failure::NotFound { path: path.clone() })?;
+    let Place { directory, directory_path, .. } = &place;
+    require_removal_of_entry(who, &directory.record, directory_path, &node.record)?;
     Ok(node)
 }
 

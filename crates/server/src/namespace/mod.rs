@@ -67,3 +67,4 @@ pub use self::clock::Clock;
 pub use self::entries::Created;
 pub use self::handle::Namespace;
 pub use self::rename::Renamed;
+pub use self::rights::ChangedRights;

@@ -2,6 +2,9 @@
 
 use pario_proto::{Access, Failure, FilePath, FileRecord, Identity};
 
+/// The bit of a directory's mode that protects its entries from users that do not own them.
+const STICKY: u32 = 0o1000;
+
 /// One of the three permissions.
 #[derive(Clone, Copy)]
 pub enum Permission {
@@ -62,6 +65,25 @@ pub fn require_change_of_entries(
 ) -> Result<(), Failure> {
     let action = "add or remove names in this directory";
     require(who, directory, path, Permission::Write, action)
+}
+
+/// That a user may take an entry out of a directory: to delete it, to rename it, or to replace it.
+/// In a directory with the sticky bit that is for the owner of the entry, the owner of the
+/// directory and root.
+pub fn require_removal_of_entry(
+    who: &Identity,
+    directory: &FileRecord,
+    path: &FilePath,
+    entry: &FileRecord,
+) -> Result<(), Failure> {
+    require_change_of_entries(who, directory, path)?;
+    let is_owner = who.is_root() || who.uid == directory.uid || who.uid == entry.uid;
+    if directory.mode & STICKY == 0 || is_owner {
+        return Ok(());
+    }
+    let action = "delete, rename or replace what belongs to another user in this directory, which \
+                  has the sticky bit";
+    Err(denied(who, directory, path, action))
 }
 
 pub fn denied(who: &Identity, record: &FileRecord, path: &FilePath, action: &str) -> Failure {

@@ -5,7 +5,7 @@ use pario_proto::{Failure, FilePath, FileRecord, Identity};
 use super::change::Change;
 use super::entries::require_empty;
 use super::handle::Namespace;
-use super::permission::require_change_of_entries;
+use super::permission::{require_change_of_entries, require_removal_of_entry};
 use super::tree::{Node, Stop, place};
 
 /// What came of a rename.
@@ -45,9 +45,11 @@ fn rename(
     if moved.is_directory() && to.is_within(from) {
         return Err(Failure::IntoItself { from: from.clone(), to: to.clone() }.into());
     }
-    require_change_of_entries(who, &source.directory.record, &source.directory_path)?;
-    require_change_of_entries(who, &target.directory.record, &target.directory_path)?;
+    let (source_record, target_record) = (&source.directory.record, &target.directory.record);
+    require_removal_of_entry(who, source_record, &source.directory_path, &moved.record)?;
+    require_change_of_entries(who, target_record, &target.directory_path)?;
     if let Some(there) = &target.child {
+        require_removal_of_entry(who, target_record, &target.directory_path, &there.record)?;
         match (moved.is_directory(), there.is_directory()) {
             (true, true) => require_empty(there, to)?,
             (true, false) => return Err(Failure::NotADirectory { path: to.clone() }.into()),

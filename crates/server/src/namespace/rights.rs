@@ -14,6 +14,15 @@ struct Wish {
     gid: Option<u32>,
 }
 
+/// A record before and after a change of its rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedRights {
+    /// As it was.
+    pub before: FileRecord,
+    /// As it is; equal if there was nothing to change.
+    pub after: FileRecord,
+}
+
 impl Namespace {
     /// Changes owner, group or mode; what is not given stays. The mode is for the owner to change,
     /// the owner for root, the group for root or for the owner if he is in the new one. Of the
@@ -27,6 +36,18 @@ impl Namespace {
         gid: Option<u32>,
         done: impl FnOnce(Result<FileRecord, Failure>) + Send + 'static,
     ) {
+        let after = |changed: ChangedRights| changed.after;
+        self.change_rights(who, path, (mode, uid, gid), move |changed| done(changed.map(after)));
+    }
+
+    /// The same, and tells what was before.
+    pub fn change_rights(
+        &self,
+        who: Identity,
+        path: FilePath,
+        (mode, uid, gid): (Option<u32>, Option<u32>, Option<u32>),
+        done: impl FnOnce(Result<ChangedRights, Failure>) + Send + 'static,
+    ) {
         let wish = Wish { mode: mode.map(|mode| mode & 0o7777), uid, gid };
         self.change(move |change| set_rights(change, &who, &path, &wish), done);
     }
@@ -37,9 +58,10 @@ fn set_rights(
     who: &Identity,
     path: &FilePath,
     wish: &Wish,
-) -> Result<FileRecord, Stop> {
+) -> Result<ChangedRights, Stop> {
     let mut node = find(change.state(), who, path)?;
     require_rights(who, &node.record, path, wish)?;
+    let before = node.record.clone();
     let mut record = node.record.clone();
     record.mode = wish.mode.unwrap_or(record.mode);
     record.uid = wish.uid.unwrap_or(record.uid);
@@ -56,7 +78,7 @@ fn set_rights(
             change.revoke(record.id, record.rights_version)?;
         }
     }
-    Ok(record)
+    Ok(ChangedRights { before, after: record })
 }
 
 fn next_version(record: &FileRecord, path: &FilePath) -> Result<u32, Failure> {

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pario_net::Space;
+
 use super::{informing, joining};
 use crate::processing::MOMENT;
 use crate::shared::Shared;
@@ -57,9 +59,19 @@ pub fn answer(shared: &Arc<Shared>) {
     }
 }
 
-/// The thread that measures disks; ends when the node is asked to stop.
-pub fn measure(shared: &Arc<Shared>) {
-    while !shared.stopping.is_asked() {
+/// The thread that measures disks, and notes which connections were refused; ends when the node is
+/// asked to stop.
+pub fn measure(shared: &Arc<Shared>, space: &Space) {
+    let mut noted = Duration::ZERO;
+    loop {
+        let is_last = shared.stopping.is_asked();
+        for refusal in space.refusals().iter().filter(|refusal| refusal.at > noted) {
+            shared.audit.note_connection(refusal);
+        }
+        noted = space.refusals().last().map_or(noted, |last| last.at);
+        if is_last {
+            return;
+        }
         shared.disks.measure_space();
         shared.stopping.pause(MEASURE);
     }

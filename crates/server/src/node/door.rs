@@ -110,8 +110,9 @@ impl Door {
         let Asked { question, from, answer: responder } = asked;
         let Question { request, data } = question;
         let session = self.shared.sessions.of(from.space);
-        let node = self.shared.label.clone();
-        let reporter = Reporter::new(responder, node, request.kind(), session.clone());
+        let (node, audit) = (self.shared.label.clone(), self.shared.audit.clone());
+        let client = session.clone().ok_or_else(|| from.clone());
+        let reporter = Reporter::new(responder, node, request.kind(), client, audit);
         if let Request::Hello { version, identity, client, peer } = request {
             let welcome = self.hello(&from, version, identity, (client, peer));
             return reporter.send(answer(welcome));
@@ -129,6 +130,7 @@ impl Door {
             Request::Status => reporter.send(answer(Ok(Reply::Status(Box::new(self.status()))))),
             Request::Stop => {
                 let stopped = self.administrators_only(&session, "stop the node");
+                self.note_administration(&session, "stop the node", &stopped);
                 reporter.send(answer(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
                     self.shared.stopping.ask();
@@ -143,7 +145,13 @@ impl Door {
             }
             Request::Jobs => reporter.send(answer(self.together.jobs(&session))),
             Request::Reset { files } => {
-                reporter.send(answer(self.together.reset(&session, &files)));
+                let reset = self.together.reset(&session, &files);
+                let object = match files.as_slice() {
+                    [] => "reset all files and jobs".to_owned(),
+                    files => format!("reset {} files, first {}", files.len(), files[0]),
+                };
+                self.note_administration(&session, &object, &reset);
+                reporter.send(answer(reset));
             }
             Request::Shared(request) => self.together.file(&session, request, &data, reporter),
             Request::Lock(request) => self.together.lock(&session, request, reporter),
@@ -236,11 +244,9 @@ impl Door {
             Request::Check(what) => return self.check(session, what, reporter, ticket),
             Request::Peer(request) => {
                 if !session.is_node {
-                    let why = "only nodes of the cluster may ask this";
-                    reporter.send(answer(Err(self.refused(why))));
-                    return;
+                    return reporter.fail(self.refused("only nodes of the cluster may ask this"));
                 }
-                return self.peer(request, reporter, ticket);
+                return self.peer(session, request, reporter, ticket);
             }
             _ => Err(self.refused("it does not know this request")),
         };
@@ -250,6 +256,12 @@ impl Door {
             }
             Err(failure) => reporter.fail(failure),
         }
+    }
+
+    /// Tells the audit log what an administrator has done. The reporter tells it of refusals.
+    fn note_administration<T>(&self, session: &Session, object: &str, result: &Result<T, Failure>) {
+        let who = (session.identity.uid, session.name.as_str());
+        self.shared.audit.note_administration(who, object.to_owned(), result);
     }
 
     /// Lets a request wait for its disk. If too many do, everybody waits in front of the door as
@@ -350,23 +362,49 @@ impl Door {
         Ok(Work::Measure { files: measured })
     }
 
-    fn check(&self, session: &Session, what: CheckRequest, reporter: Reporter, ticket: Ticket) {
+    fn check(
+        &self,
+        session: &Arc<Session>,
+        what: CheckRequest,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
         if let Err(failure) = self.administrators_only(session, "check the cluster") {
-            reporter.send(answer(Err(failure)));
-            return;
+            return reporter.fail(failure);
         }
-        let shared = self.shared.clone();
+        let (shared, session) = (self.shared.clone(), session.clone());
         self.aside("check", reporter, ticket, move || {
-            check::check(&shared, what).map(Reply::Checked)
+            let checked = check::check(&shared, what);
+            let object = match what {
+                CheckRequest { is_rebuild: true, .. } => "rebuild the namespace",
+                CheckRequest { is_repair: true, .. } => "repair the cluster",
+                CheckRequest { .. } => "check the cluster",
+            };
+            let who = (session.identity.uid, session.name.as_str());
+            shared.audit.note_administration(who, object.to_owned(), &checked);
+            checked.map(Reply::Checked)
         });
     }
 
     /// What another node asks for.
-    fn peer(&self, request: PeerRequest, reporter: Reporter, ticket: Ticket) {
+    fn peer(
+        &self,
+        session: &Arc<Session>,
+        request: PeerRequest,
+        reporter: Reporter,
+        ticket: Ticket,
+    ) {
         let shared = self.shared.clone();
         let work = match request {
             PeerRequest::Join { node } => {
-                return self.aside("join", reporter, ticket, move || joining::enter(&shared, node));
+                let session = session.clone();
+                return self.aside("join", reporter, ticket, move || {
+                    let object = format!("join of node {}", node.name);
+                    let joined = joining::enter(&shared, node);
+                    let who = (session.identity.uid, session.name.as_str());
+                    shared.audit.note_administration(who, object, &joined);
+                    joined
+                });
             }
             PeerRequest::FindFile { file } => {
                 let known = shared.names().and_then(|names| names.known_file(file));

@@ -29,6 +29,7 @@ use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, S
 use pario_proto::{ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
+use crate::audit::Audit;
 use crate::config::{Config, NodeConfig, ShortCut};
 use crate::disks::NodeDisks;
 use crate::error::NodeError;
@@ -161,6 +162,7 @@ impl Node {
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             strangers: Strangers::default(),
+            audit: Arc::new(open_audit(own)?),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
             grant_window: RwLock::default(),
@@ -248,8 +250,8 @@ impl Node {
         }
         let answering = shared.clone();
         start("answers", Box::new(move || caretaker::answer(&answering)))?;
-        let measuring = shared.clone();
-        start("space", Box::new(move || caretaker::measure(&measuring)))?;
+        let (measuring, space) = (shared.clone(), self.space.clone());
+        start("space", Box::new(move || caretaker::measure(&measuring, &space)))?;
         start("caretaker", Box::new(move || caretaker::work(&shared)))
     }
 
@@ -320,6 +322,7 @@ impl Drop for Node {
             let _ = thread.join();
         }
         self.run.take();
+        self.shared.audit.close();
         self.shared.disks.settle();
         // Threads that have served the last questions let go of the disks a moment later; who
         // starts the node again must find them free.
@@ -344,6 +347,14 @@ fn administrator() -> Identity {
         gids.extend(others.into_iter().map(rustix::process::Gid::as_raw).filter(|&g| g != gid));
     }
     Identity { uid: rustix::process::geteuid().as_raw(), gids }
+}
+
+fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
+    if !own.audit {
+        return Ok(Audit::off());
+    }
+    Audit::open(&own.data, &own.name)
+        .map_err(|error| NodeError::io(&own.data.join("audit.log"), error))
 }
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {

@@ -37,7 +37,7 @@ impl Door {
                 let parameters = data.into_iter().next().unwrap_or_default();
                 match self.begin(session, call, work, parameters) {
                     Ok(running) => self.launch(running, reporter),
-                    Err(failure) => reporter.send(answer(Err(failure))),
+                    Err(failure) => reporter.fail(failure),
                 }
             }
             ProcessRequest::Cut { grant, operation, pieces } => {
@@ -45,7 +45,7 @@ impl Door {
                     Ok((cutting, ticket)) => {
                         self.start(self.operations.cut, cutting, reporter, ticket);
                     }
-                    Err(failure) => reporter.send(answer(Err(failure))),
+                    Err(failure) => reporter.fail(failure),
                 }
             }
         }

@@ -37,7 +37,11 @@ pub fn open(
     DescriptorDoor::open(&path, all_users, move |user: &User, request: &[u8]| {
         let asked = decode(request)?;
         let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
-        give(&shared, user.uid, &asked, make).map_err(|failure| encode(&failure))
+        give(&shared, user.uid, &asked, make).map_err(|failure| {
+            let client = format!("process {}", user.pid);
+            shared.audit.note_failure(Some(user.uid), &client, &failure);
+            encode(&failure)
+        })
     })
 }
 

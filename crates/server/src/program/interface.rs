@@ -137,12 +137,15 @@ impl Interface {
         let NamespaceRequest::SetRights { path, mode, uid, gid } = call.request else {
             return next.fail("a request came to the wrong operation");
         };
-        let after = shared.clone();
-        names.namespace.set_rights(call.who, path, mode, uid, gid, move |result| {
-            if let Some(names) = &after.names {
+        let (after, who, of) = (shared.clone(), call.who, path.clone());
+        let (wish, by) = ((mode, uid, gid), who.uid);
+        names.namespace.change_rights(who, path, wish, move |result| {
+            if let (Ok(changed), Some(names)) = (&result, &after.names) {
                 names.grant_epochs.lock().note_revocation();
+                let client = after.sessions.name_of(call.space).unwrap_or_default();
+                after.audit.note_rights((by, &client), &of, &changed.before, &changed.after);
             }
-            next.call(change(&after, result));
+            next.call(change(&after, result.map(|changed| changed.after)));
         });
     }
 

@@ -96,7 +96,8 @@ impl Call {
             13 if rng.bool() => Call::List { path: "/".to_owned() },
             13 => Call::List { path },
             14 | 15 => Call::Lookup { path, want: WANTS[rng.usize(..3)] },
-            _ => Call::SetMode { path, mode },
+            // Directories of all users may have the sticky bit.
+            _ => Call::SetMode { path, mode: [mode, mode, 0o1777, 0o1770][rng.usize(..4)] },
         }
     }
 

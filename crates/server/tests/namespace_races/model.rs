@@ -104,10 +104,11 @@ impl Model {
         if moved.is_directory() && to.starts_with(&format!("{from}/")) {
             return Err(format!("into itself {from} {to}"));
         }
-        self.may(who, &parent(from), 2)?;
+        self.may_take(who, from, &moved)?;
         self.may(who, &parent(to), 2)?;
         let there = self.nodes.get(to).cloned();
         if let Some(there) = &there {
+            self.may_take(who, to, there)?;
             match (moved.is_directory(), there.is_directory()) {
                 (true, false) => return Err(format!("not a directory {to}")),
                 (false, true) => return Err(format!("is a directory {to}")),
@@ -153,8 +154,18 @@ impl Model {
 
     fn removable(&self, who: &Identity, path: &str) -> Result<Shown, String> {
         let node = self.find(who, path)?;
-        self.may(who, &parent(path), 2)?;
+        self.may_take(who, path, &node)?;
         Ok(node)
+    }
+
+    /// An entry may be taken out of its directory, which may have the sticky bit.
+    fn may_take(&self, who: &Identity, path: &str, entry: &Shown) -> Result<(), String> {
+        let above = parent(path);
+        self.may(who, &above, 2)?;
+        let directory = &self.nodes[&above];
+        let is_free = directory.mode < 0o1000;
+        let owners = [0, directory.uid, entry.uid];
+        if is_free || owners.contains(&who.uid) { Ok(()) } else { Err(format!("denied {above}")) }
     }
 
     fn empty(&self, path: &str) -> Result<(), String> {
