@@ -29,6 +29,7 @@ pub mod namespace;
 pub mod operation;
 
 mod check;
+mod descriptors;
 mod disks;
 mod error;
 mod grant;

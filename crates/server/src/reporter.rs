@@ -9,10 +9,14 @@ use std::sync::Arc;
 use pario_net::{Bulk, FilePart, Responder};
 use pario_proto::{Answer, Failure};
 
+use crate::limits::{Resource, Share};
 use crate::sessions::Session;
 
 /// A client that lets more than this wait for it, unread, is cut off.
 const BACKLOG_BYTES: usize = 256 << 20;
+
+/// A waiting request counts once more for each such piece of text that it keeps.
+const WAIT_TEXT_BYTES: u64 = 4096;
 
 /// The way to answer one request of a client.
 #[must_use = "a request that is not answered fails"]
@@ -22,6 +26,8 @@ pub struct Reporter {
     kind: &'static str,
     /// Who has asked; nothing before the hello.
     session: Option<Arc<Session>>,
+    /// What the request takes of its user's waits; given back with the answer.
+    waits: Option<Share>,
 }
 
 impl Reporter {
@@ -32,7 +38,26 @@ impl Reporter {
         kind: &'static str,
         session: Option<Arc<Session>>,
     ) -> Self {
-        Self { to: Some(to), node, kind, session }
+        Self { to: Some(to), node, kind, session, waits: None }
+    }
+
+    /// Counts the request among those that wait, until it is answered. A user that has too many is
+    /// refused at once, and nothing comes back. `text_bytes` is what the request keeps in memory
+    /// while it waits.
+    pub fn waiting(mut self, text_bytes: usize) -> Option<Self> {
+        let count = 1 + text_bytes as u64 / WAIT_TEXT_BYTES;
+        let taken =
+            self.session.as_ref().map(|session| session.account.take(Resource::Waits, count));
+        match taken.transpose() {
+            Ok(share) => {
+                self.waits = share;
+                Some(self)
+            }
+            Err(failure) => {
+                self.fail(failure);
+                None
+            }
+        }
     }
 
     /// Answers; the answer leaves together with others.

@@ -52,7 +52,10 @@ impl Interface {
         let Creation { space, who, path, access, .. } = &creation;
         // It is open before it has a name: who deletes it at once leaves it to its creator. Who
         // creates a file may use it, whatever its mode says.
-        let opened = self.opened(names, *space, who, path, record.clone(), *access);
+        let opened = match self.opened(names, *space, who, path, record.clone(), *access) {
+            Ok(opened) => opened,
+            Err(failure) => return next.call(answer(Err(failure))),
+        };
         let this = self.clone();
         names.namespace.create(who.clone(), path.clone(), record, move |created| {
             let failure = match created {

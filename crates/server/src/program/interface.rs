@@ -11,6 +11,7 @@ use pario_proto::{
 
 use super::creating::Creation;
 use super::{NamesCall, RightsChange, answer};
+use crate::limits::Resource;
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
 
@@ -151,7 +152,7 @@ impl Interface {
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, path, record, access);
+        let opened = self.opened(names, space, who, path, record, access)?;
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
@@ -169,13 +170,14 @@ impl Interface {
         path: &FilePath,
         record: FileRecord,
         access: Access,
-    ) -> Opened {
+    ) -> Result<Opened, Failure> {
+        let share = self.shared.quotas.account(who.uid).take(Resource::Handles, 1)?;
         let mut grant = self.shared.grants.grant(record.id, who.uid, access, record.rights_version);
         grant.deed = self.shared.grants.deed(path, &record);
         let (identity, path) = (who.clone(), path.clone());
         let file = OpenFile { space, identity, path, record: record.clone(), access };
-        let handle = names.open_files.open(file);
-        Opened { record, grant, handle, is_created: false }
+        let handle = names.open_files.open(file, share);
+        Ok(Opened { record, grant, handle, is_created: false })
     }
 
     /// Another grant for an open file, if the rights are still enough.
