@@ -59,8 +59,8 @@ pub use cluster::group::{
 };
 pub use cluster::jobs::{Awaited, JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::limits::{
-    EXTENTS_LISTED, GROUPS_LIMIT, MISSING_SHOWN, NAMES_LISTED, OPEN_TEXT_LIMIT_BYTES, RANKS_SHOWN,
-    ROUNDS_LIMIT, ROUNDS_SHOWN, SUBFILES_LISTED,
+    EXTENTS_LISTED, GROUPS_LIMIT, HOLDERS_SHOWN, LOCK_WAITS_SHOWN, MISSING_SHOWN, NAMES_LISTED,
+    OPEN_TEXT_LIMIT_BYTES, RANKS_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, SUBFILES_LISTED,
 };
 pub use cluster::lock::{
     HeldLock, LOCK_END, LOCKS_LIMIT, LockCall, LockKind, LockOutcome, LockRange, LockRequest,

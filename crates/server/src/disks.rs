@@ -23,11 +23,9 @@ use parking_lot::{Mutex, RwLock};
 pub use load::{CROWD, Load};
 
 use crate::config::{DiskConfig, NodeConfig};
+use crate::descriptors;
 use crate::error::NodeError;
 use crate::unmade::Unmade;
-
-/// Subfiles that are kept open per disk, though nobody uses them at the moment.
-const OPEN_LIMIT: usize = 1024;
 
 /// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
 const DELAY: Duration = Duration::from_secs(3);
@@ -58,6 +56,8 @@ pub struct NodeDisk {
     /// The storage thread that serves it.
     pub thread: usize,
     open: Mutex<HashMap<SubfileId, Subfile>>,
+    /// How many of them stay open though no request uses them.
+    kept_subfiles: usize,
     /// Locked while subfiles are made and removed.
     making: Mutex<()>,
     /// Subfiles that may be made.
@@ -104,6 +104,7 @@ impl NodeDisks {
                 disk,
                 thread: number % config.storage_threads.max(1),
                 open: Mutex::default(),
+                kept_subfiles: descriptors::kept_subfiles(config.disks.len()),
                 making: Mutex::default(),
                 unmade: Mutex::default(),
                 load: Load::default(),
@@ -414,8 +415,8 @@ impl NodeDisk {
 
     fn keep(&self, id: SubfileId, subfile: Subfile) {
         let mut open = self.open.lock();
-        if open.len() >= OPEN_LIMIT {
-            let some: Vec<_> = open.keys().copied().take(OPEN_LIMIT / 4).collect();
+        if open.len() >= self.kept_subfiles {
+            let some: Vec<_> = open.keys().copied().take(self.kept_subfiles.div_ceil(4)).collect();
             for id in some {
                 open.remove(&id);
             }

@@ -141,6 +141,13 @@ impl Memories {
         known.insert(id, (uid, Arc::downgrade(memory)));
     }
 
+    /// How many memories a user has, and all users have.
+    pub(crate) fn count(&self, uid: u32) -> (u64, u64) {
+        let known = self.known.lock();
+        let live = || known.values().filter(|(_, memory)| memory.strong_count() > 0);
+        (live().filter(|(of, _)| *of == uid).count() as u64, live().count() as u64)
+    }
+
     /// The descriptor of memory, for its user or the administrator.
     pub fn share(&self, id: MemoryId, uid: u32) -> io::Result<OwnedFd> {
         let known = self.known.lock().get(&id).cloned();

@@ -30,6 +30,7 @@ pub mod operation;
 
 mod audit;
 mod check;
+mod descriptors;
 mod disks;
 mod error;
 mod grant;

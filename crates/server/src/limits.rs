@@ -187,12 +187,32 @@ impl Quotas {
     }
 }
 
+impl Quotas {
+    /// Whether a user who has `own` of a resource, of the `all` that all users have, can have one
+    /// more: for tables that count by themselves.
+    pub fn check(&self, uid: u32, resource: Resource, own: u64, all: u64) -> Result<(), Failure> {
+        let account = self.account(uid);
+        let (own_limit, all_limit) = account.limits(resource);
+        if own >= own_limit {
+            return Err(account.refusal(resource, Some(uid), own_limit));
+        }
+        if all >= all_limit {
+            return Err(account.refusal(resource, None, all_limit));
+        }
+        Ok(())
+    }
+}
+
 impl UserAccount {
+    /// The most that the user can have of a resource, and that all can have before it is refused.
+    fn limits(&self, resource: Resource) -> (u64, u64) {
+        let Limit { per_user, total, reserve } = resource.limit();
+        if self.is_privileged { (u64::MAX, total) } else { (per_user, total - reserve) }
+    }
+
     /// Takes some of a resource for the user.
     pub fn take(self: &Arc<Self>, resource: Resource, count: u64) -> Result<Share, Failure> {
-        let Limit { per_user, total, reserve } = resource.limit();
-        let (own, all) =
-            if self.is_privileged { (u64::MAX, total) } else { (per_user, total - reserve) };
+        let (own, all) = self.limits(resource);
         let add = |used: &AtomicU64, limit: u64| {
             let within = |used: u64| used.checked_add(count).filter(|after| *after <= limit);
             used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, within).is_ok()
@@ -207,7 +227,8 @@ impl UserAccount {
         Ok(Share { account: self.clone(), resource, count })
     }
 
-    /// How much of a resource the user has.
+    /// How much of a resource the user has taken in shares.
+    #[cfg(test)]
     pub fn used(&self, resource: Resource) -> u64 {
         self.used[resource.index()].load(Ordering::SeqCst)
     }

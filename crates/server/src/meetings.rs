@@ -20,11 +20,14 @@ use overview::LastCalls;
 
 use crate::coordination::{Action, Assembly, Decided, Fate, Gathering};
 use crate::job_memory::{JobMemory, SharedTable};
+use crate::limits::{Quotas, Resource};
 
 /// Jobs and files. `J` is who asks something of a job, `T` who asks something of a file.
 #[derive(Debug)]
 pub struct Meetings<J, T> {
     state: Mutex<State<J, T>>,
+    /// How many jobs a user can have; without it, there is no limit.
+    quotas: Option<Arc<Quotas>>,
 }
 
 /// A job: jobs of different users are different ones, whatever their names.
@@ -88,7 +91,26 @@ impl<J, T> Default for Meetings<J, T> {
     /// No job is known.
     fn default() -> Self {
         let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(state), quotas: None }
+    }
+}
+
+impl<J, T> Meetings<J, T> {
+    /// No job is known, and a user has as many as it can have.
+    pub(crate) fn with_quotas(quotas: Arc<Quotas>) -> Self {
+        Self { quotas: Some(quotas), ..Self::default() }
+    }
+
+    /// Whether a job has memory in common already.
+    pub(crate) fn has_memory(&self, job: &JobKey) -> bool {
+        self.state.lock().jobs.get(job).is_some_and(|job| job.memory.is_some())
+    }
+
+    /// How many files the jobs of a user have open, and those of all users.
+    pub(crate) fn file_count(&self, uid: u32) -> (u64, u64) {
+        let state = self.state.lock();
+        let own = state.files.values().filter(|file| file.job.0 == uid).count();
+        (own as u64, state.files.len() as u64)
     }
 }
 
@@ -116,6 +138,15 @@ impl<J, T> Meetings<J, T> {
         let is_known = state.jobs.get(&key).is_some_and(|job| job.ranks.contains_key(&space));
         if number > 0 && !is_known {
             return fail(caller, Trouble::Unknown);
+        }
+        if !state.jobs.contains_key(&key)
+            && let Some(quotas) = &self.quotas
+        {
+            let own = state.jobs.keys().filter(|(of, _)| *of == uid).count() as u64;
+            let all = state.jobs.len() as u64;
+            if let Err(failure) = quotas.check(uid, Resource::Jobs, own, all) {
+                return vec![JobAction::Fail(caller, failure)];
+            }
         }
         let job = state.jobs.entry(key.clone()).or_insert_with(|| Job::new(seat.size));
         let size = job.gathering.size();

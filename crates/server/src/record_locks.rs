@@ -17,14 +17,17 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use crate::coordination::{Answers, Locker, Locks, Wish};
+use crate::limits::{Resource, Share};
 use crate::open_files::OpenFiles;
 use crate::reporter::Reporter;
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 
 /// The locks of records of all open files.
 #[derive(Debug, Default)]
 pub struct RecordLocks {
     locks: Mutex<Locks<Reporter>>,
+    /// What the locks of each process take of those of its user.
+    shares: Mutex<HashMap<SpaceId, Share>>,
 }
 
 impl RecordLocks {
@@ -34,12 +37,13 @@ impl RecordLocks {
         &self,
         node: &str,
         open_files: &OpenFiles,
-        space: SpaceId,
+        session: &Session,
         request: LockRequest,
         reporter: Reporter,
         now_ms: u64,
     ) {
         let LockRequest { handle, pid, call } = request;
+        let space = session.space;
         let who = Locker { space, pid };
         let mut locks = self.locks.lock();
         let stale = || Failure::StaleHandle { node: node.to_owned() };
@@ -48,9 +52,16 @@ impl RecordLocks {
             Ok(file) => file,
             Err(failure) => {
                 drop(locks);
-                return reporter.send(Answer { result: Err(failure), data: Vec::new() });
+                return reporter.fail(failure);
             }
         };
+        // A lock adds at most two ranges, whatever it takes the place of.
+        let adds = matches!(call, LockCall::Try(..) | LockCall::Wait { .. });
+        let room = session.account.take(Resource::Locks, if adds { 2 } else { 0 });
+        if let Err(failure) = &room {
+            drop(locks);
+            return reporter.fail(failure.clone());
+        }
         let answers = match call {
             LockCall::Try(range, kind) => locks.lock(file, who, Wish { range, kind }, reporter),
             LockCall::Wait { range, kind, number } => {
@@ -66,8 +77,34 @@ impl RecordLocks {
                 answers
             }
         };
+        let count = locks.range_count(space);
+        drop(room);
+        self.count(session, count);
         drop(locks);
         tell(answers);
+    }
+
+    /// Notes how many ranges a process has locked. What it got while it waited is noted with its
+    /// next request.
+    fn count(&self, session: &Session, count: u64) {
+        let mut shares = self.shares.lock();
+        if count == 0 {
+            shares.remove(&session.space);
+            return;
+        }
+        let is_noted = match shares.get_mut(&session.space) {
+            Some(share) => share.resize(count).is_ok(),
+            None => match session.account.take(Resource::Locks, count) {
+                Ok(share) => {
+                    shares.insert(session.space, share);
+                    true
+                }
+                Err(_) => false,
+            },
+        };
+        if !is_noted {
+            tracing::debug!(uid = session.identity.uid, count, "locks beyond the limit of a user");
+        }
     }
 
     /// A process has closed a file, which it may have opened more than once.
@@ -84,6 +121,7 @@ impl RecordLocks {
     /// A process is gone. What it is told goes nowhere.
     pub fn lose(&self, space: SpaceId) {
         let answers = self.locks.lock().lose(space);
+        self.shares.lock().remove(&space);
         tell(answers);
     }
 

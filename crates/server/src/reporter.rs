@@ -11,10 +11,14 @@ use pario_net::{Bulk, FilePart, Responder, Sender};
 use pario_proto::{Answer, Failure};
 
 use crate::audit::Audit;
+use crate::limits::{Resource, Share};
 use crate::sessions::Session;
 
 /// A client that lets more than this wait for it, unread, is cut off.
 const BACKLOG_BYTES: usize = 256 << 20;
+
+/// A waiting request counts once more for each such piece of text that it keeps.
+const WAIT_TEXT_BYTES: u64 = 4096;
 
 /// The way to answer one request of a client.
 #[must_use = "a request that is not answered fails"]
@@ -25,6 +29,8 @@ pub struct Reporter {
     /// The client; before its hello, who has sent the request.
     client: Result<Arc<Session>, Arc<Sender>>,
     audit: Arc<Audit>,
+    /// What the request takes of its user's waits; given back with the answer.
+    waits: Option<Share>,
 }
 
 impl Reporter {
@@ -36,7 +42,26 @@ impl Reporter {
         client: Result<Arc<Session>, Arc<Sender>>,
         audit: Arc<Audit>,
     ) -> Self {
-        Self { to: Some(to), node, kind, client, audit }
+        Self { to: Some(to), node, kind, client, audit, waits: None }
+    }
+
+    /// Counts the request among those that wait, until it is answered. A user that has too many is
+    /// refused at once, and nothing comes back. `text_bytes` is what the request keeps in memory
+    /// while it waits.
+    pub fn waiting(mut self, text_bytes: usize) -> Option<Self> {
+        let count = 1 + text_bytes as u64 / WAIT_TEXT_BYTES;
+        let session = self.client.as_ref().ok();
+        let taken = session.map(|session| session.account.take(Resource::Waits, count));
+        match taken.transpose() {
+            Ok(share) => {
+                self.waits = share;
+                Some(self)
+            }
+            Err(failure) => {
+                self.fail(failure);
+                None
+            }
+        }
     }
 
     /// Answers; the answer leaves together with others.

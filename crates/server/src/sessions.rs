@@ -149,6 +149,36 @@ mod tests {
     }
 
     #[test]
+    fn a_user_has_so_many_clients_and_others_are_let_in() {
+        let quotas = Quotas::new("alpha", 0);
+        let sessions = Sessions::default();
+        let limit = Resource::Sessions.limit().per_user;
+        let id = |number: u64| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            SpaceId::from_bytes(bytes)
+        };
+        let enter = |number, uid| {
+            let account = quotas.account(uid);
+            sessions.enter(id(number), "many".to_owned(), user(uid), false, account)
+        };
+        for number in 0..limit {
+            enter(number, 7).unwrap();
+        }
+        let refused = enter(limit, 7).unwrap_err().to_string();
+        assert!(refused.contains("user 7 has 1024 connected clients at node alpha"), "{refused}");
+        enter(limit + 1, 8).unwrap();
+        sessions.leave(id(3));
+        enter(limit, 7).unwrap();
+        let unread = UNREAD_LIMIT_BYTES / 2 + UNREAD_NOTED_BYTES;
+        assert!(!sessions.of(id(0)).unwrap().is_over(unread), "one client may");
+        assert!(sessions.of(id(1)).unwrap().is_over(unread), "both together may not");
+        assert!(!sessions.of(id(limit + 1)).unwrap().is_over(unread), "another user may");
+        sessions.leave(id(0));
+        assert!(!sessions.of(id(1)).unwrap().is_over(unread), "the first one is gone");
+    }
+
+    #[test]
     fn clients_are_told_by_name_with_what_they_do_and_nodes_are_not() {
         let sessions = Sessions::default();
         enter(&sessions, space(1), "zebra".to_owned(), 7, false);

@@ -44,7 +44,7 @@ pub struct Shared {
     pub leases: Leases,
     pub sessions: Sessions,
     /// What users have taken of this node.
-    pub quotas: Quotas,
+    pub quotas: Arc<Quotas>,
     /// The name of this node.
     pub label: Arc<str>,
     pub memories: Memories,

@@ -43,6 +43,13 @@ impl TeamPlaces {
         }
     }
 
+    /// How many places other jobs of the user have, and all jobs but this one.
+    pub fn count(&self, job: &JobKey) -> (u64, u64) {
+        let places = self.places.lock();
+        let others = || places.keys().filter(|known| *known != job);
+        (others().filter(|(uid, _)| *uid == job.0).count() as u64, others().count() as u64)
+    }
+
     /// A process takes its offer back.
     pub fn withdraw(&self, job: &JobKey, by: SpaceId) {
         let mut places = self.places.lock();

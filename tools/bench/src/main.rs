@@ -9,6 +9,7 @@ mod area;
 mod bystanders;
 mod cables;
 mod cluster;
+mod fair;
 mod figure;
 mod flow;
 mod memory;
@@ -39,12 +40,27 @@ use report::Report;
 use scratch::Scratch;
 
 /// All areas.
-const AREAS: &[Area] =
-    &[store::AREA, net::AREA, flow::AREA, cluster::AREA, modes::AREA, slices::AREA, memory::AREA];
+const AREAS: &[Area] = &[
+    store::AREA,
+    net::AREA,
+    flow::AREA,
+    cluster::AREA,
+    modes::AREA,
+    slices::AREA,
+    memory::AREA,
+    fair::AREA,
+];
 
 /// What a second process of this program can be told to be.
-const ROLES: &[&[Role]] =
-    &[net::ROLES, flow::ROLES, cluster::ROLES, modes::ROLES, slices::ROLES, memory::ROLES];
+const ROLES: &[&[Role]] = &[
+    net::ROLES,
+    flow::ROLES,
+    cluster::ROLES,
+    modes::ROLES,
+    slices::ROLES,
+    memory::ROLES,
+    fair::ROLES,
+];
 
 /// What was typed.
 #[derive(Parser, Debug)]

@@ -14,6 +14,12 @@ pub const MISSING_SHOWN: usize = 1024;
 /// The ranks that one status answer names over all jobs: later waits name fewer.
 pub const RANKS_SHOWN: usize = 16_384;
 
+/// The waits for locks that one status answer shows.
+pub const LOCK_WAITS_SHOWN: usize = 4096;
+
+/// The clashing locks of one wait that a status answer looks at to name their holders.
+pub const HOLDERS_SHOWN: usize = 64;
+
 /// The extents that one answer lists.
 pub const EXTENTS_LISTED: u32 = 65_536;
 

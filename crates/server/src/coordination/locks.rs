@@ -14,7 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use pario_net::SpaceId;
-use pario_proto::{Failure, FileId, HeldLock, LOCKS_LIMIT, LockKind, LockOutcome, LockRange};
+use pario_proto::{
+    Failure, FileId, HOLDERS_SHOWN, HeldLock, LOCK_WAITS_SHOWN, LOCKS_LIMIT, LockKind, LockOutcome,
+    LockRange,
+};
 
 /// The locks of all files. `T` is by whom an answer goes back.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Locks<T> {
     files: HashMap<FileId, FileLocks<T>>,
     /// The files in which a process has locked something, or waits.
     known: HashMap<SpaceId, BTreeSet<FileId>>,
+    /// How many ranges each process has locked, over all files.
+    held: HashMap<SpaceId, u64>,
 }
 
 /// A process that locks.
@@ -88,7 +93,7 @@ struct Waiter<T> {
 
 impl<T> Default for Locks<T> {
     fn default() -> Self {
-        Self { files: HashMap::new(), known: HashMap::new() }
+        Self { files: HashMap::new(), known: HashMap::new(), held: HashMap::new() }
     }
 }
 
@@ -181,12 +186,14 @@ impl<T> Locks<T> {
     pub fn waits(&self) -> Vec<LockWaiting> {
         let waiting = |locks: &FileLocks<T>, waiter: &Waiter<T>| {
             let (space, wish) = (waiter.who.space, waiter.wish);
-            let holders: BTreeSet<_> = locks.in_the_way(space, wish).map(|(one, _)| one).collect();
+            let clashes = locks.in_the_way(space, wish).take(HOLDERS_SHOWN);
+            let holders: BTreeSet<_> = clashes.map(|(one, _)| one).collect();
             let (handle, since_ms) = (waiter.handle, waiter.since_ms);
             LockWaiting { space, handle, wish, holders: holders.into_iter().collect(), since_ms }
         };
         let files = self.files.values();
         let waits = files.flat_map(|locks| locks.line.iter().map(|one| waiting(locks, one)));
+        let waits = waits.take(LOCK_WAITS_SHOWN);
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|wait| wait.since_ms);
         waits
@@ -245,6 +252,7 @@ impl<T> Locks<T> {
         let locks = self.files.entry(file).or_default();
         let empty = Holder { pid: who.pid, ranges: Ranges::new() };
         let holder = locks.held.entry(who.space).or_insert(empty);
+        let before = holder.ranges.len();
         // At most, one range becomes three.
         let is_fine = if holder.ranges.len() + waits + 2 <= LOCKS_LIMIT {
             set(&mut holder.ranges, range, kind);
@@ -258,6 +266,8 @@ impl<T> Locks<T> {
             }
             is_fine
         };
+        let now = holder.ranges.len();
+        self.note_held(who.space, before, now);
         self.known.entry(who.space).or_default().insert(file);
         self.tidy(file, who.space);
         is_fine
@@ -266,11 +276,12 @@ impl<T> Locks<T> {
     /// Forgets what a process has in a file; the tickets of its waits.
     fn remove(&mut self, file: FileId, space: SpaceId) -> Vec<T> {
         let Some(locks) = self.files.get_mut(&file) else { return Vec::new() };
-        locks.held.remove(&space);
+        let before = locks.held.remove(&space).map_or(0, |holder| holder.ranges.len());
         let line = std::mem::take(&mut locks.line);
         let (its, others): (VecDeque<_>, _) =
             line.into_iter().partition(|waiter| waiter.who.space == space);
         locks.line = others;
+        self.note_held(space, before, 0);
         self.tidy(file, space);
         its.into_iter().map(|waiter| waiter.ticket).collect()
     }
@@ -330,6 +341,20 @@ impl<T> Locks<T> {
     fn has_locked(&self, space: SpaceId) -> bool {
         let mut files = self.known.get(&space).into_iter().flatten();
         files.any(|file| self.files.get(file).is_some_and(|locks| locks.held.contains_key(&space)))
+    }
+
+    /// How many ranges a process has locked, over all files.
+    pub fn range_count(&self, space: SpaceId) -> u64 {
+        self.held.get(&space).copied().unwrap_or(0)
+    }
+
+    /// Notes that the ranges of a process in one file have become more or fewer.
+    fn note_held(&mut self, space: SpaceId, before: usize, now: usize) {
+        let held = self.held.entry(space).or_default();
+        *held = (*held + now as u64).saturating_sub(before as u64);
+        if *held == 0 {
+            self.held.remove(&space);
+        }
     }
 
     /// How many ranges of a file a process has locked or waits for.

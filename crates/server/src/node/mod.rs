@@ -53,6 +53,9 @@ use crate::strangers::Strangers;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// The niceness of threads that receive requests.
+const DOOR_NICENESS: i32 = -5;
 /// What clients may have sent and the node has not looked at.
 const REQUEST_CREDIT_BYTES: usize = 16 << 20;
 /// Channels that one connection may open at the node; clients need one.
@@ -127,6 +130,9 @@ impl Node {
             });
         };
         let own = &config.nodes[me];
+        if listens {
+            crate::descriptors::raise_limit();
+        }
         private_files::create_directories(&own.data)
             .map_err(|error| NodeError::io(&own.data, error))?;
         let disks = NodeDisks::open(own)?;
@@ -155,7 +161,7 @@ impl Node {
             grants,
             leases,
             sessions: Sessions::default(),
-            quotas: Quotas::new(&own.name, administrator.uid),
+            quotas: Arc::new(Quotas::new(&own.name, administrator.uid)),
             label: own.name.as_str().into(),
             memories: Memories::default(),
             operations,
@@ -229,7 +235,13 @@ impl Node {
         }
         for number in 0..door::THREADS {
             let door = door.clone();
-            start("door", Box::new(move || door.serve(number == 0)))?;
+            start(
+                "door",
+                Box::new(move || {
+                    prefer_this_thread();
+                    door.serve(number == 0);
+                }),
+            )?;
         }
         if let Some(Background { removals: jobs, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
@@ -337,6 +349,14 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({:?} at {})", self.shared.name(), self.address())
     }
+}
+
+/// Has the system prefer this thread to those of clients on the same machine, if it lets this
+/// process. A flood keeps a thread of the door busy, which then waits for a processor as long as any
+/// other busy thread; all clients would wait with it.
+fn prefer_this_thread() {
+    // On Linux this concerns the calling thread only.
+    let _not_allowed = rustix::process::setpriority_process(None, DOOR_NICENESS);
 }
 
 /// The user that runs this process.

@@ -8,6 +8,7 @@ use pario_proto::{
 };
 
 use super::door::Door;
+use crate::limits::Resource;
 use crate::operation::Operation;
 use crate::processing::Running;
 use crate::program::{Calling, CutCall, Cutting, answer};
@@ -72,10 +73,19 @@ impl Door {
             return Err(Failure::Invalid(why));
         }
         let operation = self.find_operation(&work.operation)?;
+        let chosen = match &work.extents {
+            Selection::These(places) => places.len() as u64,
+            Selection::All => 0,
+        };
+        let shares = [
+            session.account.take(Resource::Calls, 1)?,
+            session.account.take(Resource::ChosenExtents, chosen)?,
+        ];
         let ticket = self.shared.begin()?;
         let caller = (session.space, call);
         let shared = self.shared.clone();
-        let running = Arc::new(Running::new(shared, caller, work, parameters, operation, ticket));
+        let running =
+            Arc::new(Running::new(shared, caller, work, parameters, operation, (ticket, shares)));
         self.shared.calls.begin(session.space, call, running.clone())?;
         Ok(running)
     }

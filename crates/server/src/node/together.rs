@@ -9,12 +9,13 @@ use std::sync::Arc;
 use pario_flow::Run;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, AssemblyId, Failure, FilePath, Identity, JobCall, Layout, LockRequest, MemoryId, Mode,
-    NamespaceRequest, OpenTogether, Opened, Outcome, Part, Reply, Request, Seat, SharedRequest,
-    SubfileIndex, SubfileMeasure, TeamCall,
+    Answer, AssemblyId, Call, Failure, FilePath, Identity, JobCall, Layout, LockCall, LockRequest,
+    MemoryId, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, OpenTogether, Opened, Outcome, Part,
+    Reply, Request, Seat, SharedCall, SharedRequest, SubfileIndex, SubfileMeasure, TeamCall,
 };
 use parking_lot::Mutex;
 
+use crate::limits::{Resource, TEAM_PLACE_LIMIT_BYTES};
 use crate::meetings::{FileAction, FileActions, JobAction, JobKey, Meetings, check_job};
 use crate::open_files::OpenFile;
 use crate::program::{NamesCall, Operations, Work, answer};
@@ -60,7 +61,8 @@ impl JobCaller {
 impl Together {
     /// The meeting place of a node.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations) -> Self {
-        let (meetings, teams) = (Arc::default(), Arc::default());
+        let meetings = Arc::new(Meetings::with_quotas(shared.quotas.clone()));
+        let teams = Arc::default();
         Self { shared, run, operations, meetings, teams }
     }
 
@@ -78,6 +80,15 @@ impl Together {
         }
         let (space, who) = (session.space, session.identity.clone());
         let (uid, words) = (who.uid, call.as_call());
+        let text_bytes = if let Call::Open(text) = &words { text.len() } else { 0 };
+        if text_bytes > OPEN_TEXT_LIMIT_BYTES {
+            let why = format!(
+                "{text_bytes} bytes describe how a file is opened, the limit is \
+                 {OPEN_TEXT_LIMIT_BYTES}: spread it over fewer disks"
+            );
+            return reporter.fail(Failure::Invalid(why));
+        }
+        let Some(reporter) = reporter.waiting(text_bytes) else { return };
         let caller = JobCaller { reporter, space, who, seat: seat.clone(), call };
         let now_ms = self.now_ms();
         let actions = self.meetings.ask(uid, space, &seat, (number, words), caller, now_ms);
@@ -93,6 +104,20 @@ impl Together {
         reporter: Reporter,
     ) {
         let SharedRequest { assembly, call } = request;
+        // What gives something up is never refused.
+        let reporter = match call {
+            SharedCall::Meet { .. }
+            | SharedCall::Transfer(_)
+            | SharedCall::Seek(_)
+            | SharedCall::Tell
+            | SharedCall::Lock { .. } => reporter.waiting(0),
+            SharedCall::Unlock { .. }
+            | SharedCall::Close
+            | SharedCall::CloseForAll
+            | SharedCall::Leave
+            | SharedCall::Performed { .. } => Some(reporter),
+        };
+        let Some(reporter) = reporter else { return };
         let actions = self.meetings.call(session.space, assembly, call, reporter, self.now_ms());
         self.act_for_files(actions, data);
     }
@@ -104,7 +129,13 @@ impl Together {
             Err(failure) => return reporter.send(answer(Err(failure))),
         };
         let (node, now_ms) = (self.shared.name(), self.now_ms());
-        names.locks.call(node, &names.open_files, session.space, request, reporter, now_ms);
+        // What gives something up is never refused.
+        let reporter = match request.call {
+            LockCall::Wait { .. } => reporter.waiting(0),
+            _ => Some(reporter),
+        };
+        let Some(reporter) = reporter else { return };
+        names.locks.call(node, &names.open_files, session, request, reporter, now_ms);
     }
 
     /// A machine of a job asks where the others are.
@@ -115,6 +146,16 @@ impl Together {
         let job = (session.identity.uid, job);
         match call {
             TeamCall::Settle(offer) => {
+                let bytes = offer.address.len() + offer.key.len();
+                if bytes > TEAM_PLACE_LIMIT_BYTES {
+                    let why = format!(
+                        "an address and a key of {bytes} bytes are no place to meet: the limit is \
+                         {TEAM_PLACE_LIMIT_BYTES}"
+                    );
+                    return Err(Failure::Invalid(why));
+                }
+                let (own, all) = self.teams.count(&job);
+                self.shared.quotas.check(job.0, Resource::TeamPlaces, own, all)?;
                 self.teams.settle(job, session.space, offer).map(Reply::TeamPlace)
             }
             TeamCall::Withdraw => {
@@ -180,6 +221,11 @@ impl Together {
     /// Memory for the processes of a job, which they can have from now on.
     fn memory_of(&self, job: &JobKey) -> Option<MemoryId> {
         let now_ns = crate::namespace::Clock::system().now_ns();
+        if !self.meetings.has_memory(job) {
+            let (own, all) = self.shared.memories.count(job.0);
+            // Without memory in common, processes meet by messages.
+            self.shared.quotas.check(job.0, Resource::Memories, own, all).ok()?;
+        }
         let (id, memory) = self.meetings.memory_of(job, now_ns)?;
         self.shared.memories.add(id, job.0, &memory);
         Some(id)
@@ -284,9 +330,29 @@ impl Together {
         let Company { job, members, are_near } = company;
         let spaces: Vec<SpaceId> = members.iter().map(|(space, _)| *space).collect();
         let (record, access) = (&opened.record, opened.grant.access);
-        let handle = names.open_files.open_all(members.into_iter().map(|(space, identity)| {
-            OpenFile { space, identity, path: path.clone(), record: record.clone(), access }
-        }));
+        let (own, all) = self.meetings.file_count(job.0);
+        let quotas = &self.shared.quotas;
+        let checked = quotas.check(job.0, Resource::SharedFiles, own, all);
+        let shares: Result<Vec<_>, Failure> = checked.and_then(|()| {
+            let take =
+                |(_, who): &(SpaceId, Identity)| quotas.account(who.uid).take(Resource::Handles, 1);
+            members.iter().map(take).collect()
+        });
+        let shares = match shares {
+            Ok(shares) => shares,
+            Err(failure) => {
+                names.close(opened.handle, spaces[0]);
+                return Err(failure);
+            }
+        };
+        let opening = members.into_iter().map(|(space, identity)| OpenFile {
+            space,
+            identity,
+            path: path.clone(),
+            record: record.clone(),
+            access,
+        });
+        let handle = names.open_files.open_all(opening.zip(shares));
         // The first of them has one in its place.
         let _kept = names.open_files.close(opened.handle, spaces[0]);
         let opened = Opened { handle, ..opened };

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use super::outbox::{Due, Outbox};
 use crate::disks::NodeDisk;
+use crate::limits::Share;
 use crate::operation::{Call, Operation, Scratch, Task};
 use crate::reporter::Reporter;
 use crate::shared::{Shared, Ticket};
@@ -49,6 +50,9 @@ pub struct Running {
     spans: Option<Mutex<Vec<WorkSpan>>>,
     /// The node does not stop before this is over.
     ticket: Mutex<Option<Ticket>>,
+    /// What it takes of its user's calls, and of the extents that these have chosen.
+    _call_share: Share,
+    chosen_share: Mutex<Share>,
 }
 
 /// A subfile of the file that is here.
@@ -86,7 +90,7 @@ impl Running {
         work: ProcessWork,
         parameters: Bulk,
         operation: Arc<dyn Operation>,
-        ticket: Ticket,
+        (ticket, [call_share, chosen_share]): (Ticket, [Share; 2]),
     ) -> Self {
         let threads = shared.node().compute_threads.max(1);
         Self {
@@ -105,6 +109,8 @@ impl Running {
             counts: Counts::default(),
             outbox: Mutex::default(),
             ticket: Mutex::new(Some(ticket)),
+            _call_share: call_share,
+            chosen_share: Mutex::new(chosen_share),
         }
     }
 
@@ -116,6 +122,9 @@ impl Running {
         match self.operation.prepare(&Call::new(&self.parameters, &here)) {
             Ok(task) => {
                 if let Some(chosen) = task.extents() {
+                    if let Err(failure) = self.chosen_share.lock().resize(chosen.len() as u64) {
+                        return self.fail(failure);
+                    }
                     drop(self.chosen.set(chosen));
                 }
                 drop(self.task.set(task));

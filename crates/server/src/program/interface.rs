@@ -12,6 +12,7 @@ use pario_proto::{
 
 use super::creating::Creation;
 use super::{NamesCall, RightsChange, answer};
+use crate::limits::Resource;
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
 
@@ -174,7 +175,7 @@ impl Interface {
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, path, record, access, epoch);
+        let opened = self.opened(names, space, who, path, record, access, epoch)?;
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
@@ -193,14 +194,15 @@ impl Interface {
         record: FileRecord,
         access: Access,
         epoch: u64,
-    ) -> Opened {
+    ) -> Result<Opened, Failure> {
+        let share = self.shared.quotas.account(who.uid).take(Resource::Handles, 1)?;
         let (grants, version) = (&self.shared.grants, record.rights_version);
         let grant = grants.grant(record.id, who.uid, access, version, epoch);
         let (identity, path) = (who.clone(), path.clone());
         let file = OpenFile { space, identity, path, record: record.clone(), access };
-        let handle = names.open_files.open(file);
+        let handle = names.open_files.open(file, share);
         let renew_after_ms = names.grant_epochs.lock().renew_after_ms();
-        Opened { record, grant, handle, is_created: false, renew_after_ms }
+        Ok(Opened { record, grant, handle, is_created: false, renew_after_ms })
     }
 
     fn look_grant(&self, who: &Identity, record: &FileRecord, epoch: u64) -> Option<Grant> {

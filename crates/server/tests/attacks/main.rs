@@ -4,3 +4,4 @@
 mod node_process;
 mod numbers;
 mod raw_client;
+mod users;

@@ -16,7 +16,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// A client that asks whatever it is given.
 pub struct RawClient {
     pub asker: Asker<Question<Bulk>, Answer<Bulk>>,
-    _space: Space,
+    space: Space,
 }
 
 impl RawClient {
@@ -26,7 +26,7 @@ impl RawClient {
         let builder = Space::builder(&name).key(node.key());
         let space = builder.join(&Address::tcp(node.tcp())).build().unwrap();
         let asker = Asker::open(&space, "requests", Duration::from_secs(10)).unwrap();
-        Self { asker, _space: space }
+        Self { asker, space }
     }
 
     /// A client that the node knows as a user.
@@ -57,6 +57,12 @@ impl RawClient {
             Ok(Reply::Opened(opened)) => opened,
             other => panic!("{path} cannot be created: {other:?}"),
         }
+    }
+}
+
+impl Drop for RawClient {
+    fn drop(&mut self) {
+        self.space.close();
     }
 }
 

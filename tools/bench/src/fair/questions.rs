@@ -1,0 +1,73 @@
+//! Cheap questions to a node, one by one or as many as it takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use pario_net::{Address, Asker, Bulk, Space, SpaceId};
+use pario_proto::{Answer, Identity, PROTOCOL_VERSION, Question, Reply, Request};
+
+/// The questions of a flood that are not answered at one time.
+const UNDER_WAY: u64 = 20_000;
+
+/// A client that asks cheap questions.
+pub struct RawClient {
+    asker: Asker<Question<Bulk>, Answer<Bulk>>,
+    _space: Space,
+}
+
+impl RawClient {
+    /// Connects to the Unix socket of a node.
+    pub fn connect(address: &str) -> Result<Self> {
+        let path = address.strip_prefix("unix:").context("an address of a Unix socket")?;
+        let name = format!("client {}", SpaceId::random());
+        let space = Space::builder(&name).join(&Address::unix(path)).build()?;
+        let asker = Asker::open(&space, "requests", Duration::from_secs(10))?;
+        let client = Self { asker, _space: space };
+        let identity = Identity { uid: 0, gids: vec![0] };
+        let hello =
+            Request::Hello { version: PROTOCOL_VERSION, identity, client: "fair".to_owned() };
+        let welcomed = client.asker.ask(question(hello))?.wait()?.result?;
+        ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node said {welcomed:?}");
+        Ok(client)
+    }
+
+    /// Asks one question; how long the answer took.
+    pub fn ask(&self) -> Result<Duration> {
+        let began = Instant::now();
+        self.asker.ask(question(Request::Map))?.wait()?.result?;
+        Ok(began.elapsed())
+    }
+
+    /// Asks as many questions as the node takes until it is told to stop; how many were answered.
+    pub fn flood(&self, is_over: &AtomicBool) -> u64 {
+        let answered = Arc::new(AtomicU64::new(0));
+        let asking = std::thread::current();
+        let mut asked = 0;
+        let wait_until = |fewest: u64| {
+            while answered.load(Ordering::SeqCst) < fewest {
+                std::thread::park();
+            }
+        };
+        while !is_over.load(Ordering::SeqCst) {
+            wait_until((asked + UNDER_WAY / 2).saturating_sub(UNDER_WAY));
+            for _ in 0..UNDER_WAY / 2 {
+                let (count, asking) = (answered.clone(), asking.clone());
+                self.asker.ask_then(question(Request::Map), move |_| {
+                    let answered = count.fetch_add(1, Ordering::SeqCst) + 1;
+                    if answered.is_multiple_of(UNDER_WAY / 2) {
+                        asking.unpark();
+                    }
+                });
+            }
+            asked += UNDER_WAY / 2;
+        }
+        wait_until(asked);
+        asked
+    }
+}
+
+fn question(request: Request) -> Question<Bulk> {
+    Question { request, data: Vec::new() }
+}
