@@ -25,6 +25,7 @@ pub use load::{CROWD, Load};
 
 use crate::config::{DiskConfig, NodeConfig};
 use crate::error::NodeError;
+use crate::private_files;
 use crate::unmade::Removed;
 
 /// Subfiles that are kept open per disk, though nobody uses them at the moment.
@@ -475,12 +476,8 @@ impl KnownDisks {
             return Ok(());
         }
         let making = data.join("disks.new");
-        let write = || {
-            fs::write(&making, &text)?;
-            fs::File::open(&making)?.sync_all()?;
-            fs::rename(&making, &path)
-        };
-        write().map_err(|error| NodeError::io(&path, error))
+        private_files::replace(&path, &making, text.as_bytes())
+            .map_err(|error| NodeError::io(&path, error))
     }
 
     fn uuid_of(&self, path: &Path) -> Option<u128> {

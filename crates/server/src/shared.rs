@@ -45,6 +45,8 @@ pub struct Shared {
     pub strangers: Strangers,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
+    /// Held while the map is written to its file. Never taken while `map` is locked.
+    pub map_file: Mutex<()>,
     /// The first valid version of the rights of files whose rights have changed.
     pub revoked: RwLock<HashMap<FileId, u32>>,
     /// Only at the interface node.
