@@ -148,7 +148,7 @@ fn a_running_cluster_is_used() {
 fn options_of_the_cluster_are_passed_on() {
     let site = Site::empty();
     let key = "0123456789abcdef".repeat(4);
-    std::fs::write(site.file("lab.key"), key).unwrap();
+    pario_net::write_private_file(&site.file("lab.key"), key).unwrap();
     let options = ["-n", "1", "--no-short-cut", "--key", "lab.key"];
     let output = shells(&site, &options, "echo $PARIO_SHORT_CUT $PARIO_KEY");
     let expected = format!("0 {}\n", site.file("lab.key").display());

@@ -127,7 +127,7 @@ pub use port::{Credit, InputPort, OutputPort, PortOptions};
 pub use private_socket::PrivateListener;
 pub use runtime_directory::{
     check_private_directory, make_private_directory, private_runtime_directory, read_private_file,
-    runtime_directory,
+    runtime_directory, write_private_file,
 };
 pub use sender::{Sender, User};
 pub use simulation::Simulation;

@@ -4,9 +4,11 @@
 //! [`private_runtime_directory`] returns. Every check looks at the entry itself and never follows
 //! a symbolic link.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -90,6 +92,19 @@ pub fn read_private_file(path: &Path, secret: bool) -> io::Result<String> {
     read_bounded(path, file)
 }
 
+/// Writes a file that only this user can read and write, whatever the umask: creates it with mode
+/// 0600, or replaces the content of an existing file and takes the rights of other users from it.
+pub fn write_private_file(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags);
+    let mut file = options.open(path)?;
+    if file.metadata()?.mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.write_all(content.as_ref())
+}
+
 fn check_private_file(path: &Path, found: &Metadata, secret: bool) -> io::Result<()> {
     if !found.is_file() {
         return Err(told(path, "it is not a regular file"));
@@ -129,8 +144,7 @@ fn own_uid() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -184,6 +198,19 @@ mod tests {
         assert!(why(read_private_file(&link, false)).contains("symbolic link"));
         fs::write(&path, vec![b'x'; 70_000]).unwrap();
         assert!(why(read_private_file(&path, false)).contains("too long"));
+    }
+
+    #[test]
+    fn a_written_file_is_private_also_if_it_was_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        fs::write(&path, "something long").unwrap();
+        chmod(&path, 0o666);
+        write_private_file(&path, "short").unwrap();
+        assert_eq!(read_private_file(&path, true).unwrap(), "short");
+        let link = dir.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(write_private_file(&link, "through a link").is_err());
     }
 
     #[test]

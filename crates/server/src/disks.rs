@@ -25,6 +25,7 @@ pub use load::{CROWD, Load};
 use crate::config::{DiskConfig, NodeConfig};
 use crate::descriptors;
 use crate::error::NodeError;
+use crate::private_files;
 use crate::unmade::Unmade;
 
 /// Everybody is told of a disk that has stalled for so long: a sync of much may well take a moment.
@@ -534,12 +535,8 @@ impl KnownDisks {
             return Ok(());
         }
         let making = data.join("disks.new");
-        let write = || {
-            fs::write(&making, &text)?;
-            fs::File::open(&making)?.sync_all()?;
-            fs::rename(&making, &path)
-        };
-        write().map_err(|error| NodeError::io(&path, error))
+        private_files::replace(&path, &making, text.as_bytes())
+            .map_err(|error| NodeError::io(&path, error))
     }
 
     fn uuid_of(&self, path: &Path) -> Option<u128> {

@@ -4,14 +4,18 @@
 //! and directory is created with an explicit mode.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+
+use pario_net::write_private_file;
 
 /// The mode of a file that only its user can read and write.
 const PRIVATE_FILE: u32 = 0o600;
 /// The mode of a directory that only its user can enter.
 const PRIVATE_DIRECTORY: u32 = 0o700;
+/// The mode of a directory in which all users can open what they may and know by name.
+const PASSABLE_DIRECTORY: u32 = 0o711;
 
 /// Creates a directory and the missing ones above it, all of mode 0700. A directory that exists
 /// keeps its mode.
@@ -19,31 +23,37 @@ pub fn create_directories(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(dir)
 }
 
-/// Opens a file for reading and writing, of mode 0600; creates it if it is missing.
-pub fn open_or_create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE);
-    let file = options.open(path)?;
-    restrict(&file)?;
-    Ok(file)
+/// Creates a directory for a socket and the missing ones above it. If all users may use the
+/// socket, they can reach what they know by name in the directories that this creates, and list
+/// nothing.
+pub fn create_socket_directory(dir: &Path, all_users: bool) -> io::Result<()> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<_> = dir.ancestors().take_while(is_missing).collect();
+    create_directories(dir)?;
+    for created in missing.into_iter().filter(|_| all_users) {
+        fs::set_permissions(created, Permissions::from_mode(PASSABLE_DIRECTORY))?;
+    }
+    Ok(())
 }
 
-/// Replaces the content of a file, as a whole or not at all. The file has mode 0600 afterwards.
-/// `making` is the path of the new file until it is complete; no two writers may share it.
+/// Creates and opens a file of mode 0600 for reading and writing.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE_FILE).open(path)
+}
+
+/// Replaces the content of a file, as a whole or not at all, and durably. The file has mode 0600
+/// afterwards. `making` is the path of the new file until it is complete; no two writers may share
+/// it.
 pub fn replace(path: &Path, making: &Path, content: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(PRIVATE_FILE);
-    let mut file = options.open(making)?;
-    restrict(&file)?;
-    file.write_all(content)?;
-    drop(file);
+    write_private_file(making, content)?;
+    File::open(making)?.sync_all()?;
     fs::rename(making, path)
 }
 
 /// Takes the rights of other users from a file that an earlier version may have created.
-fn restrict(file: &File) -> io::Result<()> {
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(PRIVATE_FILE))?;
+pub fn restrict(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(PRIVATE_FILE))?;
     }
     Ok(())
 }

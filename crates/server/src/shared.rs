@@ -57,6 +57,8 @@ pub struct Shared {
     pub audit: Arc<Audit>,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
+    /// Held while the map is written to its file. Never taken while `map` is locked.
+    pub map_file: Mutex<()>,
     /// Which grants are valid.
     pub grant_window: RwLock<GrantWindow>,
     /// Only at the interface node.

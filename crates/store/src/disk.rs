@@ -8,11 +8,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{fs, io};
 
 use crate::buffer::BufferPool;
 use crate::cache::ExtentCache;
@@ -158,7 +158,7 @@ impl Disk {
     pub fn create(path: impl AsRef<Path>, options: DiskOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let place = DiskPlace::new(&path.display().to_string());
-        let made = fs::create_dir_all(path).and_then(|()| Directory::new(path));
+        let made = Directory::create(path);
         let medium = made.map_err(|error| place.io(error, "make the directory"))?;
         Self::create_on(Arc::new(medium), options)
     }

@@ -131,6 +131,8 @@ impl Site {
         let host = Ipv4Addr::new(127, process[1] / 2, process[0], last);
         let key = self.dir.path().join("key");
         std::fs::write(&key, pario::team::Key::random().to_hex()).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&key, private).unwrap();
         move |command, rank| {
             if machines > 1 {
                 command.env("PARIO_TEAM", format!("{host}:7000")).env("PARIO_KEY", &key);

@@ -11,6 +11,7 @@ use clap::Args;
 use pario::{Cluster, ClusterOptions};
 use pario_server::config::Config;
 use pario_server::{Node, NodeBuilder};
+use rustix::fs::Mode;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -50,6 +51,8 @@ pub struct Options {
 /// Runs a node until somebody wants it to end.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     log()?;
+    // What the node creates is private by explicit modes; this is for files of libraries.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if global.cluster.is_some() {
         let text = "--cluster is for commands that use a node; say with --data where this one \
                     keeps its disks, or use --config and --node";

@@ -43,6 +43,11 @@ impl Site {
         self.dir.path()
     }
 
+    /// The directory that stands for the user's own, in which the runtime directory lies.
+    pub fn runtime(&self) -> &Path {
+        self.runtime.path()
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)

@@ -187,7 +187,7 @@ fn rank_key(
     let wrong = |message: String| LaunchError::Start { process: "rank".into(), message };
     let text = match (variable(KEY_VARIABLE), placement.key_file()) {
         (Some(key), _) => key,
-        (None, Some(path)) => std::fs::read_to_string(path)
+        (None, Some(path)) => pario_net::read_private_file(path, true)
             .map_err(|error| wrong(format!("key file {}: {error}", path.display())))?,
         (None, None) => return Ok(None),
     };

@@ -37,6 +37,8 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         let key: String = (0..32).map(|_| format!("{:02x}", fastrand::u8(..))).collect();
         std::fs::write(dir.path().join("key"), key).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(dir.path().join("key"), private).unwrap();
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let start = |first: SocketAddr, name: &str| {
             let node = Node::new().operations(pario_image::operations());

@@ -116,10 +116,10 @@ fn key(variable: &impl Fn(&str) -> Option<String>) -> Result<Key, Error> {
     let Some(file) = variable("PARIO_KEY") else {
         return Err(Error::invalid(
             "PARIO_TEAM is set and PARIO_KEY is not: machines know each other by a key; make \
-             one with `head -c 32 /dev/urandom | xxd -p -c 32 > key`, for you alone to read",
+             one with `(umask 077; head -c 32 /dev/urandom | xxd -p -c 32 > key)`",
         ));
     };
-    let text = std::fs::read_to_string(&file)
+    let text = pario_net::read_private_file(file.as_ref(), true)
         .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))?;
     Key::from_hex(text.trim())
         .map_err(|error| Error::invalid(format!("PARIO_KEY: {file}: {error}")))
@@ -161,7 +161,7 @@ mod tests {
     fn key_file() -> (tempfile::TempDir, String, Key) {
         let dir = tempfile::tempdir().unwrap();
         let (file, key) = (dir.path().join("key"), Key::random());
-        std::fs::write(&file, format!("{}\n", key.to_hex())).unwrap();
+        pario_net::write_private_file(&file, format!("{}\n", key.to_hex())).unwrap();
         let file = file.to_str().unwrap().to_owned();
         (dir, file, key)
     }
@@ -175,6 +175,10 @@ mod tests {
         assert!(wrong(&[place]).contains("PARIO_TEAM is set and PARIO_KEY is not"));
         let text = wrong(&[place, ("PARIO_KEY", "/nowhere/key")]);
         assert!(text.starts_with("PARIO_KEY: /nowhere/key: "), "{text}");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&file, open).unwrap();
+        let text = wrong(&[place, ("PARIO_KEY", &file)]);
+        assert!(text.contains("other users can read it (mode 0644); chmod 600 it"), "{text}");
     }
 
     #[test]

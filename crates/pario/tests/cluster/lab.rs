@@ -115,7 +115,7 @@ impl Lab {
             eprintln!("SKIPPED, nothing was tested: network namespaces are impossible: {reason}");
             return None;
         }
-        fs::write(lab.dir.path().join("key"), Key::random().to_hex()).unwrap();
+        pario_net::write_private_file(&lab.dir.path().join("key"), Key::random().to_hex()).unwrap();
         fs::create_dir(lab.dir.path().join("private")).unwrap();
         Some(lab)
     }

@@ -104,7 +104,7 @@ impl Drop for RunningNode {
 impl Site {
     fn new(machines: u32) -> Option<Self> {
         let site = Self { lab: Lab::new(machines)?, dir: tempfile::tempdir().unwrap() };
-        fs::write(site.key(), Key::random().to_hex()).unwrap();
+        pario_net::write_private_file(&site.key(), Key::random().to_hex()).unwrap();
         Some(site)
     }
 

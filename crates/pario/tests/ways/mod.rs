@@ -249,7 +249,7 @@ pub fn key_options(dir: &Path) -> ClusterOptions {
 
 pub fn write_key(dir: &Path) -> PathBuf {
     let path = dir.join("key");
-    std::fs::write(&path, Key::random().to_hex()).unwrap();
+    pario_net::write_private_file(&path, Key::random().to_hex()).unwrap();
     path
 }
 

@@ -19,6 +19,7 @@ use redb::{ReadOnlyTable, TableDefinition, TableError};
 use super::engine::Engine;
 use super::error::MetadataError;
 use super::store::{Done, KeyValue, MetadataStore, Revision, Snapshot, Work};
+use crate::private_files;
 
 pub const PAIRS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("pairs");
 /// Under the empty key, which nobody else may use: the number of transactions that changed
@@ -113,7 +114,9 @@ fn make(path: &Path) -> Result<(), MetadataError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     new.push(format!(".new-{}-{}", std::process::id(), now.as_nanos()));
     let new = Path::new(&new);
-    let database = Builder::new().create(new).map_err(|error| opening_error(path, error))?;
+    let file = private_files::create(new)
+        .map_err(|error| MetadataError::Open { path: path.to_owned(), why: error.to_string() })?;
+    let database = Builder::new().create_file(file).map_err(|error| opening_error(path, error))?;
     prepare(&database).map_err(|error| reading_error(path, &error))?;
     drop(database);
     let name = || {

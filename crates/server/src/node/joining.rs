@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::{informing, wait_for};
 use crate::disks::NO_ID;
+use crate::private_files;
 use crate::shared::{Names, Shared};
 
 /// Recalls what was learnt before.
@@ -69,7 +70,7 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
         }
         map.clone()
     };
-    keep_map(shared, &map);
+    keep_map(shared);
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {
@@ -159,24 +160,30 @@ fn learn_map(shared: &Shared, mut map: ClusterMap) {
             shared.peers.set_address(number, address);
         }
     }
-    if *known != map {
-        keep_map(shared, &map);
-        *known = map;
+    if *known == map {
+        return;
     }
+    *known = map;
+    drop(known);
+    keep_map(shared);
 }
 
 fn map_path(shared: &Shared) -> PathBuf {
     shared.node().data.join("cluster.map")
 }
 
-/// A map that cannot be kept is learnt again at the next start.
-fn keep_map(shared: &Shared, map: &ClusterMap) {
+/// Writes the map to its file. A map that cannot be kept is learnt again at the next start.
+///
+/// Nodes may join at the same time. Each writer waits for the one before and writes the map as it
+/// is then, so that the last one writes what all have changed.
+fn keep_map(shared: &Shared) {
+    let _one_at_a_time = shared.map_file.lock();
+    let map = shared.map.read().clone();
     let path = map_path(shared);
     let making = path.with_extension("new");
-    let kept = postcard::to_allocvec(map)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| fs::write(&making, bytes).map_err(|error| error.to_string()))
-        .and_then(|()| fs::rename(&making, &path).map_err(|error| error.to_string()));
+    let kept = postcard::to_allocvec(&map).map_err(|error| error.to_string()).and_then(|bytes| {
+        private_files::replace(&path, &making, &bytes).map_err(|error| error.to_string())
+    });
     if let Err(error) = kept {
         tracing::warn!("{} cannot be written: {error}", path.display());
     }

@@ -16,6 +16,7 @@ mod together;
 mod turns;
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
@@ -133,8 +134,7 @@ impl Node {
         if listens {
             crate::descriptors::raise_limit();
         }
-        private_files::create_directories(&own.data)
-            .map_err(|error| NodeError::io(&own.data, error))?;
+        create_data_directory(own)?;
         let disks = NodeDisks::open(own)?;
         let administrator = administrator();
         let key = config.key_file.as_deref().map(read_key).transpose()?;
@@ -171,6 +171,7 @@ impl Node {
             audit: Arc::new(open_audit(own)?),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
+            map_file: Mutex::default(),
             grant_window: RwLock::default(),
             names,
             started: Instant::now(),
@@ -378,7 +379,11 @@ fn open_audit(own: &NodeConfig) -> Result<Audit, NodeError> {
 }
 
 fn read_key(path: &Path) -> Result<Key, NodeError> {
-    let text = fs::read_to_string(path).map_err(|error| NodeError::io(path, error))?;
+    let text = pario_net::read_private_file(path, true).map_err(|error| match error.kind() {
+        // The error names the file already.
+        io::ErrorKind::PermissionDenied => NodeError::Other(format!("no key: {error}")),
+        _ => NodeError::io(path, error),
+    })?;
     Key::from_hex(&text).map_err(|error| NodeError::Other(format!("{}: {error}", path.display())))
 }
 
@@ -435,7 +440,7 @@ fn listen(
     }
     if listens {
         if let Some(dir) = own.socket.parent() {
-            make_socket_directory(dir)?;
+            make_socket_directory(dir, own.all_users)?;
         }
         builder = builder.listen_unix(&own.socket).admit_any_user(own.all_users);
         if let Some(address) = own.listen {
@@ -445,21 +450,46 @@ fn listen(
         builder = builder.listen_nowhere();
     }
     let space = builder.build()?;
-    if listens && own.all_users {
-        use std::os::unix::fs::PermissionsExt as _;
-        let open = fs::set_permissions(&own.socket, fs::Permissions::from_mode(0o666));
-        open.map_err(|error| NodeError::io(&own.socket, error))?;
+    if listens {
+        let mode = socket_mode(own);
+        let set = fs::set_permissions(&own.socket, mode);
+        set.map_err(|error| NodeError::io(&own.socket, error))?;
     }
     Ok(space)
 }
 
+/// Creates the data directory. If all users may use a socket in it, they must get through it.
+fn create_data_directory(own: &NodeConfig) -> Result<(), NodeError> {
+    let has_open_socket = own.all_users && own.socket.parent() == Some(&*own.data);
+    private_files::create_socket_directory(&own.data, has_open_socket)
+        .map_err(|error| NodeError::io(&own.data, error))?;
+    // Earlier versions left the modes of some files to the umask.
+    for name in ["namespace.redb", "cluster.map", "disks", "grants.key", "leases"] {
+        let path = own.data.join(name);
+        match private_files::restrict(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(NodeError::io(&path, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The mode of the sockets of a node, whatever the umask.
+fn socket_mode(own: &NodeConfig) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::Permissions::from_mode(if own.all_users { 0o666 } else { 0o600 })
+}
+
 /// Creates the directory of a socket. The user's runtime directory must belong to the user alone:
 /// another user who could put a socket there could pass for the node.
-fn make_socket_directory(dir: &Path) -> Result<(), NodeError> {
+fn make_socket_directory(dir: &Path, all_users: bool) -> Result<(), NodeError> {
     if dir == pario_net::runtime_directory() {
         return pario_net::make_private_directory(dir).map_err(NodeError::RuntimeDirectory);
     }
-    private_files::create_directories(dir).map_err(|error| NodeError::io(dir, error))
+    private_files::create_socket_directory(dir, all_users)
+        .map_err(|error| NodeError::io(dir, error))
 }
 
 /// The cluster before any node has joined: names and addresses as configured.

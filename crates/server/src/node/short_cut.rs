@@ -12,6 +12,7 @@ use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
+use super::socket_mode;
 use crate::config::ShortCut;
 use crate::program::{Operations, Work};
 use crate::shared::Shared;
@@ -34,7 +35,8 @@ pub fn open(
     let path = socket_path(shared);
     let all_users = shared.node().all_users;
     let shared = shared.clone();
-    DescriptorDoor::open(&path, all_users, move |user: &User, request: &[u8]| {
+    let mode = socket_mode(shared.node());
+    let door = DescriptorDoor::open(&path, all_users, move |user: &User, request: &[u8]| {
         let asked = decode(request)?;
         let make = |grant: &Grant, parts| make(&shared, &run, &operations, grant, parts);
         give(&shared, user.uid, &asked, make).map_err(|failure| {
@@ -42,7 +44,9 @@ pub fn open(
             shared.audit.note_failure(Some(user.uid), &client, &failure);
             encode(&failure)
         })
-    })
+    })?;
+    std::fs::set_permissions(&path, mode)?;
+    Ok(door)
 }
 
 /// Has subfiles made and opened by the clerks, and waits for a limited time.

@@ -1,11 +1,11 @@
 //! A medium that is a directory of this machine.
 
 use std::any::Any;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -13,6 +13,11 @@ use std::time::UNIX_EPOCH;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
 use super::{Medium, MediumFile, Name, OpenHow, Space, cachestat};
+
+/// The mode of files: only the user of the process can read and write them, whatever the umask.
+const PRIVATE_FILE: u32 = 0o600;
+/// The mode of directories: only the user of the process can enter them.
+const PRIVATE_DIRECTORY: u32 = 0o700;
 
 /// A directory of this machine as a medium.
 #[derive(Debug)]
@@ -30,6 +35,14 @@ impl Directory {
         Ok(Self { root })
     }
 
+    /// The directory, which is created if it is missing, together with those above it. What is
+    /// created only the user of the process can enter.
+    pub fn create(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY).create(&root)?;
+        Self::new(root)
+    }
+
     fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -40,7 +53,7 @@ impl Medium for Directory {
         let path = self.path(path);
         let mut options = OpenOptions::new();
         options.read(true).write(how.write || how.create);
-        options.create_new(how.create).mode(0o600);
+        options.create_new(how.create).mode(PRIVATE_FILE);
         if let Some(file) = how.direct_alignment.and_then(|a| open_direct(&mut options, &path, a)) {
             return Ok(Arc::new(DirectoryFile { file, direct: true }));
         }
@@ -51,7 +64,7 @@ impl Medium for Directory {
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
-        fs::create_dir(self.path(path))
+        DirBuilder::new().mode(PRIVATE_DIRECTORY).create(self.path(path))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

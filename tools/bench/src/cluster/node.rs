@@ -29,7 +29,7 @@ impl NodeProcess {
     pub fn start(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir)?;
         let key_file = dir.join("key");
-        fs::write(&key_file, Key::random().to_hex())?;
+        pario_net::write_private_file(&key_file, Key::random().to_hex())?;
         let word = dir.to_str().context("the directory has a readable name")?;
         let mut process = Partner::start(ROLE.name, &[word])?;
         let address = process.hear().context("starting a node")?.parse()?;

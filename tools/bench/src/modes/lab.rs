@@ -41,7 +41,7 @@ impl Lab {
     /// Starts everything in a directory, or says why that is not possible here.
     pub fn start(dir: &Path) -> Result<Result<(Self, Team), String>> {
         fs::create_dir_all(dir)?;
-        fs::write(dir.join("key"), Key::random().to_hex())?;
+        pario_net::write_private_file(&dir.join("key"), Key::random().to_hex())?;
         let door = Door::open(dir, "door")?;
         let mut partner = apart::start(ROLE.name, &[text(dir)?, door.path()?])?;
         match partner.hear() {
