@@ -15,7 +15,9 @@ pub(super) fn step(name: &str, placed: &[(f64, SliceHeader)]) -> Result<Option<f
     let distances: Vec<f64> = placed.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let mut sorted = distances.clone();
     sorted.sort_by(f64::total_cmp);
-    let Some(usual) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else { return Ok(None) };
+    let Some(usual) = sorted.get(sorted.len().saturating_sub(1) / 2).copied() else {
+        return Ok(None);
+    };
     let smallest = sorted[0];
     if smallest <= 0.01 * usual || usual <= 0.0 {
         let at = distances.iter().position(|distance| *distance == smallest).unwrap_or(0);
