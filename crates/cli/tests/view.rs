@@ -63,6 +63,40 @@ fn a_window_makes_some_values_black_and_some_white() {
 }
 
 #[test]
+fn a_signed_volume_opens_with_a_window_from_its_values_on_black() {
+    let signed = Pixel::new(Sample::I16, 1).unwrap();
+    let viewing = Viewing::of(&[("/ct", [40, 40, 30], [1.0; 3], signed), GREY], &[]);
+    let facts = viewing.json("/api/volumes/0");
+    assert_eq!(facts["pixel"]["range"], serde_json::json!([-32_768.0, 32_767.0]));
+    let known = viewing.volumes[0].statistics().expect("recorded");
+    assert_eq!(facts["values"]["minimum"], known.minimum);
+    assert_eq!(facts["values"]["percentile_99"], known.percentile_99);
+    let window = known.window().expect("a body has several values");
+    assert_eq!(facts["window"], serde_json::json!(window));
+    let unknown = viewing.json("/api/volumes/1");
+    assert_eq!(unknown["window"], serde_json::json!([0.0, 255.0]));
+    assert_eq!(unknown["values"], serde_json::Value::Null);
+
+    let path = "/api/volumes/0/slice?origin=0,20,0&right=1,0,0&down=0,0,1&width=40&height=30";
+    let values = reference(&viewing.volumes[0], path);
+    let steps = |low: f64, high: f64| -> Vec<u8> {
+        let step = |bytes: &[u8]| {
+            let share = (signed.sample().value(bytes) - low) / (high - low);
+            format!("{:.0}", (share.clamp(0.0, 1.0) * 255.0).round()).parse().unwrap()
+        };
+        values.chunks_exact(2).map(step).collect()
+    };
+    assert_eq!(viewing.get(path).pixels().2, steps(window[0], window[1]));
+    let other = viewing.get(&format!("{path}&low=-1000&high=20000"));
+    assert_eq!(other.pixels().2, steps(-1000.0, 20_000.0));
+
+    // Outside of the volume it is black, also where 0 lies within the window.
+    let outside = "/api/volumes/0/slice?origin=4000,0,0&right=1,0,0&down=0,0,1&width=5&height=5";
+    let outside = viewing.get(&format!("{outside}&low=-1000&high=1000"));
+    assert_eq!(outside.pixels().2, [0; 25]);
+}
+
+#[test]
 fn what_a_slice_has_cost_is_told() {
     let viewing = Viewing::of(&[COLOUR], &[]);
     let first = viewing.get(SLICE);

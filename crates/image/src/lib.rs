@@ -45,8 +45,8 @@ pub use slice::{
     Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
     PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,
 };
-#[cfg(feature = "cluster")]
-pub use stored::Description;
 pub use stored::{Compression, StoredError};
+#[cfg(feature = "cluster")]
+pub use stored::{Description, VoxelStatistics};
 #[cfg(feature = "cluster")]
 pub use volume::{Series, Volume, VolumeOptions};

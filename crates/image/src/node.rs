@@ -8,7 +8,7 @@ use pario::operation::Operation;
 use crate::picture::{
     FilterOperation, MeasureOperation, PixelwiseOperation, ResampleOperation, WindowOperation,
 };
-use crate::volume::{PhantomOperation, SlabOperation, SliceOperation};
+use crate::volume::{MeasureVolumeOperation, PhantomOperation, SlabOperation, SliceOperation};
 
 /// A slice through a volume.
 pub(crate) const SLICE: &str = "volume slice";
@@ -16,6 +16,8 @@ pub(crate) const SLICE: &str = "volume slice";
 pub(crate) const SLAB: &str = "volume slab";
 /// A body that does not exist.
 pub(crate) const PHANTOM: &str = "volume phantom";
+/// A histogram or summary of a volume.
+pub(crate) const MEASURE_VOLUME: &str = "volume measure";
 /// A window of an image.
 pub(crate) const WINDOW: &str = "image window";
 /// A window at another scale or turned.
@@ -38,6 +40,7 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
         (SLICE, Arc::new(SliceOperation)),
         (SLAB, Arc::new(SlabOperation)),
         (PHANTOM, Arc::new(PhantomOperation)),
+        (MEASURE_VOLUME, Arc::new(MeasureVolumeOperation)),
         (WINDOW, Arc::new(WindowOperation)),
         (RESAMPLE, Arc::new(ResampleOperation)),
         (FILTER, Arc::new(FilterOperation)),

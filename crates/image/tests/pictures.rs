@@ -26,7 +26,7 @@ impl Both {
     fn random(cluster: &Cluster, path: &str, random: &mut fastrand::Rng) -> Self {
         let [width, height] = [0; 2].map(|_| random.u32(1..90));
         let tile = [0; 2].map(|_| random.u64(1..50));
-        let samples = [Sample::U8, Sample::U16, Sample::F32];
+        let samples = Sample::ALL;
         let pixel = Pixel::new(samples[random.usize(0..3)], random.u32(1..5)).unwrap();
         let image = ImageOptions::new([width.into(), height.into()], pixel)
             .tile(tile)
@@ -241,8 +241,8 @@ fn measures_are_the_same() {
         let pixel = both.image.pixel();
         let mut bins = vec![Bins::usual(pixel.sample())];
         match pixel.sample() {
-            Sample::U8 => {}
-            Sample::U16 => bins.push(Bins::Words { bins: 16 }),
+            Sample::U8 | Sample::I8 => {}
+            Sample::U16 | Sample::I16 => bins.push(Bins::Words { bins: 16 }),
             Sample::F32 => bins.push(Bins::Reals { low: 0.2, high: 0.4, bins: 7 }),
         }
         for bins in bins {

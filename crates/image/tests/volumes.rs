@@ -24,8 +24,8 @@ impl Both {
         let sides = [0; 3].map(|_| random.u64(1..40));
         let core = [0; 3].map(|_| random.u64(1..20));
         let overlap = [0; 3].map(|_| random.bool());
-        let samples = [Sample::U8, Sample::U16, Sample::F32];
-        let pixel = Pixel::new(samples[random.usize(0..3)], random.u32(1..5)).unwrap();
+        let samples = Sample::ALL;
+        let pixel = Pixel::new(samples[random.usize(..samples.len())], random.u32(1..5)).unwrap();
         let spacing = [0; 3].map(|_| 0.5 + random.f64() * 2.0);
         let options = VolumeOptions::new(sides, pixel)
             .boxes(core, overlap)
@@ -37,7 +37,8 @@ impl Both {
         let samples = at(shape.x * shape.y * shape.z) * pixel.channels();
         let value = |random: &mut fastrand::Rng| match pixel.sample() {
             Sample::U8 => vec![random.u8(0..20)],
-            Sample::U16 => random.u16(..).to_le_bytes().to_vec(),
+            Sample::I8 => random.i8(-20..20).to_le_bytes().to_vec(),
+            Sample::U16 | Sample::I16 => random.u16(..).to_le_bytes().to_vec(),
             Sample::F32 => random.f32().to_le_bytes().to_vec(),
         };
         let voxels: Vec<u8> = (0..samples).flat_map(|_| value(random)).collect();

@@ -1,7 +1,7 @@
 //! Slices as pictures: values become 256 steps, and the steps a PNG or JPEG.
 
 use jpeg_encoder::ColorType as JpegColor;
-use pario_image::{Sample, Slice};
+use pario_image::{Pixel, Sample, Slice};
 use png::{BitDepth, ColorType as PngColor, Compression};
 use thiserror::Error;
 
@@ -110,10 +110,7 @@ fn steps(slice: Slice, window: Window) -> Vec<u8> {
     if pixel.sample() == Sample::U8 && window == whole {
         return slice.data().to_vec();
     }
-    let colours = match pixel.channels() {
-        2 | 4 => pixel.channels() - 1,
-        all => all,
-    };
+    let colours = colours(pixel);
     let shade = |channel: usize, value: f64| {
         if channel < colours { window.step(value) } else { whole.step(value) }
     };
@@ -122,11 +119,31 @@ fn steps(slice: Slice, window: Window) -> Vec<u8> {
     values.enumerate().map(|(at, value)| shade(at % pixel.channels(), value)).collect()
 }
 
+/// How many channels are colours: the last of two or four says what is there at all.
+fn colours(pixel: Pixel) -> usize {
+    match pixel.channels() {
+        2 | 4 => pixel.channels() - 1,
+        all => all,
+    }
+}
+
 impl Window {
     /// All values that there can be, as a rule.
     pub fn of(sample: Sample) -> Self {
         let [low, high] = sample.range();
         Self { low, high }
+    }
+
+    /// A pixel that is black, and not there at all where a channel says what is.
+    pub fn black(self, pixel: Pixel) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(pixel.bytes());
+        let [least, _] = pixel.sample().range();
+        let colours = colours(pixel);
+        for channel in 0..pixel.channels() {
+            let value = if channel < colours { self.low } else { least };
+            pixel.sample().append(value, &mut bytes);
+        }
+        bytes
     }
 
     /// The step of a value. What is no number is black.
@@ -144,8 +161,6 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use pario_image::Pixel;
-
     use super::*;
 
     #[test]
@@ -159,6 +174,16 @@ mod tests {
         assert_eq!(Window::of(Sample::U16).step(65_535.0), 255);
         assert_eq!(Window::of(Sample::F32).step(1.0), 255);
         assert_eq!(Window::of(Sample::I16).step(-32_768.0), 0);
+    }
+
+    #[test]
+    fn the_background_is_black_in_every_window() {
+        let grey = Pixel::new(Sample::I16, 1).unwrap();
+        let window = Window { low: -160.0, high: 240.0 };
+        let slice = Slice::blank(1, 1, grey, &window.black(grey));
+        assert_eq!(steps(slice, window), [0]);
+        let with_alpha = Pixel::new(Sample::I8, 2).unwrap();
+        assert_eq!(window.black(with_alpha), [0x80, 0x80]);
     }
 
     #[test]

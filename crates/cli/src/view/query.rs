@@ -8,6 +8,7 @@ use pario_image::{Interpolation, Plane, Volume};
 use super::picture::{Format, Window};
 use super::queue::Asker;
 use super::refusal::Refusal;
+use super::volumes::default_window;
 
 /// A picture is at most so many pixels wide and high.
 pub const SIDE_LIMIT: u32 = 4096;
@@ -68,7 +69,7 @@ impl Wanted {
         Ok(Self {
             plane,
             interpolation: said.interpolation()?,
-            window: said.window(Window::of(volume.description().pixel.sample()))?,
+            window: said.window(default_window(volume))?,
             format: said.format()?,
             asker: Asker {
                 client: said.name("client")?,
@@ -136,9 +137,9 @@ impl Said<'_> {
         }
     }
 
-    fn window(&self, all: Window) -> Result<Window, Refusal> {
-        let low: f64 = self.number("low")?.unwrap_or(all.low);
-        let high: f64 = self.number("high")?.unwrap_or(all.high);
+    fn window(&self, usual: [f64; 2]) -> Result<Window, Refusal> {
+        let low: f64 = self.number("low")?.unwrap_or(usual[0]);
+        let high: f64 = self.number("high")?.unwrap_or(usual[1]);
         if low.is_finite() && high.is_finite() && low < high {
             return Ok(Window { low, high });
         }

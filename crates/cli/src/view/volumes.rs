@@ -32,6 +32,21 @@ impl Shown {
             "channels": pixel.channels(),
             "range": pixel.sample().range(),
         });
+        let values = self.volume.statistics();
+        facts["window"] = json!(default_window(&self.volume));
+        facts["values"] = json!(values.map(|values| json!({
+            "minimum": values.minimum,
+            "maximum": values.maximum,
+            "percentile_1": values.percentile_1,
+            "percentile_99": values.percentile_99,
+        })));
         facts
     }
+}
+
+/// The values that are shown from black to white if the request names none: where most values of a
+/// grey volume lie if its header says so, otherwise the range of its samples.
+pub fn default_window(volume: &Volume) -> [f64; 2] {
+    let known = volume.statistics().and_then(|values| values.window());
+    known.unwrap_or_else(|| volume.description().pixel.sample().range())
 }

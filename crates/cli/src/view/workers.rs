@@ -180,8 +180,9 @@ impl Shared {
 
     fn make(&self, volume: &Volume, wanted: &Wanted, turn: u64) -> Result<Picture, Refusal> {
         let begin = Instant::now();
+        let background = wanted.window.black(volume.description().pixel);
         let (slice, report) = volume
-            .slice_of(&wanted.plane, wanted.interpolation, &[])
+            .slice_of(&wanted.plane, wanted.interpolation, &background)
             .map_err(|error| Refusal::of_slice(&error))?;
         let bytes = picture::encode(slice, wanted.window, wanted.format)
             .map_err(|error| Refusal::wrong(error.to_string()))?;

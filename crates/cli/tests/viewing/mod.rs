@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use pario::Cluster;
-use pario_image::{Interpolation, Pixel, Plane, PlaneWish, Volume, VolumeOptions};
+use pario_image::{Interpolation, Pixel, Plane, PlaneWish, Sample, Volume, VolumeOptions};
 use serde_json::Value;
 
 use crate::command::{Served, Site};
@@ -59,6 +59,10 @@ impl Viewing {
             let options = VolumeOptions::new(*voxels, *pixel).spacing(*spacing);
             let volume = options.create(&cluster, path).expect("a volume");
             volume.generate(7).expect("a body");
+            if pixel.sample() == Sample::I16 {
+                // As an import does.
+                volume.record_statistics().expect("statistics");
+            }
             volume
         };
         let volumes = made.iter().map(create).collect();

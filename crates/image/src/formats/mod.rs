@@ -34,6 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod dicom;
 mod error;
 mod frame;
 mod jpeg;
@@ -102,11 +103,13 @@ pub struct OpenOptions {
     pub memory_bytes: usize,
     /// Whether the header of a volume may name a data file outside its own directory.
     pub data_anywhere: bool,
+    /// Which series of DICOM slices is read, by its UID, where there are several.
+    pub series: Option<String>,
 }
 
 impl Default for OpenOptions {
     /// 256 MiB, and data files beside their header.
     fn default() -> OpenOptions {
-        OpenOptions { memory_bytes: 256 << 20, data_anywhere: false }
+        OpenOptions { memory_bytes: 256 << 20, data_anywhere: false, series: None }
     }
 }

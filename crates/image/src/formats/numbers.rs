@@ -184,12 +184,13 @@ impl Scaling {
         self.slope * number + self.intercept
     }
 
-    fn is_whole(self) -> bool {
+    /// Whether whole numbers stay whole.
+    pub fn is_whole(self) -> bool {
         self.slope.fract() == 0.0 && self.intercept.fract() == 0.0
     }
 
     /// Whether numbers of a range become whole numbers of 16 bits.
-    fn fits_i16(self, [least, greatest]: [f64; 2]) -> bool {
+    pub fn fits_i16(self, [least, greatest]: [f64; 2]) -> bool {
         let [one, other] = [self.apply(least), self.apply(greatest)];
         let inside = |value| (-32_768.0..=32_767.0).contains(&value);
         self.is_whole() && inside(one) && inside(other)

@@ -9,7 +9,7 @@ use super::source::Source;
 use super::volume::VolumeSource;
 use super::{FormatError, JpegRows, NrrdSink, OpenOptions, Output, Place, PngRows, PngSink};
 use super::{PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink};
-use super::{jpeg, nifti, npy, png, pnm, tiff};
+use super::{dicom, jpeg, nifti, npy, png, pnm, tiff};
 use crate::Pixel;
 
 /// So many bytes tell the format.
@@ -24,6 +24,9 @@ const WRITE_ADVICE: &str =
 /// say what was expected.
 pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>, FormatError> {
     let name = path.display().to_string();
+    if dicom::is_dicom(path) {
+        return plane(&name, dicom::open(&name, &[path.to_owned()], options)?);
+    }
     let mut source = buffered(path)?;
     if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
         return plane(&name, nrrd::open(&name, source, Beside::Header(path), options)?);

@@ -9,7 +9,7 @@ use super::open::{buffered, head_of};
 use super::source::Source;
 use super::stack::{Stack, natural_order};
 use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
-use super::{nifti, npy, read_picture, tiff};
+use super::{dicom, nifti, npy, read_picture, tiff};
 use crate::Pixel;
 
 /// A volume that is read row by row: the rows of the first plane from the top, then those of the
@@ -87,13 +87,35 @@ impl fmt::Debug for VolumeSource {
     }
 }
 
-/// Opens a volume: a NRRD file, a directory of pictures, or pictures, which are taken in the natural
-/// order of their names. One picture is a volume of depth 1.
+/// Opens a volume: a file that holds one, a directory of DICOM slices or pictures, or a list of
+/// them. Pictures are taken in the natural order of their names, slices in that of their positions.
+/// One picture is a volume of depth 1.
 pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSource, FormatError> {
     if let [path] = paths {
         if path.is_dir() {
-            return open_volume(&pictures_in(path)?, options);
+            let files = pictures_in(path)?;
+            return open_files(&path.display().to_string(), &files, options);
         }
+    }
+    let first = paths.first().map_or(String::new(), |path| path.display().to_string());
+    open_files(&first, paths, options)
+}
+
+/// Opens files that make a volume together, or one that does alone.
+fn open_files(
+    name: &str,
+    paths: &[PathBuf],
+    options: &OpenOptions,
+) -> Result<VolumeSource, FormatError> {
+    let slices = dicom::dicom_files(paths);
+    if !slices.is_empty() {
+        return dicom::open(name, &slices, options);
+    }
+    if let Some(series) = &options.series {
+        let what = format!("there is no series {series}: none of the files is DICOM");
+        return Err(FormatError::misuse(name, what));
+    }
+    if let [path] = paths {
         let name = path.display().to_string();
         let mut source = buffered(path)?;
         if nrrd::is_nrrd(&head_of(&name, &mut source)?) {

@@ -58,7 +58,7 @@ impl Measured {
     }
 
     /// Takes the pixels of a tile.
-    fn count(&mut self, pixels: &Pixels) -> Result<(), String> {
+    pub fn count(&mut self, pixels: &Pixels) -> Result<(), String> {
         match self {
             Self::Histogram(histogram) => {
                 histogram.count(pixels).map_err(|error| error.to_string())

@@ -26,7 +26,7 @@ use pario::{Cluster, File, Report, Work};
 use pario_proto::Tiles;
 
 pub(crate) use filter_operation::FilterOperation;
-pub(crate) use measure_operation::MeasureOperation;
+pub(crate) use measure_operation::{MeasureOperation, Measured, Quantity};
 pub use options::ImageOptions;
 pub(crate) use pixelwise_operation::PixelwiseOperation;
 pub(crate) use resample_operation::ResampleOperation;
@@ -41,7 +41,7 @@ use crate::pixelwise::{Bins, Histogram, Pixelwise, Summary};
 use crate::resample::{AffineMap, Canvas, Contribution, Resampling, Sampling};
 use crate::stored::{Description, Placed, read_description};
 use filter_operation::{FilterCall, Sparing};
-use measure_operation::{MeasureCall, Measured, Quantity};
+use measure_operation::MeasureCall;
 use pixelwise_operation::PixelwiseCall;
 use resample_operation::ResampleCall;
 use scaling::Scaling;
@@ -110,7 +110,7 @@ impl Image {
     }
 
     fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
-        let (tiles, description) = read_description(&file)?;
+        let (tiles, description, _) = read_description(&file)?;
         Self::new(cluster, file, tiles, description)
     }
 

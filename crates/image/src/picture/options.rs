@@ -73,6 +73,6 @@ pub fn create(
     Tiled::new(tiles.clone(), description).map_err(ImageError::Invalid)?;
     let options = cluster.options().read(true).write(true).create_new(true);
     let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
-    write_description(&file, &tiles, &description)?;
+    write_description(&file, &tiles, &description, None)?;
     Image::new(cluster, file, tiles, description)
 }

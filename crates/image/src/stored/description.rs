@@ -5,11 +5,13 @@ use pario_proto::{Shape, Tiles};
 use serde::{Deserialize, Serialize};
 
 use super::compression::Compression;
+use super::statistics::VoxelStatistics;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
 use crate::slice::{Grid, GridError};
 
-const VERSION: u32 = 1;
+/// Version 1 ends with the description; version 2 says behind it what values the voxels have.
+const VERSION: u32 = 2;
 const HEADER: &[u8] = b"pario image";
 
 /// What the pixels of an image or volume are.
@@ -57,14 +59,17 @@ pub fn write_description(
     file: &File,
     tiles: &Tiles,
     description: &Description,
+    statistics: Option<VoxelStatistics>,
 ) -> Result<(), ImageError> {
-    let body = postcard::to_allocvec(&(VERSION, description))
+    let body = postcard::to_allocvec(&(VERSION, description, statistics))
         .map_err(|error| ImageError::other(file.path(), error.to_string()))?;
     Ok(file.write_extent(place_of(tiles), HEADER, &body)?)
 }
 
-/// The tiles and the description of an image or volume.
-pub fn read_description(file: &File) -> Result<(Tiles, Description), ImageError> {
+/// The tiles and the description of an image or volume, and what is known of its values.
+pub fn read_description(
+    file: &File,
+) -> Result<(Tiles, Description, Option<VoxelStatistics>), ImageError> {
     let not_one = |why: String| ImageError::NotAnImage { path: file.path().to_string(), why };
     let Some(Layout::Tiles(tiles)) = &file.record().layout else {
         return Err(not_one("its layout is not one of tiles".to_owned()));
@@ -75,11 +80,77 @@ pub fn read_description(file: &File) -> Result<(Tiles, Description), ImageError>
     if &extent.header[..] != HEADER {
         return Err(not_one("it says something else where its pixels should be described".into()));
     }
-    let (version, description): (u32, Description) = postcard::from_bytes(&extent.body)
-        .map_err(|error| not_one(format!("its description cannot be read: {error}")))?;
-    if version != VERSION {
-        let why = format!("its description has version {version}, this program reads {VERSION}");
-        return Err(not_one(why));
+    let (description, statistics) = decode(&extent.body).map_err(not_one)?;
+    Ok((tiles.clone(), description, statistics))
+}
+
+/// The description in the bytes of an extent of any version up to this one.
+fn decode(body: &[u8]) -> Result<(Description, Option<VoxelStatistics>), String> {
+    let unreadable = |error| format!("its description cannot be read: {error}");
+    let (version, rest): (u32, _) = postcard::take_from_bytes(body).map_err(unreadable)?;
+    let (description, statistics) = match version {
+        1 => (postcard::from_bytes(rest).map_err(unreadable)?, None),
+        VERSION => postcard::from_bytes::<(Description, Option<VoxelStatistics>)>(rest)
+            .map_err(unreadable)?,
+        later => {
+            return Err(format!(
+                "its description has version {later}, this program reads up to {VERSION}: use a \
+                 later one"
+            ));
+        }
+    };
+    // Statistics only choose what is shown first: impossible ones are left out.
+    let statistics = statistics.filter(VoxelStatistics::is_possible);
+    Ok((description.check()?, statistics))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pixel::Sample;
+
+    const RGB: Description = Description {
+        pixel: Pixel::RGB,
+        spacing: [1.0, 2.0, 0.5],
+        overlap: [false, false, true],
+        compression: Compression::Lz4,
+    };
+
+    #[test]
+    fn descriptions_of_version_1_are_read() {
+        // Version, sample, channels, three lengths, three overlaps, compression.
+        let mut golden = vec![1, 0, 3];
+        golden.extend([1.0f64, 2.0, 0.5].map(f64::to_le_bytes).concat());
+        golden.extend([0, 0, 1, 1]);
+        assert_eq!(decode(&golden), Ok((RGB, None)));
+        assert_eq!(postcard::to_allocvec(&(1u32, RGB)).unwrap(), golden);
     }
-    Ok((tiles.clone(), description.check().map_err(not_one)?))
+
+    #[test]
+    fn descriptions_of_version_2_say_what_values_there_are() {
+        let pixel = Pixel::new(Sample::I16, 1).unwrap();
+        let description = Description { pixel, ..RGB };
+        let known = VoxelStatistics {
+            minimum: -1024.0,
+            maximum: 3071.0,
+            percentile_1: -1000.0,
+            percentile_99: 900.0,
+        };
+        let encoded = |statistics: Option<VoxelStatistics>| {
+            postcard::to_allocvec(&(VERSION, description, statistics)).unwrap()
+        };
+        assert_eq!(encoded(Some(known))[..3], [2, 4, 1]);
+        assert_eq!(decode(&encoded(Some(known))), Ok((description, Some(known))));
+        assert_eq!(decode(&encoded(None)), Ok((description, None)));
+        let wrong = VoxelStatistics { minimum: f64::NAN, ..known };
+        assert_eq!(decode(&encoded(Some(wrong))), Ok((description, None)));
+    }
+
+    #[test]
+    fn later_versions_and_other_bytes_are_refused() {
+        let error = decode(&[3, 0, 0]).unwrap_err();
+        assert!(error.contains("version 3"), "{error}");
+        assert!(decode(&[]).is_err());
+        assert!(decode(&[1, 9, 3]).is_err());
+    }
 }

@@ -5,6 +5,8 @@ mod compression;
 mod description;
 #[cfg(feature = "cluster")]
 mod place;
+#[cfg(feature = "cluster")]
+mod statistics;
 
 pub use compression::{Compression, StoredError};
 #[cfg(feature = "cluster")]
@@ -13,3 +15,5 @@ pub use description::Description;
 pub(crate) use description::{read_description, write_description};
 #[cfg(feature = "cluster")]
 pub(crate) use place::{Placed, here, spread};
+#[cfg(feature = "cluster")]
+pub use statistics::VoxelStatistics;

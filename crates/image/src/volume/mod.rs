@@ -1,11 +1,13 @@
 //! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
 
 mod import;
+mod measure_operation;
 mod options;
 mod phantom_operation;
 mod series;
 mod slab_operation;
 mod slice_operation;
+mod statistics;
 mod writing;
 
 use std::fmt;
@@ -14,7 +16,9 @@ use std::sync::Arc;
 
 use pario::{Cluster, File, Report};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
+use parking_lot::Mutex;
 
+pub(crate) use measure_operation::MeasureVolumeOperation;
 pub use options::VolumeOptions;
 pub(crate) use phantom_operation::PhantomOperation;
 pub use series::Series;
@@ -24,7 +28,7 @@ pub(crate) use slice_operation::SliceOperation;
 use crate::error::ImageError;
 use crate::node;
 use crate::slice::{Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice};
-use crate::stored::{Description, Placed, read_description};
+use crate::stored::{Description, Placed, VoxelStatistics, read_description};
 use phantom_operation::PhantomCall;
 use slab_operation::SlabCall;
 use slice_operation::SliceCall;
@@ -59,6 +63,8 @@ struct Shared {
     grid: Grid,
     description: Description,
     placed: Placed,
+    /// What the header says of the values.
+    statistics: Mutex<Option<VoxelStatistics>>,
 }
 
 impl Volume {
@@ -73,8 +79,8 @@ impl Volume {
     }
 
     fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
-        let (tiles, description) = read_description(&file)?;
-        Self::new(cluster, file, tiles, description)
+        let (tiles, description, statistics) = read_description(&file)?;
+        Self::new(cluster, file, tiles, description, statistics)
     }
 
     fn new(
@@ -82,12 +88,14 @@ impl Volume {
         file: File,
         tiles: Tiles,
         description: Description,
+        statistics: Option<VoxelStatistics>,
     ) -> Result<Self, ImageError> {
         node::teach(cluster);
         let grid = description.grid(&tiles)?;
         let placed = Placed::new(&tiles, description);
-        let cluster = cluster.clone();
-        Ok(Self { shared: Arc::new(Shared { cluster, file, tiles, grid, description, placed }) })
+        let (cluster, statistics) = (cluster.clone(), Mutex::new(statistics));
+        let shared = Shared { cluster, file, tiles, grid, description, placed, statistics };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// How many voxels it has along each axis.
@@ -256,7 +264,7 @@ impl Volume {
 }
 
 /// What a node has sent is not a part of what was asked for.
-fn unfit(error: &crate::slice::PartsError) -> pario::Error {
+fn unfit(error: &impl fmt::Display) -> pario::Error {
     pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
 }
 

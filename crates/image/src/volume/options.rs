@@ -82,8 +82,8 @@ impl VolumeOptions {
         }
         let options = cluster.options().read(true).write(true).create_new(true);
         let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
-        write_description(&file, &tiles, &self.description)?;
-        Volume::new(cluster, file, tiles, self.description)
+        write_description(&file, &tiles, &self.description, None)?;
+        Volume::new(cluster, file, tiles, self.description, None)
     }
 }
 

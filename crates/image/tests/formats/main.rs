@@ -2,12 +2,14 @@
 
 mod arrays;
 mod damage;
+mod dicom;
 mod foreign_png;
 mod foreign_tiff;
 mod golden_nrrd;
 mod golden_pnm;
 mod huge;
 mod jpeg;
+mod nifti;
 mod pages;
 mod pictures;
 mod round_trips;

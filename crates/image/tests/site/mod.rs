@@ -116,9 +116,13 @@ pub fn random_pixels(random: &mut fastrand::Rng, width: u32, height: u32, pixel:
     for _ in 0..samples {
         match (pixel.sample(), is_coarse) {
             (Sample::U8, true) => data.push(random.u8(0..3) * 100),
-            (Sample::U8, false) => data.push(random.u8(..)),
+            (Sample::I8, true) => data.push([0x80, 0, 50][random.usize(0..3)]),
+            (Sample::I16, true) => {
+                data.extend([-32_768i16, 0, 1_000][random.usize(0..3)].to_le_bytes())
+            }
+            (Sample::U8 | Sample::I8, false) => data.push(random.u8(..)),
             (Sample::U16, true) => data.extend((random.u16(0..3) * 20_000).to_le_bytes()),
-            (Sample::U16, false) => data.extend(random.u16(..).to_le_bytes()),
+            (Sample::U16 | Sample::I16, false) => data.extend(random.u16(..).to_le_bytes()),
             (Sample::F32, true) => {
                 data.extend([0.0f32, 0.25, 1.0][random.usize(0..3)].to_le_bytes())
             }

@@ -20,6 +20,7 @@ use crate::{reach, terminal};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
+                            pario volume import dicom/ /ct --compression zstd\n  \
                             pario volume import slices/*.png /stack --spacing 0.33,0.33,1\n  \
                             pario volume import ct.raw /ct --raw 512x512x300 --pixel u16\n  \
                             pario volume import --phantom 512x512x640 /body --pixel u8x3";
@@ -54,6 +55,10 @@ pub struct Options {
     /// Bytes of a raw file before the first voxel
     #[arg(long, default_value_t = 0, requires = "raw", value_name = "BYTES")]
     skip: u64,
+
+    /// Which series of a directory of DICOM slices is read, by its UID
+    #[arg(long, value_name = "UID", conflicts_with_all = ["raw", "phantom"])]
+    series: Option<String>,
 
     /// How far voxels are apart [default: what the file says, otherwise 1,1,1]
     #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates)]
@@ -117,6 +122,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             (volume.clone(), import(global, target, &volume, &mut source, &interrupt)?)
         }
     };
+    let statistics = volume.record_statistics()?;
     volume.sync()?;
     if global.json {
         let shape = volume.shape();
@@ -125,6 +131,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             "voxels": [shape.x, shape.y, shape.z],
             "pixel": volume.description().pixel.to_string(),
             "bytes": bytes,
+            "values": statistics.as_ref().map(written::values_json),
             "notes": notes,
         }));
     }
@@ -150,7 +157,7 @@ fn made(options: &Options, voxels: [u64; 3], pixel: Pixel, spacing: [f64; 3]) ->
 }
 
 fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> {
-    let limits = OpenOptions::default();
+    let limits = OpenOptions { series: options.series.clone(), ..OpenOptions::default() };
     let Some(size) = options.raw else {
         return Ok(open_volume(sources, &limits).map_err(ImageError::from)?);
     };

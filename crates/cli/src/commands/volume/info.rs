@@ -6,6 +6,7 @@ use clap::Args;
 use pario_image::Volume;
 use serde_json::json;
 
+use super::written::values_json;
 use crate::amounts::size;
 use crate::arguments::Global;
 use crate::{reach, terminal};
@@ -39,6 +40,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             "boxes": [boxes.x, boxes.y, boxes.z],
             "compression": description.compression.to_string(),
             "disks": tiles.disks().count(),
+            "values": volume.statistics().as_ref().map(values_json),
             "voxel_bytes": bytes,
             "stored_bytes": metadata.len,
         }));
@@ -53,6 +55,13 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let mut out = terminal::output();
     writeln!(out, "{}   {shape} voxels of {}, {}", options.volume, description.pixel, size(bytes))?;
     writeln!(out, "  voxels are {x} x {y} x {z} apart")?;
+    if let Some(values) = volume.statistics() {
+        writeln!(
+            out,
+            "  values from {} to {}, 98 % of them from {} to {}",
+            values.minimum, values.maximum, values.percentile_1, values.percentile_99
+        )?;
+    }
     writeln!(out, "  {} boxes of {core}, {overlap}", tiles.tile_count())?;
     writeln!(
         out,

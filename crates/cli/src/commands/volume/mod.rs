@@ -22,8 +22,9 @@ pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
 pub enum Action {
     /// Make a volume of a file, of a stack of pictures, or of a seed
     ///
-    /// Reads NRRD (attached or detached), raw files, directories or lists of pictures, plane by
-    /// plane. A phantom is a body that does not exist, made by the nodes themselves.
+    /// Reads NRRD, NIfTI, npy, TIFF of many pages and raw files, and directories or lists of DICOM
+    /// slices or of pictures, plane by plane. Slope and intercept of DICOM and NIfTI are applied. A
+    /// phantom is a body that does not exist, made by the nodes themselves.
     #[command(after_help = after_help(import::EXAMPLES))]
     Import(import::Options),
     /// Show what a volume is, and how it is stored

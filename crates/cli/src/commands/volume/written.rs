@@ -1,6 +1,18 @@
 //! Sizes, places and kinds of voxels, as people write them.
 
+use pario_image::VoxelStatistics;
 use pario_image::formats::{FilePixel, Number};
+use serde_json::{Value, json};
+
+/// What the header of a volume says of its values, as JSON.
+pub fn values_json(statistics: &VoxelStatistics) -> Value {
+    json!({
+        "minimum": statistics.minimum,
+        "maximum": statistics.maximum,
+        "percentile_1": statistics.percentile_1,
+        "percentile_99": statistics.percentile_99,
+    })
+}
 
 /// `512x512x640`
 pub fn voxels(text: &str) -> Result<[u64; 3], String> {

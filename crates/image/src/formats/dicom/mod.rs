@@ -1,0 +1,51 @@
+//! DICOM slices as a volume, by the crate `dicom-object`.
+//!
+//! It is the maintained DICOM library in Rust, reads headers without pixels, and comes without
+//! decoders and network. So a series is opened in bounded memory: the headers of all files first,
+//! then one slice at a time. Compressed pixels are refused by the name of their transfer syntax.
+//!
+//! Values are physical: slope and intercept of each slice are applied (Hounsfield units for CT). The
+//! x axis runs along the rows of the slices, y down their columns, z along the normal of both.
+
+mod gaps;
+mod header;
+mod rows;
+mod series;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::volume::VolumeSource;
+use super::{FormatError, OpenOptions};
+use header::SliceHeader;
+
+/// The files of a list that are DICOM, as they say behind 128 bytes.
+pub(super) fn dicom_files(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter(|path| is_dicom(path)).cloned().collect()
+}
+
+/// Whether a file says that it is DICOM. One that cannot be read does not.
+pub(super) fn is_dicom(path: &Path) -> bool {
+    let mut head = [0; 132];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head.ends_with(b"DICM")
+}
+
+/// Opens the slices of one series. `name` is what the user has named: a directory or a file.
+pub(super) fn open(
+    name: &str,
+    paths: &[PathBuf],
+    options: &OpenOptions,
+) -> Result<VolumeSource, FormatError> {
+    let mut slices = Vec::new();
+    for path in paths {
+        // Directories of series hold indexes and reports, too, which have no pixels.
+        slices.extend(SliceHeader::read(path)?);
+    }
+    let slices = series::chosen(name, slices, options.series.as_deref())?;
+    let stack = series::stacked(name, slices)?;
+    let size = stack.size();
+    let spacing = stack.spacing;
+    Ok(VolumeSource::new(rows::DicomRows::new(name, stack, options)?, size, spacing))
+}

@@ -1,0 +1,103 @@
+//! Histograms and summaries of volumes, at the nodes: each counts the voxels of its boxes, layers
+//! that are also the first of the next box left out, and sends one result.
+
+use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
+use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
+use serde::{Deserialize, Serialize};
+
+use crate::filter::Pixels;
+use crate::picture::{Measured, Quantity};
+use crate::slice::Grid;
+use crate::stored::{Compression, Description, Placed};
+
+/// What is to be measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MeasureVolumeCall {
+    pub placed: Placed,
+    pub quantity: Quantity,
+}
+
+/// Measures volumes.
+pub struct MeasureVolumeOperation;
+
+struct MeasureTask {
+    tiles: Tiles,
+    grid: Grid,
+    description: Description,
+    nothing: Measured,
+}
+
+struct Found {
+    measured: Measured,
+    room: Vec<u8>,
+}
+
+impl Operation for MeasureVolumeOperation {
+    fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
+        let MeasureVolumeCall { placed, quantity } = call.decode()?;
+        let (tiles, grid) = placed.open()?;
+        let nothing = Measured::nothing(quantity, placed.description.pixel)?;
+        Ok(Box::new(MeasureTask { tiles, grid, description: placed.description, nothing }))
+    }
+}
+
+impl Task for MeasureTask {
+    fn scratch(&self) -> Scratch {
+        Box::new(Found { measured: self.nothing.clone(), room: Vec::new() })
+    }
+
+    fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
+        let Some(found) = scratch.downcast_mut::<Found>() else {
+            unreachable!("a scratch is given to the task that has made it")
+        };
+        // The extent that describes the volume is none of its boxes.
+        let Some(tile) = self.tiles.tile_at(seen.place) else { return Ok(Outcome::Nothing) };
+        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
+        let bytes = self.description.bytes_of(stored.size);
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.room)
+            .map_err(|error| error.to_string())?;
+        let own = own_size(&self.tiles, tile, stored);
+        found.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
+        Ok(Outcome::Nothing)
+    }
+
+    fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
+        let mut all = self.nothing.clone();
+        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
+            all.add(&found.measured)?;
+        }
+        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+impl MeasureTask {
+    /// The voxels that belong to no other box, rows of all planes one below the other.
+    fn own_voxels(&self, voxels: &[u8], stored: Shape, own: Shape) -> Result<Pixels, String> {
+        let row_bytes = self.description.bytes_of(Shape::image(stored.x, 1));
+        let plane_bytes = self.description.bytes_of(Shape::image(stored.x, stored.y));
+        let own_bytes = self.description.bytes_of(Shape::image(own.x, 1));
+        let count = |side: u64| usize::try_from(side).unwrap_or(usize::MAX);
+        let mut data = Vec::with_capacity(self.description.bytes_of(own));
+        for plane in voxels.chunks_exact(plane_bytes).take(count(own.z)) {
+            for row in plane.chunks_exact(row_bytes).take(count(own.y)) {
+                data.extend_from_slice(&row[..own_bytes]);
+            }
+        }
+        let side = |side: u64| u32::try_from(side).map_err(|error| error.to_string());
+        let (width, height) = (side(own.x)?, side(own.y.saturating_mul(own.z))?);
+        Pixels::new(width, height, self.description.pixel, data).map_err(|error| error.to_string())
+    }
+}
+
+/// The size of a box without what is also in the next one.
+fn own_size(tiles: &Tiles, tile: TilePosition, stored: PixelWindow) -> Shape {
+    let (image, core) = (tiles.image(), tiles.tile());
+    let along = |image: u64, core: u64, at: u64, stored: u64| {
+        stored.min(core).min(image.saturating_sub(at.saturating_mul(core)))
+    };
+    Shape {
+        x: along(image.x, core.x, tile.x, stored.size.x),
+        y: along(image.y, core.y, tile.y, stored.size.y),
+        z: along(image.z, core.z, tile.z, stored.size.z),
+    }
+}

@@ -1,0 +1,138 @@
+//! Extremes and percentiles of a grey volume, found at the nodes and kept in its header.
+
+use super::Volume;
+use super::measure_operation::MeasureVolumeCall;
+use super::unfit;
+use crate::error::ImageError;
+use crate::node;
+use crate::picture::{Measured, Quantity};
+use crate::pixel::Sample;
+use crate::pixelwise::{Bins, Histogram, Summary};
+use crate::stored::{VoxelStatistics, write_description};
+
+/// Bins for floating-point values.
+const BINS: u32 = 65_536;
+
+/// Passes over floating-point voxels at most: each looks closer at where the percentiles are.
+const PASSES: usize = 3;
+
+/// A pass more is worth it if it looks this many times closer.
+const CLOSER: f64 = 64.0;
+
+impl Volume {
+    /// How often values occur, counted at the nodes.
+    pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
+        bins.validate(self.shared.description.pixel)?;
+        match self.measure(Quantity::Histogram(bins))? {
+            Measured::Histogram(histogram) => Ok(histogram),
+            Measured::Summary(_) => unreachable!("a histogram was begun with"),
+        }
+    }
+
+    /// The smallest and the greatest value and the mean of each channel, found at the nodes.
+    pub fn summary(&self) -> Result<Summary, ImageError> {
+        match self.measure(Quantity::Summary)? {
+            Measured::Summary(summary) => Ok(summary),
+            Measured::Histogram(_) => unreachable!("a summary was begun with"),
+        }
+    }
+
+    /// What the header says of the values of the voxels: nothing for colours, and until
+    /// [`Volume::record_statistics`] is called. Voxels that are written later do not change it.
+    pub fn statistics(&self) -> Option<VoxelStatistics> {
+        *self.shared.statistics.lock()
+    }
+
+    /// Has the nodes find extremes and percentiles, and writes them into the header. Volumes of
+    /// several channels and of values that are not finite have none.
+    pub fn record_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
+        let shared = &self.shared;
+        let found = self.find_statistics()?.filter(VoxelStatistics::is_possible);
+        write_description(&shared.file, &shared.tiles, &shared.description, found)?;
+        *shared.statistics.lock() = found;
+        Ok(found)
+    }
+
+    fn find_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
+        let pixel = self.shared.description.pixel;
+        if pixel.channels() != 1 {
+            return Ok(None);
+        }
+        if pixel.sample() == Sample::F32 {
+            return self.find_real_statistics();
+        }
+        let histogram = self.histogram(Bins::usual(pixel.sample()))?;
+        let Some([low, high]) = percentile_bins(&histogram) else { return Ok(None) };
+        let counts = histogram.channel(0);
+        let (first, last) = (
+            counts.iter().position(|count| *count > 0).unwrap_or(low),
+            counts.iter().rposition(|count| *count > 0).unwrap_or(high),
+        );
+        Ok(Some(VoxelStatistics {
+            minimum: histogram.start_of(first),
+            maximum: histogram.start_of(last),
+            percentile_1: histogram.start_of(low),
+            percentile_99: histogram.start_of(high),
+        }))
+    }
+
+    fn find_real_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
+        let summary = self.summary()?;
+        let Some(channel) = summary.channels().first() else { return Ok(None) };
+        let (minimum, maximum) = (channel.minimum, channel.maximum);
+        let mut found =
+            VoxelStatistics { minimum, maximum, percentile_1: minimum, percentile_99: maximum };
+        if !found.is_possible() {
+            return Ok(None);
+        }
+        for _ in 0..PASSES {
+            // Values of voxels are f32, and so are these.
+            #[expect(clippy::cast_possible_truncation, reason = "they came from f32 or are near")]
+            let (low, high) = (found.percentile_1 as f32, found.percentile_99 as f32);
+            if low >= high {
+                break;
+            }
+            let histogram = self.histogram(Bins::Reals { low, high, bins: BINS })?;
+            let Some([first, last]) = percentile_bins(&histogram) else { break };
+            let before = found.percentile_99 - found.percentile_1;
+            found.percentile_1 = histogram.start_of(first).clamp(minimum, maximum);
+            found.percentile_99 = histogram.start_of(last + 1).clamp(minimum, maximum);
+            if (found.percentile_99 - found.percentile_1) * CLOSER > before {
+                break;
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn measure(&self, quantity: Quantity) -> Result<Measured, ImageError> {
+        let shared = &self.shared;
+        let pixel = shared.description.pixel;
+        let mut all = Measured::nothing(quantity, pixel).map_err(ImageError::Invalid)?;
+        let call = MeasureVolumeCall { placed: shared.placed.clone(), quantity };
+        let work = shared.cluster.process(&shared.file).operation(node::MEASURE_VOLUME, call);
+        work.for_each(|_, more: Measured| all.add(&more).map_err(|error| unfit(&error)))?;
+        let shape = self.shape();
+        let voxels = shape.x.saturating_mul(shape.y).saturating_mul(shape.z);
+        all.fill(voxels, quantity, pixel).map_err(|error| unfit(&error))?;
+        Ok(all)
+    }
+}
+
+/// The bins in which the 1st and the 99th percentile are; nothing without any number.
+fn percentile_bins(histogram: &Histogram) -> Option<[usize; 2]> {
+    let counts = histogram.channel(0);
+    let [below, above, _] = histogram.outside(0);
+    let total = counts.iter().sum::<u64>() + below + above;
+    let last = total.checked_sub(1)?;
+    // The voxel that has so many before it. Products of u64 need more bits.
+    let find = |percent: u128| {
+        let rank = u64::try_from(u128::from(last) * percent / 100).unwrap_or(last);
+        let mut seen = below;
+        counts.iter().position(|count| {
+            seen += count;
+            seen > rank
+        })
+    };
+    let most = counts.len().checked_sub(1)?;
+    Some([find(1).unwrap_or(most), find(99).unwrap_or(most)])
+}
