@@ -364,7 +364,7 @@ fn a_node_is_not_told_from_a_client_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let node = NodeProcess::start(dir.path(), "local", None);
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let peer = || Request::Peer(PeerRequest::RemoveSubfiles { files: vec![] });
+    let peer = || Request::Peer(PeerRequest::RemoveSubfiles { files: vec![], epoch: 0 });
     let only = "only nodes of the cluster may ask this";
     let (client, is_node) = (PeerKind::Client, PeerKind::Node);
 

@@ -77,7 +77,8 @@ fn configuration(dir: &Path) -> Config {
         }
     };
     let nodes = ports.iter().enumerate().map(node).collect();
-    Config { name: "many".to_owned(), key_file: Some(key_file), nodes, interface: 0 }
+    let alone = Config::alone(dir);
+    Config { name: "many".to_owned(), key_file: Some(key_file), nodes, ..alone }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use pario_net::{Address, Asker, Bulk, Space, SpaceId};
-use pario_proto::{Answer, Identity, PROTOCOL_VERSION, Question, Reply, Request};
+use pario_proto::{Answer, Identity, PROTOCOL_VERSION, PeerKind, Question, Reply, Request};
 
 /// The questions of a flood that are not answered at one time.
 const UNDER_WAY: u64 = 20_000;
@@ -26,8 +26,9 @@ impl RawClient {
         let asker = Asker::open(&space, "requests", Duration::from_secs(10))?;
         let client = Self { asker, _space: space };
         let identity = Identity { uid: 0, gids: vec![0] };
-        let hello =
-            Request::Hello { version: PROTOCOL_VERSION, identity, client: "fair".to_owned() };
+        let (version, client_name) = (PROTOCOL_VERSION, "fair".to_owned());
+        let peer = PeerKind::Client;
+        let hello = Request::Hello { version, identity, client: client_name, peer };
         let welcomed = client.asker.ask(question(hello))?.wait()?.result?;
         ensure!(matches!(welcomed, Reply::Welcome { .. }), "the node said {welcomed:?}");
         Ok(client)

@@ -25,7 +25,7 @@ use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 use timely::communication::{Config, Hooks};
 use timely::dataflow::InputHandle;
 use timely::dataflow::operators::vec::Map;
-use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
+use timely::dataflow::operators::{Exchange, Input, Probe};
 use timely::worker::Worker;
 
 use super::work::busy;
@@ -181,7 +181,10 @@ fn run_graph(worker: &mut Worker, rounds: u64, tasks: u64) -> Duration {
                 number
             })
             .exchange(|_| 0)
-            .inspect(move |number| sum.set(sum.get() + number + 1))
+            .map(move |number| {
+                sum.set(sum.get() + number + 1);
+                number
+            })
             .probe()
             .0
     });
