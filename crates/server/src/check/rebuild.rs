@@ -147,7 +147,7 @@ impl Check<'_> {
             mode: rights.mode,
             created_ns: description.created_s.saturating_mul(1_000_000_000),
             changed_ns: self.started_ns,
-            // Grants of before are not valid any more, and no node refuses those that follow.
+            // No node refuses the grants that follow.
             rights_version: rights.rights_version.max(said.first_valid_rights).saturating_add(1),
             settled: said.synced.clone().unwrap_or_default(),
         };
