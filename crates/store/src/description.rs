@@ -128,7 +128,7 @@ pub(crate) const DESCRIPTION_MAX_BYTES: usize =
 
 const _: () = assert!(DESCRIPTION_MAX_BYTES as u64 <= LONG_SLOT);
 const _: () = assert!(
-    DESCRIPTION_MAX_BYTES - DESCRIPTION_LIMIT_BYTES + SHORT_LIMIT_BYTES <= SHORT_SLOT as usize
+    (DESCRIPTION_MAX_BYTES - DESCRIPTION_LIMIT_BYTES + SHORT_LIMIT_BYTES) as u64 <= SHORT_SLOT
 );
 
 /// Why a block is not a description.

@@ -44,7 +44,9 @@ fn change(disk: &Disk, version: u32) -> Result<Description, StoreError> {
 #[test]
 fn a_crash_at_every_change_leaves_the_old_description_or_the_new_one() {
     let mut found = [0; 2];
-    for is_flat in [true, false] {
+    // Descriptions of one sector, of two in one block, and of several blocks.
+    for (is_flat, path_len) in [(true, 2), (false, 2), (true, 880), (false, 880), (true, 9000)] {
+        let new = || NewSubfile { path: "p".repeat(path_len), ..new() };
         for at in 1.. {
             let mut is_over = false;
             for seed in 0..20 {

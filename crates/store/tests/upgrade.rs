@@ -64,8 +64,8 @@ fn check(disk: &Disk) {
     let mut bytes = vec![0; (1 << 20) + 7];
     assert_eq!(flat.read_at(0, &mut bytes).unwrap(), bytes.len());
     let mut expected = vec![0; (1 << 20) + 7];
-    for n in 0..3000 {
-        expected[10 + n] = (n % 251) as u8;
+    for (byte, value) in expected[10..3010].iter_mut().zip((0..251).cycle()) {
+        *byte = value;
     }
     expected[1 << 20..].copy_from_slice(b"far out");
     assert!(bytes == expected);
