@@ -127,6 +127,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nodes_that_were_not_told_are_named() {
+        let path = FilePath::new("/f").unwrap();
+        assert_eq!(untold_warning(&path, &[]), None);
+        let one = untold_warning(&path, &["beta".to_owned()]).unwrap();
+        assert!(one.starts_with("/f: the rights are changed, but node beta has not"), "{one}");
+        let two = untold_warning(&path, &["beta".to_owned(), "gamma".to_owned()]).unwrap();
+        assert!(two.contains("nodes beta, gamma have not acknowledged"), "{two}");
+    }
+
+    #[test]
     fn modes_are_letters() {
         assert_eq!(mode_letters(0o640), "rw-r-----");
         assert_eq!(mode_letters(0o751), "rwxr-x--x");

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pario_net::{Address, DescriptorClient, Key, User};
 use pario_proto::{
-    CheckReport, CheckRequest, ClusterMap, DiskId, FilePath, Identity, JobStatus, LockWait,
-    NamespaceRequest, NodeStatus, Reply, Request,
+    CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity, JobStatus,
+    LockWait, NamespaceRequest, NodeStatus, Reply, Request,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -419,15 +419,25 @@ impl Shared {
 
     /// Asks a node for descriptors; none if it gives this process none.
     pub fn descriptors(&self, node: usize, request: &[u8]) -> Option<crate::file::Descriptors> {
+        self.ask_descriptors(node, request)?.ok()
+    }
+
+    /// The same, and tells with which failure the node refuses, if it does.
+    pub fn ask_descriptors(
+        &self,
+        node: usize,
+        request: &[u8],
+    ) -> Option<Result<crate::file::Descriptors, Option<Failure>>> {
+        let failure = |refusal: Vec<u8>| postcard::from_bytes(&refusal).ok();
         #[cfg(feature = "embedded")]
         if let Some(node) = &self.embedded {
-            return node.descriptors(request).ok();
+            return Some(node.descriptors(request).map_err(failure));
         }
         // Among many who come at once one may be sent away unheard.
         for _ in 0..3 {
             let mut client: DescriptorClient = self.node(node).descriptors()?;
             if let Ok(given) = client.ask(request) {
-                return given.ok();
+                return Some(given.map_err(failure));
             }
         }
         None

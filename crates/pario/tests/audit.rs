@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pario::{Access, CheckDepth, CheckRequest};
-use pario_net::{Address, Space};
+use pario_net::{Address, Key, Space};
 use pario_proto::{Grant, PeerRequest, Request};
 use pario_server::Node;
 use serde_json::Value;
@@ -90,7 +90,8 @@ fn refusals_administration_and_changes_of_rights_are_in_the_log() {
 fn refused_connections_are_in_the_log() {
     let mut site = Site::new(Way::Tcp);
     let address = Address::tcp(tcp_of(&site.nodes[0].address()));
-    assert!(Space::builder("stranger").join(&address).build().is_err(), "it has no key");
+    let wrong = Space::builder("stranger").key(Key::random()).join(&address).build();
+    assert!(wrong.is_err(), "it has another key");
     let lines = log_of(&mut site);
     let refused = |line: &&Value| line["kind"] == "refused" && line["object"] == "connection";
     let line = lines.iter().find(refused).unwrap_or_else(|| panic!("{lines:#?}"));

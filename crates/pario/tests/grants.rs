@@ -101,6 +101,56 @@ fn an_open_file_goes_on_through_several_lifetimes() {
     }
 }
 
+/// A file that was not used for a lifetime gets its short cut all the same.
+#[test]
+fn an_idle_file_gets_descriptors_after_its_grant_has_expired() {
+    let site = Site::new(Way::ShortCut);
+    site.cluster.create("/f").unwrap().write_at(b"idle", 0).unwrap();
+    let file = site.cluster.open("/f").unwrap();
+    site.nodes[0].begin_grant_epochs(LIFETIME).unwrap();
+    assert!(file.has_short_cut());
+    let mut bytes = [0; 4];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"idle");
+}
+
+/// What the interface node tells a node that has missed a revocation, and one that knows more.
+#[test]
+fn a_node_that_has_missed_a_revocation_is_told_to_load_them() {
+    let mut site = Site::new(Way::TwoNodes);
+    let names = site.disks();
+    let options = site.cluster.options().write(true).create_new(true);
+    let file = options.disks([names[2].clone()]).open("/f").unwrap();
+    let id = file.record().id;
+    let key = site.dir.path().join("key");
+    let peer = RawClient::connect(node_address(&site, 0), &key, 0, "node b again");
+    let news = || match peer.ask(Request::Peer(PeerRequest::GrantNews { node: "b".to_owned() })) {
+        Ok(Reply::GrantNews { epoch, must_reload }) => (epoch, must_reload),
+        reply => panic!("{reply:?}"),
+    };
+    let load = |known_epoch| {
+        let (node, after) = ("b".to_owned(), None);
+        match peer.ask(Request::Peer(PeerRequest::Revocations { node, known_epoch, after })) {
+            Ok(Reply::Revocations { epoch, revocations, is_more: false }) => (epoch, revocations),
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let (epoch, must_reload) = news();
+    assert!(!must_reload);
+    site.child.as_mut().unwrap().kill();
+    assert_eq!(site.cluster.set_mode("/f", 0o600).unwrap().untold, ["b"]);
+    assert!(news().1);
+    let (_, revocations) = load(None);
+    assert!(revocations.iter().any(|known| known.file == id && known.first_valid == 1));
+    assert!(!news().1, "it has them");
+    // Epochs never fall: the interface node goes on from what a node knows.
+    let known = epoch + 1_000_000;
+    assert!(load(Some(known)).0 >= known);
+    assert!(news().0 >= known);
+    let unknown = PeerRequest::GrantNews { node: "c".to_owned() };
+    assert!(peer.ask(Request::Peer(unknown)).is_err());
+}
+
 /// As everywhere, a file that was opened stays open, whatever its mode says; but not after a change
 /// of its rights.
 #[test]

@@ -157,3 +157,31 @@ impl File {
         self.renew().map(drop)
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use crate::cluster::Cluster;
+
+    use super::*;
+
+    #[test]
+    fn a_file_in_use_is_renewed_when_it_is_time_and_holds_nothing_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(dir.path()).unwrap();
+        let file = cluster.create("/f").unwrap();
+        let after = file.grant.due.lock().after;
+        assert_eq!(after, Duration::from_secs(100), "a third of ten epochs");
+        let now = Instant::now();
+        file.grant();
+        assert!(file.grant.due.lock().under_way.is_none(), "it is too early");
+        file.grant.due.lock().at = now;
+        file.grant();
+        let deadline = now + Duration::from_secs(20);
+        while file.grant.due.lock().at < now + after {
+            assert!(Instant::now() < deadline, "no renewal was taken over");
+            file.grant();
+        }
+        assert!(file.grant.due.lock().under_way.is_none());
+        file.write_at(b"still mine", 0).unwrap();
+    }
+}

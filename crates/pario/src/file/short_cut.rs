@@ -55,8 +55,9 @@ pub enum Way {
 }
 
 impl File {
-    /// Descriptors, if all disks are on this machine and their nodes give any.
-    pub(super) fn find_short_cut(&self) -> Option<Arc<ShortCut>> {
+    /// Descriptors, if all disks are on this machine and their nodes give any. `is_refused` is set if
+    /// a node has refused the grant, and another one may help.
+    fn find_short_cut(&self, is_refused: &mut bool) -> Option<Arc<ShortCut>> {
         let shared = &self.cluster.shared;
         if !shared.uses_short_cut() || self.record.kind != FileKind::Flat {
             return None;
@@ -75,7 +76,13 @@ impl File {
             let (grant, wanted) = (self.grant(), parts.clone());
             let request = DescriptorRequest::Subfiles { grant, parts: wanted };
             let bytes = postcard::to_allocvec(&request).ok()?;
-            let (answer, descriptors) = shared.descriptors(node, &bytes)?;
+            let (answer, descriptors) = match shared.ask_descriptors(node, &bytes)? {
+                Ok(given) => given,
+                Err(failure) => {
+                    *is_refused = failure.is_some_and(|failure| failure.needs_renewal());
+                    return None;
+                }
+            };
             let answer: DescriptorAnswer = postcard::from_bytes(&answer).ok()?;
             let mut descriptors = descriptors.into_iter();
             leases.push(Lease::take(&descriptors.next()?, self.record.id, answer.lease)?);
@@ -101,7 +108,12 @@ impl File {
             *self.short_cut.write() = Way::Unknown;
             self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
         }
-        let found = self.find_short_cut();
+        let mut is_refused = false;
+        let mut found = self.find_short_cut(&mut is_refused);
+        if is_refused {
+            self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
+            found = self.find_short_cut(&mut is_refused);
+        }
         *self.short_cut.write() = found.clone().map_or(Way::Nodes, Way::Direct);
         Ok(found)
     }
