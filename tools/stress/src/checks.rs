@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::vitals::{LEFT_BYTES, LEFT_DESCRIPTORS, Vitals};
 
 /// The resident memory that a node under all floods may have.
-pub const RESIDENT_LIMIT_BYTES: u64 = 1 << 30;
+pub const RESIDENT_LIMIT_BYTES: u64 = 512 << 20;
 
 /// The descriptors that it may have.
 pub const DESCRIPTORS_LIMIT: u64 = 8192;

@@ -16,6 +16,9 @@ use crate::honest::TARGET;
 /// Requests of one flood that are under way at once.
 const BATCH: u64 = 1_000;
 
+/// How long a flood that was refused waits before it tries again.
+const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+
 /// A client of the flooding user.
 struct Client {
     asker: Asker<Question<Bulk>, Answer<Bulk>>,
@@ -127,7 +130,15 @@ pub fn lock_much(socket: &Path, end: Instant) -> Result<String> {
     let mut counts = Counts::default();
     while Instant::now() < end {
         let client = Client::connect(socket)?;
-        let handle = client.open()?;
+        // Another flood of this user may have taken all that a user can open.
+        let handle = match client.open() {
+            Ok(handle) => handle,
+            Err(_) => {
+                counts.refused += 1;
+                std::thread::sleep(REFUSED_PAUSE);
+                continue;
+            }
+        };
         for round in 0..10 {
             client.batch(&mut counts, |number| {
                 let from = 2 * (round * BATCH + number);
