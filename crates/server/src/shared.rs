@@ -16,6 +16,7 @@ use crate::job_memory::Memories;
 use crate::lease::Leases;
 use crate::namespace::Namespace;
 use crate::node::janitor::Janitor;
+use crate::node::missing_namespace::Rebuild;
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::Peers;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub revoked: RwLock<HashMap<FileId, u32>>,
     /// Only at the interface node.
     pub names: Option<Names>,
+    /// The rebuild of the namespace, if the node was started with one.
+    pub rebuild: Rebuild,
     pub started: Instant,
     pub stopping: Stopping,
 }

@@ -89,6 +89,13 @@ impl Door {
             reporter.send(answer(Err(self.refused("say hello first"))));
             return true;
         };
+        let needs_names = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
+        if needs_names
+            && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
+        {
+            reporter.send(answer(Err(failure)));
+            return true;
+        }
         match request {
             Request::Map => {
                 let map = self.shared.map.read().clone();

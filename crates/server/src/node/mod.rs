@@ -5,6 +5,7 @@ mod caretaker;
 mod door;
 pub mod janitor;
 mod joining;
+pub mod missing_namespace;
 mod notes;
 mod processing;
 mod short_cut;
@@ -20,9 +21,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use builder::NodeBuilder;
+pub use missing_namespace::MissingNamespace;
+use missing_namespace::Rebuild;
 use pario_flow::Run;
 use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, PortOptions, Space};
-use pario_proto::{ClusterMap, Identity, NodeInfo};
+use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::{Config, NodeConfig};
@@ -101,6 +104,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         found: Found,
+        missing_namespace: MissingNamespace,
     ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -123,7 +127,10 @@ impl Node {
                 GrantKey::of_node(&path).map_err(|error| NodeError::io(&path, error))?
             }
         };
+        missing_namespace::check_role(config, me, missing_namespace)?;
+        let mut rebuild = Rebuild::default();
         let (names, janitor_jobs) = if me == config.interface {
+            rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
             let (names, jobs) = open_names(own, &administrator)?;
             (Some(names), Some(jobs))
         } else {
@@ -149,6 +156,7 @@ impl Node {
             map_file: Mutex::default(),
             revoked: RwLock::default(),
             names,
+            rebuild,
             started: Instant::now(),
             stopping: Stopping::default(),
         });
@@ -170,6 +178,10 @@ impl Node {
             notes: notes::Notes::default(),
         };
         node.begin_work(run.clone(), operations, janitor_jobs)?;
+        if config.nodes.len() == 1 {
+            let rebuilt = missing_namespace::try_rebuild(&shared);
+            rebuilt.map_err(|failure| NodeError::Other(failure.to_string()))?;
+        }
         if listens {
             let address = node.address();
             node.notes.write(config, own, found, &address)?;
@@ -220,6 +232,11 @@ impl Node {
         if shared.names.is_some() && shared.node().wait_warning.is_some() {
             start("watch", Box::new(move || watched.watch()))?;
         }
+        if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
+            let shared = shared.clone();
+            let work = move || missing_namespace::rebuild_when_joined(&shared);
+            start("rebuild", Box::new(work))?;
+        }
         if shared.names.is_none() {
             // If the interface node is there, this one is part of the cluster from the beginning.
             joining::stay_joined(&shared);
@@ -248,6 +265,12 @@ impl Node {
         request: &[u8],
     ) -> Result<(Vec<u8>, Vec<std::os::fd::OwnedFd>), Vec<u8>> {
         short_cut::hand_out(&self.shared, request)
+    }
+
+    /// What the rebuild of the namespace has found, if the node was started with
+    /// [`MissingNamespace::Rebuild`] and has finished it.
+    pub fn rebuilt(&self) -> Option<CheckReport> {
+        self.shared.rebuild.report()
     }
 
     /// Waits until somebody has asked the node to stop.
