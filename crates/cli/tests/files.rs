@@ -145,7 +145,8 @@ fn a_missing_namespace_is_rebuilt_from_the_disks() {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    assert_eq!(site.ok(&["ls"]), "");
+    let told = site.refused(1, &["ls"]);
+    assert!(told.contains("fsck --rebuild"), "{told}");
     let found = site.json(&["fsck", "--rebuild"]);
     assert_eq!(found["findings"][0]["kind"], "rebuilt");
     site.ok(&["cp", "pario:/runs/x", "again"]);

@@ -11,6 +11,8 @@ use pario_proto::{
     CheckReport, CheckRequest, ClusterMap, DiskId, Failure, FilePath, Identity, JobStatus,
     LockWait, NamespaceRequest, NodeStatus, Reply, Request,
 };
+#[cfg(feature = "embedded")]
+use pario_server::MissingNamespace;
 use parking_lot::{Mutex, RwLock};
 
 use crate::address;
@@ -91,17 +93,65 @@ impl Cluster {
     /// The same, with options.
     #[cfg(feature = "embedded")]
     pub fn embedded_with(dir: impl AsRef<Path>, options: ClusterOptions) -> Result<Self, Error> {
+        Self::recover_embedded(dir, options, MissingNamespace::Refuse)
+    }
+
+    /// The same for a directory whose namespace may be missing. [`embedded`](Self::embedded)
+    /// refuses such a directory with [`Error::NamespaceMissing`], if there are files on its disks;
+    /// here the caller chooses.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let dir = dir.path();
+    /// use pario::{Cluster, MissingNamespace};
+    ///
+    /// Cluster::embedded(dir)?.create("/kept")?.write_at(b"x", 0)?;
+    /// std::fs::remove_file(dir.join("namespace.redb")).unwrap();
+    /// let refused = Cluster::embedded(dir).unwrap_err();
+    /// assert!(matches!(refused, pario::Error::NamespaceMissing { .. }));
+    ///
+    /// let choice = MissingNamespace::Rebuild;
+    /// let cluster = Cluster::recover_embedded(dir, Default::default(), choice)?;
+    /// assert_eq!(cluster.rebuilt().unwrap().findings.len(), 1);
+    /// assert_eq!(cluster.metadata("/kept")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn recover_embedded(
+        dir: impl AsRef<Path>,
+        options: ClusterOptions,
+        missing_namespace: MissingNamespace,
+    ) -> Result<Self, Error> {
         use pario_server::{Node, NodeError, config::Config};
         let dir = std::path::absolute(dir.as_ref())
             .map_err(|error| Error::other(format!("{}: {error}", dir.as_ref().display())))?;
         let config = Config::alone(&dir);
-        let node = Node::embed(&config, "local").map_err(|error| match error {
+        let node = Node::new().missing_namespace(missing_namespace).embed(&config, "local");
+        let node = node.map_err(|error| match error {
             NodeError::InUse { .. } => Error::InUse { text: error.to_string() },
+            NodeError::NamespaceMissing { path, evidence, .. } => Error::NamespaceMissing {
+                text: format!(
+                    "{path} is missing, but the cluster had files ({evidence}): put the file back, \
+                     or make the names from what the disks say with `pario --data {0} fsck \
+                     --rebuild`, or begin without files with `pario serve --data {0} --new` (what \
+                     is on the disks stays there)",
+                    dir.display()
+                ),
+            },
             error => Error::other(error.to_string()),
         })?;
         let address = node.address().parse::<Address>();
         let address = address.map_err(|error| Error::other(error.to_string()))?;
         Self::open_at(address, client(&options, true)?, &options, Some(node))
+    }
+
+    /// What the rebuild of a missing namespace has found, if this cluster is embedded and was
+    /// opened with one.
+    #[cfg(feature = "embedded")]
+    pub fn rebuilt(&self) -> Option<CheckReport> {
+        self.shared.embedded.as_ref()?.rebuilt()
     }
 
     /// A cluster that runs, at an address: `unix:PATH`, `tcp:HOST:PORT`, or the data directory of

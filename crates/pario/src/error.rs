@@ -36,6 +36,12 @@ pub enum Error {
         /// Which run, and how to choose.
         text: String,
     },
+    /// The namespace of an embedded cluster is missing, and there are files on its disks.
+    #[error("{text}")]
+    NamespaceMissing {
+        /// What is missing, and what to do.
+        text: String,
+    },
     /// Another process has the directory.
     #[error("{text}")]
     InUse {
@@ -127,6 +133,7 @@ impl Error {
             Self::Failure(failure) | Self::File { failure, .. } => kind_of(failure),
             Self::NotRunning { .. } => Kind::NotConnected,
             Self::SeveralNodes { .. } => Kind::InvalidInput,
+            Self::NamespaceMissing { .. } => Kind::InvalidData,
             Self::InUse { .. } => Kind::ResourceBusy,
             Self::NodeDown { .. } => Kind::NotConnected,
             Self::Invalid { .. } => Kind::InvalidInput,

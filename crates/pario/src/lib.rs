@@ -73,6 +73,6 @@ pub use pario_proto::{
     WaitStatus,
 };
 #[cfg(feature = "embedded")]
-pub use pario_server::operation;
+pub use pario_server::{MissingNamespace, operation};
 pub use process::{Process, Report, Stopper, Work};
 pub use running::{RunningNode, RunningNodes, running_nodes};

@@ -9,7 +9,7 @@ use pario::{
     CheckDepth, CheckReport, CheckRequest, Cluster, ExtentIndex, ExtentPlace, FindingKind,
     SubfileIndex,
 };
-use pario_server::Node;
+use pario_server::{MissingNamespace, Node};
 use ways::{NodeProcess, Over, alone, any_port, connect_when_complete, key_options, tcp_of};
 
 const LOOK: CheckRequest =
@@ -176,7 +176,8 @@ fn a_lost_namespace_is_rebuilt() {
     ways::write_key(dir.path());
     let start = || {
         let config = ways::two_nodes(dir.path(), any_port());
-        let node = Node::start(&config, "a").unwrap();
+        let node = Node::new().missing_namespace(MissingNamespace::New).start(&config, "a");
+        let node = node.unwrap();
         let first = tcp_of(&node.address());
         let child = NodeProcess::start(dir.path(), "b", Some(first));
         child.only_tcp();

@@ -148,6 +148,12 @@ impl NodeDisks {
         }
     }
 
+    /// Counts the subfiles on all disks.
+    pub fn count_subfiles(&self) -> Result<usize, StoreError> {
+        let count = |disk: &NodeDisk| disk.disk.subfile_ids().map(|ids| ids.len());
+        self.disks.iter().map(count).sum()
+    }
+
     /// The number of a disk in this node.
     pub fn number_of(&self, id: DiskId) -> Result<usize, Failure> {
         self.ids.read().get(&id).copied().ok_or_else(|| Failure::Refused {

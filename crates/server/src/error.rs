@@ -53,6 +53,20 @@ pub enum NodeError {
     /// The namespace cannot be opened.
     #[error("{0}")]
     Metadata(#[from] crate::metadata::MetadataError),
+    /// The namespace is missing, and there are files.
+    #[error(
+        "the namespace of node {node:?}, {path}, is missing, but {evidence}: put the file back, or \
+         start the node with `pario serve --rebuild` to make the names from what the disks say, or \
+         with `pario serve --new` to begin without files (what is on the disks stays there)"
+    )]
+    NamespaceMissing {
+        /// The node.
+        node: String,
+        /// Where the namespace should be.
+        path: String,
+        /// What shows that there are files.
+        evidence: String,
+    },
     /// It cannot listen.
     #[error("the node cannot listen: {0}")]
     Listen(#[from] pario_net::SpaceError),

@@ -53,4 +53,4 @@ mod team_places;
 mod unmade;
 
 pub use error::NodeError;
-pub use node::{Node, NodeBuilder};
+pub use node::{MissingNamespace, Node, NodeBuilder};

@@ -23,6 +23,7 @@ use crate::limits::Quotas;
 use crate::namespace::Namespace;
 use crate::node::describer::Describer;
 use crate::node::janitor::Janitor;
+use crate::node::missing_namespace::Rebuild;
 use crate::open_files::OpenFiles;
 use crate::operation::Registry;
 use crate::peers::Peers;
@@ -63,6 +64,8 @@ pub struct Shared {
     pub grant_window: RwLock<GrantWindow>,
     /// Only at the interface node.
     pub names: Option<Names>,
+    /// The rebuild of the namespace, if the node was started with one.
+    pub rebuild: Rebuild,
     pub started: Instant,
     pub stopping: Stopping,
 }

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use clap::Args;
-use pario::{CheckDepth, CheckReport, CheckRequest, Finding, FindingKind};
+use pario::{
+    CheckDepth, CheckReport, CheckRequest, Cluster, Finding, FindingKind, MissingNamespace,
+};
 use serde_json::{Value, json};
 
 use crate::amounts::count;
@@ -33,10 +35,22 @@ pub struct Options {
 
 /// Does it.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
-    let cluster = reach::cluster(global)?;
+    let cluster = match &global.data {
+        // The namespace that is to be rebuilt may be missing.
+        Some(data) if options.rebuild => {
+            let choice = MissingNamespace::Rebuild;
+            Cluster::recover_embedded(data, reach::options(global), choice)?
+        }
+        _ => reach::cluster(global)?,
+    };
     let depth = if options.deep { CheckDepth::Everything } else { CheckDepth::Names };
     let (is_repair, is_rebuild) = (options.repair, options.rebuild);
-    let report = cluster.check(CheckRequest { depth, is_repair, is_rebuild })?;
+    let mut report = cluster.check(CheckRequest { depth, is_repair, is_rebuild })?;
+    if let Some(rebuilt) = cluster.rebuilt() {
+        let findings = rebuilt.findings.into_iter();
+        let news = findings.filter(|finding| finding.kind == FindingKind::Rebuilt);
+        report.findings.splice(0..0, news);
+    }
     let mut out = terminal::output();
     if global.json {
         terminal::print_json(&as_json(&report))?;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use pario::{Cluster, ClusterOptions};
+use pario::{Cluster, ClusterOptions, Finding, FindingKind};
 use pario_server::config::Config;
-use pario_server::{Node, NodeBuilder};
+use pario_server::{MissingNamespace, Node, NodeBuilder};
 use rustix::fs::Mode;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -24,6 +24,7 @@ use crate::{amounts, reach, terminal};
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  \
                             pario serve --config cluster.toml --node a\n  \
+                            pario serve --data /mnt/ssd/pario --rebuild\n  \
                             PARIO_LOG=debug pario serve";
 
 /// Where a node without a configuration keeps everything.
@@ -46,6 +47,24 @@ pub struct Options {
     /// Threads that serve the disks, at most one for each; disks that share one wait for each other
     #[arg(long, value_name = "NUMBER", conflicts_with = "config")]
     storage_threads: Option<NonZeroUsize>,
+
+    /// Make the names from what the disks of all nodes say, before clients see them
+    #[arg(long)]
+    rebuild: bool,
+
+    /// Start without files though the namespace is missing; what is on the disks stays there
+    #[arg(long, conflicts_with = "rebuild")]
+    new: bool,
+}
+
+impl Options {
+    fn missing_namespace(&self) -> MissingNamespace {
+        match (self.rebuild, self.new) {
+            (true, _) => MissingNamespace::Rebuild,
+            (_, true) => MissingNamespace::New,
+            _ => MissingNamespace::Refuse,
+        }
+    }
 }
 
 /// Runs a node until somebody wants it to end.
@@ -82,8 +101,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     };
     // Signals that come from now on wait until somebody looks at them.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
-    let node = node().start(&config, &name)?;
-    announce(global, &config, &name, &node.address())?;
+    let node = node().missing_namespace(options.missing_namespace()).start(&config, &name)?;
+    announce(global, &config, &name, &node)?;
 
     let (address, key_file) = (node.address(), config.key_file.clone());
     let asked = name.clone();
@@ -114,8 +133,9 @@ pub fn node() -> NodeBuilder {
     Node::new().operations(pario_image::operations())
 }
 
-fn announce(global: &Global, config: &Config, name: &str, address: &str) -> anyhow::Result<()> {
+fn announce(global: &Global, config: &Config, name: &str, running: &Node) -> anyhow::Result<()> {
     let node = config.node(name)?;
+    let address = &running.address();
     let disks = node.disks.len();
     if global.json {
         return terminal::print_json(&json!({
@@ -136,6 +156,12 @@ fn announce(global: &Global, config: &Config, name: &str, address: &str) -> anyh
         reach::shown_address(address)
     )?;
     writeln!(out, "pario: try   pario cp FILE /   |   pario top   |   pario stop")?;
+    if let Some(report) = running.rebuilt() {
+        let is_rebuilt = |finding: &&Finding| finding.kind == FindingKind::Rebuilt;
+        let files = report.findings.iter().filter(is_rebuilt).count() as u64;
+        let files = amounts::count(files, "file");
+        writeln!(out, "pario: {files} rebuilt from the disks; `pario fsck` shows what is wrong")?;
+    }
     Ok(out.flush()?)
 }
 

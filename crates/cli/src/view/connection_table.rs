@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_full_table_of_work_makes_a_new_connection_wait() {
         let (table, now) = (Arc::new(ConnectionTable::default()), Instant::now());
-        let addresses = (0..LIMIT as u32).map(|n| IpAddr::V4((n + 1).into()));
+        let addresses = (1..).take(LIMIT).map(|number: u32| IpAddr::V4(number.into()));
         let mut busy: Vec<_> = addresses.map(|ip| table.admit(ip, now).unwrap()).collect();
         busy.iter().for_each(|place| place.progress.begin());
         let later = now + GRACE;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Found, Node};
+use super::{Found, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
 use crate::operation::{Operation, Registry};
@@ -28,6 +28,7 @@ pub struct NodeBuilder {
     operations: Arc<Registry>,
     data: Option<PathBuf>,
     cluster: Option<(Config, String)>,
+    missing_namespace: MissingNamespace,
 }
 
 impl NodeBuilder {
@@ -61,6 +62,13 @@ impl NodeBuilder {
         self
     }
 
+    /// What the node does if its namespace is missing and there are files: refuse to start, unless
+    /// something else is said.
+    pub fn missing_namespace(mut self, choice: MissingNamespace) -> Self {
+        self.missing_namespace = choice;
+        self
+    }
+
     /// Runs the node until it is asked to stop, as by `pario stop`.
     pub fn run(self) -> Result<(), NodeError> {
         let (config, name) = self.cluster.clone().unwrap_or_else(|| {
@@ -75,17 +83,17 @@ impl NodeBuilder {
 
     /// Starts the node, and does not wait for its end.
     pub fn start(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::ByUser)
+        Node::launch(config, node, self.operations, Found::ByUser, self.missing_namespace)
     }
 
     /// The same beside the one that programs of this user find by themselves: its address is noted
     /// in its data directory only.
     pub fn start_beside(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::ByAddress)
+        Node::launch(config, node, self.operations, Found::ByAddress, self.missing_namespace)
     }
 
     /// The same for this process alone: no socket file is made.
     pub fn embed(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::InProcess)
+        Node::launch(config, node, self.operations, Found::InProcess, self.missing_namespace)
     }
 }

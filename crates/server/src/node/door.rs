@@ -122,6 +122,12 @@ impl Door {
         };
         #[cfg(test)]
         super::panic_tests::panic_if_wanted(&session, &request);
+        let needs_names = matches!(request, Request::Namespace(_) | Request::OpenForAll { .. });
+        if needs_names
+            && let Some(failure) = self.shared.rebuild.refusal(&self.shared.config, self.shared.me)
+        {
+            return reporter.fail(failure);
+        }
         match request {
             Request::Map => {
                 let map = self.shared.map.read().clone();

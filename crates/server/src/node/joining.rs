@@ -71,6 +71,9 @@ pub fn enter(shared: &Arc<Shared>, mut joined: NodeInfo) -> Result<Reply, Failur
         map.clone()
     };
     keep_map(shared);
+    if number != shared.me {
+        shared.rebuild.note_join(number);
+    }
     if number == shared.me {
         shared.disks.set_ids(&joined.disks);
     } else {

@@ -7,6 +7,7 @@ mod door;
 mod informing;
 pub mod janitor;
 mod joining;
+pub mod missing_namespace;
 mod notes;
 #[cfg(test)]
 mod panic_tests;
@@ -24,10 +25,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use builder::NodeBuilder;
+pub use missing_namespace::MissingNamespace;
+use missing_namespace::Rebuild;
 use pario_flow::Run;
 use pario_net::wire::Limits;
 use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
-use pario_proto::{ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
+use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
 use parking_lot::{Mutex, RwLock};
 
 use crate::audit::Audit;
@@ -120,6 +123,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         found: Found,
+        missing_namespace: MissingNamespace,
     ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -145,7 +149,10 @@ impl Node {
                 GrantKey::of_node(&path).map_err(|error| NodeError::io(&path, error))?
             }
         };
+        missing_namespace::check_role(config, me, missing_namespace)?;
+        let mut rebuild = Rebuild::default();
         let (names, background) = if me == config.interface {
+            rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
             let (names, background) = open_names(own, &administrator, config.grant_epoch)?;
             (Some(names), Some(background))
         } else {
@@ -174,6 +181,7 @@ impl Node {
             map_file: Mutex::default(),
             grant_window: RwLock::default(),
             names,
+            rebuild,
             started: Instant::now(),
             stopping: Stopping::default(),
         });
@@ -194,6 +202,10 @@ impl Node {
             notes: notes::Notes::default(),
         };
         node.begin_work(run.clone(), operations, background)?;
+        if config.nodes.len() == 1 {
+            let rebuilt = missing_namespace::try_rebuild(&shared);
+            rebuilt.map_err(|failure| NodeError::Other(failure.to_string()))?;
+        }
         if listens {
             let address = node.address();
             node.notes.write(config, own, found, &address)?;
@@ -261,6 +273,11 @@ impl Node {
         if shared.names.is_some() && shared.node().wait_warning.is_some() {
             start("watch", Box::new(move || watched.watch()))?;
         }
+        if shared.rebuild.is_pending() && shared.config.nodes.len() > 1 {
+            let shared = shared.clone();
+            let work = move || missing_namespace::rebuild_when_joined(&shared);
+            start("rebuild", Box::new(work))?;
+        }
         let answering = shared.clone();
         start("answers", Box::new(move || caretaker::answer(&answering)))?;
         let (measuring, space) = (shared.clone(), self.space.clone());
@@ -293,6 +310,12 @@ impl Node {
     pub fn begin_grant_epochs(&self, count: u64) -> Result<(), NodeError> {
         informing::begin_epochs(&self.shared, count)
             .map_err(|failure| NodeError::Other(failure.to_string()))
+    }
+
+    /// What the rebuild of the namespace has found, if the node was started with
+    /// [`MissingNamespace::Rebuild`] and has finished it.
+    pub fn rebuilt(&self) -> Option<CheckReport> {
+        self.shared.rebuild.report()
     }
 
     /// Waits until somebody has asked the node to stop.
