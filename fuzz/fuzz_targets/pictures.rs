@@ -14,7 +14,7 @@ const MEMORY_BYTES: usize = 256 << 10;
 /// A few bytes can stand for very many rows.
 const MOST_ROWS: u64 = 300;
 
-const HEADS: [&[u8]; 10] = [
+const HEADS: [&[u8]; 16] = [
     b"",
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
     b"II*\0\x08\0\0\0",
@@ -25,6 +25,12 @@ const HEADS: [&[u8]; 10] = [
     b"NRRD0004\n",
     b"NRRD0004\ntype: uchar\ndimension: 3\nsizes: 5 5 3\nencoding: gzip\n",
     b"NRRD0004\ntype: float\ndimension: 2\nsizes: 3 3\nencoding: raw\nendian: big\n",
+    b"NRRD0004\ntype: double\ndimension: 2\nsizes: 3 3\nencoding: raw\nendian: big\n",
+    b"\x93NUMPY\x01\0",
+    b"\x93NUMPY\x01\0\x3e\0{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3, 3), }",
+    b"\x5c\x01\0\0",
+    b"\0\0\x01\x5c",
+    b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
 ];
 
 /// Compression and predictor of a TIFF whose directory is well, and whose data is to follow.

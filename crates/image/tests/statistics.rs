@@ -1,5 +1,6 @@
 //! Extremes and percentiles of grey volumes, found at the nodes, against the same in memory.
 
+#[allow(dead_code, reason = "pixels of pictures are not needed here")]
 mod site;
 
 use pario::Cluster;

@@ -7,13 +7,18 @@
 //! | format | read | written |
 //! | --- | --- | --- |
 //! | PNG | all kinds; interlaced ones if they fit into memory | u8 and u16, 1 to 4 channels |
-//! | TIFF, BigTIFF | strips and tiles, plain, PackBits, LZW and Deflate; the first page | all pixels, plain strips |
+//! | JPEG | baseline and progressive, grey and colour, if the picture fits into memory | |
+//! | TIFF, BigTIFF | strips and tiles, plain, PackBits, LZW and Deflate; pages as a volume | all pixels, plain strips |
 //! | PNM | P1 to P6, PAM (P7), PFM | P5, P6, PAM, PFM |
 //! | NRRD | raw and gzip, attached and detached, pictures and volumes | raw, attached |
-//! | raw | what the caller says it is | little-endian |
+//! | NIfTI-1 | one file, plain and gzip; slope and intercept are applied | |
+//! | DICOM | slices of one series without compression; slope and intercept are applied | |
+//! | npy | arrays in C order | |
+//! | raw | what the caller says it is, of exactly this length | little-endian |
 //! | stack | pictures of the same size and pixel, as a volume | |
 //!
-//! Rows are as in [`Pixel`]: little-endian, channels interleaved, x fastest.
+//! Rows are as in [`Pixel`]: little-endian, channels interleaved, x fastest. Numbers that no
+//! [`Sample`](crate::Sample) can hold become f32; [`Rows::notes`] says so.
 //!
 //! ```
 //! use pario_image::formats::{create_picture, open_picture, OpenOptions};
