@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use pario_net::{Address, Asker, Bulk, Pending, Space, SpaceId};
 use pario_proto::{
     Access, Answer, Failure, FilePath, GROUP_LIMIT, Identity, JobCall, LockCall, LockKind,
-    LockRange, LockRequest, NamespaceRequest, PROTOCOL_VERSION, Question, ROUNDS_LIMIT, Reply,
-    Request, Seat,
+    LockRange, LockRequest, NamespaceRequest, PROTOCOL_VERSION, PeerKind, Question, ROUNDS_LIMIT,
+    Reply, Request, Seat,
 };
 
 use crate::honest::TARGET;
@@ -42,8 +42,12 @@ impl Client {
         let asker = Asker::open(&space, "requests", Duration::from_secs(20))?;
         let client = Self { asker, space };
         let identity = Identity { uid: 0, gids: vec![0] };
-        let hello =
-            Request::Hello { version: PROTOCOL_VERSION, identity, client: "flood".to_owned() };
+        let hello = Request::Hello {
+            version: PROTOCOL_VERSION,
+            identity,
+            client: "flood".to_owned(),
+            peer: PeerKind::Client,
+        };
         match client.start(hello)?.wait()?.result? {
             Reply::Welcome { .. } => Ok(client),
             other => bail!("the node said {other:?}"),
