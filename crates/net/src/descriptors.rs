@@ -29,9 +29,8 @@ use rustix::net::{
 };
 
 use crate::builder::listen_at;
-use crate::link::LinkOwner;
 use crate::sender::User;
-use crate::share::Share;
+use crate::share::{LinkOwner, Share};
 
 /// Bytes a request may have.
 const REQUEST_BYTES: usize = 64 << 10;

@@ -23,9 +23,8 @@ use rustix::io::Errno;
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
 use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof, refusal};
-use crate::link::LinkOwner;
 use crate::sender::{Sender, User};
-use crate::share::Share;
+use crate::share::{LinkOwner, Share};
 
 /// Handshakes that may be under way.
 const PENDING_LIMIT: usize = 64;

@@ -95,6 +95,7 @@ mod port;
 mod private_socket;
 mod record;
 mod route;
+mod routes;
 mod run;
 mod runtime_directory;
 mod sender;

@@ -5,7 +5,7 @@
 //!
 //! *Receiving.* Whoever leads reads, and puts what came into the queues of the ports.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
-use crate::assembler::{Assembler, Group, Packet, SLAB_BYTES};
+use crate::assembler::{Assembler, Packet, SLAB_BYTES};
 use crate::carrier::Carrier;
 use crate::channel::Channel;
 use crate::control::Control;
@@ -24,10 +24,12 @@ use crate::gathered;
 use crate::key::SpaceId;
 use crate::landing::Landings;
 use crate::outbox::Outbox;
-use crate::port::{Sink, URGENT_BYTES};
+use crate::port::Sink;
 use crate::route::Route;
+use crate::routes::Routes;
 use crate::run::Run;
 use crate::sender::Sender;
+use crate::share::LinkOwner;
 use crate::token::decode_value;
 use crate::waiter::Waiter;
 use crate::wire::{CONTROL_CHANNEL, Frame, FrameKind};
@@ -38,21 +40,6 @@ const ROUNDS: usize = 8;
 const RETRY_BYTES: usize = 512 << 10;
 /// So much is read from one link before others get their turn.
 const READ_BYTES: usize = 256 << 10;
-/// Channels whose port is gone that are remembered. A peer learns of them in order, so that it
-/// cannot send on older ones.
-const GONE_KEPT: usize = 1 << 16;
-
-/// Who made a link to this space, as far as limits per user are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum LinkOwner {
-    /// A user of this machine, as the kernel says.
-    User(u32),
-    /// Peers over TCP that have proved that they know the key.
-    Keyed,
-    /// Peers over TCP that need no key.
-    Unknown,
-}
-
 pub(crate) struct Link {
     pub id: u64,
     pub peer: Arc<str>,
@@ -86,39 +73,6 @@ struct Received {
     copied: AtomicU64,
     /// Bytes received and sent when the link was last looked at.
     seen: AtomicU64,
-}
-
-/// The channels on which the peer sends.
-#[derive(Default)]
-struct Routes {
-    by_channel: HashMap<u32, Arc<Route>>,
-    last: u32,
-    /// Channels whose port is gone, which the peer may not know yet: the credit that it has left.
-    gone: HashMap<u32, i64>,
-    /// The same, oldest first.
-    gone_order: VecDeque<u32>,
-}
-
-impl Routes {
-    /// Remembers that the port of a channel is gone.
-    fn keep_gone(&mut self, channel: u32, credit: i64) {
-        if self.gone_order.len() >= GONE_KEPT
-            && let Some(oldest) = self.gone_order.pop_front()
-        {
-            self.gone.remove(&oldest);
-        }
-        self.gone.insert(channel, credit);
-        self.gone_order.push_back(channel);
-    }
-
-    /// The route of a channel; none if its port is gone.
-    fn find(&self, channel: u32) -> Result<Option<Arc<Route>>, String> {
-        match self.by_channel.get(&channel) {
-            Some(route) => Ok(Some(route.clone())),
-            None if self.gone.contains_key(&channel) => Ok(None),
-            None => Err(format!("it used channel {channel}, which is not open")),
-        }
-    }
 }
 
 impl Link {
@@ -381,7 +335,7 @@ impl Link {
                 }
             }
             if let Some(groups) = assembler.announced().filter(|_| breach.is_none()) {
-                breach = self.admit(groups).err();
+                breach = self.routes.lock().admit(groups).err();
             }
             received.copied.store(assembler.copied_bytes(), Ordering::Relaxed);
             // Less than was asked for: there is no more.
@@ -421,33 +375,10 @@ impl Link {
         }
     }
 
-    /// Checks that the peer may send these frames, and counts them; otherwise says what it did
-    /// wrong.
-    fn admit(&self, groups: &[Group]) -> Result<(), String> {
-        let mut routes = self.routes.lock();
-        for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
-            match routes.find(group.channel)? {
-                Some(route) => route.admit(group)?,
-                // Urgent tokens are not counted in bytes.
-                None if group.kind == FrameKind::Urgent && group.cost <= 2 * URGENT_BYTES => {}
-                None => {
-                    let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-                    let left = routes.gone.entry(group.channel).or_default();
-                    if number(group.cost - group.last_cost) >= *left {
-                        let channel = group.channel;
-                        return Err(format!("it sent more on channel {channel} than it had left"));
-                    }
-                    *left = left.saturating_sub(number(group.cost));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Puts what came to where it belongs; otherwise says what the peer did wrong.
     fn receive(self: &Arc<Self>, packet: Packet) -> Result<(), String> {
         if !packet.is_admitted {
-            self.admit(&packet.groups)?;
+            self.routes.lock().admit(&packet.groups)?;
         }
         let mut bulk = packet.bulk.into_iter();
         for group in packet.groups {
@@ -493,7 +424,7 @@ impl Link {
 
     /// How many channels the peer may send on.
     pub fn route_count(&self) -> usize {
-        self.routes.lock().by_channel.len()
+        self.routes.lock().len()
     }
 
     /// Makes a channel on which the peer can send to a port; none if the link is lost.
@@ -502,34 +433,18 @@ impl Link {
         if !self.is_alive() {
             return None;
         }
-        routes.last += 1;
-        let channel = routes.last;
-        let route = Arc::new(Route::new(Arc::downgrade(self), self.sender.clone(), channel, sink));
-        routes.by_channel.insert(channel, route);
-        Some(channel)
+        let (link, sender) = (Arc::downgrade(self), self.sender.clone());
+        Some(routes.open(|channel| Route::new(link, sender, channel, sink)))
     }
 
     /// The peer sends no more on this channel.
     pub fn leave_route(&self, channel: u32) {
-        let _route = self.routes.lock().by_channel.remove(&channel);
+        let _route = self.routes.lock().leave(channel);
     }
 
     /// A port is gone; whoever sends to it is told.
     pub fn close_routes(self: &Arc<Self>, port: u32) {
-        let mut gone = Vec::new();
-        {
-            let mut routes = self.routes.lock();
-            routes.by_channel.retain(|channel, route| {
-                let is_gone = route.sink().label().number == port;
-                if is_gone {
-                    gone.push((*channel, route.clone()));
-                }
-                !is_gone
-            });
-            for (channel, route) in &gone {
-                routes.keep_gone(*channel, route.credit_left());
-            }
-        }
+        let gone = self.routes.lock().close(port);
         for (channel, _route) in gone {
             self.tell(Control::Gone { channel });
         }
@@ -563,7 +478,7 @@ impl Link {
             if !self.is_alive.swap(false, Ordering::SeqCst) {
                 return;
             }
-            std::mem::take(&mut routes.by_channel)
+            routes.take_all()
         };
         tracing::debug!(space = self.core.name(), peer = &*self.peer, reason, "link lost");
         let drained = {
@@ -586,7 +501,7 @@ impl Link {
         // Who learns of the loss finds the names free.
         self.core.link_lost(self);
         let mut told = Vec::new();
-        for route in routes.into_values() {
+        for route in routes {
             let port = route.sink().label().number;
             if !told.contains(&port) {
                 told.push(port);

@@ -7,10 +7,19 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::link::LinkOwner;
-
 /// The largest limit that is looked at: no process has more descriptors.
 const DESCRIPTORS_LIMIT: usize = 1 << 20;
+
+/// Who made a link to this space, as far as limits per user are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LinkOwner {
+    /// A user of this machine, as the kernel says.
+    User(u32),
+    /// Peers over TCP that have proved that they know the key.
+    Keyed,
+    /// Peers over TCP that need no key.
+    Unknown,
+}
 
 /// What one user may take.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +89,7 @@ mod tests {
         let share = Share { connections: 100, descriptors: number + 61, reserved: 60 };
         let admit = |share: Share, owner, taken| share.admit(owner, taken, file.as_fd());
         assert_eq!(admit(share, other, 0), Ok(()));
-        let half = (number + 1) / 2;
+        let half = number.div_ceil(2);
         let told = admit(share, other, half).unwrap_err();
         assert!(told.contains(&format!("limit for one user is {half}")), "{told}");
         assert_eq!(admit(share, own, half), Ok(()));

@@ -5,6 +5,7 @@ mod ranks;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Barrier;
 
 use pario_net::PrivateListener;
 use pario_team::Team;
@@ -54,8 +55,8 @@ fn a_name_that_another_user_has_taken_is_not_in_the_way() {
 fn the_socket_of_a_team_is_out_of_reach_and_removed_in_the_end() {
     let job = &new_job();
     let path = PrivateListener::meeting_path("team", &format!("\0{job}")).unwrap();
+    let (here, gone) = (&Barrier::new(3), &Barrier::new(3));
     std::thread::scope(|scope| {
-        let (here, gone) = (&std::sync::Barrier::new(3), &std::sync::Barrier::new(3));
         for rank in 0..2 {
             scope.spawn(move || {
                 let team = Team::meet(job, 2, rank).unwrap();
@@ -65,19 +66,19 @@ fn the_socket_of_a_team_is_out_of_reach_and_removed_in_the_end() {
             });
         }
         here.wait();
-        let dir = std::fs::metadata(path.parent().unwrap()).unwrap();
-        let own = rustix::process::geteuid().as_raw();
-        assert_eq!((dir.mode() & 0o777, dir.uid()), (0o700, own));
+        let dir = std::fs::metadata(path.parent().unwrap());
         let connect = || {
             let kind = SocketType::SEQPACKET;
-            let socket = rustix::net::socket(AddressFamily::UNIX, kind, None).unwrap();
-            rustix::net::connect(&socket, &SocketAddrUnix::new(&path).unwrap())
+            let socket = rustix::net::socket(AddressFamily::UNIX, kind, None)?;
+            rustix::net::connect(&socket, &SocketAddrUnix::new(&path)?)
         };
-        connect().unwrap();
-        if let Some(result) = as_other_user(connect) {
-            assert_eq!(result, Err(rustix::io::Errno::ACCESS));
-        }
+        let (own, other) = (connect(), as_other_user(connect));
+        // The ranks go on before anything is judged: they must not be left waiting.
         gone.wait();
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(dir.map(|dir| (dir.mode() & 0o777, dir.uid())).unwrap(), (0o700, uid));
+        assert_eq!(own, Ok(()));
+        assert!(other.is_none_or(|result| result == Err(rustix::io::Errno::ACCESS)));
     });
     assert!(!path.exists(), "{} is left", path.display());
     meet(job);

@@ -1,0 +1,110 @@
+//! The channels on which the peer of a link sends: which are open, and which are gone although the
+//! peer may not know it yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::assembler::Group;
+use crate::port::URGENT_BYTES;
+use crate::route::Route;
+use crate::wire::{CONTROL_CHANNEL, FrameKind};
+
+/// Channels whose port is gone that are remembered. A peer learns of them in order, so that it
+/// cannot send on older ones.
+const GONE_KEPT: usize = 1 << 16;
+
+/// The channels on which a peer sends.
+#[derive(Default)]
+pub(crate) struct Routes {
+    by_channel: HashMap<u32, Arc<Route>>,
+    last: u32,
+    /// Channels whose port is gone, which the peer may not know yet: the credit that it has left.
+    gone: HashMap<u32, i64>,
+    /// The same, oldest first.
+    gone_order: VecDeque<u32>,
+}
+
+impl Routes {
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.by_channel.len()
+    }
+
+    /// Opens a channel with the route that `make` gives for its number.
+    pub fn open(&mut self, make: impl FnOnce(u32) -> Route) -> u32 {
+        self.last += 1;
+        self.by_channel.insert(self.last, Arc::new(make(self.last)));
+        self.last
+    }
+
+    /// The peer sends no more on a channel.
+    pub fn leave(&mut self, channel: u32) -> Option<Arc<Route>> {
+        self.by_channel.remove(&channel)
+    }
+
+    /// Closes the channels to a port that is gone; gives them.
+    pub fn close(&mut self, port: u32) -> Vec<(u32, Arc<Route>)> {
+        let mut closed = Vec::new();
+        self.by_channel.retain(|channel, route| {
+            let is_gone = route.sink().label().number == port;
+            if is_gone {
+                closed.push((*channel, route.clone()));
+            }
+            !is_gone
+        });
+        for (channel, route) in &closed {
+            self.keep_gone(*channel, route.credit_left());
+        }
+        closed
+    }
+
+    /// Takes all of them out, because the link is lost.
+    pub fn take_all(&mut self) -> Vec<Arc<Route>> {
+        std::mem::take(&mut self.by_channel).into_values().collect()
+    }
+
+    fn keep_gone(&mut self, channel: u32, credit: i64) {
+        if self.gone_order.len() >= GONE_KEPT
+            && let Some(oldest) = self.gone_order.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+        self.gone.insert(channel, credit);
+        self.gone_order.push_back(channel);
+    }
+
+    /// The route of a channel; none if its port is gone. Fails if the channel is not open.
+    pub fn find(&self, channel: u32) -> Result<Option<Arc<Route>>, String> {
+        match self.by_channel.get(&channel) {
+            Some(route) => Ok(Some(route.clone())),
+            None if self.gone.contains_key(&channel) => Ok(None),
+            None => Err(format!("it used channel {channel}, which is not open")),
+        }
+    }
+
+    /// Checks that the peer may send these frames, and counts them; otherwise says what it did
+    /// wrong.
+    pub fn admit(&mut self, groups: &[Group]) -> Result<(), String> {
+        for group in groups.iter().filter(|group| group.channel != CONTROL_CHANNEL) {
+            match self.find(group.channel)? {
+                Some(route) => route.admit(group)?,
+                // Urgent tokens are not counted in bytes.
+                None if group.kind == FrameKind::Urgent && group.cost <= 2 * URGENT_BYTES => {}
+                None => self.admit_late(group)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a channel whose port is gone.
+    fn admit_late(&mut self, group: &Group) -> Result<(), String> {
+        let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let left = self.gone.entry(group.channel).or_default();
+        if number(group.cost - group.last_cost) >= *left {
+            let channel = group.channel;
+            return Err(format!("it sent more on channel {channel} than it had credit for"));
+        }
+        *left = left.saturating_sub(number(group.cost));
+        Ok(())
+    }
+}
