@@ -125,7 +125,11 @@ fn a_cluster_that_is_fine_is_shown_as_fine() {
         let text = site.ok(&["status"]);
         assert!(text.contains("1 node") && text.contains("local/disk0"), "{text}");
         for options in [&["fsck"][..], &["fsck", "--deep"], &["fsck", "--repair"]] {
-            assert!(site.ok(options).ends_with("everything is fine\n"), "{options:?}");
+            let text = site.ok(options);
+            assert!(text.ends_with("everything is fine\n"), "{options:?}");
+            let has_bytes =
+                text.contains("verified 0 bytes by checksum; 1048576 bytes have no checksum");
+            assert_eq!(has_bytes, options.contains(&"--deep"), "{text}");
         }
         let text = site.ok(&["top", "--once", "--interval", "0.05"]);
         assert!(text.starts_with("cluster ") && text.contains("local/disk2"), "{text}");

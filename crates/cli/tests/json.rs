@@ -124,7 +124,9 @@ fn the_state_of_the_cluster_has_the_promised_fields() {
         );
 
         let checked = site.json(&["fsck"]);
-        assert_eq!(fields(&checked), ["files", "findings", "fine", "silent_nodes", "subfiles"]);
+        let bytes = ["unverified_bytes", "verified_bytes"];
+        let all = [&["files", "findings", "fine", "silent_nodes", "subfiles"][..], &bytes].concat();
+        assert_eq!(fields(&checked), all);
         assert_eq!(checked["fine"], true);
     }
 }

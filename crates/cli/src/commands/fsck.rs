@@ -113,7 +113,6 @@ fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
             format!("{} left, {repaired} repaired{hint}", count(open, "finding"))
         }
     };
-    lines.push(format!("{looked_at}: {result}"));
     if is_deep {
         lines.push(format!(
             "verified {} by checksum; {} have no checksum (flat files)",
@@ -121,6 +120,7 @@ fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
             count(report.unverified_bytes, "byte")
         ));
     }
+    lines.push(format!("{looked_at}: {result}"));
     lines
 }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(lines(&fine, false, false), expected);
         let deep = CheckReport { verified_bytes: 1, unverified_bytes: 12_000, ..fine };
         assert_eq!(
-            lines(&deep, false, true)[1],
+            lines(&deep, false, true)[0],
             "verified 1 byte by checksum; 12000 bytes have no checksum (flat files)"
         );
     }
