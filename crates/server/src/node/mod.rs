@@ -1,5 +1,6 @@
 //! A node: how it starts, and how it stops.
 
+mod auditing;
 mod builder;
 mod caretaker;
 mod door;

@@ -53,7 +53,7 @@ impl Interface {
         let epoch = names.grant_epochs.lock().issue();
         // It is open before it has a name: who deletes it at once leaves it to its creator. Who
         // creates a file may use it, whatever its mode says.
-        let opened = self.opened(names, *space, who, path, record.clone(), *access, epoch);
+        let opened = self.opened(names, *space, who, path, record.clone(), (*access, epoch));
         let this = self.clone();
         names.namespace.create(who.clone(), path.clone(), record, move |created| {
             let failure = match created {
