@@ -1,8 +1,9 @@
 //! How nodes find each other: every node tells the interface node which disks it has, and learns
 //! their ids and where the others are.
 //!
-//! What was learnt is kept in a file, so that a node serves its disks also while the interface
-//! node is away.
+//! What was learnt is kept in a file, so that a node knows its disks also if it starts while the
+//! interface node is away. It accepts no grant then before it has joined: only the interface node
+//! knows which were revoked.
 
 use std::fs;
 use std::path::PathBuf;

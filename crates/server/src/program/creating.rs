@@ -53,7 +53,8 @@ impl Interface {
         let epoch = names.grant_epochs.lock().issue();
         // It is open before it has a name: who deletes it at once leaves it to its creator. Who
         // creates a file may use it, whatever its mode says.
-        let opened = match self.opened(names, *space, who, path, record.clone(), *access, epoch) {
+        let granted = (*access, epoch);
+        let opened = match self.opened(names, *space, who, path, record.clone(), granted) {
             Ok(opened) => opened,
             Err(failure) => return next.call(answer(Err(failure))),
         };

@@ -175,7 +175,7 @@ impl Interface {
         if record.kind == FileKind::Directory {
             return Err(Failure::IsADirectory { path: path.clone() });
         }
-        let opened = self.opened(names, space, who, path, record, access, epoch)?;
+        let opened = self.opened(names, space, who, path, record, (access, epoch))?;
         // It may have been deleted since it was looked up, before it was known to be open.
         let file = opened.record.id;
         if names.namespace.record(file)?.is_none() && !names.open_files.is_kept(file) {
@@ -192,8 +192,7 @@ impl Interface {
         who: &Identity,
         path: &FilePath,
         record: FileRecord,
-        access: Access,
-        epoch: u64,
+        (access, epoch): (Access, u64),
     ) -> Result<Opened, Failure> {
         let share = self.shared.quotas.account(who.uid).take(Resource::Handles, 1)?;
         let (grants, version) = (&self.shared.grants, record.rights_version);
