@@ -52,7 +52,7 @@ fn until_refused(
     request: impl Fn(u64) -> Request,
 ) -> (u64, Failure) {
     let mut done = 0;
-    for first in (0..=2 * limit).step_by(BATCH as usize) {
+    for first in (0..).map(|batch| batch * BATCH).take_while(|first| *first <= 2 * limit) {
         let asked: Vec<Asked> =
             (first..first + BATCH).map(|number| start(client, request(number))).collect();
         let answers: Vec<Result<Answer<Bulk>, AskError>> =

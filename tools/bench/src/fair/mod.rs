@@ -86,10 +86,6 @@ fn beside(client: &RawClient, bystanders: &mut [Bystander]) -> Result<(Duration,
         asked += bystander.end()?;
     }
     times.sort_unstable();
-    if std::env::var_os("PARIO_FAIR_DETAIL").is_some() {
-        let at = |percent: usize| times[QUESTIONS * percent / 100];
-        eprintln!("    {asked} p50 {:?} p90 {:?} p99 {:?}", at(50), at(90), at(99));
-    }
     let p99 = times.get(QUESTIONS * 99 / 100).copied().context("there are questions")?;
     Ok((p99, asked))
 }
