@@ -11,7 +11,7 @@
 mod connections;
 mod door;
 mod page;
-mod picture;
+pub mod picture;
 mod query;
 mod queue;
 mod refusal;

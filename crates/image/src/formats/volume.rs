@@ -109,7 +109,7 @@ fn open_files(
 ) -> Result<VolumeSource, FormatError> {
     let slices = dicom::dicom_files(paths);
     if !slices.is_empty() {
-        return dicom::open(name, &slices, options);
+        return dicom::open(name, &slices, paths.len() - slices.len(), options);
     }
     if let Some(series) = &options.series {
         let what = format!("there is no series {series}: none of the files is DICOM");

@@ -154,7 +154,7 @@ fn slices_are_sorted_by_position_and_values_are_hounsfield_units() {
     assert_eq!((volume.size(), volume.pixel()), ([3, 2, 4], pixel(Sample::I16, 1)));
     assert_eq!(volume.spacing(), [0.25, 0.5, 2.5]);
     let note = "samples of u16 are stored as i16: value = 1 * sample + -1024";
-    assert_eq!(volume.notes(), [note]);
+    assert_eq!(volume.notes(), ["1 file is not DICOM and was left out", note]);
     let expected: Vec<f64> = [0, 100, 200, 300]
         .iter()
         .flat_map(|first| (0..6).map(move |value| f64::from(first + value - 1024)))
