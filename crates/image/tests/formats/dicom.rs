@@ -182,7 +182,8 @@ fn slices_across_another_axis_are_sorted_along_it() {
 #[test]
 fn values_are_i16_only_if_all_of_them_fit() {
     let with = |bits_stored, is_signed, rescale, values: [i32; 6]| {
-        let values = values.map(|value| value as u16).to_vec();
+        let low = |value: i32| u16::from_le_bytes([value.to_le_bytes()[0], value.to_le_bytes()[1]]);
+        let values = values.map(low).to_vec();
         let slice = Slice { bits_stored, is_signed, rescale, values, ..CT };
         let dir = directory(&[slice]);
         let volume = open(&dir).unwrap();
