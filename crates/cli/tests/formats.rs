@@ -55,12 +55,19 @@ fn a_signed_array_keeps_its_values_and_says_where_they_lie() {
     assert!(stdout(&lines).contains(expected), "{}", stdout(&lines));
 
     let slice = ["volume", "slice", "/ct", "plane.raw", "--size", "4x5", "--center", "0.75,1,0"];
-    done(&site, &[&slice[..], &["--zoom", "2"]].concat());
+    done(&site, &slice);
     assert_eq!(fs::read(site.file("plane.raw")).unwrap(), data[..40]);
+    done(&site, &[&slice[..], &["--window", "-1000,-745"]].concat());
+    let steps: Vec<u8> = (0..20).map(|step| step * 10).collect();
+    assert_eq!(fs::read(site.file("plane.raw")).unwrap(), steps);
     let refused = run(&site, &["volume", "slice", "/ct", "plane.png"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("choose TIFF or NRRD"), "{}", stderr(&refused));
     assert!(!site.file("plane.png").exists());
+    done(&site, &["volume", "slice", "/ct", "plane.png", "--window", "-1000,990"]);
+    assert!(fs::read(site.file("plane.png")).unwrap().starts_with(b"\x89PNG"));
+    let wrong = run(&site, &["volume", "slice", "/ct", "a.png", "--window", "5,5"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
 }
 
 #[test]

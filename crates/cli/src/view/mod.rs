@@ -12,7 +12,7 @@ mod connection_table;
 mod connections;
 mod door;
 mod page;
-mod picture;
+pub mod picture;
 mod query;
 mod queue;
 mod refusal;

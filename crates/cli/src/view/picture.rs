@@ -47,7 +47,7 @@ impl Format {
 /// The picture of a slice.
 pub fn encode(slice: Slice, window: Window, format: Format) -> Result<Vec<u8>, PictureError> {
     let (width, height, pixel) = (slice.width(), slice.height(), slice.pixel());
-    let steps = steps(slice, window);
+    let steps = steps(&slice, window);
     match format {
         Format::Png => png(&steps, width, height, pixel.channels()),
         Format::Jpeg(quality) => jpeg(&steps, width, height, pixel.channels(), quality),
@@ -102,9 +102,15 @@ fn on_black(steps: &[u8], channels: usize) -> Vec<u8> {
     colours
 }
 
+/// What the pixels of a slice become in 256 steps.
+pub fn steps_pixel(pixel: Pixel) -> Pixel {
+    let channels = u32::try_from(pixel.channels()).unwrap_or(u32::MAX);
+    Pixel::new(Sample::U8, channels).expect("as many channels as before")
+}
+
 /// Every channel in 256 steps. Where the last channel says what is there at all, its steps are not
 /// those of the window.
-fn steps(slice: Slice, window: Window) -> Vec<u8> {
+pub fn steps(slice: &Slice, window: Window) -> Vec<u8> {
     let pixel = slice.pixel();
     let whole = Window::of(pixel.sample());
     if pixel.sample() == Sample::U8 && window == whole {
@@ -181,7 +187,7 @@ mod tests {
         let grey = Pixel::new(Sample::I16, 1).unwrap();
         let window = Window { low: -160.0, high: 240.0 };
         let slice = Slice::blank(1, 1, grey, &window.black(grey));
-        assert_eq!(steps(slice, window), [0]);
+        assert_eq!(steps(&slice, window), [0]);
         let with_alpha = Pixel::new(Sample::I8, 2).unwrap();
         assert_eq!(window.black(with_alpha), [0x80, 0x80]);
     }
@@ -196,7 +202,7 @@ mod tests {
     fn the_window_leaves_alone_whether_something_is_there() {
         let two = Pixel::new(Sample::U8, 2).unwrap();
         let slice = Slice::blank(2, 1, two, &[100, 128]);
-        assert_eq!(steps(slice, Window { low: 0.0, high: 100.0 }), [255, 128, 255, 128]);
+        assert_eq!(steps(&slice, Window { low: 0.0, high: 100.0 }), [255, 128, 255, 128]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, RawLa
 use crate::Pixel;
 
 /// The size of a header, which is also its first number.
-const HEADER_BYTES: u64 = 348;
+const HEADER_BYTES: usize = 348;
 
 /// Where voxels begin at the earliest: behind the header and four bytes of extensions.
 const DATA_BYTES: u64 = 352;
@@ -46,7 +46,7 @@ pub(super) fn open<S: Source + 'static>(
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
     let is_packed = is_gzip(head);
-    let mut bytes = [0; HEADER_BYTES as usize];
+    let mut bytes = [0; HEADER_BYTES];
     let failed = |error| FormatError::reading(name, Place::Header, error);
     match is_packed {
         true => MultiGzDecoder::new(&mut source).read_exact(&mut bytes).map_err(failed)?,
@@ -90,7 +90,7 @@ pub(super) fn open<S: Source + 'static>(
 /// What the header says: where the voxels are, what their numbers mean, and how far they are apart.
 fn understood(
     name: &str,
-    bytes: &[u8; HEADER_BYTES as usize],
+    bytes: &[u8; HEADER_BYTES],
 ) -> Result<(RawLayout, Scaling, [f64; 3]), FormatError> {
     let damaged = |what: String| FormatError::damaged(name, Place::Header, what);
     if header_size(bytes) == Some(540) {

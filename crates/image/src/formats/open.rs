@@ -25,7 +25,7 @@ const WRITE_ADVICE: &str =
 pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>, FormatError> {
     let name = path.display().to_string();
     if dicom::is_dicom(path) {
-        return plane(&name, dicom::open(&name, &[path.to_owned()], options)?);
+        return plane(&name, dicom::open(&name, &[path.to_owned()], 0, options)?);
     }
     let mut source = buffered(path)?;
     if nrrd::is_nrrd(&head_of(&name, &mut source)?) {

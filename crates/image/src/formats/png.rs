@@ -145,7 +145,7 @@ impl<W: Write + Send + 'static> PngSink<W> {
                 let what = format!("PNG has no pixels of {sample}");
                 let advice = match sample {
                     Sample::F32 => "choose TIFF, PFM or NRRD, or convert the pixels to u8 or u16",
-                    _ => "choose TIFF or NRRD, or convert the pixels to u8 or u16",
+                    _ => "choose TIFF or NRRD, or show a window of values in 256 steps",
                 };
                 return Err(FormatError::unsupported(name, what, advice));
             }

@@ -91,11 +91,11 @@ impl fmt::Debug for VolumeSource {
 /// them. Pictures are taken in the natural order of their names, slices in that of their positions.
 /// One picture is a volume of depth 1.
 pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSource, FormatError> {
-    if let [path] = paths {
-        if path.is_dir() {
-            let files = pictures_in(path)?;
-            return open_files(&path.display().to_string(), &files, options);
-        }
+    if let [path] = paths
+        && path.is_dir()
+    {
+        let files = pictures_in(path)?;
+        return open_files(&path.display().to_string(), &files, options);
     }
     let first = paths.first().map_or(String::new(), |path| path.display().to_string());
     open_files(&first, paths, options)
@@ -109,7 +109,7 @@ fn open_files(
 ) -> Result<VolumeSource, FormatError> {
     let slices = dicom::dicom_files(paths);
     if !slices.is_empty() {
-        return dicom::open(name, &slices, options);
+        return dicom::open(name, &slices, paths.len() - slices.len(), options);
     }
     if let Some(series) = &options.series {
         let what = format!("there is no series {series}: none of the files is DICOM");

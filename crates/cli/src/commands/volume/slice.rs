@@ -13,12 +13,14 @@ use super::written;
 use crate::amounts::size;
 use crate::arguments::Global;
 use crate::exit::Usage;
+use crate::view::picture::{self, Window};
 use crate::{reach, terminal};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario volume slice /body middle.png\n  \
                             pario volume slice /body cut.png --normal 1,1,1 --size 512x512\n  \
                             pario volume slice /body bones.png --normal 0,1,0 --slab 80 --maximum\n  \
+                            pario volume slice /ct brain.png --window -20,100\n  \
                             pario volume slice /body cut.png --linear --trace trace.svg";
 
 /// What it takes.
@@ -65,6 +67,10 @@ pub struct Options {
     /// The largest values of a slab, not their mean
     #[arg(long, requires = "slab")]
     maximum: bool,
+
+    /// Show these values from black to white, in 256 steps [default: values as they are]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = written::window, allow_hyphen_values = true)]
+    window: Option<[f64; 2]>,
 
     /// Write what was done when: .svg for a picture, .json for a viewer of traces
     #[arg(long, value_name = "FILE")]
@@ -141,15 +147,30 @@ fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
         }
         None => {
             let plane = wish.in_volume(spacing).map_err(ImageError::from)?;
-            volume.traced_slice(&plane, interpolation, &[], options.trace.is_some())?
+            let background = options.window.map_or(Vec::new(), |[low, high]| {
+                Window { low, high }.black(volume.description().pixel)
+            });
+            volume.traced_slice(&plane, interpolation, &background, options.trace.is_some())?
         }
     })
 }
 
 fn save(slice: &Slice, options: &Options) -> Result<(), FormatError> {
     let (width, height) = (u64::from(slice.width()), u64::from(slice.height()));
-    let mut picture = create_picture(&options.picture, width, height, slice.pixel())?;
-    for row in slice.data().chunks_exact(slice.width() as usize * slice.pixel().bytes()) {
+    let (pixel, steps);
+    let data = match options.window {
+        None => {
+            pixel = slice.pixel();
+            slice.data()
+        }
+        Some([low, high]) => {
+            pixel = picture::steps_pixel(slice.pixel());
+            steps = picture::steps(slice, Window { low, high });
+            &steps
+        }
+    };
+    let mut picture = create_picture(&options.picture, width, height, pixel)?;
+    for row in data.chunks_exact(slice.width() as usize * pixel.bytes()) {
         picture.put_row(row)?;
     }
     picture.finish()

@@ -24,6 +24,14 @@ pub fn pixels(text: &str) -> Result<[u32; 2], String> {
     numbers(text, 'x').ok_or_else(|| format!("{text:?} is no size: write it like 512x512"))
 }
 
+/// `-160,240`: two different values, the lower one first.
+pub fn window(text: &str) -> Result<[f64; 2], String> {
+    let ordered =
+        |window: &[f64; 2]| window.iter().all(|value| value.is_finite()) && window[0] < window[1];
+    let wrong = || format!("{text:?} is no window of values: write it like -160,240");
+    numbers(text, ',').filter(ordered).ok_or_else(wrong)
+}
+
 /// `0.33,0.33,1`
 pub fn coordinates(text: &str) -> Result<[f64; 3], String> {
     let finite = |numbers: &[f64; 3]| numbers.iter().all(|number| number.is_finite());

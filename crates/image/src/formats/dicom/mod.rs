@@ -33,9 +33,11 @@ pub(super) fn is_dicom(path: &Path) -> bool {
 }
 
 /// Opens the slices of one series. `name` is what the user has named: a directory or a file.
+/// `others` is how many files beside the slices are not DICOM.
 pub(super) fn open(
     name: &str,
     paths: &[PathBuf],
+    others: usize,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
     let mut slices = Vec::new();
@@ -44,7 +46,12 @@ pub(super) fn open(
         slices.extend(SliceHeader::read(path)?);
     }
     let slices = series::chosen(name, slices, options.series.as_deref())?;
-    let stack = series::stacked(name, slices)?;
+    let mut stack = series::stacked(name, slices)?;
+    match others {
+        0 => {}
+        1 => stack.notes.push("1 file is not DICOM and was left out".to_owned()),
+        more => stack.notes.push(format!("{more} files are not DICOM and were left out")),
+    }
     let size = stack.size();
     let spacing = stack.spacing;
     Ok(VolumeSource::new(rows::DicomRows::new(name, stack, options)?, size, spacing))
