@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use pario_proto::{
     Failure, FileId, FileRecord, Grant, KnownFile, Part, PeerRequest, Reply, Request,
@@ -20,6 +21,11 @@ use crate::shared::{Names, Shared};
 
 /// Unmade subfiles that are known per disk.
 const KNOWN_LIMIT: usize = 1 << 14;
+
+/// How long a node waits for an interface node that cannot be reached: its restart takes less.
+const RESTART_WAIT: Duration = Duration::from_secs(2);
+/// The pause between two attempts to reach it.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A subfile, as a request finds it.
 pub enum Found<T> {
@@ -223,11 +229,26 @@ impl Shared {
         }
     }
 
-    /// What the namespace says of a file. Other nodes than the interface node wait for its answer.
+    /// What the namespace says of a file. Other nodes than the interface node wait for its answer,
+    /// and for a node that is just being started again.
     fn ask_namespace(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         if let Some(names) = &self.names {
             return names.known_file(file);
         }
+        let deadline = Instant::now() + RESTART_WAIT;
+        loop {
+            match self.ask_interface_node(file) {
+                Err(Failure::NodeDown { .. } | Failure::Stopping { .. })
+                    if Instant::now() < deadline && !self.stopping.is_asked() =>
+                {
+                    self.stopping.pause(RETRY_PAUSE);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn ask_interface_node(&self, file: FileId) -> Result<Option<KnownFile>, Failure> {
         let (send, receive) = mpsc::channel();
         let send = Mutex::new(send);
         let request = Request::Peer(PeerRequest::FindFile { file });
