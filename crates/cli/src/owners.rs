@@ -74,7 +74,7 @@ pub fn mode_letters(mode: u32) -> String {
     shown
 }
 
-/// Changes permissions as `chmod` is told to: `640`, `1777`, `u+w`, `go-rwx`, `a=r`, `+t`, several
+/// Applies a mode in the notation of `chmod`: `640`, `1777`, `u+w`, `go-rwx`, `a=r`, `+t`, several
 /// with commas.
 pub fn change_mode(mode: u32, text: &str) -> Result<u32, String> {
     if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {

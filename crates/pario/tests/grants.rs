@@ -13,7 +13,7 @@ use pario_server::Node;
 use ways::raw_client::{RawClient, deleted, expired, part, revoked, works};
 use ways::{Site, Way, alone, tcp_of, until};
 
-/// After so many epochs a grant of before has expired.
+/// Epochs after which a grant has expired.
 const LIFETIME: u64 = GRANT_LIFETIME_EPOCHS + 1;
 
 fn node_address(site: &Site, node: usize) -> SocketAddr {

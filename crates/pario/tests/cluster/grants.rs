@@ -8,7 +8,7 @@ use pario_proto::{Failure, GRANT_LIFETIME_EPOCHS, Opened, Reply};
 use crate::lab::{Lab, NAMES, until};
 use crate::raw_client::{expired, part, revoked, works};
 
-/// After so many epochs a grant of before has expired.
+/// Epochs after which a grant has expired.
 const LIFETIME: u64 = GRANT_LIFETIME_EPOCHS + 1;
 
 /// A file on the first disk of a node, with something in it, that everybody may read.

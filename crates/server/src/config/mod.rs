@@ -26,7 +26,7 @@ const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// how long.
 const DEFAULT_WAIT_WARNING: Duration = Duration::from_secs(10);
 
-/// How long a grant epoch lasts if nobody says how long.
+/// How long a grant epoch lasts by default.
 const DEFAULT_GRANT_EPOCH: Duration = Duration::from_secs(30);
 
 /// A cluster as its file describes it, checked.
