@@ -3,6 +3,7 @@
 mod builder;
 mod caretaker;
 mod door;
+mod flood_pause;
 pub mod janitor;
 mod joining;
 #[cfg(test)]
