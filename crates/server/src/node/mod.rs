@@ -4,6 +4,7 @@ mod builder;
 mod caretaker;
 pub mod describer;
 mod door;
+mod flood_pause;
 mod informing;
 pub mod janitor;
 mod joining;

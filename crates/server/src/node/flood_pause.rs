@@ -1,0 +1,84 @@
+//! When one client keeps the receiving thread busy with nothing but cheap requests, the thread pauses
+//! now and then: both processes would otherwise keep two processors from all other clients.
+//!
+//! Without I/O: times are passed in.
+
+use std::time::{Duration, Instant};
+
+use pario_net::SpaceId;
+
+/// Requests that are looked at together.
+const WINDOW: u32 = 128;
+
+/// Of these, as many of one client make a flood.
+const OF_ONE: u32 = 96;
+
+/// A window that takes longer holds requests that are not cheap, or pauses.
+const WINDOW_TIME: Duration = Duration::from_millis(2);
+
+/// How long the thread pauses after a window of a flood.
+pub const PAUSE: Duration = Duration::from_micros(200);
+
+/// What the receiving thread has received since the window began.
+#[derive(Debug)]
+pub struct FloodWatch {
+    began: Instant,
+    client: Option<SpaceId>,
+    all: u32,
+    of_client: u32,
+}
+
+impl FloodWatch {
+    /// A window begins.
+    pub fn new(now: Instant) -> Self {
+        Self { began: now, client: None, all: 0, of_client: 0 }
+    }
+
+    /// Notes a request; whether a window of a flood has ended with it. The clock is asked at the ends
+    /// of windows only.
+    pub fn note(&mut self, client: SpaceId, now: impl FnOnce() -> Instant) -> bool {
+        self.all += 1;
+        // The client of most requests of a window is the one that is left after others cancel out.
+        match self.client {
+            Some(known) if known == client => self.of_client += 1,
+            Some(_) if self.of_client > 0 => self.of_client -= 1,
+            _ => (self.client, self.of_client) = (Some(client), 1),
+        }
+        if self.all < WINDOW {
+            return false;
+        }
+        let now = now();
+        let is_cheap = now.saturating_duration_since(self.began) <= WINDOW_TIME;
+        // Each request of others has cancelled one: at least `OF_ONE` were of the client.
+        let is_flood = is_cheap && self.of_client >= 2 * OF_ONE - WINDOW;
+        *self = Self::new(now);
+        is_flood
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(number: u8) -> SpaceId {
+        SpaceId::from_bytes([number; 16])
+    }
+
+    /// The windows of a flood among requests of these clients that come in steps of a time.
+    fn floods(step: Duration, client: impl Fn(u32) -> u8) -> u32 {
+        let start = Instant::now();
+        let mut watch = FloodWatch::new(start);
+        let is_flood = |number: u32| watch.note(space(client(number)), || start + step * number);
+        (0..10 * WINDOW).map(is_flood).filter(|is_flood| *is_flood).count() as u32
+    }
+
+    #[test]
+    fn only_cheap_requests_of_one_client_are_a_flood() {
+        let cheap = Duration::from_micros(3);
+        assert_eq!(floods(cheap, |_| 1), 10);
+        assert_eq!(floods(cheap, |number| u8::from(number.is_multiple_of(10))), 10, "and another");
+        assert_eq!(floods(cheap, |number| (number % 2) as u8), 0, "two clients share");
+        assert_eq!(floods(cheap, |number| (number / 16 % 8) as u8), 0, "many clients");
+        assert_eq!(floods(Duration::from_micros(100), |_| 1), 0, "requests that take long");
+    }
+}
