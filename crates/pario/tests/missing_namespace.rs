@@ -41,7 +41,7 @@ fn a_rebuild_waits_for_the_disks_of_all_nodes() {
     let error = start(MissingNamespace::Refuse).unwrap_err();
     assert!(matches!(error, NodeError::NamespaceMissing { .. }), "{error}");
     let node = start(MissingNamespace::Rebuild).unwrap();
-    // What the first node knows alone would be half of the truth: nobody sees it.
+    // What the first node knows alone would be half of the truth: no client sees it.
     let alone = format!("tcp:{}", tcp_of(&node.address()));
     let cluster = Cluster::connect_with(&alone, key_options(dir.path())).unwrap();
     let error = cluster.metadata("/over-both").unwrap_err();
