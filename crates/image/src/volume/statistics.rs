@@ -124,7 +124,7 @@ fn percentile_bins(histogram: &Histogram) -> Option<[usize; 2]> {
     let [below, above, _] = histogram.outside(0);
     let total = counts.iter().sum::<u64>() + below + above;
     let last = total.checked_sub(1)?;
-    // The voxel that has so many before it. Products of u64 need more bits.
+    // The voxel of a rank among all sorted ones. Products of u64 need more bits.
     let find = |percent: u128| {
         let rank = u64::try_from(u128::from(last) * percent / 100).unwrap_or(last);
         let mut seen = below;

@@ -6,7 +6,7 @@ use super::header::SliceHeader;
 /// How much distances may differ from the usual one, as a part of it.
 const TOLERANCE: f64 = 0.1;
 
-/// At most so many gaps are named.
+/// The most gaps that an error names.
 const NAMED_GAPS: usize = 5;
 
 /// The distance of sorted slices; nothing if there is only one. Slices at the same place, missing

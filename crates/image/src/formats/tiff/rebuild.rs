@@ -23,7 +23,7 @@ impl Predictor {
         }
     }
 
-    /// Turns a row of so many channels into little-endian numbers. `scratch` is as long as the row.
+    /// Turns a row of pixels with these channels into little-endian numbers. `scratch` is as long as the row.
     pub fn rebuild(
         self,
         row: &mut [u8],
