@@ -62,9 +62,10 @@ fuzz_target!(|input: (u8, &[u8])| {
     let mut said = Vec::new();
     let ended = stream.read_to_end(&mut said);
     assert!(
-        ended.as_ref().is_ok() || ended.as_ref().is_err_and(|error| {
-            error.kind() != std::io::ErrorKind::WouldBlock
-        }),
+        ended.as_ref().is_ok()
+            || ended
+                .as_ref()
+                .is_err_and(|error| { error.kind() != std::io::ErrorKind::WouldBlock }),
         "the node leaves a caller without an end"
     );
     if run % LOOK_EVERY == 0 {
@@ -77,8 +78,7 @@ fn say_as_host(node: &Fuzzed, what: u8, bytes: &[u8]) {
     let path = node.socket.with_extension("host");
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).expect("the path is free");
-    let options =
-        Options { answer_wait: Duration::from_millis(20), ..Options::default() };
+    let options = Options { answer_wait: Duration::from_millis(20), ..Options::default() };
     let builder = Space::builder("client").listen_nowhere().options(options);
     let joining = std::thread::spawn(move || builder.join(&Address::unix(&path)).build().is_ok());
     let (mut stream, _) = listener.accept().expect("the client connects");

@@ -10,7 +10,8 @@ use std::time::Duration;
 use pario::Cluster;
 use pario_net::wire::{CONTROL_CHANNEL, Frame, Limits, PACKET_HEADER_BYTES, PacketHeader};
 use pario_net::{Address, Assembler, SpaceId};
-use pario_server::{Config, Node};
+use pario_server::Node;
+use pario_server::config::Config;
 use serde::{Deserialize, Serialize};
 
 /// How long an answer may take: far longer than it ever does.
