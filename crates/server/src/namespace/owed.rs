@@ -12,8 +12,8 @@ use super::key;
 use super::tree::{Stop, inconsistent, node};
 
 impl Namespace {
-    /// Files whose descriptions are owed, in the order of their ids, after a given one and at most
-    /// so many.
+    /// Files whose descriptions are owed, in the order of their ids, after a given one; at most
+    /// `limit`.
     pub fn owed(&self, after: Option<FileId>, limit: usize) -> Result<Vec<FileRecord>, Failure> {
         self.look(|state| {
             let from = after.map_or_else(|| b"o".to_vec(), |id| key::after(key::owed(id)));
