@@ -41,7 +41,7 @@ impl Bench {
     }
 
     fn start(&mut self) {
-        let node = Node::start(&self.config, "local").unwrap();
+        let node = ways::start_over_any_namespace(&self.config, "local");
         let address = format!("unix:{}", self.config.nodes[0].socket.display());
         let options = ClusterOptions { short_cut: Some(true), ..Default::default() };
         self.running = Some((Cluster::connect_with(&address, options).unwrap(), node));
@@ -203,7 +203,8 @@ impl Pair {
         drop(self.cluster.take());
         self.node.take().unwrap().stop();
         work(self.dir.path());
-        self.node = Some(Node::start(&ways::two_nodes(self.dir.path(), self.first), "a").unwrap());
+        let config = ways::two_nodes(self.dir.path(), self.first);
+        self.node = Some(ways::start_over_any_namespace(&config, "a"));
         let address = format!("tcp:{}", self.first);
         self.cluster = Some(connect_when_complete(&address, &key_options(self.dir.path())));
     }

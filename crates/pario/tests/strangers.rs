@@ -241,7 +241,7 @@ fn restart(site: &mut Site, work: impl FnOnce(&Site)) {
     let mut config = ways::alone(site.dir.path());
     config.key_file = Some(site.dir.path().join("key"));
     config.nodes[0].listen = Some(ways::any_port());
-    site.nodes.push(pario_server::Node::start(&config, "local").unwrap());
+    site.nodes.push(ways::start_over_any_namespace(&config, "local"));
 }
 
 /// A subfile that was synced and is lost stays lost, also for a grant of before its first sync.
@@ -321,9 +321,9 @@ fn a_grant_of_a_deleted_file_revives_nothing() {
     restart(&mut site, |_| {});
     ways::until("its subfiles are gone", || site.subfiles() == 0);
     holder.client = Stranger::known(&site, 0);
-    refused(holder.write(0), "is missing");
-    refused(holder.write(1), "is missing");
-    refused(holder.read(1), "is missing");
+    refused(holder.write(0), "was deleted");
+    refused(holder.write(1), "was deleted");
+    refused(holder.read(1), "was deleted");
     assert_eq!(site.subfiles(), 0);
 }
 

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use pario::{Cluster, ClusterOptions, NodeStatus};
 use pario_net::{Address, Key};
-use pario_server::Node;
 use pario_server::config::{Config, DiskConfig, NodeConfig, ShortCut};
+use pario_server::{MissingNamespace, Node};
 use tempfile::TempDir;
 
 /// How a client is connected.
@@ -208,6 +208,17 @@ pub fn connect_when_complete(address: &str, options: &ClusterOptions) -> Cluster
         false
     });
     cluster
+}
+
+/// Starts a node. If a test has removed its namespace, it begins with an empty one, which the test
+/// rebuilds.
+pub fn start_over_any_namespace(config: &Config, name: &str) -> Node {
+    let own = config.nodes.iter().find(|node| node.name == name).unwrap();
+    let choice = match own.data.join("namespace.redb").exists() {
+        true => MissingNamespace::Refuse,
+        false => MissingNamespace::New,
+    };
+    Node::new().missing_namespace(choice).start(config, name).unwrap()
 }
 
 /// One node whose socket is in the test's own directory.
