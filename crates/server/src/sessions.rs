@@ -91,11 +91,6 @@ impl Sessions {
         self.by_space.read().get(&space).map(|session| session.name.clone())
     }
 
-    /// Whether more than one client is connected.
-    pub fn are_several(&self) -> bool {
-        self.by_space.read().len() > 1
-    }
-
     /// A client is gone.
     pub fn leave(&self, space: SpaceId) {
         self.by_space.write().remove(&space);

@@ -91,8 +91,7 @@ impl Door {
                 let space = asked.from.space;
                 self.let_in(asked, turn);
                 let is_flood = watch.lock().note(space, Instant::now);
-                // A client that is alone disturbs no other one.
-                if is_flood && self.shared.sessions.are_several() {
+                if is_flood {
                     std::thread::sleep(flood_pause::PAUSE);
                 }
             }
