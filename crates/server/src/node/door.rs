@@ -4,7 +4,6 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
 
 use pario_flow::{OperationRef, Run, Token};
 use pario_net::wire::BULK_BYTES;
@@ -15,9 +14,6 @@ use pario_proto::{
     Request, TRANSFER_LIMIT_BYTES,
 };
 
-use parking_lot::Mutex;
-
-use super::flood_pause::{self, FloodWatch};
 use super::together::Together;
 use super::turns::{Turn, Turns};
 use super::{informing, joining, short_cut};
@@ -62,11 +58,10 @@ impl Door {
     /// still has it.
     pub fn serve(&self, is_first: bool) {
         let mut has_turn = is_first || self.turns.wait();
-        let watch = Mutex::new(FloodWatch::new(Instant::now()));
         while has_turn {
             let turn = self.turns.held();
             let kind = Cell::new("receiving");
-            let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&turn, &kind, &watch)));
+            let served = catch_unwind(AssertUnwindSafe(|| self.serve_next(&turn, &kind)));
             match served {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -79,21 +74,11 @@ impl Door {
 
     /// Receives and dispatches the next question; false when none will come any more. `kind` becomes
     /// that of the question.
-    fn serve_next(
-        &self,
-        turn: &Turn<'_>,
-        kind: &Cell<&'static str>,
-        watch: &Mutex<FloodWatch>,
-    ) -> bool {
+    fn serve_next(&self, turn: &Turn<'_>, kind: &Cell<&'static str>) -> bool {
         match self.port.recv() {
             Ok(asked) => {
                 kind.set(asked.question.request.kind());
-                let space = asked.from.space;
                 self.let_in(asked, turn);
-                let is_flood = watch.lock().note(space, Instant::now);
-                if is_flood {
-                    std::thread::sleep(flood_pause::PAUSE);
-                }
             }
             Err(RecvError::Lost { space, .. }) => {
                 kind.set("the loss of a client");

@@ -4,7 +4,6 @@ mod builder;
 mod caretaker;
 pub mod describer;
 mod door;
-mod flood_pause;
 mod informing;
 pub mod janitor;
 mod joining;
@@ -58,9 +57,6 @@ use crate::strangers::Strangers;
 
 /// How long a node that stops waits for what is under way.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-
-/// The niceness of threads that receive requests.
-const DOOR_NICENESS: i32 = -5;
 /// What clients may have sent and the node has not looked at.
 const REQUEST_CREDIT_BYTES: usize = 16 << 20;
 /// Channels that one connection may open at the node; clients need one.
@@ -249,13 +245,7 @@ impl Node {
         }
         for number in 0..door::THREADS {
             let door = door.clone();
-            start(
-                "door",
-                Box::new(move || {
-                    prefer_this_thread();
-                    door.serve(number == 0);
-                }),
-            )?;
+            start("door", Box::new(move || door.serve(number == 0)))?;
         }
         if let Some(Background { removals: jobs, descriptions }) = background {
             let (of, running) = (self.shared.clone(), run.clone());
@@ -374,14 +364,6 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node({:?} at {})", self.shared.name(), self.address())
     }
-}
-
-/// Has the system prefer this thread to those of clients on the same machine, if it lets this
-/// process. A flood keeps a thread of the door busy, which then waits for a processor as long as any
-/// other busy thread; all clients would wait with it.
-fn prefer_this_thread() {
-    // On Linux this concerns the calling thread only.
-    let _not_allowed = rustix::process::setpriority_process(None, DOOR_NICENESS);
 }
 
 /// The user that runs this process.
