@@ -224,7 +224,10 @@ fn a_large_directory_is_listed_while_it_changes() {
                 if round == 0 {
                     for entry in cluster.list("/d").unwrap() {
                         let entry = entry.unwrap();
-                        assert_eq!(entry.measured.unwrap().len, 0);
+                        // One that is removed after it was listed has no size.
+                        let may_be_gone = entry.measured.is_none()
+                            && (!entry.name.starts_with("stays-") || entry.name.len() > 11);
+                        assert!(may_be_gone || entry.measured.unwrap().len == 0, "{}", entry.name);
                         listed.push(entry.name);
                     }
                 } else {

@@ -1,5 +1,6 @@
 //! Fairness between the clients of a node: how long one waits beside others that flood the node with
-//! cheap questions, against how long it waits beside as many processes that only use a processor.
+//! cheap questions, against how long it waits beside as many processes that only use a processor, and
+//! against the bound: beside clients that flood another node, so that the processors are as busy.
 
 mod bystander;
 mod questions;
@@ -48,15 +49,18 @@ const FLOOD: u64 = 400_000;
 /// At most three times what a client waits beside processes that spin.
 const GOAL: f64 = 1.0 / 3.0;
 
+/// Of what the processors allow: beside floods of another node.
+const BOUND_GOAL: f64 = 0.9;
+
 fn run(setting: &Setting, report: &mut Report, count: usize) -> Result<()> {
     let dir = setting.subdir(&format!("fair-{count}"))?;
     let node = NodeProcess::start(&dir)?;
     let address = node.unix_address()?;
     let client = RawClient::connect(&address)?;
-    let of = |deed| -> Result<Vec<Bystander>> {
-        (0..count).map(|_| Bystander::start(deed, &address)).collect()
+    let of = |deed, address: &str| -> Result<Vec<Bystander>> {
+        (0..count).map(|_| Bystander::start(deed, address)).collect()
     };
-    let (mut floods, mut spins) = (of(Deed::Flood)?, of(Deed::Spin)?);
+    let (mut floods, mut spins) = (of(Deed::Flood, &address)?, of(Deed::Spin, &address)?);
     let mut asked = 0;
     let compared = alternate(
         setting.choose(41, 21),
@@ -71,6 +75,17 @@ fn run(setting: &Setting, report: &mut Report, count: usize) -> Result<()> {
     eprintln!("  each flood has asked {each} questions while the client asked");
     ensure!(setting.quick || each >= FLOOD, "a flood of {each} questions is none");
     report.measured(&format!("beside-{count}"), compared, Quantity::Operations(1.0), GOAL);
+
+    // The bound: floods that keep the processors as busy, and another node instead of this one.
+    let elsewhere = NodeProcess::start(&setting.subdir(&format!("fair-{count}-elsewhere"))?)?;
+    let mut floods_elsewhere = of(Deed::Flood, &elsewhere.unix_address()?)?;
+    let compared = alternate(
+        setting.choose(41, 21),
+        &mut || Ok(beside(&client, &mut floods)?.0),
+        &mut || Ok(beside(&client, &mut floods_elsewhere)?.0),
+    )?;
+    let name = format!("beside-{count}-bound");
+    report.measured(&name, compared, Quantity::Operations(1.0), BOUND_GOAL);
     Ok(())
 }
 
