@@ -114,7 +114,7 @@ impl Cluster {
     /// let choice = MissingNamespace::Rebuild;
     /// let cluster = Cluster::recover_embedded(dir, Default::default(), choice)?;
     /// assert_eq!(cluster.rebuilt().unwrap().findings.len(), 1);
-    /// assert_eq!(cluster.metadata("/kept")?.len(), 1);
+    /// assert_eq!(cluster.metadata("/kept")?.len, 1);
     /// # Ok(())
     /// # }
     /// ```
