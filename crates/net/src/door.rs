@@ -6,7 +6,7 @@
 //! machine who have said hello are counted apart. Each user has a bounded number of links, and
 //! other users than the own one and root leave descriptors in reserve ([`Share`]). Without a
 //! descriptor for the next caller the door is shut for a while, so that callers wait in the
-//! system's queue and wake nobody.
+//! system's queue and wake no thread.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

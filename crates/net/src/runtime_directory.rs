@@ -78,7 +78,7 @@ pub fn check_private_directory(dir: &Path) -> io::Result<()> {
 }
 
 /// Reads a small text file that no other user can have written: this user or root owns it, and
-/// nobody else may write to it. With `secret`, other users must not be able to read it either.
+/// no other user may write to it. With `secret`, other users must not be able to read it either.
 pub fn read_private_file(path: &Path, secret: bool) -> io::Result<String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

@@ -30,7 +30,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// So many connections for each user, and so many descriptors of this process in reserve.
+    /// Limits the connections of each user, and keeps descriptors of this process in reserve.
     pub fn new(connections: usize, reserved: usize) -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let descriptors = usize::try_from(limit).unwrap_or(usize::MAX).min(DESCRIPTORS_LIMIT);

@@ -47,7 +47,7 @@ impl Conversation {
     }
 }
 
-/// The answers to the client's questions come in at a port of its space: nobody opens it by number.
+/// The answers to the client's questions come in at a port of its space; no peer opens it by number.
 #[test]
 fn a_port_for_answers_cannot_be_opened_by_number() {
     let conversation = Conversation::new();
@@ -131,7 +131,7 @@ fn ask(peer: &mut RawPeer<TcpStream>, channel: u32, head: &[u8]) {
     peer.stream.write_all(&packet(channel, FrameKind::Token, &[head])).unwrap();
 }
 
-/// Credit for a channel without a limit would overflow it, and whoever answers would wait for ever.
+/// Credit for a channel without a limit would overflow it, and the answering thread would wait for ever.
 #[test]
 fn credit_that_was_not_used_ends_the_link() {
     let conversation = Conversation::new();
@@ -170,7 +170,7 @@ fn a_channel_that_was_left_cannot_be_used() {
     conversation.goes_on();
 }
 
-/// The id that a space announces is public. Whoever announces it too gets nothing that is meant for
+/// The id that a space announces is public. A peer that announces it too gets nothing that is meant for
 /// the other one, and takes nothing from it.
 #[test]
 fn an_announced_id_gives_no_rights() {

@@ -84,7 +84,7 @@ fn one_user_has_a_bounded_number_of_links() {
         "user 54321 has 5 connections here, and the limit for one user is 5; close some"
     );
     refused(&server, "user 54321 has 5 connections");
-    // Others are not concerned, and whoever closes one may open another.
+    // Other users are not concerned, and a user that closes one link may open another.
     for uid in [BOB, 0] {
         as_user(uid, || is_greeted(&path)).unwrap().unwrap();
     }

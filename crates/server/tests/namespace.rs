@@ -600,7 +600,7 @@ fn the_sticky_bit_keeps_entries_from_other_users() {
     assert_denied(tree.rename(&eve(), "/sticky/directory", "/sticky/moved"), "/sticky");
     assert_eq!(tree.names_in("/sticky"), "bob bob2 bob3 directory eve other");
 
-    // What is one's own, and the place of the bit, are not concerned.
+    // The bit concerns neither a user's own entries nor the directory that carries it.
     tree.rename(&eve(), "/sticky/eve", "/sticky/own").unwrap();
     tree.rename(&eve(), "/free/bob", "/sticky/brought").unwrap();
     tree.remove(&eve(), "/free/bob2").unwrap();

@@ -268,7 +268,7 @@ impl<T> Taken<T> {
         }
     }
 
-    /// Whether the thread has received so many tokens without waiting that it should look around.
+    /// Whether the thread must poll the other links, because it received many tokens without a wait.
     fn is_look_due(&mut self) -> bool {
         let is_due = self.since_look >= LOOK_EVERY;
         if is_due {
