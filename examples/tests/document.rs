@@ -7,6 +7,9 @@ use std::process::Command;
 
 use pario_flow::placement::{Placement, ThreadSlot};
 
+#[path = "../src/fences.rs"]
+mod fences;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -85,7 +88,7 @@ fn every_picture_and_link_of_the_document_is_there() {
     }
 }
 
-/// Blocks marked `rust` are quoted from the examples; other blocks are sketches.
+/// Blocks marked `rust,excerpt` are quoted from the examples, and so is the program of the README.
 #[test]
 fn the_programs_of_the_document_are_those_of_the_examples() {
     let sources: Vec<String> = std::fs::read_dir(root().join("examples/src/bin"))
@@ -94,24 +97,40 @@ fn the_programs_of_the_document_are_those_of_the_examples() {
         .chain([PathBuf::from("examples/tests/model.rs")])
         .map(|path| without_indentation(&read(path)))
         .collect();
-    let readme = read("README.md");
-    let blocks = |text: &str| -> Vec<String> {
-        let ends = text.split("\n```rust\n").skip(1);
-        ends.filter_map(|rest| rest.split("\n```").next()).map(str::to_owned).collect()
-    };
-    let of_readme = blocks(&readme).into_iter().filter(|block| block.contains("pario_flow"));
+    let excerpts = fences::all(root()).into_iter().filter(|fence| {
+        let is_of_model = fence.document == "README.md" && fence.text.contains("pario_flow");
+        fence.language == "rust,excerpt" || is_of_model
+    });
     let mut count = 0;
-    for block in blocks(&document()).into_iter().chain(of_readme) {
+    for fence in excerpts {
         count += 1;
-        let block = without_indentation(&block);
+        let block = without_indentation(&fence.text);
         let is_quoted = sources.iter().any(|source| source.contains(&block));
-        assert!(is_quoted, "no example contains this:\n{block}");
+        assert!(is_quoted, "{}: no example contains this:\n{block}", fence.place());
     }
     assert!(count >= 15, "only {count} blocks were found");
 }
 
 fn without_indentation(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The placement of the document is one: its pools and threads are where it says.
+#[test]
+fn the_placement_of_the_document_can_be_used() {
+    let placements: Vec<_> = fences::all(root())
+        .into_iter()
+        .filter(|fence| fence.language == "toml" && fence.text.contains("[processes]"))
+        .collect();
+    assert!(!placements.is_empty());
+    for fence in placements {
+        let placement = Placement::parse(&fence.text, &fence.place()).unwrap();
+        let slots = [
+            ThreadSlot { name: "Master".into(), pool: None },
+            ThreadSlot { name: "Slave".into(), pool: Some(8) },
+        ];
+        placement.assign(&slots).unwrap();
+    }
 }
 
 /// What is said about a wrong placement of a master and five slaves.

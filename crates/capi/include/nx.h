@@ -24,6 +24,12 @@ double dclock(void);
 void gisum(long *Numbers, long Count, long *Work);
 void gdsum(double *Numbers, long Count, double *Work);
 
+/* Why a name is not simply that of a plain file; 0 if it is. */
+#define PARIO_NAME_NUMBER 1   /* it contains ###: a plain file of this process alone */
+#define PARIO_NAME_CONTAINS 2 /* it contains pfs: a shared file */
+#define PARIO_NAME_BELOW 3    /* it is below PARIO_PREFIX: a shared file */
+int pario_name_rule(const char *FileName);
+
 int pario_is_shared(int FileDescriptor);
 ssize_t pario_read(int FileDescriptor, void *Buffer, size_t NBytes);
 ssize_t pario_write(int FileDescriptor, const void *Buffer, size_t NBytes);

@@ -1,68 +1,27 @@
 /*
  * For programs that cannot be compiled again: preloaded, this library takes the calls of the system
- * that concern shared files, and passes all others on. With PARIO_PRELOAD_REPORT=1 it says at the end
- * of the process what it took.
+ * that concern shared files, and passes all others on. report.c says what was taken and why; streams.c
+ * has the streams of stdio; passed.c has the calls with names that see no shared files.
  *
  * Files are opened as pfslib_open opens them: what matters is the name. Calls that this library's own
  * work makes are passed on, whatever they concern.
  */
-#define _GNU_SOURCE
-#define PARIO_NO_MACROS
+#include "preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "nx.h"
+_Thread_local int inside;
 
-enum call {
-  OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, LOCKF,
-  CLOSE, UNLINK, CALLS
-};
-
-static const char *const names[CALLS] = {"open",  "read",      "write", "readv", "writev",
-                                         "pread", "pwrite",    "lseek", "fsync", "ftruncate",
-                                         "fstat", "fcntl",     "lockf", "close", "unlink"};
-static atomic_ulong taken[CALLS];
-
-/* Whether this thread is at work in the library already. */
-static _Thread_local int inside;
-
-static void *next(const char *name) {
+void *next(const char *name) {
   void *found = dlsym(RTLD_NEXT, name);
   if (found == NULL) {
     fprintf(stderr, "pario: the system has no %s\n", name);
     abort();
   }
   return found;
-}
-
-/* The function of the system that this library stands before. */
-#define NEXT(type, name)                                                                           \
-  static _Atomic(type) known;                                                                      \
-  type system_call = atomic_load_explicit(&known, memory_order_relaxed);                           \
-  if (system_call == NULL) {                                                                       \
-    system_call = (type)next(name);                                                                \
-    atomic_store_explicit(&known, system_call, memory_order_relaxed);                              \
-  }
-
-/* Does it in the library, and counts it. */
-#define TAKEN(call, type, work)                                                                    \
-  do {                                                                                             \
-    atomic_fetch_add_explicit(&taken[call], 1, memory_order_relaxed);                              \
-    inside++;                                                                                      \
-    type result = (work);                                                                          \
-    inside--;                                                                                      \
-    return result;                                                                                 \
-  } while (0)
-
-static int is_ours(int fd) { return !inside && pario_is_shared(fd); }
-
-static int is_our_name(const char *name) {
-  return !inside && name != NULL && (strstr(name, "###") != NULL || strstr(name, "pfs") != NULL);
 }
 
 typedef int open_call(const char *, int, ...);
@@ -79,6 +38,7 @@ typedef int fstat_call(int, struct stat *);
 typedef int fcntl_call(int, int, ...);
 typedef int lockf_call(int, int, off_t);
 typedef int unlink_call(const char *);
+typedef int unlinkat_call(int, const char *, int);
 typedef ssize_t read_chk_call(int, void *, size_t, size_t);
 
 #define MODE_OF(flags, mode)                                                                       \
@@ -93,30 +53,32 @@ typedef ssize_t read_chk_call(int, void *, size_t, size_t);
 int open(const char *name, int flags, ...) {
   NEXT(open_call *, "open")
   MODE_OF(flags, mode)
-  if (is_our_name(name)) TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  int rule = rule_of(name);
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
   return system_call(name, flags, mode);
 }
 
 int open64(const char *name, int flags, ...) {
   NEXT(open_call *, "open64")
   MODE_OF(flags, mode)
-  if (is_our_name(name)) TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  int rule = rule_of(name);
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
   return system_call(name, flags, mode);
 }
 
 int openat(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat")
   MODE_OF(flags, mode)
-  if (is_our_name(name) && (directory == AT_FDCWD || name[0] == '/'))
-    TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  int rule = rule_at(directory, name);
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
   return system_call(directory, name, flags, mode);
 }
 
 int openat64(int directory, const char *name, int flags, ...) {
   NEXT(openat_call *, "openat64")
   MODE_OF(flags, mode)
-  if (is_our_name(name) && (directory == AT_FDCWD || name[0] == '/'))
-    TAKEN(OPEN, int, pfslib_open(name, flags, mode));
+  int rule = rule_at(directory, name);
+  if (rule != 0) TAKEN_BY_NAME(OPEN, "open", name, rule, pfslib_open(name, flags, mode));
   return system_call(directory, name, flags, mode);
 }
 
@@ -132,6 +94,12 @@ int creat64(const char *name, mode_t mode) {
 int __open_2(const char *name, int flags) { return open(name, flags); }
 
 int __open64_2(const char *name, int flags) { return open64(name, flags); }
+
+int __openat_2(int directory, const char *name, int flags) { return openat(directory, name, flags); }
+
+int __openat64_2(int directory, const char *name, int flags) {
+  return openat64(directory, name, flags);
+}
 
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room) {
   NEXT(read_chk_call *, "__read_chk")
@@ -288,21 +256,21 @@ int close(int fd) {
 
 int unlink(const char *name) {
   NEXT(unlink_call *, "unlink")
-  if (is_our_name(name)) TAKEN(UNLINK, int, pario_unlink(name));
+  int rule = rule_of(name);
+  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
   return system_call(name);
 }
 
-__attribute__((destructor)) static void report(void) {
-  const char *wanted = getenv("PARIO_PRELOAD_REPORT");
-  if (wanted == NULL || strcmp(wanted, "1") != 0) return;
-  char text[512];
-  size_t len = 0;
-  for (int call = 0; call < CALLS; call++) {
-    unsigned long count = atomic_load(&taken[call]);
-    if (count > 0 && len < sizeof text)
-      len += (size_t)snprintf(text + len, sizeof text - len, "%s %s %lu", len > 0 ? "," : "",
-                              names[call], count);
-  }
-  fprintf(stderr, "pario: process %d (%s) was helped with:%s\n", (int)getpid(),
-          program_invocation_short_name, len > 0 ? text : " nothing");
+int unlinkat(int directory, const char *name, int flags) {
+  NEXT(unlinkat_call *, "unlinkat")
+  int rule = flags == 0 ? rule_at(directory, name) : 0;
+  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
+  return system_call(directory, name, flags);
+}
+
+int remove(const char *name) {
+  NEXT(unlink_call *, "remove")
+  int rule = rule_of(name);
+  if (rule != 0) TAKEN_BY_NAME(UNLINK, "unlink", name, rule, pario_unlink(name));
+  return system_call(name);
 }

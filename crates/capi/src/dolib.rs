@@ -41,7 +41,9 @@ pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
         let mut arrays = ARRAYS.lock();
         let arrays = arrays.get_or_insert_with(|| Arrays { next: 0, known: HashMap::new() });
         let number = arrays.next;
-        arrays.next = number.checked_add(1).ok_or_else(|| Failed::new(libc::EMFILE, ""))?;
+        arrays.next = number.checked_add(1).ok_or_else(|| {
+            Failed::new(libc::EMFILE, "this process has used up the numbers of arrays")
+        })?;
         arrays.known.insert(number, array);
         Ok(number)
     })
@@ -222,7 +224,7 @@ fn len_of(is_null: bool, count: i64, each: usize) -> Done<usize> {
     let len = len.filter(|len| *len <= largest);
     let len = len.ok_or_else(|| Failed::invalid(format!("{count} elements of {each} bytes")))?;
     if is_null && len > 0 {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("the memory"));
     }
     Ok(len)
 }

@@ -177,8 +177,7 @@ fn prepare(
             let cluster = process.group.cluster();
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
             if is_created && rank == 0 && !above.is_empty() {
-                // If they cannot be made, the file is not found.
-                let _ = cluster.make_directories(above);
+                opening::make_parents(cluster, above)?;
             }
             let options = options.mode(mode & !opening::umask());
             Ok((Place::of_cluster(cluster, path), options, held))
@@ -293,7 +292,7 @@ fn checked_len(is_null: bool, bytes: i64) -> Done<usize> {
     let len = usize::try_from(bytes).ok().filter(|len| *len <= largest);
     let len = len.ok_or_else(|| Failed::new(EPFSLIOLEN, format!("{bytes} bytes")))?;
     if is_null && len > 0 {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("the buffer"));
     }
     Ok(len)
 }
@@ -326,5 +325,10 @@ pub fn close(fd: c_int) -> Done<()> {
 }
 
 fn int(value: i64) -> Done<c_int> {
-    c_int::try_from(value).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+    c_int::try_from(value).map_err(|_| {
+        Failed::new(
+            libc::EOVERFLOW,
+            format!("{value} does not fit into an int: use the form with 64"),
+        )
+    })
 }

@@ -90,6 +90,18 @@ impl Failed {
         Self::new(EPFSLINVAL, text)
     }
 
+    /// A null pointer.
+    pub fn null(what: &str) -> Self {
+        Self::new(libc::EFAULT, format!("{what} is NULL"))
+    }
+
+    /// The same error, said of a file that has this name.
+    pub fn of_name(mut self, name: &str) -> Self {
+        self.text =
+            if self.text.is_empty() { name.to_owned() } else { format!("{name}: {}", self.text) };
+        self
+    }
+
     /// What the system has just said.
     pub fn of_system() -> Self {
         let number = io::Error::last_os_error().raw_os_error();
@@ -101,10 +113,15 @@ impl Failed {
         Self { number: number_of(error, doing), text: error.to_string() }
     }
 
-    /// The text of the number, and what is known beyond it.
+    /// The text of the number, and then the cause. The text of `EPFSLREMOTE` only says that there
+    /// is a cause: a cause that is known stands in its place.
     pub fn message(&self) -> String {
         let text = text_of(self.number);
-        if self.text.is_empty() { text } else { format!("{text}: {}", self.text) }
+        match (self.number, self.text.as_str()) {
+            (_, "") => text,
+            (EPFSLREMOTE, cause) => format!("PFSLib: {cause}"),
+            (_, cause) => format!("{text}: {cause}"),
+        }
     }
 }
 
@@ -131,7 +148,7 @@ fn number_of(error: &Error, doing: Doing) -> c_int {
         Error::Path(PathError::TooLong { .. } | PathError::NameTooLong { .. }) => {
             libc::ENAMETOOLONG
         }
-        Error::Path(PathError::Empty) => libc::ENOENT,
+        Error::Path(PathError::Empty) | Error::NoParent { .. } => libc::ENOENT,
         Error::Path(_) | Error::Invalid { .. } => EPFSLINVAL,
         Error::Failure(failure) | Error::File { failure, .. } => number_of_failure(failure, doing),
         Error::NodeDown { .. } if doing == Doing::Moving => EPFSLNOIOD,
@@ -247,16 +264,17 @@ pub fn raise(failed: Failed) {
 
 /// Says something on standard error. If nobody hears it, there is nobody to tell that either.
 pub fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
+    // One write, so that lines of several ranks do not mix.
+    let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
-/// What `errno` of this thread says, with what is known beyond it. The errors of the system are told
-/// as the system tells them.
+/// What `errno` of this thread says, followed by the cause if the last call of this library that
+/// failed in this thread has set it.
 pub fn last_message() -> String {
     let number = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let last = LAST.try_with(|last| last.borrow().clone()).ok().flatten();
     match last {
-        Some(failed) if failed.number == number && number > FIRST => failed.message(),
+        Some(failed) if failed.number == number => failed.message(),
         _ => text_of(number),
     }
 }

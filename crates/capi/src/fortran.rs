@@ -181,7 +181,7 @@ pub extern "C" fn dclock_() -> c_double {
 
 unsafe fn value(address: *const c_int) -> Done<c_int> {
     if address.is_null() {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("an argument"));
     }
     // SAFETY: it is not null, and the caller says what it is.
     Ok(unsafe { address.read_unaligned() })
@@ -190,13 +190,13 @@ unsafe fn value(address: *const c_int) -> Done<c_int> {
 /// A text of Fortran: it ends at a zero, if there is one, and blanks at its end do not count.
 unsafe fn text(start: *const c_char, len: size_t) -> Done<String> {
     if start.is_null() {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("the name"));
     }
     // SAFETY: it is not null, and the caller says that so many letters are there.
     let letters = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) };
     let letters = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     match str::from_utf8(letters).map(|text| text.trim_end_matches(' ')) {
-        Ok("") => Err(Failed::new(libc::ENOENT, "")),
+        Ok("") => Err(Failed::new(libc::ENOENT, "the name is empty")),
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(Failed::invalid("the name is not UTF-8")),
     }

@@ -25,7 +25,9 @@ pub fn control(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Done<
         libc::F_RDLCK => Some(LockKind::Shared),
         libc::F_WRLCK => Some(LockKind::Exclusive),
         libc::F_UNLCK if command != libc::F_GETLK => None,
-        _ => return Err(Failed::new(libc::EINVAL, "")),
+        other => {
+            return Err(invalid(open, &format!("{other} is no type of lock for this command")));
+        }
     };
     match (command, kind) {
         (libc::F_GETLK, Some(kind)) => find(open, bytes, kind, lock)?,
@@ -47,12 +49,24 @@ pub fn section(open: &OpenFile, command: c_int, len: off_t) -> Done<c_int> {
             let file = open.file()?;
             let held = file.file().test_lock(bytes.0..bytes.1, LockKind::Exclusive);
             if held.while_doing(Doing::Else)?.is_some() {
-                return Err(Failed::new(libc::EACCES, ""));
+                return Err(Failed::new(libc::EACCES, held_by_another(open)));
             }
         }
-        _ => return Err(Failed::new(libc::EINVAL, "")),
+        _ => return Err(invalid(open, &format!("{command} is no command of lockf"))),
     }
     Ok(0)
+}
+
+fn invalid(open: &OpenFile, why: &str) -> Failed {
+    Failed::new(libc::EINVAL, format!("{}: {why}", open.path))
+}
+
+fn held_by_another(open: &OpenFile) -> String {
+    format!(
+        "{path}: another process has locked some of these bytes; `pario status --file {path}` shows \
+         which one",
+        path = open.path
+    )
 }
 
 /// A descriptor of the file is closed.
@@ -69,7 +83,7 @@ fn bytes(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> Done<(u64,
         libc::SEEK_SET => Ok(0),
         libc::SEEK_CUR => open.file()?.position(),
         libc::SEEK_END => open.file()?.len(),
-        _ => return Err(Failed::new(libc::EINVAL, "")),
+        _ => return Err(invalid(open, &format!("{whence} is no whence"))),
     };
     let start = i128::from(base.while_doing(Doing::Else)?) + i128::from(start);
     let (from, to) = match len {
@@ -77,9 +91,11 @@ fn bytes(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> Done<(u64,
         1.. => (start, start + i128::from(len)),
         ..0 => (start + i128::from(len), start),
     };
-    let from = u64::try_from(from).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+    let before = |_| invalid(open, "the lock begins before the file");
+    let from = u64::try_from(from).map_err(before)?;
     let to = u64::try_from(to).ok().filter(|to| from < *to && *to <= LOCK_END);
-    to.map(|to| (from, to)).ok_or_else(|| Failed::new(libc::EOVERFLOW, ""))
+    let beyond = || format!("{}: the lock ends beyond every file", open.path);
+    to.map(|to| (from, to)).ok_or_else(|| Failed::new(libc::EOVERFLOW, beyond()))
 }
 
 fn unlock(open: &OpenFile, (from, to): (u64, u64)) -> Done<()> {
@@ -90,7 +106,7 @@ fn try_to(open: &OpenFile, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
     sharing::check_access(open, kind == LockKind::Exclusive)?;
     let is_locked = open.file()?.file().try_lock(from..to, kind).while_doing(Doing::Else)?;
     if !is_locked {
-        return Err(Failed::new(libc::EAGAIN, ""));
+        return Err(Failed::new(libc::EAGAIN, held_by_another(open)));
     }
     HAS_LOCKED.store(true, Ordering::Relaxed);
     Ok(())
@@ -115,7 +131,11 @@ fn find(
         lock.l_type = type_of(libc::F_UNLCK);
         return Ok(());
     };
-    let offset = |at: u64| off_t::try_from(at).map_err(|_| Failed::new(libc::EOVERFLOW, ""));
+    let offset = |at: u64| {
+        off_t::try_from(at).map_err(|_| {
+            Failed::new(libc::EOVERFLOW, format!("{}: a lock at byte {at} is held", open.path))
+        })
+    };
     let len = if held.range.to == LOCK_END { 0 } else { held.range.to - held.range.from };
     lock.l_type = type_of(match held.kind {
         LockKind::Shared => libc::F_RDLCK,
@@ -149,7 +169,7 @@ fn wait(file: &File, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
             if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
                 return match request.withdraw().while_doing(Doing::Else)? {
                     true => Ok(()),
-                    false => Err(Failed::new(libc::EINTR, "")),
+                    false => Err(Failed::new(libc::EINTR, "a signal ended the wait for the lock")),
                 };
             }
         }

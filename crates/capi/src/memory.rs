@@ -48,7 +48,7 @@ impl Pieces {
             return Ok(Self(Vec::new()));
         }
         if list.is_null() {
-            return Err(Failed::new(libc::EFAULT, ""));
+            return Err(Failed::null("the list of pieces"));
         }
         // SAFETY: the list is not null, and the caller says how long it is.
         let list = unsafe { std::slice::from_raw_parts(list, number) };
@@ -138,7 +138,7 @@ fn check_len(len: usize) -> Done<()> {
 
 fn check_start(start: *mut c_void, len: usize) -> Done<()> {
     if start.is_null() && len > 0 {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("the buffer"));
     }
     Ok(())
 }

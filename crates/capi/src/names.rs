@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
 
 use libc::c_char;
 
@@ -9,8 +10,10 @@ use crate::errors::{Done, Failed};
 
 /// What is replaced by the number of the process.
 const NUMBER: &str = "###";
-/// What names of shared files contain.
+/// What names of shared files contain, unless `PARIO_PREFIX` names their directory.
 const SHARED: &str = "pfs";
+/// The variable that narrows the rule to one directory.
+const PREFIX: &str = "PARIO_PREFIX";
 
 /// What a name means.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,18 +24,85 @@ pub enum Meaning {
     Shared(String),
 }
 
+/// Which names are those of shared files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The manual's: names that contain `pfs`.
+    Manual,
+    /// Names in a directory and below it.
+    Below(String),
+    /// `PARIO_PREFIX` has this value, which names no directory. The names of the manual's rule are
+    /// refused, so that no file is written where it is not expected.
+    Unclear(String),
+}
+
+/// Why a name is not simply that of a plain file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It contains `###`: a plain file of this process alone.
+    Number,
+    /// It contains `pfs`.
+    Contains,
+    /// It is in the directory that `PARIO_PREFIX` names.
+    Below,
+}
+
+impl Rule {
+    /// The rule of this process: the environment counts when the first name is looked at.
+    pub fn current() -> &'static Self {
+        static RULE: OnceLock<Rule> = OnceLock::new();
+        RULE.get_or_init(|| Self::new(std::env::var_os(PREFIX).as_deref()))
+    }
+
+    fn new(prefix: Option<&OsStr>) -> Self {
+        let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else { return Self::Manual };
+        let directory = prefix.to_str().filter(|prefix| prefix.starts_with('/')).map(without_dots);
+        match directory {
+            Some(directory) if directory != "/" => Self::Below(directory),
+            _ => Self::Unclear(prefix.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// Why a name is not simply that of a plain file, if it is not.
+    pub fn reason(&self, name: &str) -> Option<Reason> {
+        if name.contains(NUMBER) {
+            return Some(Reason::Number);
+        }
+        match self {
+            Self::Manual | Self::Unclear(_) => name.contains(SHARED).then_some(Reason::Contains),
+            Self::Below(directory) => {
+                let path = path(name).ok()?;
+                let rest = path.strip_prefix(directory.as_str())?;
+                (rest.is_empty() || rest.starts_with('/')).then_some(Reason::Below)
+            }
+        }
+    }
+
+    fn meaning(&self, name: &str, rank: impl FnOnce() -> Done<u32>) -> Done<Meaning> {
+        match (self.reason(name), self) {
+            (None, _) => plain(name),
+            (Some(Reason::Number), _) => plain(&name.replace(NUMBER, &format!("{:03}", rank()?))),
+            (Some(_), Self::Unclear(value)) => Err(Failed::invalid(format!(
+                "{name}: {PREFIX} is {value:?}, which does not say where shared files are: set it to \
+                 a directory such as /pfs, or unset it"
+            ))),
+            (Some(_), _) => Ok(Meaning::Shared(path(name)?)),
+        }
+    }
+}
+
 /// The name that a C program gives.
 ///
 /// # Safety
 /// It is null, or ends with a zero.
 pub unsafe fn text(name: *const c_char) -> Done<String> {
     if name.is_null() {
-        return Err(Failed::new(libc::EFAULT, ""));
+        return Err(Failed::null("the name"));
     }
     // SAFETY: it is not null, and the caller says that it ends.
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_str() {
-        Ok("") => Err(Failed::new(libc::ENOENT, "")),
+        Ok("") => Err(Failed::new(libc::ENOENT, "the name is empty")),
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(Failed::invalid(format!("{name:?}: it is not UTF-8"))),
     }
@@ -40,15 +110,13 @@ pub unsafe fn text(name: *const c_char) -> Done<String> {
 
 /// What a name means to a process of a given number.
 pub fn meaning(name: &str, rank: impl FnOnce() -> Done<u32>) -> Done<Meaning> {
-    if name.contains(NUMBER) {
-        let own = name.replace(NUMBER, &format!("{:03}", rank()?));
-        return plain(&own);
-    }
-    if name.contains(SHARED) { Ok(Meaning::Shared(path(name)?)) } else { plain(name) }
+    Rule::current().meaning(name, rank)
 }
 
 fn plain(name: &str) -> Done<Meaning> {
-    CString::new(name).map(Meaning::Plain).map_err(|_| Failed::new(libc::EINVAL, ""))
+    CString::new(name)
+        .map(Meaning::Plain)
+        .map_err(|_| Failed::new(libc::EINVAL, "the name contains a zero byte"))
 }
 
 /// The path of a shared file: names that do not begin with a slash begin where the process is.
@@ -83,7 +151,7 @@ mod tests {
     use super::*;
 
     fn means(name: &str) -> Meaning {
-        meaning(name, || Ok(7)).unwrap()
+        Rule::Manual.meaning(name, || Ok(7)).unwrap()
     }
 
     fn is_plain(name: &str, expected: &str) {
@@ -106,7 +174,39 @@ mod tests {
 
     #[test]
     fn numbers_beyond_three_digits_keep_all_of_them() {
-        let name = meaning("a###b###", || Ok(12_345)).unwrap();
+        let name = Rule::Manual.meaning("a###b###", || Ok(12_345)).unwrap();
         assert_eq!(name, Meaning::Plain(CString::new("a12345b12345").unwrap()));
+    }
+
+    #[test]
+    fn a_prefix_narrows_the_rule_to_one_directory() {
+        let rule = Rule::new(Some("/scratch//pario/".as_ref()));
+        assert_eq!(rule, Rule::Below("/scratch/pario".to_owned()));
+        assert_eq!(rule.reason("/scratch/pario/x"), Some(Reason::Below));
+        assert_eq!(rule.reason("/scratch/./pario"), Some(Reason::Below));
+        assert_eq!(rule.reason("/scratch/pario2/x"), None);
+        assert_eq!(rule.reason("/scratch/pario/../x"), None);
+        assert_eq!(rule.reason("/gpfs/home/x"), None);
+        assert_eq!(rule.reason("/pfs/x"), None);
+        assert_eq!(rule.reason("/scratch/pario/x.###"), Some(Reason::Number));
+        let shared = rule.meaning("/scratch/pario/a/../x", || Ok(0)).unwrap();
+        assert_eq!(shared, Meaning::Shared("/scratch/pario/x".to_owned()));
+        // Names that do not begin with a slash begin where the process is.
+        let here = std::env::current_dir().unwrap();
+        let rule = Rule::new(Some(here.as_os_str()));
+        assert_eq!(rule.reason("x"), Some(Reason::Below));
+    }
+
+    #[test]
+    fn a_prefix_that_is_no_directory_is_told_where_it_matters() {
+        assert_eq!(Rule::new(None), Rule::Manual);
+        assert_eq!(Rule::new(Some("".as_ref())), Rule::Manual);
+        for value in ["pfs", "/", "//", "/x/.."] {
+            let rule = Rule::new(Some(value.as_ref()));
+            assert_eq!(rule, Rule::Unclear(value.to_owned()));
+            assert!(rule.meaning("/data/x", || Ok(0)).is_ok());
+            let failed = rule.meaning("/gpfs/x", || Ok(0)).unwrap_err();
+            assert!(failed.text.contains(&format!("PARIO_PREFIX is {value:?}")), "{}", failed.text);
+        }
     }
 }

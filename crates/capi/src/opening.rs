@@ -1,9 +1,10 @@
 //! How files are opened.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use libc::{c_char, c_int, mode_t};
-use pario::{Error, Failure, Group, Mode, SharedFile};
+use pario::{Cluster, Error, Failure, FilePath, Group, Mode, SharedFile};
 
 use crate::descriptors::{self, OpenFile, Sharing};
 use crate::errors::{Doing, Done, EPFSLNDELAY, Failed, While};
@@ -21,10 +22,10 @@ pub unsafe fn open(name: *const c_char, flags: c_int, mode: mode_t) -> Done<c_in
     // SAFETY: as the caller says.
     let name = unsafe { names::text(name) }?;
     match names::meaning(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
-        Meaning::Plain(name) => {
+        Meaning::Plain(own) => {
             // SAFETY: the name ends with a zero.
-            let fd = unsafe { libc::open(name.as_ptr(), flags, mode) };
-            if fd < 0 { Err(Failed::of_system()) } else { Ok(fd) }
+            let fd = unsafe { libc::open(own.as_ptr(), flags, mode) };
+            if fd < 0 { Err(Failed::of_system().of_name(&own.to_string_lossy())) } else { Ok(fd) }
         }
         Meaning::Shared(path) => {
             let process = process::current()?;
@@ -96,23 +97,20 @@ fn share(
     io_mode: Mode,
     is_alone: bool,
 ) -> Done<c_int> {
-    check_flags(&path, flags)?;
+    check_flags(&path, flags, is_alone)?;
     let who = if is_alone { process::current()?.alone.clone() } else { group.clone() };
     // Who is alone looks for the end of the file itself, since nobody tells of the others.
     let wanted = if is_alone { flags & !libc::O_APPEND } else { flags };
-    let file = opened(&path, wanted, mode & !umask(), &who, io_mode);
-    let file = match file {
-        Err(Error::Failure(Failure::NotFound { .. })) if flags & libc::O_CREAT != 0 => {
-            make_directories(&group, &path)?;
-            opened(&path, wanted, mode & !umask(), &who, io_mode)
-        }
-        other => other,
+    let mode = mode & !umask();
+    let file = match flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        true => unnamed(&path, flags, mode, &who, io_mode),
+        false => opened(&path, wanted, mode, &who, io_mode),
     };
     let file = Arc::new(file.while_doing(Doing::Opening)?);
     descriptors::add(OpenFile::new(path, flags, group, Sharing { file, is_alone }))
 }
 
-fn check_flags(path: &str, flags: c_int) -> Done<()> {
+fn check_flags(path: &str, flags: c_int, is_alone: bool) -> Done<()> {
     if flags & libc::O_NONBLOCK != 0 {
         return Err(Failed::new(
             EPFSLNDELAY,
@@ -120,7 +118,18 @@ fn check_flags(path: &str, flags: c_int) -> Done<()> {
         ));
     }
     let has_access = flags & libc::O_ACCMODE != libc::O_ACCMODE;
-    if !has_access || flags & REFUSED != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE {
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        if !has_access || flags & libc::O_ACCMODE == libc::O_RDONLY {
+            let why = "a file without a name is opened for writing: O_WRONLY or O_RDWR";
+            return Err(Failed::new(libc::EINVAL, format!("{path}: {why}")));
+        }
+        if !is_alone {
+            let why = "processes that open a file together need its name: O_TMPFILE is for open";
+            return Err(Failed::invalid(format!("{path}: {why}")));
+        }
+        return Ok(());
+    }
+    if !has_access || flags & REFUSED != 0 {
         return Err(Failed::invalid(format!("{path}: these flags mean nothing to a shared file")));
     }
     Ok(())
@@ -142,22 +151,45 @@ fn opened(
         .write(access != libc::O_RDONLY)
         .create(is(libc::O_CREAT))
         .create_new(is_new)
+        .create_parents(is(libc::O_CREAT))
         .truncate(is(libc::O_TRUNC))
         .append(is(libc::O_APPEND))
         .permissions(mode & 0o7777)
         .open(path)
 }
 
-/// Makes the directories above a file. That others make them too is fine.
-fn make_directories(group: &Group, path: &str) -> Done<()> {
-    let starts = path.char_indices().filter(|(at, letter)| *letter == '/' && *at > 0);
-    for (end, _) in starts {
-        match group.cluster().make_directory(&path[..end]) {
-            Ok(()) | Err(Error::Failure(Failure::Exists { .. })) => {}
-            Err(error) => return Err(Failed::of(&error, Doing::Opening)),
-        }
+/// A new file in a directory that is there, which has no name when this returns: what O_TMPFILE asks
+/// for. It is gone when the descriptor is closed.
+fn unnamed(
+    directory: &str,
+    flags: c_int,
+    mode: mode_t,
+    group: &Group,
+    io_mode: Mode,
+) -> Result<SharedFile, Error> {
+    let cluster = group.cluster();
+    if !cluster.metadata(directory)?.is_directory() {
+        return Err(Failure::NotADirectory { path: FilePath::new(directory)? }.into());
     }
-    Ok(())
+    // The keys of a hasher are random.
+    let number = RandomState::new().build_hasher().finish();
+    let path = format!("{}/.unnamed-{number:016x}", directory.trim_end_matches('/'));
+    let access = flags & (libc::O_ACCMODE | libc::O_SYNC);
+    let options = libc::O_CREAT | libc::O_EXCL;
+    let file = opened(&path, access | options, mode, group, io_mode)?;
+    cluster.remove(&path)?;
+    Ok(file)
+}
+
+/// Makes the directories above a file that is created, if they are missing.
+pub fn make_parents(cluster: &Cluster, directory: &str) -> Done<()> {
+    match cluster.metadata(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            cluster.make_directories(directory).while_doing(Doing::Opening)
+        }
+        // What else is wrong with it, the creation says.
+        _ => Ok(()),
+    }
 }
 
 /// What new files of this process are not permitted.

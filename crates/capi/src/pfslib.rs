@@ -340,5 +340,6 @@ fn grow(fd: c_int, offset: off_t, whence: c_int) -> Done<c_long> {
 }
 
 fn long(count: usize) -> Done<c_long> {
-    c_long::try_from(count).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+    c_long::try_from(count)
+        .map_err(|_| Failed::new(libc::EOVERFLOW, format!("{count} does not fit into a long")))
 }

@@ -52,7 +52,9 @@ pub fn grow(fd: c_int, offset: off_t, whence: c_int) -> Done<off_t> {
             )));
         }
     };
-    let wanted = from.checked_add(offset).ok_or_else(|| Failed::new(libc::EFBIG, ""))?;
+    let wanted = from
+        .checked_add(offset)
+        .ok_or_else(|| Failed::new(libc::EFBIG, format!("{from} + {offset} bytes")))?;
     if wanted > now {
         // SAFETY: no memory is passed. What is there is not touched, also if somebody adds to it.
         told_int(unsafe { libc::fallocate(fd, 0, wanted - 1, 1) })?;

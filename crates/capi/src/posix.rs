@@ -7,7 +7,7 @@ use crate::border::returning;
 use crate::descriptors::{self, OpenFile};
 use crate::errors::{Doing, Done, EPFSLNDELAY, Failed, While};
 use crate::memory::Pieces;
-use crate::names::{self, Meaning};
+use crate::names::{self, Meaning, Reason, Rule};
 use crate::{locking, plain, process, sharing};
 
 /// Whether a descriptor is that of a shared file.
@@ -15,6 +15,32 @@ use crate::{locking, plain, process, sharing};
 pub extern "C" fn pario_is_shared(fd: c_int) -> c_int {
     descriptors::is_marked(fd).into()
 }
+
+/// Why a name is not simply that of a plain file, as `PARIO_NAME_` constants say; 0 if it is.
+///
+/// # Safety
+/// The name is null, or ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pario_name_rule(name: *const c_char) -> c_int {
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: it is not null, and the caller says that it ends.
+    let name = unsafe { std::ffi::CStr::from_ptr(name) };
+    match Rule::current().reason(&name.to_string_lossy()) {
+        None => 0,
+        Some(Reason::Number) => PARIO_NAME_NUMBER,
+        Some(Reason::Contains) => PARIO_NAME_CONTAINS,
+        Some(Reason::Below) => PARIO_NAME_BELOW,
+    }
+}
+
+/// The name contains `###`: a plain file of this process alone.
+pub const PARIO_NAME_NUMBER: c_int = 1;
+/// The name contains `pfs`: a shared file.
+pub const PARIO_NAME_CONTAINS: c_int = 2;
+/// The name is below `PARIO_PREFIX`: a shared file.
+pub const PARIO_NAME_BELOW: c_int = 3;
 
 /// `read`.
 ///
@@ -94,7 +120,7 @@ pub unsafe extern "C" fn pario_pread(
             return plain::told(unsafe { libc::pread(fd, buffer, bytes, offset) }).and_then(size);
         };
         sharing::check_access(&open, false)?;
-        let offset = u64::try_from(offset).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        let offset = u64::try_from(offset).map_err(|_| negative(&open, "offset", offset))?;
         let file = open.file()?;
         // SAFETY: as the caller says.
         let mut to = unsafe { Pieces::one(buffer, bytes) }?;
@@ -120,7 +146,7 @@ pub unsafe extern "C" fn pario_pwrite(
             return plain::told(unsafe { libc::pwrite(fd, buffer, bytes, offset) }).and_then(size);
         };
         sharing::check_access(&open, true)?;
-        let offset = u64::try_from(offset).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        let offset = u64::try_from(offset).map_err(|_| negative(&open, "offset", offset))?;
         // SAFETY: as the caller says.
         let from = unsafe { Pieces::one(buffer.cast_mut(), bytes) }?;
         let written = open.file()?.file().write_at(&from.gathered(), offset);
@@ -148,8 +174,9 @@ pub extern "C" fn pario_ftruncate(fd: c_int, len: off_t) -> c_int {
             // SAFETY: no memory is passed.
             return plain::told_int(unsafe { libc::ftruncate(fd, len) });
         };
-        let len = u64::try_from(len).map_err(|_| Failed::new(libc::EINVAL, ""))?;
-        sharing::check_access(&open, true).map_err(|_| Failed::new(libc::EINVAL, ""))?;
+        let len = u64::try_from(len).map_err(|_| negative(&open, "length", len))?;
+        sharing::check_access(&open, true)
+            .map_err(|failed| Failed::new(libc::EINVAL, failed.text))?;
         open.file()?.file().set_len(len).while_doing(Doing::Else).map(|()| 0)
     })
 }
@@ -166,7 +193,7 @@ pub unsafe extern "C" fn pario_fstat(fd: c_int, to: *mut libc::stat) -> c_int {
             return plain::told_int(unsafe { libc::fstat(fd, to) });
         };
         if to.is_null() {
-            return Err(Failed::new(libc::EFAULT, ""));
+            return Err(Failed::null("the memory for the status"));
         }
         let stat = stat_of(&open)?;
         // SAFETY: it is not null, and large enough, as the caller says.
@@ -198,7 +225,8 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
             libc::F_SETFL => {
                 let settable = c_long::from(libc::O_APPEND);
                 let is_same = argument & settable == c_long::from(open.flags) & settable;
-                if is_same { Ok(0) } else { Err(Failed::new(libc::EINVAL, "")) }
+                let why = || format!("{}: O_APPEND is chosen when the file is opened", open.path);
+                if is_same { Ok(0) } else { Err(Failed::new(libc::EINVAL, why())) }
             }
             libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW => {
                 let address = usize::try_from(argument.cast_unsigned()).unwrap_or(0);
@@ -206,10 +234,13 @@ pub unsafe extern "C" fn pario_fcntl(fd: c_int, command: c_int, argument: c_long
                 // SAFETY: it is null, or that of a `struct flock`, as the caller says.
                 match unsafe { lock.as_mut() } {
                     Some(lock) => locking::control(&open, command, lock),
-                    None => Err(Failed::new(libc::EFAULT, "")),
+                    None => Err(Failed::null("the lock")),
                 }
             }
-            _ => Err(Failed::new(libc::EINVAL, "")),
+            _ => Err(Failed::new(
+                libc::EINVAL,
+                format!("{}: fcntl command {command} has no meaning for a shared file", open.path),
+            )),
         }
     })
 }
@@ -236,7 +267,9 @@ pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
         match names::meaning(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
             Meaning::Plain(own) => {
                 // SAFETY: the name ends with a zero.
-                match plain::told_int(unsafe { libc::unlink(own.as_ptr()) }) {
+                match plain::told_int(unsafe { libc::unlink(own.as_ptr()) })
+                    .map_err(|failed| failed.of_name(&name))
+                {
                     // Files that were opened with `gopen` may have any name.
                     Err(failed) if failed.number == libc::ENOENT && process::is_known() => {
                         remove_shared(&names::path(&name)?)
@@ -276,6 +309,11 @@ fn stat_of(open: &OpenFile) -> Done<libc::stat> {
     Ok(stat)
 }
 
+fn negative(open: &OpenFile, what: &str, number: off_t) -> Failed {
+    Failed::new(libc::EINVAL, format!("{}: the {what} {number} is negative", open.path))
+}
+
 fn size(count: usize) -> Done<ssize_t> {
-    ssize_t::try_from(count).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+    ssize_t::try_from(count)
+        .map_err(|_| Failed::new(libc::EOVERFLOW, format!("{count} does not fit into a ssize_t")))
 }

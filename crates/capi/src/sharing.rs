@@ -59,13 +59,18 @@ fn enter(file: &SharedFile, mode: Mode, at: Option<u64>) -> Result<(), Error> {
 
 /// Moves the pointer as `lseek` does.
 pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> Done<off_t> {
-    let impossible = || Failed::new(libc::EINVAL, "");
-    let seek = seek_of(offset, whence).ok_or_else(impossible)?;
+    let impossible = |why: String| Failed::new(libc::EINVAL, why);
+    let seek = seek_of(offset, whence).ok_or_else(|| {
+        let path = &open.path;
+        impossible(format!(
+            "{path}: lseek to {offset} from whence {whence}: there is no such place"
+        ))
+    })?;
     let at = open.file()?.seek(seek).map_err(|error| match error {
-        Error::Invalid { .. } => impossible(),
+        Error::Invalid { text } => impossible(text),
         error => Failed::of(&error, Doing::Else),
     })?;
-    off_t::try_from(at).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+    off_t::try_from(at).map_err(|_| beyond_offsets(open, at))
 }
 
 /// Makes the file longer as `lsize` does, and says how long it is.
@@ -80,7 +85,15 @@ pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> Done<off_t> {
     })?;
     check_access(open, true)?;
     let len = open.file()?.extend(to).while_doing(Doing::Else)?;
-    off_t::try_from(len).map_err(|_| Failed::new(libc::EOVERFLOW, ""))
+    off_t::try_from(len).map_err(|_| beyond_offsets(open, len))
+}
+
+/// A place that no offset of C reaches.
+fn beyond_offsets(open: &OpenFile, at: u64) -> Failed {
+    Failed::new(
+        libc::EOVERFLOW,
+        format!("{}: byte {at} is beyond what an off_t can hold", open.path),
+    )
 }
 
 /// Reads where the mode says.

@@ -6,7 +6,7 @@ mod site;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use site::{Site, ended, new_job, output, prefix, source, told};
+use site::{Site, ended, flags, new_job, output, prefix, source, told};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile(&source("cached.c"))
@@ -116,8 +116,7 @@ fn fortran(site: &Site, sources: &[PathBuf], name: &str) -> PathBuf {
     let program = site.dir.path().join(name);
     let mut compiler = Command::new("gfortran");
     compiler.args(["-Wall", "-Wextra", "-O1", "-g", "-J"]).arg(site.dir.path());
-    compiler.arg("-I").arg(prefix().join("include")).args(sources);
-    compiler.arg("-o").arg(&program).arg("-L").arg(prefix().join("lib")).arg("-lpario");
+    compiler.args(sources).arg("-o").arg(&program).args(flags(&["--cflags", "--libs"]));
     ended(&mut compiler);
     program
 }

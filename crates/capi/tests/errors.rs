@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
 use pario_c::errors;
-use site::{Site, new_job, source, told, wait};
+use pario_server::config::DiskConfig;
+use site::{Site, ended, new_job, source, told, wait};
 
 fn compiled(site: &Site) -> std::path::PathBuf {
     site.compile(&source("errors.c"))
@@ -109,8 +110,8 @@ fn who_waits_for_a_process_that_is_killed_is_told() {
     assert!(outputs[0].status.success(), "{}", told(&outputs[0]));
     assert!(!outputs[1].status.success());
     let said = stderr(&outputs[0]);
-    let expected = "gone: PFSLib: An error occurred on the server side: ";
-    assert!(said.starts_with(expected) && said.contains("rank 1 is gone"), "{said}");
+    assert!(said.starts_with("gone: PFSLib: ") && said.contains("rank 1 is gone"), "{said}");
+    assert!(!said.contains("on the server side"), "{said}");
 }
 
 #[test]
@@ -154,7 +155,11 @@ fn a_node_that_is_down_is_told() {
     let process = Stepping::until(command, "open");
     site.stop();
     let said = stderr(&process.ends_well());
-    assert!(said.starts_with("down: PFSLib: An error occurred on the server side: "), "{said}");
+    let no_node = "moving: PFSLib: Couldn't get an I/O daemon: /pfs/down: node local";
+    let (moving, _) = said.split_once('\n').unwrap();
+    assert!(moving.starts_with(no_node) && moving.contains(" does not answer"), "{said}");
+    let (_, opening) = said.split_once("\ndown: PFSLib: ").unwrap();
+    assert!(opening.contains("local") && !opening.contains("on the server side"), "{said}");
 }
 
 #[test]
@@ -172,7 +177,11 @@ fn what_is_forbidden_is_told() {
         command.arg("forbidden").env("PARIO_SHORT_CUT", short_cut);
         let process = Stepping::until(command, "open");
         cluster.set_mode("/pfs/mine", 0).unwrap();
-        process.ends_well();
+        let said = stderr(&process.ends_well());
+        let [opening, reading] = said.lines().collect::<Vec<_>>().try_into().unwrap();
+        assert!(opening.starts_with("opening: Permission denied: /pfs/theirs: "), "{said}");
+        let forbidden = "reading: PFSLib: Incorrect authentication: /pfs/mine: ";
+        assert!(reading.starts_with(forbidden), "{said}");
         cluster.remove("/pfs/mine").unwrap();
     }
 }
@@ -182,11 +191,70 @@ fn what_is_forbidden_is_told() {
 fn strangers_are_not_let_in() {
     let site = Site::new();
     if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can act as another user");
         return;
     }
     std::fs::set_permissions(site.dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::set_permissions(site.dir.path().join("s"), PermissionsExt::from_mode(0o777)).unwrap();
-    site.fine(&compiled(&site), 1, &["stranger"]);
+    let said = stderr(&site.ranks(&compiled(&site), 1, &["stranger"]).remove(0));
+    assert!(said.starts_with("stranger: PFSLib: "), "{said}");
+    assert!(!said.contains("on the server side"), "{said}");
+}
+
+/// `pfslib_perror` prints the text of the error number, then the cause.
+#[test]
+fn the_cause_follows_the_text_of_the_number() {
+    let site = Site::new();
+    let output = site.ranks(&compiled(&site), 1, &["causes"]).remove(0);
+    assert!(output.status.success(), "{}", told(&output));
+    let said = stderr(&output);
+    let expected = [
+        "missing: No such file or directory: /pfs/nothing: there is no such file or directory",
+        "plain: No such file or directory: no/such/file",
+        "exists: File exists: /pfs/x: ",
+        "null: Bad address: the buffer is NULL",
+        "mode: PFSLib: Invalid argument: 6 is no mode: M_UNIX to M_ASYNC are 0 to 5",
+        "seek: Invalid argument: /pfs/x: lseek to -1 from whence 0: there is no such place",
+        "length: Invalid argument: /pfs/x: the length -1 is negative",
+        "access: Bad file descriptor: /pfs/x: not opened for reading",
+        "long: PFSLib: Too large I/O operation: 4294967295 bytes in one call: at most 2147483647 are \
+         possible",
+        "locked: Invalid argument: /pfs/x: 99 is no command of lockf",
+        "other: No such file or directory",
+    ];
+    for (line, expected) in said.lines().zip(expected) {
+        assert!(line.starts_with(expected), "{line:?} instead of {expected:?}");
+    }
+    assert_eq!(said.lines().count(), expected.len(), "{said}");
+    assert_eq!(said.lines().last(), expected.last().copied());
+}
+
+/// A small file system, which only this thread and what it starts can see.
+fn small_file_system() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    // SAFETY: no file descriptors are unshared.
+    let unshared = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) };
+    unshared.expect("a disk of 24 MiB is mounted for this test: run it as root");
+    ended(Command::new("mount").args(["--make-rprivate", "/"]));
+    let tmpfs = ["-t", "tmpfs", "-o", "size=24m", "tmpfs"];
+    ended(Command::new("mount").args(tmpfs).arg(dir.path()));
+    dir
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    let small = small_file_system();
+    let disk = DiskConfig::at(small.path().join("disk0"));
+    let site = Site::with(|config| config.nodes[0].disks = vec![disk]);
+    for short_cut in ["0", "1"] {
+        let mut command = site.rank(&compiled(&site), &new_job(), 1, 0);
+        command.arg("full").env("PARIO_SHORT_CUT", short_cut);
+        let output = wait(Stepping::start(command).0);
+        assert!(output.status.success(), "{}", told(&output));
+        let said = stderr(&output);
+        let expected = "full: No space left on device: /pfs/full: disk local/disk0 is full";
+        assert!(said.starts_with(expected), "{said}");
+    }
 }
 
 #[test]
@@ -232,7 +300,8 @@ fn numbers_of_processes_that_cannot_be() {
     command.args(["init", "unix:/nowhere", "1", "0"]);
     let output = wait(Stepping::start(command).0);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    assert!(stderr(&output).contains("pfslib_init: PFSLib: An error occurred"), "{output:?}");
+    assert!(stderr(&output).contains("pfslib_init: PFSLib: "), "{output:?}");
+    assert!(!stderr(&output).contains("on the server side"), "{output:?}");
     for (size, rank) in [("2", "2"), ("2", "-1"), ("0", "0"), ("-3", "0"), ("1", "2147483647")] {
         let output = wait(Stepping::start(init(size, rank)).0);
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));

@@ -234,6 +234,7 @@ fn calls() -> Vec<(&'static str, String)> {
         messages::armci_msg_fgop(*mut c_float, c_int, *mut c_char) -> ();
         messages::armci_msg_dgop(*mut c_double, c_int, *mut c_char) -> ();
         posix::pario_is_shared(c_int) -> c_int;
+        posix::pario_name_rule(Text) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
         posix::pario_write(c_int, Bytes, size_t) -> ssize_t;
         posix::pario_readv(c_int, Pieces, c_int) -> ssize_t;
@@ -318,6 +319,9 @@ fn constants() -> Vec<(String, i64)> {
         ("GIO_UNSIGNED64", gio::GIO_UNSIGNED64),
         ("GIO_FLOAT", gio::GIO_FLOAT),
         ("GIO_DOUBLE", gio::GIO_DOUBLE),
+        ("PARIO_NAME_NUMBER", posix::PARIO_NAME_NUMBER),
+        ("PARIO_NAME_CONTAINS", posix::PARIO_NAME_CONTAINS),
+        ("PARIO_NAME_BELOW", posix::PARIO_NAME_BELOW),
         ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
     ];
     all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cat, chmod, chown, completions, cp, fsck, image, ls, man, mkdir, mv, reset, rm, rmdir, run,
-    serve, stat, status, stop, top, view, volume, why,
+    cat, chmod, chown, completions, cp, du, fsck, get, image, ls, man, mkdir, mv, put, reset, rm,
+    rmdir, run, serve, stat, status, stop, systemd, top, view, volume, why,
 };
 use crate::demo;
 
@@ -52,6 +52,11 @@ pub struct Global {
     /// Use the cluster in this directory inside of this command, without a server
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
+
+    /// Create the cluster in the directory of --data if there is none; `serve`, `run` and `demo` do
+    /// that in any case
+    #[arg(long, global = true, conflicts_with = "cluster")]
+    pub create: bool,
 
     /// The file with the cluster's key, for addresses beyond this machine
     #[arg(long, global = true, value_name = "FILE")]
@@ -132,14 +137,32 @@ pub enum Command {
     Mv(mv::Options),
     /// Copy files to, from and inside the cluster
     ///
-    /// A path in the cluster is written pario:/PATH. If one side is written so, the other side is
-    /// local unless it is written so, too. If no side is: a source that exists on this machine is
-    /// local, and a target that begins with a slash is then in the cluster; a source that begins
-    /// with a slash and does not exist here is in the cluster, and the target is local unless it
-    /// begins with a slash, too. A dash is stdin or stdout. A target that ends with a slash is a
-    /// directory, and is made.
+    /// pario:/PATH is in the cluster; file:/PATH and relative paths are on this machine and leave an
+    /// absolute path on the other side in the cluster, while beside pario:/PATH an absolute path is on
+    /// this machine. If both sides are absolute, both are in the cluster, and cp refuses a path that
+    /// could also be on this machine.
+    ///
+    /// A dash is stdin or stdout. A target that ends with a slash is a directory, and is made. After
+    /// a failure the other files are copied all the same; the failures are listed at the end. Symbolic
+    /// links are followed where they are named, and left out inside of directories (-L, -P). A file
+    /// gets its name when it is whole; a large one that was interrupted is continued by the same
+    /// command. An image or volume that leaves the cluster becomes one self-contained file, and an
+    /// image or volume again when it comes back.
     #[command(after_help = after_help(cp::EXAMPLES))]
     Cp(cp::Options),
+    /// Copy files from this machine to the cluster
+    ///
+    /// All paths but the last are on this machine, the last is in the cluster. Everything else is as
+    /// with `pario cp`.
+    #[command(after_help = after_help(put::EXAMPLES))]
+    Put(put::Options),
+    /// Copy files from the cluster to this machine
+    ///
+    /// One path alone is copied to the current directory. Of several, the last is on this machine and
+    /// the others are in the cluster, unless the last is written pario:/PATH, too. Everything else is
+    /// as with `pario cp`.
+    #[command(after_help = after_help(get::EXAMPLES))]
+    Get(get::Options),
     /// Print files
     #[command(after_help = after_help(cat::EXAMPLES))]
     Cat(cat::Options),
@@ -152,7 +175,12 @@ pub enum Command {
     /// Change owner and group
     #[command(after_help = after_help(chown::EXAMPLES))]
     Chown(chown::Options),
+    /// Show how many bytes directories hold, and how many they take on the disks
+    #[command(after_help = after_help(du::EXAMPLES))]
+    Du(du::Options),
     /// Show how full the disks are
+    ///
+    /// Disks that share a file system show the same room; the total counts it once.
     #[command(after_help = after_help("pario df\n  pario df --json | jq .total.free_bytes"))]
     Df,
     /// Check the names against the disks
@@ -187,6 +215,14 @@ pub enum Command {
     /// removes the directory and prints how fast each phase was. Nothing needs to be configured.
     #[command(after_help = after_help(demo::EXAMPLES))]
     Demo(demo::Options),
+    /// Print a systemd unit that runs a node
+    ///
+    /// Without options it is a template, `pario@.service`, for nodes of /etc/pario/cluster.toml:
+    /// `systemctl start pario@a` runs node a as the user pario. With --node the unit is for one
+    /// node and may write to its directories only. With --data it is for a node alone. With --user
+    /// it is a unit of your own, for a node alone in your state directory unless --config is given.
+    #[command(after_help = after_help(systemd::EXAMPLES))]
+    Systemd(systemd::Options),
     /// Print completions for a shell
     #[command(after_help = after_help(completions::EXAMPLES))]
     Completions(completions::Options),

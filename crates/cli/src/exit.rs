@@ -3,6 +3,9 @@
 use std::io;
 
 use pario_image::ImageError;
+use pario_server::NodeError;
+use pario_server::config::ConfigError;
+use serde_json::json;
 use thiserror::Error;
 
 use crate::interrupt::Interrupted;
@@ -40,6 +43,37 @@ pub fn nobody_listens(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Prints an error on stderr: a sentence, or with `--json` one line of JSON.
+pub fn tell(error: &anyhow::Error, is_json: bool) {
+    if nobody_listens(error) || error.is::<Told>() {
+        return;
+    }
+    match error.downcast_ref::<ConfigError>() {
+        // Each of its lines begins with a file and a line of it, where editors look for them.
+        Some(error) if !is_json => eprintln!("{error}"),
+        _ => tell_text(&format!("{error:#}"), code(error), is_json),
+    }
+}
+
+/// Prints a sentence about a failure on stderr, as [`tell`] does.
+pub fn tell_text(text: &str, code: u8, is_json: bool) {
+    if is_json {
+        eprintln!("{}", json!({ "error": text.trim_end(), "exit_code": code }));
+    } else {
+        eprintln!("pario: {}", text.trim_end());
+    }
+}
+
+/// Reports arguments that cannot be meant, as [`tell`] does. `text` is what the parser says.
+pub fn tell_usage(text: &str, is_json: bool) {
+    const MARK: &str = "error: ";
+    let text = match text.strip_prefix(MARK) {
+        Some(text) => text.to_owned(),
+        None => format!("a command is missing\n\n{text}"),
+    };
+    tell_text(&text, WRONG_USAGE, is_json);
+}
+
 fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if error.is::<Interrupted>() {
         Some(INTERRUPTED)
@@ -54,6 +88,8 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
             ImageError::Cluster(error) => code_of_cluster(error),
             error => code_of_kind(error.kind()),
         })
+    } else if let Some(error) = error.downcast_ref::<NodeError>() {
+        Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
     } else {
         // Files of this machine: what is unreachable here is no node.
         let error: &io::Error = error.downcast_ref()?;
@@ -101,6 +137,8 @@ mod tests {
         let path = || pario::FilePath::new("/x").unwrap();
         let down = pario::Failure::NodeDown { node: "b".into(), why: "killed".into() };
         let none = || pario::Error::NotRunning { text: "none".into() };
+        let key = |kind| pario::Error::KeyFile { kind, text: "no".into() };
+        let node = |kind: io::ErrorKind| NodeError::Io { path: "x".into(), error: kind.into() };
         for (error, expected) in [
             (anyhow!("something"), FAILED),
             (Usage("no".into()).into(), WRONG_USAGE),
@@ -109,6 +147,12 @@ mod tests {
             (pario::Error::Failure(down).into(), NOT_REACHABLE),
             (none().into(), NOT_REACHABLE),
             (ImageError::Cluster(none()).into(), NOT_REACHABLE),
+            (pario::Error::Refused { text: "no".into() }.into(), NOT_PERMITTED),
+            (key(io::ErrorKind::PermissionDenied).into(), NOT_PERMITTED),
+            (key(io::ErrorKind::NotFound).into(), NOT_FOUND),
+            (key(io::ErrorKind::InvalidInput).into(), WRONG_USAGE),
+            (node(io::ErrorKind::PermissionDenied).into(), NOT_PERMITTED),
+            (node(io::ErrorKind::TimedOut).into(), FAILED),
             (ImageError::Invalid("no".into()).into(), WRONG_USAGE),
             (Interrupted.into(), INTERRUPTED),
             (Told(FAILED).into(), FAILED),

@@ -32,6 +32,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Asks as a signal does.
+    #[cfg(test)]
+    pub fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
     /// An error if somebody asked.
     pub fn check(&self) -> Result<(), Interrupted> {
         if self.asked.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }

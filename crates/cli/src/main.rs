@@ -21,51 +21,62 @@ mod commands;
 mod demo;
 mod entry;
 mod exit;
+mod http;
 mod interrupt;
+mod metrics;
 mod owners;
 mod paths;
 mod rank;
 mod reach;
+mod service_manager;
 mod table;
 mod terminal;
+mod unfinished_file;
 mod view;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use pario_server::config::ConfigError;
 
 use arguments::{Arguments, Command, Global};
+use commands::completions;
 
 fn main() -> ExitCode {
     let mut typed = std::env::args_os();
     if typed.next().is_some_and(|name| rank::is_one(&name)) {
         return rank::become_program(typed);
     }
-    let arguments = match Arguments::try_parse() {
+    let typed: Vec<_> = std::env::args_os().collect();
+    if typed.get(1).is_some_and(|word| word == completions::paths::NAME) {
+        return completions::paths::run(typed.into_iter().skip(2));
+    }
+    let asks_for_json = typed.iter().any(|word| word == "--json");
+    let arguments = match Arguments::try_parse_from(commands::run::accept_np(typed)) {
         Ok(arguments) => arguments,
-        Err(asked_or_wrong) => {
-            let is_wrong = asked_or_wrong.use_stderr();
-            // Where nobody reads it, nobody misses it.
-            let _ = asked_or_wrong.print();
-            return if is_wrong { exit::WRONG_USAGE.into() } else { ExitCode::SUCCESS };
+        Err(asked) if !asked.use_stderr() => {
+            // A reader that has gone needs no help.
+            let _ = asked.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(wrong) => {
+            exit::tell_usage(&wrong.render().to_string(), asks_for_json);
+            return exit::WRONG_USAGE.into();
         }
     };
     match run(&arguments.global, &arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if error.is::<ConfigError>() {
-                // Each of its lines begins with a file and a line of it, where editors look for them.
-                eprintln!("{error}");
-            } else if !exit::nobody_listens(&error) && !error.is::<exit::Told>() {
-                eprintln!("pario: {error:#}");
-            }
+            exit::tell(&error, arguments.global.json);
             exit::code(&error).into()
         }
     }
 }
 
 fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
+    if global.create && global.data.is_none() {
+        let text = "--create creates the cluster in the directory of --data; name one".to_owned();
+        return Err(exit::Usage(text).into());
+    }
     match command {
         Command::Serve(options) => commands::serve::run(global, options),
         Command::Run(options) => commands::run::run(global, options),
@@ -80,17 +91,21 @@ fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         Command::Rm(options) => commands::rm::run(global, options),
         Command::Mv(options) => commands::mv::run(global, options),
         Command::Cp(options) => commands::cp::run(global, options),
+        Command::Put(options) => commands::put::run(global, options),
+        Command::Get(options) => commands::get::run(global, options),
         Command::Cat(options) => commands::cat::run(global, options),
         Command::Stat(options) => commands::stat::run(global, options),
         Command::Chmod(options) => commands::chmod::run(global, options),
         Command::Chown(options) => commands::chown::run(global, options),
         Command::Df => commands::df::run(global),
+        Command::Du(options) => commands::du::run(global, options),
         Command::Fsck(options) => commands::fsck::run(global, options),
         Command::Image(options) => commands::image::run(global, options),
         Command::Volume(action) => commands::volume::run(global, action),
         Command::View(options) => commands::view::run(global, options),
         Command::Demo(options) => demo::run(global, options),
-        Command::Completions(options) => commands::completions::run(options),
+        Command::Systemd(options) => commands::systemd::run(global, options),
+        Command::Completions(options) => completions::run(options),
         Command::Man(options) => commands::man::run(options),
     }
 }

@@ -8,6 +8,14 @@ use pario::{FilePath, PathError};
 /// What marks a path as one in the cluster.
 pub const PREFIX: &str = "pario:";
 
+/// What marks a path as one on this machine.
+pub const LOCAL_PREFIX: &str = "file:";
+
+/// The path behind the mark of a local one, if it is there.
+pub fn marked_local(argument: &OsStr) -> Option<&OsStr> {
+    argument.as_bytes().strip_prefix(LOCAL_PREFIX.as_bytes()).map(OsStr::from_bytes)
+}
+
 /// The path in the cluster that an argument means; the prefix may be there.
 pub fn in_cluster(argument: &OsStr) -> Result<FilePath, PathError> {
     FilePath::from_bytes(without_prefix(argument).unwrap_or(argument.as_bytes()))

@@ -20,7 +20,7 @@ pub fn run(name: &str) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(arguments) = translate(name, &typed, &own_names()) else {
-        eprintln!("{}", help(name));
+        eprintln!("pario: {name} takes other arguments\n\n{}", help(name));
         return WRONG_USAGE.into();
     };
     let error = Command::new(pario()).args(arguments).exec();

@@ -1,17 +1,37 @@
 //! Which cluster a command is about, and how it is reached.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pario::{Cluster, ClusterOptions, Error};
+use pario_server::holds_cluster;
 
 use crate::arguments::Global;
+use crate::commands::status::ANSWER_LIMIT;
+
+/// Entries of a directory that are looked at for clusters whose name was mistyped.
+const ENTRIES_LOOKED_AT: usize = 1000;
+/// Clusters that are named to a user whose directory holds none.
+const CLUSTERS_NAMED: usize = 3;
 
 /// The cluster that the options and the environment mean: `--data`, `--cluster`, `PARIO_CLUSTER`,
-/// or the user's running node.
+/// or the user's running node. Warnings go to stderr.
 pub fn cluster(global: &Global) -> Result<Cluster, Error> {
+    find(global, |why| eprintln!("pario: warning: {why}"))
+}
+
+/// The same without warnings.
+pub fn cluster_quietly(global: &Global) -> Result<Cluster, Error> {
+    find(global, |_| {})
+}
+
+fn find(global: &Global, warn: impl Fn(&str)) -> Result<Cluster, Error> {
     let options = options(global);
     match (&global.data, &global.cluster) {
-        (Some(data), _) => Cluster::embedded_with(data, options),
+        (Some(data), _) => {
+            check_data(global, data)?;
+            Cluster::embedded_with(data, options)
+        }
         (None, Some(address)) => Cluster::connect_with(address, options),
         (None, None) if std::env::var_os("PARIO_CLUSTER").is_some() => {
             Cluster::from_env_with(options)
@@ -19,12 +39,55 @@ pub fn cluster(global: &Global) -> Result<Cluster, Error> {
         (None, None) => {
             let running = pario::running_nodes();
             let node = running.only()?;
-            for why in &running.ignored {
-                eprintln!("pario: warning: {why}");
-            }
+            running.ignored.iter().for_each(|why| warn(why));
             Cluster::connect_to(node, options)
         }
     }
+}
+
+/// Refuses a directory that holds no cluster, unless one is to be created: it was mistyped.
+pub fn check_data(global: &Global, data: &Path) -> Result<(), Error> {
+    if global.create || holds_cluster(data) {
+        return Ok(());
+    }
+    let near = clusters_near(data);
+    let near: Vec<_> = near.iter().map(|path| path.display().to_string()).collect();
+    let near = match near.len() {
+        0 => String::new(),
+        1 => format!(" (there is one in {})", near[0]),
+        _ => format!(" (there are some in {})", near.join(", ")),
+    };
+    Err(Error::NotRunning {
+        text: format!(
+            "there is no cluster in {0}{near}: to create one there, add --create, or start a node \
+             with `pario serve --data {0}`",
+            data.display()
+        ),
+    })
+}
+
+/// The clusters beside a directory, and in it.
+fn clusters_near(data: &Path) -> Vec<PathBuf> {
+    let beside = match data.parent() {
+        Some(parent) if parent == Path::new("") => Path::new("."),
+        Some(parent) => parent,
+        None => data,
+    };
+    let mut found = Vec::new();
+    for dir in [beside, data] {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let paths = entries.take(ENTRIES_LOOKED_AT).map(|entry| entry.path());
+        found.extend(paths.filter(|path| path.is_dir() && is_certain(path)));
+    }
+    found.sort();
+    found.dedup();
+    found.truncate(CLUSTERS_NAMED);
+    found
+}
+
+/// Whether a directory certainly holds a cluster: one that may not be looked into does not count.
+fn is_certain(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok() && holds_cluster(path)
 }
 
 /// What the options say about the way to it.
@@ -35,6 +98,11 @@ pub fn options(global: &Global) -> ClusterOptions {
         timeout: global.timeout.map(Duration::from_secs_f64),
         client: Some("pario".to_owned()),
     }
+}
+
+/// How long each node may take to say how it is doing.
+pub fn answer_limit(global: &Global) -> Duration {
+    global.timeout.map_or(ANSWER_LIMIT, Duration::from_secs_f64)
 }
 
 /// An address for people: where the node listens, without what only programs compare.

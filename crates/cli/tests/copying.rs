@@ -73,16 +73,15 @@ fn trees_are_copied_in_inside_and_out() {
         fs::create_dir_all(site.file("tree/deep/empty")).unwrap();
         let top = site.write("tree/top", 70_000, 1);
         let deep = site.write("tree/deep/file", 130_000, 2);
-        std::os::unix::fs::symlink("top", site.file("tree/link")).unwrap();
         assert!(site.refused(2, &["cp", "tree", "/t"]).contains("-r"));
         site.ok(&["cp", "-r", "tree", "/t"]);
         site.ok(&["cp", "-r", "pario:/t", "pario:/u"]);
         assert_eq!(
             site.ok(&["ls", "-R", "/u"]),
-            "/u:\ndeep/\nlink\ntop\n\n/u/deep:\nempty/\nfile\n\n/u/deep/empty:\n"
+            "/u:\ndeep/\ntop\n\n/u/deep:\nempty/\nfile\n\n/u/deep/empty:\n"
         );
         site.ok(&["cp", "-r", "/u", "out"]);
-        assert!(site.read("out/top") == top && site.read("out/link") == top);
+        assert!(site.read("out/top") == top);
         assert!(site.read("out/deep/file") == deep);
         assert!(site.file("out/deep/empty").is_dir());
         assert!(site.refused(2, &["cp", "-r", "pario:/t", "pario:/t/inside"]).contains("itself"));
@@ -169,6 +168,7 @@ fn what_is_meant_is_told_where_it_is_unclear() {
     let site = Site::empty();
     site.write("x", 10, 1);
     assert!(site.refused(2, &["cp", "x", "y"]).contains("pario:/PATH"));
+    assert!(site.refused(2, &["cp", "/x", "/tmp/"]).contains("write file:/tmp/ for the local one"));
     assert!(site.refused(3, &["cp", "missing", "/x"]).contains("missing"));
     assert!(site.refused(3, &["cp", "/missing", "x"]).contains("/missing"));
     assert!(site.refused(2, &["cp", "pario:/x", "pario:/x"]).contains("itself"));

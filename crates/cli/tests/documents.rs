@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const FOLDERS: [&str; 6] = ["crates", "tools", "docs", "examples", "fuzz", ".ci"];
+const FOLDERS: [&str; 7] = ["crates", "tools", "docs", "examples", "fuzz", "packaging", ".ci"];
 const ROOT_FILE_ENDINGS: [&str; 3] = [".md", ".toml", ".lock"];
 /// What stands for several names: only what is before it can be looked up.
 const PLACEHOLDERS: [char; 5] = ['*', '{', '<', '…', '$'];

@@ -120,7 +120,7 @@ fn a_cluster_that_is_fine_is_shown_as_fine() {
         site.write("x", 1 << 20, 1);
         site.ok(&["cp", "x", "/x"]);
         let text = site.ok(&["df"]);
-        assert_eq!(text.lines().count(), 6, "{text}");
+        assert_eq!(text.lines().count(), 7, "{text}");
         assert!(text.contains("local/disk3") && text.contains("total"), "{text}");
         let text = site.ok(&["status"]);
         assert!(text.contains("1 node") && text.contains("local/disk0"), "{text}");
@@ -154,5 +154,22 @@ fn a_missing_namespace_is_rebuilt_from_the_disks() {
     let found = site.json(&["fsck", "--rebuild"]);
     assert_eq!(found["findings"][0]["kind"], "rebuilt");
     site.ok(&["cp", "pario:/runs/x", "again"]);
+    assert!(site.read("again") == bytes);
+}
+
+#[test]
+fn a_large_copy_has_its_name_after_a_rebuild() {
+    let site = Site::empty();
+    let bytes = site.write("big", 33 << 20, 1);
+    site.ok(&["cp", "big", "/runs/"]);
+    for entry in std::fs::read_dir(site.file("data")).unwrap().flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with("disk") && entry.path().is_file() {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let found = site.json(&["fsck", "--rebuild"]);
+    assert_eq!(found["findings"][0]["path"], "/runs/big");
+    site.ok(&["get", "/runs/big", "again"]);
     assert!(site.read("again") == bytes);
 }

@@ -9,7 +9,7 @@ use command::{Site, stderr, stdout};
 use serde_json::{Value, json};
 
 fn run(site: &Site, arguments: &[&str]) -> Output {
-    let all = [&["--data", "data"], arguments].concat();
+    let all = [&["--data", "data", "--create"], arguments].concat();
     site.pario(&all).output().expect("the binary starts")
 }
 
@@ -50,6 +50,7 @@ fn a_signed_array_keeps_its_values_and_says_where_they_lie() {
     assert_eq!(imported["values"], values);
     let info = told(&site, &["volume", "info", "/ct"]);
     assert_eq!((&info["values"], &info["spacing"]), (&values, &json!([0.5, 0.5, 2.0])));
+    assert_eq!(info["units"], json!({ "values": null, "lengths": "mm" }));
     let lines = done(&site, &["volume", "info", "/ct"]);
     let expected = "values from -1000 to 990, 98 % of them from -990 to 970";
     assert!(stdout(&lines).contains(expected), "{}", stdout(&lines));

@@ -4,7 +4,7 @@ mod command;
 
 use command::{Site, stderr, stdout};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 29] = [
     "serve",
     "run",
     "stop",
@@ -18,27 +18,32 @@ const COMMANDS: [&str; 25] = [
     "rm",
     "mv",
     "cp",
+    "put",
+    "get",
     "cat",
     "stat",
     "chmod",
     "chown",
     "df",
+    "du",
     "fsck",
     "image",
     "volume",
     "view",
     "demo",
+    "systemd",
     "completions",
     "man",
 ];
 
 /// Commands of commands.
-const BELOW: [&str; 8] = [
+const BELOW: [&str; 9] = [
     "image-import",
     "image-export",
     "image-info",
     "image-apply",
     "volume-import",
+    "volume-export",
     "volume-info",
     "volume-slice",
     "volume-bench",
@@ -88,6 +93,13 @@ fn wrong_usage_is_told_with_code_2() {
         let output = site.pario(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(stderr(&output).starts_with("pario: "), "{arguments:?}: {}", stderr(&output));
+        let output = site.pario(arguments).arg("--json").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        let json: serde_json::Value = serde_json::from_str(stderr(&output)).unwrap();
+        assert_eq!(json["exit_code"], 2, "{arguments:?}");
+        let output = site.pario(arguments).output().unwrap();
         assert!(stderr(&output).contains(told), "{arguments:?}: {}", stderr(&output));
     }
 }

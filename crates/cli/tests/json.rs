@@ -67,7 +67,16 @@ fn changes_say_what_they_did() {
         assert_eq!(site.json(&["mkdir", "/a", "/b"]), json!({ "made": ["/a", "/b"] }));
         assert_eq!(site.json(&["rmdir", "/b"]), json!({ "removed": ["/b"] }));
         let copied = site.json(&["cp", "--verify", "x", "/a"]);
-        let names = ["bytes", "bytes_per_second", "copied", "directories", "files", "seconds"];
+        let names = [
+            "bytes",
+            "bytes_per_second",
+            "copied",
+            "directories",
+            "failed",
+            "files",
+            "seconds",
+            "skipped",
+        ];
         assert_eq!(fields(&copied), names);
         assert_eq!(copied["copied"][0]["from"], "x");
         assert_eq!(copied["copied"][0]["to"], "pario:/a/x");
@@ -120,7 +129,7 @@ fn the_state_of_the_cluster_has_the_promised_fields() {
         assert_eq!(fields(&df), ["disks", "silent_nodes", "total"]);
         assert_eq!(
             fields(&df["disks"][0]),
-            ["disk", "free_bytes", "path", "read_only", "total_bytes"]
+            ["disk", "file_system", "free_bytes", "path", "read_only", "total_bytes"]
         );
 
         let checked = site.json(&["fsck"]);
@@ -161,11 +170,41 @@ fn a_node_says_in_json_where_it_is_and_that_it_stops() {
         }
     }
     let started: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(fields(&started), ["address", "cluster", "data", "disks", "node", "pid"]);
+    assert_eq!(fields(&started), ["address", "cluster", "data", "disks", "metrics", "node", "pid"]);
     assert_eq!(started["pid"], child.id());
     let address = started["address"].as_str().unwrap();
     let output = site.pario(&["--json", "--cluster", address, "stop"]).output().unwrap();
     let stopped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stopped, json!({ "stopped": ["local"] }));
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_failure_leaves_a_whole_document_or_none() {
+    for site in Site::both() {
+        site.ok(&["mkdir", "/a"]);
+        for (arguments, listed) in [
+            (&["ls", "/no"][..], None),
+            (&["ls", "/", "/no"], Some(1)),
+            (&["ls", "-R", "/", "/no", "/a"], Some(1)),
+            (&["stat", "/no"], None),
+            (&["cat", "/no"], None),
+            (&["rm", "/no"], None),
+            (&["du", "/", "/no"], Some(2)),
+        ] {
+            let output = site.run(&[&["--json"], arguments].concat());
+            assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+            let text = std::str::from_utf8(&output.stdout).unwrap();
+            let document = (!text.is_empty()).then(|| {
+                let document: Value = serde_json::from_str(text)
+                    .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+                document.as_array().unwrap().len()
+            });
+            assert_eq!(document, listed, "{arguments:?}: {text}");
+            let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+            assert_eq!(fields(&error), ["error", "exit_code"], "{arguments:?}");
+            assert_eq!(error["exit_code"], 3, "{arguments:?}");
+            assert!(error["error"].as_str().unwrap().contains("/no"), "{arguments:?}: {error}");
+        }
+    }
 }

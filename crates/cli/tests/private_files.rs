@@ -94,7 +94,7 @@ fn a_node_creates_nothing_that_others_can_reach() {
 #[test]
 fn an_embedded_cluster_creates_nothing_that_others_can_reach() {
     let site = Site::empty();
-    work(&site, ["--data", "data"]);
+    work(&site, ["--data=data", "--create"]);
     let found = assert_private(&site.file("data"), |_, _| false);
     assert!(has(&found, "namespace.redb") && has(&found, ".flat"), "{found:?}");
 }
@@ -125,7 +125,7 @@ fn a_node_for_all_users_opens_its_sockets_and_nothing_else() {
 #[test]
 fn files_of_an_earlier_version_become_private() {
     let site = Site::empty();
-    work(&site, ["--data", "data"]);
+    work(&site, ["--data=data", "--create"]);
     let open = |name: &str| {
         let path = site.file("data").join(name);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -146,7 +146,7 @@ fn keys_that_others_can_read_are_refused() {
     fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
     for mode in [0o644, 0o640, 0o604] {
         fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
-        let told = site.refused(2, &["--key", "lab.key", "ls"]);
+        let told = site.refused(4, &["--key", "lab.key", "ls"]);
         assert!(told.contains("lab.key: other users can read it"), "{told}");
         assert!(told.contains("chmod 600"), "{told}");
     }

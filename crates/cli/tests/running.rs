@@ -370,3 +370,26 @@ fn too_many_processes_are_told() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("cannot start rank "), "{}", stderr(&output));
 }
+
+/// Processes that print a line in parts, on both streams at once.
+#[test]
+fn lines_of_ranks_do_not_mix() {
+    let site = Site::empty();
+    let script = "i=0; while [ $i -lt 100 ]; do for to in 1 2; do \
+                  printf 'rank %s, ' $PARIO_RANK >&$to; printf 'line %s' $i >&$to; \
+                  echo ' ends' >&$to; done; i=$((i+1)); done";
+    for options in [&["-n", "4"][..], &["-n", "4", "--prefix"]] {
+        let output = shells(&site, options, script);
+        assert!(output.status.success(), "{}", stderr(&output));
+        for text in [stdout(&output), stderr(&output)] {
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.sort_unstable();
+            let prefix = |rank| if options.len() > 2 { format!("{rank}: ") } else { String::new() };
+            let line = |rank, number| format!("{}rank {rank}, line {number} ends", prefix(rank));
+            let expected = (0..4).flat_map(|rank| (0..100).map(move |number| (rank, number)));
+            let mut expected: Vec<_> = expected.map(|(rank, number)| line(rank, number)).collect();
+            expected.sort_unstable();
+            assert_eq!(lines, expected);
+        }
+    }
+}

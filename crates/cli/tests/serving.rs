@@ -151,6 +151,53 @@ fn every_mistake_in_a_configuration_is_told() {
 }
 
 #[test]
+fn a_configuration_is_checked_without_starting() {
+    let site = Site::empty();
+    std::fs::write(site.file("cluster.toml"), configuration(&site, &["a", "b"])).unwrap();
+    let check = |arguments: &[&str]| {
+        let all = [&["serve", "--check"], arguments].concat();
+        site.pario(&all).output().unwrap()
+    };
+    let config = ["--config", "cluster.toml"];
+    let output = check(&config);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let fine = stdout(&output);
+    assert!(
+        fine.starts_with("cluster.toml is fine: cluster ") && fine.contains("2 nodes"),
+        "{fine}"
+    );
+    let output = check(&[&config[..], &["--node", "b"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!site.file("a").exists() && !site.file("b").exists(), "nothing is created");
+
+    // The directories of a node that is to run here are looked at.
+    std::fs::write(site.file("b"), "").unwrap();
+    let output = check(&[&config[..], &["--node", "b"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("node \"b\": data directory "), "{}", stderr(&output));
+    let output = check(&[&config[..], &["--node", "c"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("its nodes are"), "{}", stderr(&output));
+
+    // All mistakes are told at once.
+    std::fs::write(site.file("cluster.toml"), "[nodes.a]\nport = 1\ndisks = 7\n").unwrap();
+    let output = check(&config);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.lines().count() >= 3, "{told}");
+    assert!(told.lines().all(|line| line.starts_with("cluster.toml:")), "{told}");
+    let output = check(&[&config[..], &["--json"]].concat());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), ""));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["fine"], false);
+    assert_eq!(json["mistakes"].as_array().unwrap().len(), told.lines().count());
+
+    let output = check(&["--data", "new"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!site.file("new").exists());
+}
+
+#[test]
 fn a_level_of_logging_that_nobody_knows_is_told() {
     let site = Site::empty();
     let output = site.pario(&["serve"]).env("PARIO_LOG", "loud").output().unwrap();

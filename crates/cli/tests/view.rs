@@ -8,7 +8,7 @@ use std::net::TcpStream;
 
 use command::{Served, Site, stderr};
 use pario::Cluster;
-use pario_image::{Pixel, Sample, VolumeOptions};
+use pario_image::{Pixel, Plane, Sample, Volume, VolumeOptions};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use viewing::{Answer, Made, Viewing, address, get, reference, send, start};
 
@@ -76,6 +76,15 @@ fn a_signed_volume_opens_with_a_window_from_its_values_on_black() {
     let unknown = viewing.json("/api/volumes/1");
     assert_eq!(unknown["window"], serde_json::json!([0.0, 255.0]));
     assert_eq!(unknown["values"], serde_json::Value::Null);
+    // The nodes find what a header does not say, when it is asked for.
+    let found = viewing.volumes[1].compute_statistics().unwrap().expect("grey");
+    let computed = viewing.json("/api/volumes/1/values");
+    assert_eq!(computed["values"]["minimum"], found.minimum);
+    assert_eq!(computed["values"]["percentile_99"], found.percentile_99);
+    assert_eq!(computed["window"], serde_json::json!(found.window().unwrap()));
+    assert_eq!(viewing.json("/api/volumes/1")["values"], computed["values"]);
+    let again = Volume::open(&viewing.cluster, "/grey").unwrap();
+    assert_eq!(again.statistics(), None, "the viewer writes nothing");
 
     let path = "/api/volumes/0/slice?origin=0,20,0&right=1,0,0&down=0,0,1&width=40&height=30";
     let values = reference(&viewing.volumes[0], path);
@@ -94,6 +103,69 @@ fn a_signed_volume_opens_with_a_window_from_its_values_on_black() {
     let outside = "/api/volumes/0/slice?origin=4000,0,0&right=1,0,0&down=0,0,1&width=5&height=5";
     let outside = viewing.get(&format!("{outside}&low=-1000&high=1000"));
     assert_eq!(outside.pixels().2, [0; 25]);
+}
+
+#[test]
+fn outside_of_the_volume_it_is_black_or_transparent_whatever_the_window() {
+    let signed = Pixel::new(Sample::I16, 1).unwrap();
+    let made = [GREY, ("/ct", [40, 40, 30], [1.0; 3], signed), COLOUR];
+    let viewing = Viewing::of(&made, &[]);
+    for (number, channels) in [(0, 1), (1, 1), (2, 3)] {
+        let path = format!(
+            "/api/volumes/{number}/slice?origin=-10,0,9&right=1,0,0&down=0,1,0&width=20&height=3"
+        );
+        for window in ["low=-1000&high=1000", "low=-80&high=175", "low=1&high=2", "low=-9&high=-8"]
+        {
+            for interpolation in ["nearest", "trilinear"] {
+                let path = format!("{path}&{window}&interpolation={interpolation}");
+                let (_, _, steps) = viewing.get(&path).pixels();
+                let clear = viewing.get(&format!("{path}&outside=transparent")).pixels().2;
+                for (row, clear) in
+                    steps.chunks_exact(20 * channels).zip(clear.chunks_exact(20 * (channels + 1)))
+                {
+                    assert!(row[..10 * channels].iter().all(|step| *step == 0), "{path} {row:?}");
+                    for (at, pixel) in clear.chunks_exact(channels + 1).enumerate() {
+                        let alpha = if at < 10 { 0 } else { 255 };
+                        assert_eq!(pixel[channels], alpha, "{path} {at}");
+                        let step = &row[at * channels..(at + 1) * channels];
+                        assert_eq!(&pixel[..channels], step, "{path} {at}");
+                    }
+                }
+            }
+        }
+        let jpeg = viewing.get(&format!("{path}&outside=transparent&format=jpeg"));
+        assert!(jpeg.body.starts_with(b"\xff\xd8\xff"));
+    }
+}
+
+#[test]
+fn the_values_of_a_voxel_are_told() {
+    let signed = Pixel::new(Sample::I16, 1).unwrap();
+    let viewing = Viewing::of(&[COLOUR, ("/ct", [40, 40, 30], [0.5, 0.5, 2.0], signed)], &[]);
+    for (number, at, voxel) in [
+        (0, "30.2,19.7,50.9", [30.0, 20.0, 50.0]),
+        (1, "10,7.5,20.3", [10.0, 7.5, 20.0]),
+        (1, "0,0,0", [0.0; 3]),
+        (1, "19.7,19.5,58", [19.5, 19.5, 58.0]),
+    ] {
+        let volume = &viewing.volumes[number];
+        let plane = Plane::spanned(voxel, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).size(1, 1);
+        let slice = volume.slice(plane).unwrap();
+        let sample = slice.pixel().sample();
+        let values: Vec<f64> =
+            slice.data().chunks_exact(sample.bytes()).map(|bytes| sample.value(bytes)).collect();
+        let told = viewing.json(&format!("/api/volumes/{number}/voxel?at={at}"));
+        assert_eq!(told["values"], serde_json::json!(values), "{at}");
+    }
+    let told = viewing.json("/api/volumes/1/voxel?at=-1,0,0&client=me&view=cursor&sequence=1");
+    assert_eq!(told["values"], serde_json::Value::Null);
+    for (query, reason) in
+        [("", "at is missing"), ("?at=1,2", "three numbers"), ("?zoom=1", "zoom")]
+    {
+        let answer = viewing.get(&format!("/api/volumes/0/voxel{query}"));
+        assert_eq!(answer.status, 400);
+        assert!(answer.refusal().contains(reason), "{query}: {}", answer.refusal());
+    }
 }
 
 #[test]
@@ -169,6 +241,7 @@ fn wild_queries_are_refused_with_a_sentence() {
         (with("high", "NaN"), 400, "finite"),
         (with("sequence", "x"), 400, "no number"),
         (with("client", &"x".repeat(65)), 400, "limit is 64"),
+        (with("outside", "grey"), 400, "black or transparent"),
         (with("widht", "3"), 400, "no parameter \"widht\""),
         ("/api/volumes/0/slice".to_owned(), 400, "missing"),
         ("/api/volumes/1/slice?width=1".to_owned(), 404, "no volume"),

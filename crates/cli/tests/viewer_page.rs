@@ -8,124 +8,14 @@ mod viewing;
 use std::fs::write;
 use std::path::Path;
 
-use pario_image::Pixel;
+use pario_image::{Pixel, Sample};
 use serde_json::Value;
 use viewing::browser::Browser;
-use viewing::{Made, Viewing, place, reference};
+use viewing::page::{CONTROL, IS_STILL, PLAIN, Page, SHIFT, unit};
+use viewing::{Made, Viewing, place};
 
 const BODY: Made<'_> = ("/body", [128, 128, 96], [1.0, 1.0, 1.5], Pixel::RGB);
 const SCAN: Made<'_> = ("/scan", [64, 64, 80], [1.0; 3], Pixel::GREY);
-
-/// Modifiers of the mouse.
-const PLAIN: u32 = 0;
-const CONTROL: u32 = 2;
-const SHIFT: u32 = 8;
-
-/// Every view shows its newest picture, sharp, and nothing is under way.
-const IS_STILL: &str = "[...viewer.views.values()].every(({ slices }) => !slices.asked \
-                        && slices.shown.path === slices.wish(viewer.state, true).path) \
-                        && location.hash === viewer.state.toHash()";
-
-struct Page {
-    viewing: Viewing,
-    browser: Browser,
-}
-
-impl Page {
-    fn open(made: &[Made<'_>], (width, height, is_phone): (u32, u32, bool)) -> Self {
-        let viewing = Viewing::with_token(made, &[], |_, _| {});
-        let mut browser = Browser::start();
-        browser.resize(width, height, 1.0, is_phone);
-        browser.open(&format!("http://{}/?token={}", viewing.address, viewing.token()));
-        let mut page = Self { viewing, browser };
-        page.settle();
-        page
-    }
-
-    fn settle(&mut self) {
-        self.browser.wait_for(IS_STILL);
-        assert!(self.browser.complaints.is_empty(), "{:?}", self.browser.complaints);
-    }
-
-    /// A number or some of the state.
-    fn numbers(&mut self, script: &str) -> Vec<f64> {
-        let found = self.browser.run(&format!("[{script}].flat()"));
-        let found = found.as_array().unwrap_or_else(|| panic!("{script}: {found}"));
-        found.iter().map(|number| number.as_f64().expect("a number")).collect()
-    }
-
-    /// The place where all slices meet.
-    fn at(&mut self) -> Vec<f64> {
-        self.numbers("viewer.state.at")
-    }
-
-    /// Left, top, width and height of a view on the screen.
-    fn frame(&mut self, view: &str) -> [f64; 4] {
-        let script = format!(
-            "(({{ x, y, width, height }}) => [x, y, width, height])(document.querySelector(\
-             '[data-view={view}] canvas').getBoundingClientRect())"
-        );
-        self.numbers(&script).try_into().expect("four numbers")
-    }
-
-    /// A place on the screen, so many pixels from the middle of a view.
-    fn near(&mut self, view: &str, x: f64, y: f64) -> [f64; 2] {
-        let [left, top, width, height] = self.frame(view);
-        [left + width / 2.0 + x, top + height / 2.0 + y]
-    }
-
-    /// What a view was asked for last, and the pixels of its canvas: red, green and blue.
-    fn shown(&mut self, view: &str) -> (String, Vec<u8>) {
-        let script = format!(
-            "(() => {{ const canvas = document.querySelector('[data-view={view}] canvas'); \
-             const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, \
-             canvas.height); let hex = ''; for (let at = 0; at < data.length; at += 1) \
-             if (at % 4 < 3) hex += (data[at] + 256).toString(16).slice(1); \
-             return [canvas.dataset.path, hex]; }})()"
-        );
-        let found = self.browser.run(&script);
-        let text = |value: &Value| value.as_str().expect("text").to_owned();
-        let hex = text(&found[1]);
-        let pair = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
-        (text(&found[0]), (0..hex.len()).step_by(2).map(pair).collect())
-    }
-
-    /// Every view shows what the volume has there; gives where that is.
-    fn check(&mut self) -> Vec<String> {
-        self.settle();
-        let (at, spacing) = (self.at(), self.viewing.volumes[0].spacing());
-        let check = |view: &&str| {
-            let (path, pixels) = self.shown(view);
-            let expected = reference(&self.viewing.volumes[0], &path);
-            assert_eq!(pixels.len(), expected.len(), "{view}");
-            assert!(pixels == expected, "{view} shows something else: {path}");
-            // The slice goes through the place where all meet, or is the layer nearest to it.
-            let origin = place(&path, "origin");
-            let way = [0, 1, 2].map(|axis| at[axis] - origin[axis]);
-            let distance: f64 = (0..3).map(|axis| way[axis] * normal(&path)[axis]).sum();
-            let near = match *view {
-                "axial" => spacing[2] / 2.0,
-                "coronal" => spacing[1] / 2.0,
-                "sagittal" => spacing[0] / 2.0,
-                _ => 0.0,
-            };
-            assert!(distance.abs() <= near + 1e-6, "{view} is {distance} away");
-            path
-        };
-        ["axial", "coronal", "sagittal", "oblique"].iter().map(check).collect()
-    }
-}
-
-/// The direction across the slice of a path.
-fn normal(path: &str) -> [f64; 3] {
-    let (a, b) = (place(path, "right"), place(path, "down"));
-    unit([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
-}
-
-fn unit(direction: [f64; 3]) -> [f64; 3] {
-    let length = direction.iter().map(|part| part * part).sum::<f64>().sqrt();
-    direction.map(|part| part / length)
-}
 
 fn close(one: f64, other: f64) -> bool {
     (one - other).abs() < 1e-3
@@ -214,10 +104,18 @@ fn keys_do_everything() {
     page.browser.wait_for("viewer.state.facts.name === 'scan'");
     page.settle();
     assert_eq!(page.browser.run("document.getElementById('window').hidden"), false);
+    let scan = page.viewing.volumes[1].compute_statistics().unwrap().unwrap();
+    let [low, high] = scan.window().expect("a body has several values");
+    assert_eq!(page.numbers("[viewer.state.low, viewer.state.high]"), [low, high]);
     page.browser.key("[", PLAIN);
     page.settle();
+    let cut = (high - low) * 0.075;
+    let narrower = page.numbers("[viewer.state.low, viewer.state.high]");
+    assert!(close(narrower[0], low + cut) && close(narrower[1], high - cut), "{narrower:?}");
+    page.browser.key("a", PLAIN);
+    page.settle();
     let (path, _) = page.shown("axial");
-    assert!(path.contains("low=19.125&high=235.875"), "{path}");
+    assert!(path.contains(&format!("low={low}&high={high}")), "{path}");
 }
 
 #[test]
@@ -299,7 +197,10 @@ fn the_token_is_asked_for() {
 #[test]
 fn the_page_can_be_looked_at() {
     let (body, scan) = match std::env::var_os("PARIO_PICTURES") {
-        Some(_) => (("/body", [256, 256, 192], [1.0; 3], Pixel::RGB), SCAN),
+        Some(_) => (
+            ("/body", [256, 256, 192], [1.0; 3], Pixel::RGB),
+            ("/scan", [256, 256, 192], [1.5, 1.5, 2.0], Pixel::new(Sample::I16, 1).unwrap()),
+        ),
         None => (BODY, SCAN),
     };
     let mut page = Page::open(&[body, scan], (1440, 900, false));
@@ -311,7 +212,24 @@ fn the_page_can_be_looked_at() {
             write(Path::new(&directory).join(name), picture).expect("the picture can be written");
         }
     };
+    page.browser.prefer("dark");
     take(&mut page, "viewer-laptop.png");
     page.browser.resize(390, 844, 2.0, true);
     take(&mut page, "viewer-phone.png");
+    // A scan of grey values in the light theme, with a distance and the value under the cursor.
+    page.browser.prefer("light");
+    page.browser.resize(1440, 900, 1.0, false);
+    page.browser.key("v", PLAIN);
+    page.browser.wait_for("viewer.state.facts.name === 'scan'");
+    page.settle();
+    page.browser.key("m", PLAIN);
+    let (from, to) = (page.near("coronal", -90.0, -60.0), page.near("coronal", 70.0, 40.0));
+    page.browser.click(from);
+    page.browser.click(to);
+    page.settle();
+    let over = page.near("coronal", 30.0, -30.0);
+    page.browser.hover(over);
+    let notice = "document.getElementById('notice').hidden";
+    page.browser.wait_for(&format!("{notice} && !viewer.cursor.isAsking"));
+    take(&mut page, "viewer-light.png");
 }

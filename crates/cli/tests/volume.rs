@@ -9,7 +9,7 @@ use command::{Site, stderr, stdout};
 use serde_json::Value;
 
 fn run(site: &Site, arguments: &[&str]) -> Output {
-    let mut all = vec!["--data", "data", "volume"];
+    let mut all = vec!["--data", "data", "--create", "volume"];
     all.extend(arguments);
     site.pario(&all).output().expect("the binary starts")
 }

@@ -114,9 +114,9 @@ fn why_tells_who_waits_for_whom() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("job job 7, 3 ranks, waiting for "), "{text}");
     assert!(lines[1].starts_with("  /result  M_SYNC, call 0, for "), "{text}");
-    assert_eq!(lines[2], "    in write (100 bytes): ranks 0, 1", "{text}");
+    assert_eq!(lines[2], "    in write of 100 bytes: ranks 0, 1", "{text}");
     assert!(lines[3].starts_with("    missing: rank 2, "), "{text}");
-    assert!(lines[3].contains(" ago it called open (/result for reading and writing"), "{text}");
+    assert!(lines[3].contains(" ago it called open of /result for reading and writing"), "{text}");
     assert_eq!(lines.len(), 4, "{text}");
 
     let listed = site.ok(&["why"]);
@@ -130,10 +130,71 @@ fn why_tells_who_waits_for_whom() {
     assert_eq!((&job["job"], &job["size"]), (&"job 7".into(), &3.into()));
     assert_eq!(job["waits"][0]["missing"][0]["rank"], 2);
     assert_eq!(job["waits"][0]["missing"][0]["here"], true);
-    assert_eq!(job["waits"][0]["arrived"][1]["call"], "write (100 bytes)");
+    assert_eq!(job["waits"][0]["arrived"][1]["call"], "write of 100 bytes");
     assert_eq!(site.json(&["status"])["jobs"][0]["job"], "job 7");
     go_on(ranks);
     until("the job is over", || (site.ok(&["why"]) == "no jobs\n").then_some(()));
+}
+
+/// Calls that never come to the node, because ranks meet in memory and read by descriptors, are named
+/// all the same; so are those that do.
+fn the_last_call_is_named(is_near: bool) {
+    let site = Site::served();
+    let options = || ClusterOptions { short_cut: Some(is_near), ..ClusterOptions::default() };
+    let start = |rank| {
+        Rank::opening(&site, options(), ("job 8", 2, rank), |group| {
+            group.create("/first", Mode::Unix)
+        })
+    };
+    let ranks: Vec<_> = (0..2).map(start).collect();
+    let both = |deed: fn(&Group, &SharedFile) -> Result<(), pario::Error>| {
+        ranks.iter().for_each(|rank| rank.begin(deed));
+        ranks.iter().for_each(|rank| rank.outcome().unwrap());
+    };
+    // Rank 0 comes to the barrier; what rank 1 did before is told.
+    let told = |deed: fn(&Group, &SharedFile) -> Result<(), pario::Error>| {
+        ranks[1].begin(deed);
+        ranks[1].outcome().unwrap();
+        ranks[0].begin(|group, _| group.barrier());
+        let text = until("one waits", || {
+            let text = site.ok(&["why", "job 8"]);
+            text.contains("in barrier: rank 0").then_some(text)
+        });
+        let json = site.json(&["why", "job 8"]);
+        ranks[1].begin(|group, _| group.barrier());
+        ranks.iter().for_each(|rank| rank.outcome().unwrap());
+        let missing = text.lines().find(|line| line.contains("missing: rank 1, ")).unwrap();
+        assert!(!text.contains(['{', '}']), "{text}");
+        let call = &json["jobs"][0]["waits"][0]["missing"][0]["last_call"];
+        let (_, last) = missing.split_once(" ago it called ").expect(missing);
+        assert!(last.starts_with(call.as_str().unwrap()), "{last}: {json}");
+        last.to_owned()
+    };
+    assert_eq!(
+        told(|_, _| Ok(())),
+        "open of /first for reading and writing in mode M_UNIX, created if needed with mode 0644"
+    );
+    both(|_, file| file.write(&[1; 100]));
+    assert_eq!(told(|_, file| file.write(&[1; 4096])), "write of 4096 bytes on /first");
+    assert_eq!(told(|_, file| file.read(&mut [0; 7]).map(|_| ())), "read of 7 bytes on /first");
+    both(|_, file| file.set_mode(Mode::Log));
+    assert_eq!(told(|_, _| Ok(())), "setiomode(M_LOG) on /first");
+    let seek = |_: &Group, file: &SharedFile| file.seek(Seek::Start(9)).map(|_| ());
+    assert_eq!(told(seek), "seek to byte 9 on /first");
+    assert_eq!(told(|_, file| file.write(&[1; 3])), "write of 3 bytes on /first");
+    both(|group, _| group.create("/second", Mode::Sync)?.close());
+    assert_eq!(told(|_, _| Ok(())), "close on /second");
+    ranks.into_iter().for_each(Rank::end);
+}
+
+#[test]
+fn the_last_call_is_named_with_the_short_cut() {
+    the_last_call_is_named(true);
+}
+
+#[test]
+fn the_last_call_is_named_without_the_short_cut() {
+    the_last_call_is_named(false);
 }
 
 #[test]
@@ -171,7 +232,7 @@ fn the_state_of_a_file_is_shown() {
     assert!(text.starts_with("/result: 1 job has it open\n\njob    user"), "{text}");
     assert!(text.contains("M_SYNC"), "{text}");
     assert!(text.contains("ranks 0 to 2"), "{text}");
-    assert!(text.contains("\n    in write (100 bytes): ranks 0, 1\n"), "{text}");
+    assert!(text.contains("\n    in write of 100 bytes: ranks 0, 1\n"), "{text}");
     let json = site.json(&["status", "--file", "pario:/result"]);
     assert_eq!(json["path"], "/result");
     assert_eq!(json["jobs"][0]["files"][0]["position"], 0);
@@ -295,7 +356,7 @@ fn the_node_warns_of_long_waits() {
     for number in 0..2 {
         ranks[0].begin(|_, file| file.write(b"x"));
         let warning = log.next().unwrap().unwrap();
-        let told = "rank 0 waits for rank 1 in write (1 byte) of /result; `pario why slow` tells \
+        let told = "rank 0 waits for rank 1 in write of 1 byte on /result; `pario why slow` tells \
                     more";
         assert!(warning.contains("WARN") && warning.contains(told), "{warning}");
         // A second warning of the same wait would come before that of the next one.
@@ -425,7 +486,7 @@ fn waits_for_bytes_are_told(job: &str, is_near: bool) {
     let (wanted, held) = (places[late], places[early]);
     let warning = pair.warning(" waits for bytes ");
     let told = format!(
-        "rank {late} waits for bytes of rank {early} in write of 65536 bytes at {wanted} of \
+        "rank {late} waits for bytes of rank {early} in write of 65536 bytes at {wanted} on \
          /state; `pario why {job}` tells more"
     );
     assert!(warning.contains("WARN") && warning.contains(&told), "{warning}");
@@ -490,10 +551,10 @@ fn waits_for_the_size_of_a_file_are_told() {
         let text = pair.site.ok(&["why", job]);
         assert!(text.contains(&format!("\n  {path}  M_LOG, for ")), "{text}");
         let told =
-            "\n    in read (10 bytes): rank 1\n    the size of the file is being found out\n";
+            "\n    in read of 10 bytes: rank 1\n    the size of the file is being found out\n";
         assert!(text.contains(told), "{text}");
         assert!(pair.site.ok(&["why"]).contains(" for the size of the file\n"));
-        let told = format!("rank 1 waits for the size of the file in read (10 bytes) of {path}; ");
+        let told = format!("rank 1 waits for the size of the file in read of 10 bytes on {path}; ");
         let warning = pair.warning(" waits for the size ");
         assert!(warning.contains(&told), "{warning}");
         pair.go_on(ranks, &[1]);
@@ -565,7 +626,7 @@ fn the_old_names_of_commands_work() {
     for program in [PFSD, PFSDEXIT, PFSDRESET, PFSDSTAT] {
         let wrong = old(&site, program, &["-x"]);
         assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
-        assert!(stderr(&wrong).starts_with("Usage: pfsd"), "{}", stderr(&wrong));
+        assert!(stderr(&wrong).starts_with("pario: pfsd"), "{}", stderr(&wrong));
         assert_eq!(old(&site, program, &["--help"]).status.code(), Some(0));
     }
 }

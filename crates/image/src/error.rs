@@ -2,7 +2,6 @@
 
 use std::io;
 
-use pario::FilePath;
 use thiserror::Error;
 
 use crate::filter::{FilterError, PixelsError, TileGridError};
@@ -96,8 +95,13 @@ impl ImageError {
         }
     }
 
-    pub(crate) fn other(path: &FilePath, why: impl Into<String>) -> Self {
+    pub(crate) fn other(path: impl std::fmt::Display, why: impl Into<String>) -> Self {
         Self::Other { path: path.to_string(), why: why.into() }
+    }
+
+    /// A local file cannot be used.
+    pub(crate) fn file(name: &str, action: &'static str, source: io::Error) -> Self {
+        FormatError::Io { name: name.to_owned(), action, source }.into()
     }
 }
 

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cluster")]
+pub mod archive;
+#[cfg(feature = "cluster")]
 mod error;
 mod filter;
 pub mod formats;
@@ -18,6 +20,7 @@ mod pixelwise;
 mod resample;
 mod slice;
 mod stored;
+mod units;
 #[cfg(feature = "cluster")]
 mod volume;
 
@@ -48,5 +51,6 @@ pub use slice::{
 pub use stored::{Compression, StoredError};
 #[cfg(feature = "cluster")]
 pub use stored::{Description, VoxelStatistics};
+pub use units::{LengthUnit, ValueUnit, VoxelUnits};
 #[cfg(feature = "cluster")]
 pub use volume::{Series, Volume, VolumeOptions};

@@ -5,7 +5,8 @@ mod site;
 
 use pario::Cluster;
 use pario_image::{
-    Bins, Compression, Histogram, Pixel, Pixels, Sample, Volume, VolumeOptions, VoxelStatistics,
+    Bins, Compression, Histogram, LengthUnit, Pixel, Pixels, Sample, ValueUnit, Volume,
+    VolumeOptions, VoxelStatistics, VoxelUnits,
 };
 use site::Site;
 
@@ -156,4 +157,22 @@ fn colours_and_values_that_are_not_finite_have_no_statistics() {
     let grey = VolumeOptions::new([5, 4, 3], Pixel::GREY).create(&site.cluster, "/blank").unwrap();
     let found = grey.record_statistics().unwrap().unwrap();
     assert_eq!((found.minimum, found.maximum, found.window()), (0.0, 0.0, None));
+}
+
+#[test]
+fn statistics_and_units_are_in_the_header() {
+    let site = Site::embedded();
+    let cluster = &site.cluster;
+    let units = VoxelUnits { values: ValueUnit::Hounsfield, lengths: LengthUnit::Millimetre };
+    let ct =
+        VolumeOptions::new([4, 4, 4], Pixel::GREY).units(units).create(cluster, "/ct").unwrap();
+    ct.generate(1).unwrap();
+    let computed = ct.compute_statistics().unwrap();
+    assert_eq!((ct.statistics(), computed.is_some()), (computed, true));
+    // Only what is recorded is found by others; units are there from the beginning.
+    let again = Volume::open(cluster, "/ct").unwrap();
+    assert_eq!((again.statistics(), again.units()), (None, units));
+    ct.record_statistics().unwrap();
+    let again = Volume::open(cluster, "/ct").unwrap();
+    assert_eq!((again.statistics(), again.units()), (computed, units));
 }

@@ -124,6 +124,17 @@ fn slices_are_the_same_as_in_memory() {
                 let (slice, report) = volume.slice_of(&plane, interpolation, &background).unwrap();
                 both.same(slice.data(), &both.expected(&plane, interpolation, &background));
                 assert_eq!(report.progress.done, report.progress.total);
+                // What is covered does not depend on the background, and all the rest does.
+                let (covered, _) = volume.covered_slice(&plane, interpolation, false).unwrap();
+                both.same(covered.data(), &both.expected(&plane, interpolation, &[]));
+                let other = both.expected(&plane, interpolation, &[1; 16]);
+                let bytes = both.pixel.bytes();
+                let is_same =
+                    slice.data().chunks(bytes).zip(other.chunks(bytes)).map(|(a, b)| a == b);
+                if both.pixel.sample() != Sample::F32 {
+                    assert!(is_same.eq(covered.coverage().unwrap().iter().copied()));
+                }
+                assert_eq!(slice.coverage(), None);
             }
             let found = volume.slice(wish).unwrap();
             both.same(found.data(), &both.expected(&plane, Interpolation::Nearest, &[]));

@@ -311,9 +311,12 @@ pub(crate) fn join(core: &Arc<Core>, address: &Address) -> Result<(), SpaceError
         Some(owner) => SpaceError::NameTaken { space: space(), owner },
         None => SpaceError::Join {
             space: space(),
-            error: ConnectError::Refused {
+            error: ConnectError::Unreachable {
                 address: address.to_string(),
-                reason: "it did not answer, or was lost".to_owned(),
+                error: io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it did not answer in time, or was lost",
+                ),
             },
         },
     })

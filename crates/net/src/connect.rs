@@ -3,16 +3,20 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
 
 use crate::address::Address;
 use crate::builder::LinkChoice;
 use crate::carrier::{Carrier, Stream};
 use crate::core::{Core, SPACES};
-use crate::door::HANDSHAKE_TIME;
-use crate::error::ConnectError;
-use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof};
+use crate::error::{ConnectError, KeyProblem};
+use crate::handshake::{
+    Hello, LIMIT_BYTES, Role, WRONG_KEY, common_key, found_key, proof, refused_key,
+};
 use crate::link::Link;
 use crate::sender::{Sender, User};
 
@@ -32,7 +36,7 @@ impl Core {
             .filter(|_| self.links_choice != LinkChoice::Tcp || address.tcp.is_none());
         if let Some(path) = unix {
             let name = format!("unix={}", path.display());
-            match UnixStream::connect(path) {
+            match connect_unix(path, Instant::now() + self.options.handshake_wait()) {
                 Ok(stream) => {
                     let user = self.check_user(&stream).map_err(|reason| {
                         ConnectError::Stranger { address: name.clone(), reason }
@@ -52,10 +56,9 @@ impl Core {
         };
         let name = format!("tcp={tcp}");
         if self.key.is_none() && !tcp.ip().is_loopback() {
-            let reason = "it is not loopback, and this space has no key".to_owned();
-            return Err(ConnectError::NoWay { address: name, reason });
+            return Err(ConnectError::Key { address: name, problem: KeyProblem::Missing });
         }
-        match connect_tcp(&tcp, HANDSHAKE_TIME.min(self.options.answer_wait)) {
+        match connect_tcp(&tcp, self.options.handshake_wait()) {
             Ok(stream) => self.greet(Stream::Tcp(stream), None, name),
             Err(error) => Err(ConnectError::Unreachable { address: name, error }),
         }
@@ -109,7 +112,7 @@ impl Core {
         user: Option<User>,
         address: String,
     ) -> Result<Arc<Link>, ConnectError> {
-        let deadline = Instant::now() + HANDSHAKE_TIME.min(self.options.answer_wait);
+        let deadline = Instant::now() + self.options.handshake_wait();
         let key = self.key.as_ref();
         let own = Hello::new(self.name(), self.id(), key.is_some());
         let result = (|| {
@@ -122,7 +125,7 @@ impl Core {
                 Ok(bytes.first_chunk::<32>().map(|proof| (blake3::Hash::from_bytes(*proof), 32)))
             })?;
             if given != proof(key, Role::Host, &own, &host) {
-                return Err(Failure::Stranger("it does not know the key".to_owned()));
+                return Err(Failure::Stranger(WRONG_KEY.to_owned()));
             }
             Ok((host, key.is_some(), stream.into_socket(self.options.silence)?))
         })();
@@ -133,8 +136,14 @@ impl Core {
                 Ok(self.add_link(self.next_id(), peer, Carrier::Socket(socket), None))
             }
             Err(Failure::Io(error)) => Err(ConnectError::Unreachable { address, error }),
-            Err(Failure::Refused(reason)) => Err(ConnectError::Refused { address, reason }),
-            Err(Failure::Stranger(reason)) => Err(ConnectError::Stranger { address, reason }),
+            Err(Failure::Refused(reason)) => Err(match refused_key(&reason) {
+                Some(problem) => ConnectError::Key { address, problem },
+                None => ConnectError::Refused { address, reason },
+            }),
+            Err(Failure::Stranger(reason)) => Err(match found_key(&reason) {
+                Some(problem) => ConnectError::Key { address, problem },
+                None => ConnectError::Stranger { address, reason },
+            }),
         }
     }
 }
@@ -211,6 +220,31 @@ fn receive<T>(
             return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
         }
     }
+}
+
+/// Connects to a Unix socket. The system lets a caller wait without end while the queue of the
+/// listener is full, as that of a paused process is; this one tries until the deadline.
+pub fn connect_unix(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+    const PAUSE: Duration = Duration::from_millis(5);
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    loop {
+        match rustix::net::connect(&stream, &address) {
+            Ok(()) => break,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(Errno::AGAIN) => {
+                let text = "it accepts no connections: too many callers wait already";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stream = UnixStream::from(stream);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn connect_tcp(address: &SocketAddr, within: Duration) -> io::Result<TcpStream> {

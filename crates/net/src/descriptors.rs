@@ -448,6 +448,13 @@ impl DescriptorClient {
         Ok(Self { stream, host })
     }
 
+    /// An answer that takes longer than this is an error. Without a limit the client waits for as
+    /// long as the door is there.
+    pub fn set_limit(&self, within: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(within))?;
+        self.stream.set_write_timeout(Some(within))
+    }
+
     /// Who listens at the door, as the kernel says.
     pub fn host(&self) -> &User {
         &self.host

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Stream};
 use crate::core::Core;
-use crate::handshake::{Hello, LIMIT_BYTES, Role, common_key, proof, refusal};
+use crate::handshake::{Hello, LIMIT_BYTES, Role, WRONG_KEY, common_key, proof, refusal};
 use crate::sender::{Sender, User};
 use crate::share::{LinkOwner, Share};
 
@@ -290,7 +290,7 @@ impl Core {
         let key = common_key(key, caller, pending.user.is_some())?;
         // Comparing hashes takes the same time wherever they differ.
         if blake3::Hash::from_bytes(*given) != proof(key, Role::Caller, caller, host) {
-            return Err("it does not know the key".to_owned());
+            return Err(WRONG_KEY.to_owned());
         }
         let mut answer = vec![0];
         answer.extend_from_slice(proof(key, Role::Host, caller, host).as_bytes());

@@ -72,6 +72,20 @@ pub enum SpaceError {
     },
 }
 
+/// Why the keys of two spaces do not fit together, as seen by the one that connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyProblem {
+    /// The other side needs a key, and this one has none.
+    #[error("it needs a key, and this space has none")]
+    Missing,
+    /// The keys differ.
+    #[error("it does not know the key of this space")]
+    Wrong,
+    /// This side has a key, and the other one has none.
+    #[error("it has no key, and this space needs one")]
+    Unneeded,
+}
+
 /// No link to another space could be made.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -98,6 +112,14 @@ pub enum ConnectError {
         address: String,
         /// What is wrong.
         reason: String,
+    },
+    /// The two sides do not have the same key.
+    #[error("{address}: {problem}")]
+    Key {
+        /// Who has another key.
+        address: String,
+        /// Which side lacks what.
+        problem: KeyProblem,
     },
     /// There is no way to that address from here.
     #[error("there is no way to {address} from here: {reason}")]

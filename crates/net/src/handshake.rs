@@ -10,6 +10,7 @@
 //! A proof is a keyed BLAKE3 hash over the prover's role and both hellos, nonces included, so that
 //! it serves once and for one side only. Comparing proofs takes the same time wherever they differ.
 
+use crate::error::KeyProblem;
 use crate::key::{Key, SpaceId, random_bytes};
 
 /// Version of the handshake and of everything after it.
@@ -95,6 +96,33 @@ pub(crate) fn proof(key: Option<&Key>, role: Role, caller: &Hello, host: &Hello)
     hasher.finalize()
 }
 
+/// What a space says of a peer without a key, if it has one itself.
+const NO_KEY: &str = "it has no key, and one is needed";
+/// What a space without a key says of a peer that has one.
+const UNEXPECTED_KEY: &str = "it has a key, and this space has none";
+/// What a space says of a peer whose proof is wrong.
+pub(crate) const WRONG_KEY: &str = "it does not know the key";
+
+/// What the refusal of a host says about the keys, as the caller sees it.
+pub(crate) fn refused_key(reason: &str) -> Option<KeyProblem> {
+    match reason {
+        NO_KEY => Some(KeyProblem::Missing),
+        UNEXPECTED_KEY => Some(KeyProblem::Unneeded),
+        WRONG_KEY => Some(KeyProblem::Wrong),
+        _ => None,
+    }
+}
+
+/// What the caller itself finds wrong with the key of a host.
+pub(crate) fn found_key(reason: &str) -> Option<KeyProblem> {
+    match reason {
+        NO_KEY => Some(KeyProblem::Unneeded),
+        UNEXPECTED_KEY => Some(KeyProblem::Missing),
+        WRONG_KEY => Some(KeyProblem::Wrong),
+        _ => None,
+    }
+}
+
 /// The key that both sides have to prove. On a Unix socket, where the kernel says who the other one
 /// is, a side without a key is let in too.
 pub(crate) fn common_key<'k>(
@@ -104,8 +132,8 @@ pub(crate) fn common_key<'k>(
 ) -> Result<Option<&'k Key>, String> {
     match (own, peer.is_keyed) {
         (Some(_), false) | (None, true) if is_unix => Ok(None),
-        (Some(_), false) => Err("it has no key, and one is needed".to_owned()),
-        (None, true) => Err("it has a key, and this space has none".to_owned()),
+        (Some(_), false) => Err(NO_KEY.to_owned()),
+        (None, true) => Err(UNEXPECTED_KEY.to_owned()),
         (own, _) => Ok(own),
     }
 }

@@ -93,6 +93,7 @@ mod outbox;
 mod pool;
 mod port;
 mod private_socket;
+mod reason;
 mod record;
 mod route;
 mod routes;
@@ -112,11 +113,12 @@ pub use ask::{AnswerPort, Asked, Asker, Pending, Responder};
 pub use assembler::{Assembler, Group, Packet};
 pub use builder::{LinkChoice, SpaceBuilder};
 pub use bulk::Bulk;
+pub use connect::connect_unix;
 pub use counters::{Counters, LinkCounters, PortCounters, Refusal, Sample};
 pub use descriptors::{DescriptorClient, DescriptorDoor};
 pub use error::{
-    AddressError, AskError, ConnectError, InputError, KeyError, OpenError, RecvError, SendError,
-    SpaceError,
+    AddressError, AskError, ConnectError, InputError, KeyError, KeyProblem, OpenError, RecvError,
+    SendError, SpaceError,
 };
 pub use file_part::FilePart;
 pub use key::{Key, SpaceId};

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
@@ -147,6 +147,20 @@ impl MemoryPart {
             let start = self.memory.start.add(self.number * words);
             std::slice::from_raw_parts(start.as_ptr(), words)
         }
+    }
+
+    /// The room behind the numbers as counters of 64 bits. Use it either by this or by
+    /// [`put`](Self::put) and [`get`](Self::get).
+    ///
+    /// # Panics
+    /// If the shape puts the room at no multiple of 8 bytes.
+    pub fn counters(&self) -> &[AtomicU64] {
+        let MemoryShape { bytes, .. } = self.memory.shape;
+        let place = self.place(0, bytes).cast::<AtomicU64>();
+        assert!(place.is_aligned(), "counters begin at a multiple of 8 bytes");
+        // SAFETY: the place is aligned, inside of the mapping, and lives as long as this; every value
+        // of the bytes is a counter.
+        unsafe { std::slice::from_raw_parts(place, bytes / 8) }
     }
 
     /// Copies bytes to a place behind the numbers. Who else uses the place at this moment must be
@@ -395,6 +409,23 @@ mod tests {
             part.get(0, &mut bytes);
             assert_eq!(bytes, [number; 7]);
         }
+    }
+
+    #[test]
+    fn counters_are_seen_by_all() {
+        let ours = memory(2, 4, 24);
+        let theirs = theirs(&ours);
+        let counters = ours.part(1);
+        assert_eq!(counters.counters().len(), 3);
+        counters.counters()[2].fetch_add(1 << 40, Ordering::Relaxed);
+        assert_eq!(theirs.part(1).counters()[2].load(Ordering::Relaxed), 1 << 40);
+        assert_eq!(theirs.part(0).counters()[2].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "a multiple of 8 bytes")]
+    fn counters_that_are_not_aligned_are_refused() {
+        memory(1, 1, 8).part(0).counters();
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Core {
 
     /// Somebody was not let in, or is cut off.
     pub fn refuse(&self, peer: &str, reason: &str) {
-        tracing::warn!(space = self.name(), peer, reason, "refused");
+        tracing::debug!(space = self.name(), peer, reason, "refused");
         let (peer, reason) = (peer.to_owned(), reason.to_owned());
         let at = self.started.elapsed();
         keep(&mut self.record.state.lock().refusals, Refusal { at, peer, reason });

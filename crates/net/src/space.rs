@@ -9,6 +9,7 @@ use crate::builder::SpaceBuilder;
 use crate::control::{Answer, Found};
 use crate::core::Core;
 use crate::counters::{Counters, Refusal, Sample};
+use crate::door::HANDSHAKE_TIME;
 use crate::error::{InputError, OpenError};
 use crate::exchange::Opened;
 use crate::key::SpaceId;
@@ -48,6 +49,8 @@ pub struct Options {
     pub close_wait: Duration,
     /// How long the directory and peers may take to answer.
     pub answer_wait: Duration,
+    /// How long a connection and its handshake may take; never longer than `answer_wait`.
+    pub connect_wait: Duration,
     /// Without an acknowledgement for so long, a TCP link is lost.
     pub silence: Duration,
     /// What is accepted from peers, and sent to them.
@@ -64,6 +67,12 @@ pub struct Options {
     pub names_per_link: usize,
 }
 
+impl Options {
+    pub(crate) fn handshake_wait(&self) -> Duration {
+        self.connect_wait.min(self.answer_wait)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -72,6 +81,7 @@ impl Default for Options {
             send_wait: None,
             close_wait: Duration::from_secs(5),
             answer_wait: Duration::from_secs(10),
+            connect_wait: HANDSHAKE_TIME,
             silence: Duration::from_millis(700),
             limits: Limits::default(),
             links_per_user: 4096,

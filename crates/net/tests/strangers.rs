@@ -165,7 +165,7 @@ fn keys_are_proved_both_ways() {
     assert!(error.contains("does not know the key"), "{error}");
     refused(&host, "does not know the key");
     let error = join("none", None).unwrap_err().to_string();
-    assert!(error.contains("has no key"), "{error}");
+    assert!(error.contains("it needs a key, and this space has none"), "{error}");
     refused(&host, "has no key");
 
     // A host without a key is not believed either.

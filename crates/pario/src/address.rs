@@ -53,6 +53,15 @@ pub fn of_data_directory(data: &Path) -> Result<Address, Error> {
                 data.display()
             ),
         }),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Error::Refused {
+            text: format!(
+                "you may not read {}, where the node that serves {} says where it listens \
+                 ({error}): if the node admits all users, name its socket, as in \
+                 unix:{1}/pario.sock",
+                file.display(),
+                data.display(),
+            ),
+        }),
         Err(error) => Err(Error::NotRunning {
             text: format!(
                 "the address of the node that serves {} cannot be read: {}: {error}; name its \

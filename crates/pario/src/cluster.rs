@@ -16,15 +16,13 @@ use pario_server::MissingNamespace;
 use parking_lot::{Mutex, RwLock};
 
 use crate::address;
-use crate::connection::{Client, Connection, strange};
+use crate::connection::{Client, Connection, Watch, strange};
 use crate::error::Error;
 use crate::group::JobCalls;
 use crate::running::{RunningNode, running_nodes};
 
 /// How long an answer may take, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a check of everything may take.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// A cluster. Clones are the same one; any number of threads may use it.
 ///
@@ -50,6 +48,8 @@ pub(crate) struct Shared {
     short_cut: bool,
     /// How many calls this process has made together with the others of a job.
     jobs: Mutex<HashMap<String, Arc<Mutex<JobCalls>>>>,
+    /// Where this process counts what it reads and writes by itself, by node.
+    traffic: Mutex<HashMap<usize, Arc<crate::file::TrafficTable>>>,
     /// How often this process has begun to wait for a lock.
     pub(crate) lock_waits: AtomicU64,
     /// How often this process has had work done with extents.
@@ -57,6 +57,13 @@ pub(crate) struct Shared {
     /// The node in this process, if the cluster is embedded. Dropped last.
     #[cfg(feature = "embedded")]
     pub(crate) embedded: Option<pario_server::Node>,
+}
+
+/// A file system of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileSystemId {
+    machine: String,
+    device: u64,
 }
 
 /// How to get at a cluster; everything has a sensible default.
@@ -140,6 +147,9 @@ impl Cluster {
                     dir.display()
                 ),
             },
+            error if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                Error::Refused { text: format!("you may not use {}: {error}", dir.display()) }
+            }
             error => Error::other(error.to_string()),
         })?;
         let address = node.address().parse::<Address>();
@@ -210,6 +220,10 @@ impl Cluster {
     /// ```
     pub fn connect_to(node: &RunningNode, options: ClusterOptions) -> Result<Self, Error> {
         Self::open_named(node.address.clone(), &options, false).map_err(|error| match error {
+            Error::NodeDown { text, node: name } if node.is_listening() => Error::NodeDown {
+                node: name,
+                text: format!("your node for {} runs, but {text}", node.data),
+            },
             Error::NodeDown { text, .. } => Error::NotRunning {
                 text: format!(
                     "your node for {} does not run any more ({text}): start it with `pario serve \
@@ -259,6 +273,7 @@ impl Cluster {
             map: RwLock::new(map),
             short_cut,
             jobs: Mutex::default(),
+            traffic: Mutex::default(),
             lock_waits: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             #[cfg(feature = "embedded")]
@@ -295,6 +310,36 @@ impl Cluster {
             };
             asked.into_iter().map(result).collect()
         })
+    }
+
+    /// The file systems of all disks of the nodes that answer in time. Two disks that share a file
+    /// system have the same value; a disk whose file system is not known is not there.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// // The four disks of an embedded cluster are directories beside each other.
+    /// let systems = cluster.file_systems(std::time::Duration::from_secs(10));
+    /// let first = &systems[&("local".to_owned(), 0)];
+    /// assert!(systems.len() == 4 && systems.values().all(|system| system == first));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn file_systems(&self, within: Duration) -> HashMap<(String, usize), FileSystemId> {
+        let mut systems = HashMap::new();
+        for (number, node) in self.map().nodes.into_iter().enumerate() {
+            let asked = self.shared.node(number).call_within(Request::FileSystems, within);
+            let Ok(Reply::FileSystems(devices)) = asked else { continue };
+            let machine = node.address.parse::<Address>().ok().and_then(|address| address.machine);
+            let machine = machine.map_or_else(|| node.name.clone(), |id| id.to_string());
+            for (disk, device) in devices.into_iter().enumerate() {
+                let Some(device) = device else { continue };
+                let id = FileSystemId { machine: machine.clone(), device };
+                systems.insert((node.name.clone(), disk), id);
+            }
+        }
+        systems
     }
 
     /// The jobs whose processes have something to do with each other here, and who waits for whom:
@@ -355,7 +400,7 @@ impl Cluster {
     /// ```
     pub fn check(&self, what: CheckRequest) -> Result<CheckReport, Error> {
         let interface = self.shared.interface();
-        match interface.call_within(Request::Check(what), CHECK_TIMEOUT)? {
+        match interface.call_long(Request::Check(what))? {
             Reply::Checked(report) => Ok(report),
             _ => Err(strange("")),
         }
@@ -467,6 +512,28 @@ impl Shared {
         self.short_cut
     }
 
+    /// Tells whether the connection to a node that is open now is still open; nothing to watch if the
+    /// node is in this process. None if there is no connection.
+    pub fn watch_node(&self, node: usize) -> Option<Option<Watch>> {
+        #[cfg(feature = "embedded")]
+        if self.embedded.is_some() {
+            return Some(None);
+        }
+        self.node(node).watch().ok().map(Some)
+    }
+
+    /// Where this process counts what it reads and writes by itself on disks of a node; none if the
+    /// node does not count it.
+    pub fn traffic(&self, node: usize) -> Option<Arc<crate::file::TrafficTable>> {
+        let mut tables = self.traffic.lock();
+        if let Some(table) = tables.get(&node).filter(|table| !table.is_lost()) {
+            return Some(table.clone());
+        }
+        let table = crate::file::TrafficTable::ask(self, node)?;
+        tables.insert(node, table.clone());
+        Some(table)
+    }
+
     /// Asks a node for descriptors; none if it gives this process none.
     pub fn descriptors(&self, node: usize, request: &[u8]) -> Option<crate::file::Descriptors> {
         self.ask_descriptors(node, request)?.ok()
@@ -516,20 +583,27 @@ fn client(options: &ClusterOptions, trusts_any_user: bool) -> Result<Client, Err
         name: format!("{program} ({})", std::process::id()),
         identity: Identity { uid: own.uid, gids },
         key,
+        key_file,
         timeout: options.timeout.unwrap_or(TIMEOUT),
+        connect_wait: options.timeout,
         trusts_any_user,
     })
 }
 
 fn read_key(path: &Path) -> Result<Key, Error> {
-    let wrong = |why: String| Error::invalid(format!("the key in {}: {why}", path.display()));
+    use std::io::ErrorKind;
+    let wrong = |kind, why: String| Error::KeyFile {
+        kind,
+        text: format!("the key in {}: {why}", path.display()),
+    };
     let text = match pario_net::read_private_file(path, true) {
         Ok(text) => text,
         // The error names the file already.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(Error::invalid(format!("the key cannot be used: {error}")));
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let text = format!("the key cannot be used: {error}");
+            return Err(Error::KeyFile { kind: ErrorKind::PermissionDenied, text });
         }
-        Err(error) => return Err(wrong(error.to_string())),
+        Err(error) => return Err(wrong(error.kind(), error.to_string())),
     };
-    Key::from_hex(&text).map_err(|error| wrong(error.to_string()))
+    Key::from_hex(&text).map_err(|error| wrong(ErrorKind::InvalidInput, error.to_string()))
 }

@@ -1,12 +1,13 @@
 //! A connection to one node: opened when it is first needed, and again after it was lost.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_net::wire::Limits;
 use pario_net::{
-    Address, AskError, Asker, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, Options,
-    Pending, Space, SpaceId,
+    Address, AskError, Asker, Bulk, BulkBuffer, DescriptorClient, Key, Landing, Loan, OpenError,
+    Options, Pending, Space, SpaceId,
 };
 use pario_proto::{
     Answer, ClusterMap, Failure, Identity, PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
@@ -15,6 +16,7 @@ use pario_proto::{
 use parking_lot::Mutex;
 
 use crate::error::Error;
+use crate::unanswered;
 
 /// The port at which every node takes questions.
 const REQUESTS: &str = "requests";
@@ -33,8 +35,12 @@ pub struct Client {
     pub name: String,
     pub identity: Identity,
     pub key: Option<Key>,
+    /// Where the key was read from.
+    pub key_file: Option<PathBuf>,
     /// How long an answer may take.
     pub timeout: Duration,
+    /// How long a connection may take to be opened, if the caller has said so.
+    pub connect_wait: Option<Duration>,
     /// Whether nodes of every user are trusted: those that the caller has named are. A node that
     /// was found must run as the caller or as root.
     pub trusts_any_user: bool,
@@ -113,6 +119,19 @@ impl Connection {
         waiting.deadline = deadline;
         waiting.timeout = within;
         waiting.wait().map(|(reply, _)| reply)
+    }
+
+    /// Asks for something that may take very long. The node must answer other questions in time
+    /// while it works.
+    pub fn call_long(&self, request: Request) -> Result<Reply, Error> {
+        let Waiting { mut pending, node, timeout, .. } = self.start(request, Vec::new())?;
+        loop {
+            match pending.wait_until(Instant::now() + timeout) {
+                Ok(answer) => return answered(&node, answer).map(|(reply, _)| reply),
+                Err(unanswered) => pending = unanswered,
+            }
+            self.call(Request::Map)?;
+        }
     }
 
     /// Asks; the answer can be waited for.
@@ -210,16 +229,19 @@ impl Connection {
         let live = self.live().ok()?;
         let path = live.welcome.descriptors.clone()?;
         let client = DescriptorClient::connect(path.as_ref()).ok()?;
+        client.set_limit(self.client.timeout).ok()?;
         let node = live.link.peer_user()?;
         (client.host().uid == node.uid).then_some(client)
     }
 
     fn live(&self) -> Result<Live, Error> {
-        self.live_by(Instant::now() + NEAR_CONNECT_WAIT)
+        self.live_by(Instant::now() + self.connect_wait())
     }
 
     fn connect_wait(&self) -> Duration {
-        if self.state.lock().address.is_near() { NEAR_CONNECT_WAIT } else { WELCOME_WAIT }
+        let is_near = self.state.lock().address.is_near();
+        let usual = if is_near { NEAR_CONNECT_WAIT } else { WELCOME_WAIT };
+        self.client.connect_wait.unwrap_or(usual)
     }
 
     /// The connection, opened by then if it is not.
@@ -361,12 +383,17 @@ fn connect(
     deadline: Instant,
 ) -> Result<Live, Error> {
     let left = deadline.saturating_duration_since(Instant::now());
+    let usual = if address.is_near() { left } else { left.min(CONNECT_WAIT) };
+    let usual_handshake = Options::default().connect_wait;
     let options = Options {
-        answer_wait: if address.is_near() { left } else { left.min(CONNECT_WAIT) },
+        answer_wait: client.connect_wait.map_or(usual, |_| left),
+        connect_wait: client.connect_wait.map_or(usual_handshake, |_| left),
         close_wait: Duration::from_millis(200),
         limits: Limits::for_tokens(TOKEN_LIMIT_BYTES),
         ..Options::default()
     };
+    let handshake_wait =
+        client.connect_wait.unwrap_or(options.connect_wait.min(options.answer_wait));
     // A node admits one space of a name: neither a second cluster in this process, nor a process
     // of the same number on another machine, nor the connection that was lost, may be in the way.
     let name = format!("{} {}", client.name, SpaceId::random());
@@ -376,16 +403,16 @@ fn connect(
     if let Some(key) = &client.key {
         builder = builder.key(key.clone());
     }
-    let failed = |error: String| match node {
-        "" => Error::NodeDown {
-            node: String::new(),
-            text: format!("the node at {address} does not answer: {error}"),
-        },
-        node => down(node, &format!("{error} (at {address})")),
-    };
-    let space = builder.build().map_err(|error| failed(error.to_string()))?;
+    let key_file = client.key_file.as_deref();
+    let space = builder
+        .build()
+        .map_err(|error| unanswered::explain(&error, node, address, key_file, handshake_wait))?;
+    let silent = || unanswered::silent(node, address, client.connect_wait.unwrap_or(left));
     let left = deadline.saturating_duration_since(Instant::now());
-    let link = Link::open(&space, REQUESTS, left).map_err(|error| failed(error.to_string()))?;
+    let link = Link::open(&space, REQUESTS, left).map_err(|error| match error {
+        OpenError::Timeout { .. } => silent(),
+        error => down(node, &error.to_string()),
+    })?;
     let request = Request::Hello {
         version: PROTOCOL_VERSION,
         identity: client.identity.clone(),
@@ -393,10 +420,10 @@ fn connect(
         peer: PeerKind::Client,
     };
     let asked = link.ask(Question { request, data: Vec::new() });
-    let asked = asked.map_err(|error| failed(error.to_string()))?;
+    let asked = asked.map_err(|error| down(node, &error.to_string()))?;
     let answer = match asked.wait_until(deadline) {
         Ok(answer) => answered(node, answer)?,
-        Err(_) => return Err(failed("it does not answer".to_owned())),
+        Err(_) => return Err(silent()),
     };
     match answer {
         (Reply::Welcome { node, identity, map, descriptors }, _) => {
@@ -430,7 +457,15 @@ mod tests {
         let identity = Identity { uid: 0, gids: vec![0] };
         let timeout = Duration::from_secs(30);
         let name = "test".to_owned();
-        let client = Client { name, identity, key: None, timeout, trusts_any_user: true };
+        let client = Client {
+            name,
+            identity,
+            key: None,
+            key_file: None,
+            timeout,
+            connect_wait: None,
+            trusts_any_user: true,
+        };
         Connection::new(Arc::new(client), "busy", address)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pario_proto::{Failure, PathError};
+use pario_proto::{Failure, FilePath, PathError};
 use pario_team::TeamError;
 use thiserror::Error;
 
@@ -23,6 +23,17 @@ pub enum Error {
         path: String,
         /// What a node has answered.
         failure: Failure,
+    },
+    /// The directory in which a file was to be created is not there.
+    #[error(
+        "{path}: there is no directory {parent}: make it first (`pario mkdir -p`), or create the file \
+         with create_parents(true)"
+    )]
+    NoParent {
+        /// The file.
+        path: String,
+        /// The first directory on its path that is not there.
+        parent: String,
     },
     /// There is no cluster where it was looked for.
     #[error("{text}")]
@@ -46,6 +57,20 @@ pub enum Error {
     #[error("{text}")]
     InUse {
         /// Which, and what to do.
+        text: String,
+    },
+    /// The node, its key or a directory is not for this user.
+    #[error("{text}")]
+    Refused {
+        /// What is refused, and which right or key is needed.
+        text: String,
+    },
+    /// The file with the cluster's key cannot be used.
+    #[error("{text}")]
+    KeyFile {
+        /// The kind of error, as the standard library sorts them.
+        kind: io::ErrorKind,
+        /// Which file, and what is wrong with it.
         text: String,
     },
     /// A node does not answer.
@@ -131,10 +156,13 @@ impl Error {
         match self {
             Self::Path(_) => Kind::InvalidInput,
             Self::Failure(failure) | Self::File { failure, .. } => kind_of(failure),
+            Self::NoParent { .. } => Kind::NotFound,
             Self::NotRunning { .. } => Kind::NotConnected,
             Self::SeveralNodes { .. } => Kind::InvalidInput,
             Self::NamespaceMissing { .. } => Kind::InvalidData,
             Self::InUse { .. } => Kind::ResourceBusy,
+            Self::Refused { .. } => Kind::PermissionDenied,
+            Self::KeyFile { kind, .. } => *kind,
             Self::NodeDown { .. } => Kind::NotConnected,
             Self::Invalid { .. } => Kind::InvalidInput,
             Self::Ended { .. } => Kind::UnexpectedEof,
@@ -155,6 +183,16 @@ impl Error {
     /// An impossible wish.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self::Invalid { text: text.into() }
+    }
+
+    /// The same error, said of a file that was to be created: what is not there is its directory.
+    pub(crate) fn of_creation(self, path: &FilePath) -> Self {
+        match self {
+            Self::Failure(Failure::NotFound { path: missing }) if missing != *path => {
+                Self::NoParent { path: path.to_string(), parent: missing.to_string() }
+            }
+            error => error,
+        }
     }
 
     /// The same error, said of an open file.

@@ -53,11 +53,12 @@ mod process;
 pub mod records;
 mod running;
 pub mod team;
+mod unanswered;
 
 pub use cached::{CachedFile, CachedOptions};
-pub use cluster::{Cluster, ClusterOptions};
+pub use cluster::{Cluster, ClusterOptions, FileSystemId};
 pub use error::Error;
-pub use file::{Extent, Extents, File, LockRequest, ReadRequest, WriteRequest};
+pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
 pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
@@ -69,7 +70,7 @@ pub use pario_proto::{
     ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath, FileRecord, Finding, FindingKind,
     GROUP_LIMIT, HeldLock, Identity, JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange,
     LockWait, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress,
-    Ranks, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitCause,
+    Ranks, Removal, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitCause,
     WaitStatus,
 };
 #[cfg(feature = "embedded")]

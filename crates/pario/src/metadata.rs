@@ -94,11 +94,23 @@ pub(crate) fn measure(
         let mut subfiles: Vec<SubfileMeasure> = measured?;
         subfiles.sort_by_key(|subfile| subfile.subfile);
         let len = len_of(&record, &subfiles)?;
-        let modified = subfiles.iter().map(|subfile| subfile.modified_ns).max();
-        let modified_ns = modified.unwrap_or(record.changed_ns).max(record.created_ns);
+        let modified_ns = modified_ns(&record, &subfiles);
         Ok(Metadata { record, len, modified_ns, subfiles })
     };
     files.into_iter().zip(measures).map(put_together).collect()
+}
+
+/// When a file or directory last changed. An empty subfile comes into being when a process opens the
+/// file, which is no change: only the first one counts, if all are empty.
+fn modified_ns(record: &FileRecord, subfiles: &[SubfileMeasure]) -> u64 {
+    if record.kind == FileKind::Directory {
+        return record.changed_ns;
+    }
+    let filled = subfiles.iter().filter(|subfile| subfile.len > 0);
+    let latest = filled.map(|subfile| subfile.modified_ns).max();
+    let latest = latest.or(subfiles.first().map(|first| first.modified_ns));
+    // A subfile that has not come into being has no time.
+    latest.filter(|time| *time > 0).unwrap_or(record.created_ns)
 }
 
 /// What each node is asked; no question has more parts than a node takes.

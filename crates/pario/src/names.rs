@@ -52,6 +52,21 @@ impl Cluster {
         self.options().read(true).write(true).create(true).truncate(true).open(path)
     }
 
+    /// The same, and makes the directories above the file that are missing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// cluster.create_all("/runs/2026/7/result")?.write_at(b"42", 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_all(&self, path: &str) -> Result<File, Error> {
+        let options = self.options().read(true).write(true).create(true).truncate(true);
+        options.create_parents(true).open(path)
+    }
+
     /// To open or create a file in any other way.
     pub fn options(&self) -> OpenOptions<'_> {
         OpenOptions::new(self)

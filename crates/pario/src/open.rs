@@ -35,6 +35,7 @@ pub struct OpenOptions<'c> {
     access: Access,
     is_create: bool,
     is_new: bool,
+    has_parents: bool,
     is_truncate: bool,
     mode: u32,
     unit_bytes: Option<u64>,
@@ -57,6 +58,7 @@ impl<'c> OpenOptions<'c> {
             access: Access::LOOK,
             is_create: false,
             is_new: false,
+            has_parents: false,
             is_truncate: false,
             mode: 0o644,
             unit_bytes: None,
@@ -87,6 +89,25 @@ impl<'c> OpenOptions<'c> {
     /// Creates the file; that it is there already is an error.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.is_new = yes;
+        self
+    }
+
+    /// Before the file is created, makes the directories above it that are missing. It means nothing
+    /// to a file that is not created.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// let options = cluster.options().write(true).create_new(true);
+    /// let error = options.clone().open("/runs/7/state").unwrap_err();
+    /// assert!(error.to_string().contains("create_parents"));
+    /// options.create_parents(true).open("/runs/7/state")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_parents(mut self, yes: bool) -> Self {
+        self.has_parents = yes;
         self
     }
 
@@ -138,13 +159,17 @@ impl<'c> OpenOptions<'c> {
     pub fn open(self, path: &str) -> Result<File, Error> {
         let path = FilePath::new(path)?;
         let access = self.checked_access(&path)?;
-        let request = match self.creation(&path)? {
+        let reply = match self.creation(&path)? {
             Some((is_new, mode, layout)) => {
-                NamespaceRequest::Create { path: path.clone(), access, is_new, mode, layout }
+                self.make_parents(&path)?;
+                let wanted = path.clone();
+                let create =
+                    NamespaceRequest::Create { path: wanted, access, is_new, mode, layout };
+                self.cluster.names(create).map_err(|error| error.of_creation(&path))
             }
-            None => NamespaceRequest::Open { path: path.clone(), access },
+            None => self.cluster.names(NamespaceRequest::Open { path: path.clone(), access }),
         };
-        let Reply::Opened(opened) = self.cluster.names(request)? else {
+        let Reply::Opened(opened) = reply? else {
             return Err(strange("interface"));
         };
         let is_created = opened.is_created;
@@ -153,6 +178,16 @@ impl<'c> OpenOptions<'c> {
             file.empty()?;
         }
         Ok(file)
+    }
+
+    /// The cluster that the file is in.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.cluster
+    }
+
+    /// Whether a file that is there is emptied.
+    pub(crate) fn is_truncate(&self) -> bool {
+        self.is_truncate
     }
 
     /// What it is opened for, if that makes sense.
@@ -169,6 +204,21 @@ impl<'c> OpenOptions<'c> {
             )));
         }
         Ok(access)
+    }
+
+    /// Makes the directories above a file that is to be created, if that is wanted.
+    pub(crate) fn make_parents(&self, path: &FilePath) -> Result<(), Error> {
+        if !self.has_parents || !(self.is_create || self.is_new) {
+            return Ok(());
+        }
+        let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else { return Ok(()) };
+        match self.cluster.metadata(parent.as_str()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.cluster.make_directories(parent.as_str())
+            }
+            // What else is wrong with it, the creation says.
+            _ => Ok(()),
+        }
     }
 
     /// If it is to be created: whether it must be new, its permissions and its layout.

@@ -6,14 +6,17 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use pario_net::{Address, check_private_directory, read_private_file};
+use pario_net::{Address, check_private_directory, connect_unix, read_private_file};
 use pario_proto::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 use rustix::fs::FlockOperation;
 
 use crate::error::Error;
+
+/// How long it may take to find out who listens on a socket.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A node of this user that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,13 @@ pub struct RunningNode {
     /// Its data directory, by which it can be named: `--cluster DIR`.
     pub data: String,
     pub(crate) address: Address,
+}
+
+impl RunningNode {
+    /// Whether a process still listens on the socket of the node.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.address.unix.as_deref().is_some_and(|socket| user_of(socket).is_ok())
+    }
 }
 
 /// What [`running_nodes`] has found.
@@ -158,7 +168,7 @@ fn look_up(runtime: &Path, path: &Path) -> Result<RunningNode, Unusable> {
 
 /// The user of the process that listens on a socket.
 fn user_of(socket: &Path) -> io::Result<u32> {
-    let stream = UnixStream::connect(socket)?;
+    let stream = connect_unix(socket, Instant::now() + LOOK_LIMIT)?;
     Ok(rustix::net::sockopt::socket_peercred(&stream)?.uid.as_raw())
 }
 

@@ -114,7 +114,11 @@ fn directories_in_place_of_files() {
         says(cluster.open("/f/g"), "/f: this is a file, not a directory");
         says(cluster.list("/f"), "/f: this is a file, not a directory");
         says(cluster.open("/none"), "/none: there is no such file or directory");
-        says(cluster.create("/none/f"), "/none: there is no such file or directory");
+        says(
+            cluster.create("/none/f"),
+            "/none/f: there is no directory /none: make it first (`pario mkdir -p`), or create the \
+             file with create_parents(true)",
+        );
         says(cluster.list("/none"), "/none: there is no such file or directory");
         says(cluster.remove_directory("/f"), "/f: this is a file, not a directory");
         cluster.create("/d/f").unwrap();
@@ -282,7 +286,7 @@ fn nodes_and_addresses() {
     );
     begins(
         Cluster::connect("unix:/nonexistent/socket"),
-        "the node at unix=/nonexistent/socket does not answer: ",
+        "the node at unix:/nonexistent/socket does not answer: ",
     );
     begins(
         Cluster::connect("no such thing"),

@@ -389,17 +389,17 @@ fn disagreement_is_told_to_all() {
             };
             let text = error.to_string();
             assert!(text.starts_with("/f: job job "), "{text}");
-            let who = "the ranks disagree: rank 3 called read (100 bytes); ranks 0 to 2 called \
-                       write (64 bytes)";
+            let who = "the ranks disagree: rank 3 called read of 100 bytes; ranks 0 to 2 called \
+                       write of 64 bytes";
             assert!(text.contains(who), "{text}");
             assert_eq!(file.position().unwrap(), 8, "the pointer is where it was");
             file.write(b"34").unwrap();
             let error = file.seek(Seek::Start(group.rank().into())).unwrap_err();
-            assert!(error.to_string().contains("rank 0 called seek (to byte 0)"), "{error}");
+            assert!(error.to_string().contains("rank 0 called seek to byte 0"), "{error}");
             file.set_mode(Mode::Global).unwrap();
             let len = if group.rank() == 1 { 5 } else { 4 };
             let error = file.write(&vec![0; len]).unwrap_err();
-            assert!(error.to_string().contains("rank 1 called write (5 bytes)"), "{error}");
+            assert!(error.to_string().contains("rank 1 called write of 5 bytes"), "{error}");
             file.close().unwrap();
         });
         assert_eq!(content(&site.cluster, "/f"), b"1212121234343434");
@@ -413,7 +413,7 @@ fn all_must_open_the_same() {
         together(&site, 2, |group| {
             let path = if group.rank() == 0 { "/a" } else { "/b" };
             let error = group.create(path, Mode::Log).unwrap_err().to_string();
-            assert!(error.contains("rank 0 called open (/a for reading and writing"), "{error}");
+            assert!(error.contains("rank 0 called open of /a for reading and writing"), "{error}");
             let mode = if group.rank() == 0 { Mode::Log } else { Mode::Sync };
             let error = group.create("/a", mode).unwrap_err().to_string();
             assert!(error.contains("in mode M_SYNC"), "{error}");
@@ -569,7 +569,7 @@ fn barriers_and_opens_do_not_fit_together() {
             };
             let told = told.to_string();
             assert!(
-                told.contains("rank 1 called barrier; ranks 0, 2 called open (/f for"),
+                told.contains("rank 1 called barrier; ranks 0, 2 called open of /f for"),
                 "{told}"
             );
             group.barrier().unwrap();
@@ -621,7 +621,9 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                     let begun = Instant::now();
                     let error = file.write(&[0; 10]).unwrap_err();
                     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-                    assert!(error.to_string().contains("node local does not answer"), "{error}");
+                    let error = error.to_string();
+                    assert!(error.starts_with("node local at unix:"), "{error}");
+                    assert!(error.contains(" does not answer"), "{error}");
                 }
                 here.wait();
                 if rank == 0 {
@@ -646,4 +648,31 @@ fn ranks_meet_again_after_the_node_was_started_again() {
             });
         }
     });
+}
+
+#[test]
+fn the_first_rank_makes_the_directories_above_a_new_file() {
+    for way in MEETINGS {
+        let site = Site::new(way);
+        let said = together(&site, 3, |group| {
+            let error = group.create("/runs/7/log", Mode::Log).unwrap_err().to_string();
+            let log = group.create_all("/runs/7/log", Mode::Log).unwrap();
+            log.write(&[byte_of(group.rank())]).unwrap();
+            log.close().unwrap();
+            error
+        });
+        for error in said {
+            assert!(error.starts_with("/runs/7/log: there is no directory /runs:"), "{error}");
+            assert!(error.contains("create_parents(true)"), "{error}");
+        }
+        let mut bytes = content(&site.another(), "/runs/7/log");
+        bytes.sort_unstable();
+        assert_eq!(bytes, b"abc");
+
+        // Why they cannot be made is told to the rank that tried; none waits for another.
+        let said = together(&site, 2, |group| {
+            group.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
+        });
+        assert_eq!(said, [std::io::ErrorKind::NotADirectory; 2]);
+    }
 }

@@ -343,3 +343,29 @@ fn a_listing_that_cannot_go_on_has_given_every_name_before() {
     let listed: Vec<String> = listed.into_iter().map(|entry| entry.unwrap().name).collect();
     assert_eq!(listed, (0..1000).map(|number| format!("{number:04}")).collect::<Vec<_>>());
 }
+
+#[test]
+fn directories_above_a_new_file_are_made_on_request() {
+    in_every_way(|site| {
+        let cluster = &site.cluster;
+        let error = cluster.create("/runs/7/state").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        let said = error.to_string();
+        assert!(said.starts_with("/runs/7/state: there is no directory /runs:"), "{said}");
+        assert!(said.contains("create_parents(true)"), "{said}");
+
+        cluster.create_all("/runs/7/state").unwrap().write_at(b"one", 0).unwrap();
+        assert_eq!(text(cluster, "/runs/7/state"), "one");
+        // They are there already; the file is emptied.
+        assert!(cluster.create_all("/runs/7/state").unwrap().is_empty().unwrap());
+        let error = cluster.create("/runs/8/state").unwrap_err().to_string();
+        assert!(error.starts_with("/runs/8/state: there is no directory /runs/8:"), "{error}");
+
+        // Nothing is made for a file that is only opened, and nothing below a file.
+        let open = cluster.options().read(true).create_parents(true).open("/other/x");
+        assert_eq!(open.unwrap_err().kind(), ErrorKind::NotFound);
+        let below = cluster.create_all("/runs/7/state/x").unwrap_err();
+        assert_eq!(below.kind(), ErrorKind::NotADirectory);
+        assert_eq!(names(cluster, "/"), ["runs"]);
+    });
+}

@@ -341,12 +341,18 @@ fn a_trace_shows_disks_and_threads() {
         let (file, extents) = filled(&site.cluster, "/file", 5);
         let work = site.cluster.process(&file).operation("sum", 0u64).trace(true);
         let report = work.for_each(|_, _: (Vec<u8>, u64)| Ok(())).unwrap();
-        let of = |prefix: &str| {
+        let of = |prefix: &'static str| {
             let spans = report.trace.spans.iter();
-            spans.filter(|span| span.thread.starts_with(prefix) && span.name != "finish").count()
+            let of_thread = spans.filter(move |span| span.thread.starts_with(prefix));
+            of_thread.map(|span| span.name.as_str())
         };
-        assert_eq!(of("Compute["), extents.len());
-        assert!(of("network") >= site.cluster.map().nodes.len());
+        assert_eq!(of("Compute[").filter(|name| *name == "sum").count(), extents.len());
+        let known = |name: &&str| {
+            name.starts_with("waits for ") || ["sum", "finish", "send results"].contains(name)
+        };
+        assert!(of("Compute[").all(|name| known(&name)));
+        assert!(of("network").count() >= site.cluster.map().nodes.len());
+        assert!(of("network").all(|name| name == "answer"), "bytes are not a category");
         // Which of the compute threads has worked is theirs to say.
         let picture = report.trace.to_timing_svg();
         for span in &report.trace.spans {

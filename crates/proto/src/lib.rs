@@ -59,8 +59,8 @@ pub use cluster::group::{
 };
 pub use cluster::jobs::{Awaited, JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
 pub use cluster::limits::{
-    EXTENTS_LISTED, GROUPS_LIMIT, HOLDERS_SHOWN, LOCK_WAITS_SHOWN, MISSING_SHOWN, NAMES_LISTED,
-    OPEN_TEXT_LIMIT_BYTES, RANKS_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, SUBFILES_LISTED,
+    EXTENTS_LISTED, FILES_LIMIT, GROUPS_LIMIT, HOLDERS_SHOWN, LOCK_WAITS_SHOWN, MISSING_SHOWN,
+    NAMES_LISTED, OPEN_TEXT_LIMIT_BYTES, RANKS_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, SUBFILES_LISTED,
 };
 pub use cluster::lock::{
     HeldLock, LOCK_END, LOCKS_LIMIT, LockCall, LockKind, LockOutcome, LockRange, LockRequest,
@@ -76,11 +76,14 @@ pub use cluster::process::{
 pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
-    PeerRequest, Question, RANGES_LIMIT, Request, SubfileRange, TOKEN_LIMIT_BYTES,
-    TRANSFER_LIMIT_BYTES,
+    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, NewFile, PROTOCOL_VERSION, Part,
+    PeerKind, PeerRequest, Question, RANGES_LIMIT, Removal, Request, SubfileRange,
+    TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
+pub use cluster::traffic::{
+    CELL_COUNTERS, TRAFFIC_DISKS_LIMIT, TRAFFIC_LANES, Traffic, TrafficAnswer,
+};
 pub use ids::{DiskId, ExtentIndex, FileId, SubfileIndex};
 pub use layout::declustering::{Declustering, DeclusteringError};
 pub use layout::disks::{Disks, DisksError};
@@ -98,6 +101,6 @@ pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
 pub use modes::position::{
     Interleaved, OFFSET_LIMIT, OutOfRange, Placement, Position, Seek, Transfer,
 };
-pub use modes::table::{Arrival, Chunk, Standing, Table};
+pub use modes::table::{Arrival, Chunk, NotedCall, Standing, Table};
 pub use modes::trouble::Trouble;
 pub use modes::waiting::{BytesUse, BytesUser, BytesWait, BytesWish, WaitCause};

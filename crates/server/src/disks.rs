@@ -9,10 +9,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pario_proto::{
-    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part, SubfileIndex,
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
+    SubfileIndex, Traffic,
 };
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, Rights,
@@ -25,6 +26,7 @@ pub use load::{CROWD, Load};
 use crate::config::{DiskConfig, NodeConfig};
 use crate::descriptors;
 use crate::error::NodeError;
+use crate::event_log::{DiskLook, DiskWatch};
 use crate::private_files;
 use crate::unmade::Unmade;
 
@@ -205,26 +207,71 @@ impl NodeDisks {
         }
     }
 
-    /// How the disks are doing.
-    pub fn status(&self) -> Vec<DiskStatus> {
+    /// How each disk is, and what it has served since this was last asked.
+    pub fn looks(&self) -> Vec<DiskLook> {
+        let look = |disk: &NodeDisk| {
+            let (served, took) = disk.load.take_served();
+            DiskLook {
+                space: disk.space.lock().map(|space| (space.total_bytes, space.free_bytes)),
+                trouble: disk.trouble.lock().clone(),
+                stall: disk.delay(),
+                served,
+                took,
+            }
+        };
+        self.disks.iter().map(look).collect()
+    }
+
+    /// What the log tells of each disk, which is nothing yet.
+    pub fn watches(&self) -> Vec<DiskWatch> {
+        self.disks.iter().map(|disk| DiskWatch::new(&disk.name, &disk.path)).collect()
+    }
+
+    /// How the disks are doing. `short_cut` is what clients have read and written by themselves, by
+    /// number of the disk.
+    pub fn status(&self, short_cut: &[Traffic]) -> Vec<DiskStatus> {
         let infos = self.infos();
-        let status = |(disk, info): (&NodeDisk, DiskInfo)| {
+        let status = |(number, info): (usize, DiskInfo)| {
+            let disk = &self.disks[number];
             let space = *disk.space.lock();
+            let around = short_cut.get(number).copied().unwrap_or_default();
             let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            let sum = |counter, around: u64| count(counter).saturating_add(around);
             DiskStatus {
                 disk: info,
                 path: disk.path.clone(),
                 total_bytes: space.map_or(0, |space| space.total_bytes),
                 free_bytes: space.map_or(0, |space| space.free_bytes),
-                reads: count(&disk.load.reads),
-                read_bytes: count(&disk.load.read_bytes),
-                writes: count(&disk.load.writes),
-                written_bytes: count(&disk.load.written_bytes),
+                reads: sum(&disk.load.reads, around.reads),
+                read_bytes: sum(&disk.load.read_bytes, around.read_bytes),
+                writes: sum(&disk.load.writes, around.writes),
+                written_bytes: sum(&disk.load.written_bytes, around.written_bytes),
                 queue: count(&disk.load.queue),
                 trouble: disk.trouble.lock().clone().or_else(|| disk.delay()),
             }
         };
-        self.disks.iter().zip(infos).map(status).collect()
+        infos.into_iter().enumerate().map(status).collect()
+    }
+
+    /// Requests that each disk has failed.
+    pub fn error_counts(&self) -> Vec<u64> {
+        self.disks.iter().map(|disk| disk.load.errors.load(Ordering::Relaxed)).collect()
+    }
+
+    /// What disks have failed within the last minute, each as a sentence.
+    pub fn recent_errors(&self) -> Vec<String> {
+        let now = Instant::now();
+        let told = |disk: &NodeDisk| {
+            let (age, why) = disk.load.recent_error(now)?;
+            let (name, seconds) = (&disk.name, age.as_secs());
+            Some(format!("disk {name} has failed a request {seconds} s ago: {why}"))
+        };
+        self.disks.iter().filter_map(told).collect()
+    }
+
+    /// The device of the file system of each disk, as far as it is known.
+    pub fn devices(&self) -> Vec<Option<u64>> {
+        self.disks.iter().map(|disk| disk.space.lock().map(|space| space.device)).collect()
     }
 
     /// Extents in memory.
@@ -404,12 +451,17 @@ impl NodeDisk {
         self.has_open(file, index) || self.unmade.lock().get(id).is_some()
     }
 
-    /// Removes a subfile for good; that there is none is fine.
-    pub fn remove(&self, file: FileId, index: u32) -> Result<(), Failure> {
-        let id = SubfileId::data(file.0, index);
+    /// Removes subfiles for good; those that are not there are fine.
+    pub fn remove_many(&self, subfiles: &[(FileId, u32)]) -> Result<(), Failure> {
+        let ids: Vec<_> =
+            subfiles.iter().map(|(file, index)| SubfileId::data(file.0, *index)).collect();
+        let Some(&first) = ids.first() else { return Ok(()) };
         let _making = self.making.lock();
-        self.unmade.lock().forget(id);
-        self.remove_subfile(id)
+        for &id in &ids {
+            self.unmade.lock().forget(id);
+            self.open.lock().remove(&id);
+        }
+        self.disk.remove_many(&ids).map_err(|error| self.failure(error, first, "delete files"))
     }
 
     fn remove_subfile(&self, id: SubfileId) -> Result<(), Failure> {
@@ -449,7 +501,19 @@ impl NodeDisk {
             StoreError::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
                 too_large(disk)
             }
-            error => Failure::Disk { disk, why: error.to_string() },
+            error => {
+                let why = error.to_string();
+                // Other errors say something of the request, not of the disk.
+                if matches!(
+                    error,
+                    StoreError::Io { .. }
+                        | StoreError::Damaged { .. }
+                        | StoreError::Poisoned { .. }
+                ) {
+                    self.load.note_error(&why, Instant::now());
+                }
+                Failure::Disk { disk, why }
+            }
         }
     }
 

@@ -81,6 +81,19 @@ impl NodeError {
         Self::Io { path: path.display().to_string(), error }
     }
 
+    /// The kind of error, as the standard library sorts them.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::UnknownNode { .. } => io::ErrorKind::InvalidInput,
+            Self::InUse { .. } => io::ErrorKind::ResourceBusy,
+            Self::Io { error, .. } => error.kind(),
+            Self::Disk(StoreError::Io { source, .. }) => source.kind(),
+            Self::Listen(pario_net::SpaceError::Listen { error, .. }) => error.kind(),
+            Self::NamespaceMissing { .. } => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::Other,
+        }
+    }
+
     /// A disk of a node cannot be used.
     pub(crate) fn of_disk(error: StoreError, config: &NodeConfig) -> Self {
         match error {

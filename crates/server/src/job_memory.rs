@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
-use pario_proto::{MemoryId, Mode, Standing, Table, TablePlace};
+use pario_proto::{MemoryId, Mode, NotedCall, Standing, Table, TablePlace};
 use parking_lot::Mutex;
 
 use crate::coordination::Wait;
@@ -124,6 +124,14 @@ impl SharedTable {
             cause: standing.cause,
         };
         standings.unwrap_or_default().into_iter().map(wait).collect()
+    }
+
+    /// What a rank has called last, at which time by the clock of the node.
+    pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<NotedCall> {
+        let table = Table::of(self.0.words()).filter(|table| rank < table.size())?;
+        let mut noted = table.last_call(rank)?;
+        noted.at_ms = now_ms.saturating_sub(machine_ms().saturating_sub(noted.at_ms));
+        Some(noted)
     }
 
     /// The mode, and where the shared pointer is, if there is one.

@@ -36,6 +36,9 @@ pub enum Resource {
     ChosenExtents,
     /// Places at which the machines of a job come together.
     TeamPlaces,
+    /// Tables in which clients count what they read and write by themselves, each with a descriptor
+    /// of the node.
+    TrafficTables,
 }
 
 /// The limits of one resource.
@@ -50,7 +53,7 @@ pub struct Limit {
 }
 
 /// All resources, in the order of their declaration.
-pub const RESOURCES: [Resource; 10] = [
+pub const RESOURCES: [Resource; 11] = [
     Resource::Sessions,
     Resource::Handles,
     Resource::Waits,
@@ -61,6 +64,7 @@ pub const RESOURCES: [Resource; 10] = [
     Resource::Calls,
     Resource::ChosenExtents,
     Resource::TeamPlaces,
+    Resource::TrafficTables,
 ];
 
 /// The answers that one user may leave unread, over all its clients; a client that goes beyond is
@@ -87,6 +91,7 @@ impl Resource {
             Resource::Calls => (128, 1_024, 64),
             Resource::ChosenExtents => (1 << 24, 1 << 26, 1 << 24),
             Resource::TeamPlaces => (256, 4_096, 64),
+            Resource::TrafficTables => (1_024, 8_192, 256),
         };
         Limit { per_user, total, reserve }
     }
@@ -94,7 +99,9 @@ impl Resource {
     /// What a user can do about a refusal.
     const fn remedy(self) -> &'static str {
         match self {
-            Resource::Sessions => "end some of the processes that are connected",
+            Resource::Sessions | Resource::TrafficTables => {
+                "end some of the processes that are connected"
+            }
             Resource::Handles => "close some files",
             Resource::Waits => "wait for some of the calls that are under way",
             Resource::Locks => "unlock some ranges, or lock longer ones",
@@ -124,6 +131,7 @@ impl fmt::Display for Resource {
             Resource::Calls => "calls that work with extents",
             Resource::ChosenExtents => "extents chosen by calls",
             Resource::TeamPlaces => "jobs that look for their machines",
+            Resource::TrafficTables => "clients whose short cut is counted",
         })
     }
 }
@@ -165,6 +173,11 @@ impl Quotas {
     /// Nothing is taken of a node that a user runs.
     pub fn new(node: &str, administrator: u32) -> Self {
         Self { node: node.into(), administrator, used: Arc::default(), users: Mutex::default() }
+    }
+
+    /// How much of a resource all users have taken in shares.
+    pub fn used(&self, resource: Resource) -> u64 {
+        self.used[resource.index()].load(Ordering::SeqCst)
     }
 
     /// The account of a user.
@@ -320,7 +333,7 @@ mod tests {
             drop(quotas.account(uid).take(Resource::Calls, reserve).unwrap());
         }
         drop(shares);
-        assert_eq!(quotas.used[Resource::Calls.index()].load(Ordering::SeqCst), 0);
+        assert_eq!(quotas.used(Resource::Calls), 0);
     }
 
     #[test]

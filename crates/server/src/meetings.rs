@@ -163,7 +163,7 @@ impl<J, T> Meetings<J, T> {
             return fail(caller, trouble);
         }
         job.ranks.insert(space, seat.rank);
-        job.last.insert(seat.rank, (call.clone(), now_ms));
+        job.last.insert(seat.rank, (call.clone(), now_ms, None));
         match job.gathering.call(seat.rank, number, call.clone(), caller, now_ms) {
             Ok(()) => decide(&seat.job, job),
             Err((caller, trouble)) => fail(caller, trouble),
@@ -246,7 +246,8 @@ impl<J, T> Meetings<J, T> {
         caller: T,
         now_ms: u64,
     ) -> FileActions<T> {
-        let mut state = self.state.lock();
+        let mut held = self.state.lock();
+        let state = &mut *held;
         let unknown = |job: &str, what: String, caller| {
             let job = job.to_owned();
             let failure = Failure::Group { what, job, trouble: Trouble::Unknown };
@@ -260,7 +261,13 @@ impl<J, T> Meetings<J, T> {
             return unknown(&job, path, caller);
         };
         if let Some(known) = overview::call_of(&call) {
-            file.last.insert(rank, (known, now_ms));
+            // The file is forgotten when it is closed; what was called is not.
+            if known == Call::Close
+                && let Some(job) = state.jobs.get_mut(&file.job)
+            {
+                job.last.insert(rank, (known.clone(), now_ms, Some(file.path.clone())));
+            }
+            file.last.insert(rank, (known, now_ms, None));
         }
         let mut actions = Vec::new();
         let act = &mut |action| actions.push(action);

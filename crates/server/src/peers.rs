@@ -112,7 +112,7 @@ impl Peers {
         self.waiting.lock().push((Instant::now() + wait, Arc::downgrade(&waiting)));
         let question = Question { request, data: Vec::new() };
         link.ask_then(question, move |answer| {
-            waiting.tell(answer.map_err(|error| down(&name, &error.to_string())));
+            waiting.tell(answer.map_err(|error| down(&name, &error.reason())));
         });
     }
 
@@ -125,6 +125,12 @@ impl Peers {
     pub fn trouble(&self, node: usize) -> Option<Failure> {
         let state = self.peers[node].state.lock();
         state.trouble.as_ref().map(|(_, why)| down(&self.peers[node].name, why))
+    }
+
+    /// What was wrong the last time that a node was to be reached.
+    pub fn trouble_text(&self, node: usize) -> Option<String> {
+        let state = self.peers[node].state.lock();
+        state.trouble.as_ref().map(|(_, why)| why.clone())
     }
 
     /// Whether there is a link to a node.
@@ -231,9 +237,9 @@ impl Peers {
         if let Some(key) = &self.key {
             builder = builder.key(key.clone());
         }
-        let space = builder.build().map_err(|error| error.to_string())?;
+        let space = builder.build().map_err(|error| error.reason())?;
         let left = deadline.saturating_duration_since(Instant::now());
-        let link = Link::open(&space, REQUESTS, left).map_err(|error| error.to_string())?;
+        let link = Link::open(&space, REQUESTS, left).map_err(|error| error.reason())?;
         let request = Request::Hello {
             version: PROTOCOL_VERSION,
             identity: self.identity.clone(),
@@ -241,12 +247,12 @@ impl Peers {
             peer: PeerKind::Node,
         };
         let asked = link.ask(Question { request, data: Vec::new() });
-        let asked = asked.map_err(|error| error.to_string())?;
+        let asked = asked.map_err(|error| error.reason())?;
         match asked.wait_until(deadline) {
             Ok(Ok(Answer { result: Ok(Reply::Welcome { .. }), .. })) => Ok((space, link)),
             Ok(Ok(Answer { result: Err(failure), .. })) => Err(failure.to_string()),
             Ok(Ok(_)) => Err("it gives answers that do not belong to the question".to_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(error.reason()),
             Err(_) => Err("it does not answer".to_owned()),
         }
     }

@@ -6,12 +6,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pario_net::{Bulk, FilePart, Responder, Sender};
-use pario_proto::{Answer, Failure};
+use pario_proto::{Answer, Failure, Reply};
 
 use crate::audit::Audit;
+use crate::event_log::EventLog;
 use crate::limits::{Resource, Share};
+use crate::request_meter::KindMeter;
 use crate::sessions::Session;
 
 /// A client that lets more than this wait for it, unread, is cut off.
@@ -29,6 +32,11 @@ pub struct Reporter {
     /// The client; before its hello, who has sent the request.
     client: Result<Arc<Session>, Arc<Sender>>,
     audit: Arc<Audit>,
+    events: Arc<EventLog>,
+    /// Counts the request when it is answered.
+    meter: Arc<KindMeter>,
+    /// When the node received the request.
+    received: Instant,
     /// What the request takes of its user's waits; given back with the answer.
     waits: Option<Share>,
 }
@@ -40,9 +48,11 @@ impl Reporter {
         node: Arc<str>,
         kind: &'static str,
         client: Result<Arc<Session>, Arc<Sender>>,
-        audit: Arc<Audit>,
+        (audit, events): (Arc<Audit>, Arc<EventLog>),
+        meter: Arc<KindMeter>,
     ) -> Self {
-        Self { to: Some(to), node, kind, client, audit, waits: None }
+        let received = Instant::now();
+        Self { to: Some(to), node, kind, client, audit, events, meter, received, waits: None }
     }
 
     /// Counts the request among those that wait, until it is answered. A user that has too many is
@@ -82,6 +92,7 @@ impl Reporter {
 
     /// Answers with a part of a file in place of the first empty segment.
     pub fn send_file(mut self, answer: Answer<Bulk>, part: FilePart) {
+        self.note(&answer);
         if let Some(to) = self.take() {
             to.send_file(answer, part);
         }
@@ -92,14 +103,24 @@ impl Reporter {
         self.send(Answer { result: Err(failure), data: Vec::new() });
     }
 
-    /// Tells the audit log of a refusal.
+    /// Counts the request, and tells the logs of a failure.
     fn note(&self, answer: &Answer<Bulk>) {
-        let Err(failure) = &answer.result else { return };
+        self.meter.count(self.received.elapsed(), answer.result.is_err());
+        let failures: Vec<&Failure> = match &answer.result {
+            Err(failure) => vec![failure],
+            Ok(Reply::Each(each)) => failures(each).collect(),
+            Ok(Reply::OpenedMany(each)) => failures(each).collect(),
+            Ok(Reply::SyncedMany(each)) => failures(each).collect(),
+            Ok(_) => return,
+        };
         let (uid, name) = match &self.client {
             Ok(session) => (Some(session.identity.uid), session.name.as_str()),
             Err(sender) => (sender.user.as_ref().map(|user| user.uid), &*sender.name),
         };
-        self.audit.note_failure(uid, name, failure);
+        for failure in failures {
+            self.audit.note_failure(uid, name, failure);
+            self.events.note_failure(uid, name, failure);
+        }
     }
 
     /// Whether parts of files reach the client without being copied here.
@@ -120,6 +141,10 @@ impl Reporter {
     }
 }
 
+fn failures<T>(each: &[Result<T, Failure>]) -> impl Iterator<Item = &Failure> {
+    each.iter().filter_map(|result| result.as_ref().err())
+}
+
 impl Drop for Reporter {
     fn drop(&mut self) {
         // Without a panic, a request is dropped only when the node stops; the client is told so.
@@ -128,7 +153,9 @@ impl Drop for Reporter {
             let why =
                 format!("it panicked while it answered a request ({kind}); its log says where");
             let result = Err(Failure::Internal { node, why });
-            to.send_now(Answer { result, data: Vec::new() });
+            let answer = Answer { result, data: Vec::new() };
+            self.note(&answer);
+            to.send_now(answer);
         }
     }
 }

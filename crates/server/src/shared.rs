@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::audit::Audit;
 use crate::config::{Config, NodeConfig};
 use crate::disks::NodeDisks;
+use crate::event_log::EventLog;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::grant_window::{GrantRefusal, GrantWindow};
@@ -29,7 +30,9 @@ use crate::operation::Registry;
 use crate::peers::Peers;
 use crate::processing::Calls;
 use crate::record_locks::RecordLocks;
+use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
+use crate::short_cut_traffic::ShortCutTraffic;
 use crate::strangers::Strangers;
 
 /// What all threads of a node share.
@@ -43,11 +46,15 @@ pub struct Shared {
     pub disks: NodeDisks,
     pub grants: GrantKey,
     pub leases: Leases,
+    /// What clients read and write by themselves.
+    pub short_cut_traffic: ShortCutTraffic,
     pub sessions: Sessions,
     /// What users have taken of this node.
     pub quotas: Arc<Quotas>,
     /// The name of this node.
     pub label: Arc<str>,
+    /// Requests that this node has answered.
+    pub requests: RequestMeter,
     pub memories: Memories,
     /// What can be done with extents here.
     pub operations: Arc<Registry>,
@@ -56,6 +63,7 @@ pub struct Shared {
     pub peers: Peers,
     pub strangers: Strangers,
     pub audit: Arc<Audit>,
+    pub events: Arc<EventLog>,
     /// The cluster as it is.
     pub map: RwLock<ClusterMap>,
     /// Held while the map is written to its file. Never taken while `map` is locked.

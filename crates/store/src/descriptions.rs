@@ -98,9 +98,13 @@ impl Descriptions {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        // A file system with a journal then commits both with the sync of the first.
+        // A file system with a journal commits the names and the blocks of both files with the sync
+        // of the first, if both are written before: then the syncs that follow find nothing to do.
+        // Written after it, the description would cost a second commit.
         if let Some(file) = &description {
             file.begin_sync();
+            flat.begin_sync();
+            file.wait_begun()?;
         }
         flat.sync()?;
         if let Some(file) = &description {

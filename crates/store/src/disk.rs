@@ -246,6 +246,14 @@ impl Disk {
         self.medium.space().map_err(|error| self.place.io(error, "measure the space"))
     }
 
+    pub(crate) fn medium(&self) -> &dyn Medium {
+        &*self.medium
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.options.read_only
+    }
+
     /// Where buffers of this disk come from.
     pub fn pool(&self) -> &BufferPool {
         &self.options.pool
@@ -403,6 +411,33 @@ impl Disk {
 
     /// Removes a subfile. Whoever has it open can use it until they close it.
     pub fn remove(&self, id: SubfileId) -> Result<(), StoreError> {
+        self.remove_name(id)?;
+        self.sync_removals()
+    }
+
+    /// Removes subfiles; those that are not there are left out. The names are synced once, for all.
+    /// After a failure the others are removed all the same, and the first failure is reported.
+    pub fn remove_many(&self, ids: &[SubfileId]) -> Result<(), StoreError> {
+        let (mut removed, mut first) = (0, Ok(()));
+        for &id in ids {
+            match self.remove_name(id) {
+                Ok(()) => removed += 1,
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) if first.is_ok() => first = Err(error),
+                Err(_) => {}
+            }
+        }
+        let synced = if removed > 0 { self.sync_removals() } else { Ok(()) };
+        first.and(synced)
+    }
+
+    fn sync_removals(&self) -> Result<(), StoreError> {
+        let synced = self.medium.sync_dir("");
+        synced.map_err(|error| self.place.io(error, "make removals durable"))
+    }
+
+    /// Removes a subfile; a power loss may bring it back until the names are synced.
+    fn remove_name(&self, id: SubfileId) -> Result<(), StoreError> {
         if self.options.read_only {
             return Err(self.place.read_only(format!("remove {id}")));
         }
@@ -437,7 +472,7 @@ impl Disk {
                 }
             }
         }
-        self.medium.sync_dir("").map_err(failed)
+        Ok(())
     }
 
     /// The identities of all subfiles, from their names alone: quick, also where there are many.

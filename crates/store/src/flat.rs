@@ -59,7 +59,7 @@ pub(crate) struct FlatShared {
     pub(crate) read_only: bool,
     pub(crate) poison: Poison,
     /// One sync at a time. Whether name and description of the subfile are durable.
-    syncing: Mutex<bool>,
+    pub(crate) syncing: Mutex<bool>,
     descriptions: Arc<Descriptions>,
     /// Keeps other processes away as long as anything of the disk is open.
     _lock: Arc<dyn Any + Send + Sync>,
@@ -157,6 +157,13 @@ impl FlatFile {
     pub fn modified_ns(&self) -> Result<u64, StoreError> {
         let time = self.shared.file.modified_ns();
         time.map_err(|error| self.shared.place.io(error, "measuring"))
+    }
+
+    /// Sets when its bytes last changed, in nanoseconds since 1970. A power loss may undo it.
+    pub fn set_modified_ns(&self, time: u64) -> Result<(), StoreError> {
+        self.shared.check_writable("set the time of")?;
+        let set = self.shared.file.set_modified_ns(time);
+        set.map_err(|error| self.shared.place.io(error, "setting the time"))
     }
 
     /// A descriptor of the file for another process on the same machine, if there is a file. Byte
@@ -287,7 +294,7 @@ impl FlatShared {
     }
 
     /// Remembers a failed sync: here, in the disk and in the description.
-    fn fail(&self, error: io::Error) -> StoreError {
+    pub(crate) fn fail(&self, error: io::Error) -> StoreError {
         let (id, why) = (self.place.subfile, error.to_string());
         self.poison.set(&why);
         self.descriptions.poisoned.note(id, &why);

@@ -55,6 +55,7 @@ pub mod medium;
 mod poison;
 mod queue;
 mod subfile;
+mod sync_many;
 mod upgrade;
 
 pub use buffer::{BUFFER_ALIGNMENT, Buffer, BufferPool};

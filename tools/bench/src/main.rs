@@ -21,6 +21,7 @@ mod plot;
 mod report;
 mod scratch;
 mod slices;
+mod small;
 mod statistics;
 mod store;
 mod turns;
@@ -49,6 +50,7 @@ const AREAS: &[Area] = &[
     slices::AREA,
     memory::AREA,
     fair::AREA,
+    small::AREA,
 ];
 
 /// What a second process of this program can be told to be.

@@ -339,6 +339,7 @@ static void down(void) {
   cwrite(fd, buffer, 10);
   say_and_wait("open");
   FAILS(EPFSLNOIOD, _cwrite(fd, buffer, 10));
+  pfslib_perror("moving");
   FAILS(EPFSLNOIOD, _cread(fd, buffer, 10));
   FAILS(EPFSLNOIOD, _cwritev(fd, &piece, 1));
   FAILS(EPFSLNOIOD, _creadv(fd, &piece, 1));
@@ -369,10 +370,12 @@ static void forbidden(void) {
 
   FAILS(EACCES, _gopen("/pfs/theirs", O_RDWR, M_ASYNC, 0));
   FAILS(EACCES, open("/pfs/theirs", O_RDONLY));
+  pfslib_perror("opening");
   cwrite(fd, buffer, 10);
   say_and_wait("open");
   lseek(fd, 0, SEEK_SET);
   FAILS(EPFSLAUTH, _cread(fd, buffer, 10));
+  pfslib_perror("reading");
   FAILS(EPFSLAUTH, _cwrite(fd, buffer, 10));
   FAILS(EPFSLAUTH, _iread(fd, buffer, 10));
   IS((id = _iwrite(fd, buffer, 10)) >= 0);
@@ -391,6 +394,45 @@ static void stranger(void) {
   if (geteuid() == 0) IS(setgid(65534) == 0 && setuid(65534) == 0);
   FAILS(EPFSLREMOTE, _gopen("/pfs/x", O_RDWR | O_CREAT, M_ASYNC, 0600));
   FAILS(EPFSLREMOTE, open("/pfs/x", O_RDWR | O_CREAT, 0600));
+  pfslib_perror("stranger");
+}
+
+/* What is told beyond the text of a number. */
+static void causes(void) {
+  int fd = gopen("/pfs/x", O_WRONLY | O_CREAT, M_UNIX, 0644);
+
+  FAILS(ENOENT, open("/pfs/nothing", O_RDONLY));
+  pfslib_perror("missing");
+  FAILS(ENOENT, open("no/such/file", O_RDONLY));
+  pfslib_perror("plain");
+  FAILS(EEXIST, _gopen("/pfs/x", O_RDWR | O_CREAT | O_EXCL, M_UNIX, 0644));
+  pfslib_perror("exists");
+  FAILS(EFAULT, _cwrite(fd, NULL, 1));
+  pfslib_perror("null");
+  FAILS(EPFSLINVAL, _gopen("/pfs/x", O_RDWR, 6, 0));
+  pfslib_perror("mode");
+  FAILS(EINVAL, lseek(fd, -1, SEEK_SET));
+  pfslib_perror("seek");
+  FAILS(EINVAL, ftruncate(fd, -1));
+  pfslib_perror("length");
+  FAILS(EBADF, _cread(fd, buffer, 1));
+  pfslib_perror("access");
+  FAILS(EPFSLIOLEN, _cwrite(fd, buffer, (unsigned)-1));
+  pfslib_perror("long");
+  FAILS(EINVAL, lockf(fd, 99, 1));
+  pfslib_perror("locked");
+  errno = ENOENT; /* another error than that of the last call */
+  pfslib_perror("other");
+  IS(close(fd) == 0);
+}
+
+/* A disk without room. */
+static void full(void) {
+  int fd = gopen("/pfs/full", O_RDWR | O_CREAT | O_TRUNC, M_UNIX, 0644);
+  while (_cwrite(fd, buffer, sizeof buffer) == sizeof buffer) continue;
+  IS(errno == ENOSPC);
+  pfslib_perror("full");
+  IS(unlink("/pfs/full") == 0);
 }
 
 /* Forms that end the process: each is called with something wrong. */
@@ -481,6 +523,8 @@ int main(int count, char **arguments_given) {
   else if (strcmp(part, "down") == 0) down();
   else if (strcmp(part, "forbidden") == 0) forbidden();
   else if (strcmp(part, "stranger") == 0) stranger();
+  else if (strcmp(part, "causes") == 0) causes();
+  else if (strcmp(part, "full") == 0) full();
   else if (strcmp(part, "plain") == 0 && count == 3) plain(arguments_given[2]);
   else if (strcmp(part, "init") == 0 && count == 5)
     init(arguments_given[2], atoi(arguments_given[3]), atoi(arguments_given[4]));

@@ -81,22 +81,18 @@ impl Site {
         let name = source.file_stem().unwrap().to_string_lossy();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let program = self.dir.path().join(format!("{name}-{number}"));
-        let mut question = Command::new("pkg-config");
-        question.args(wanted).arg("pario");
-        let flags = ended(question.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
-        let flags = String::from_utf8(flags.stdout).unwrap();
         let mut gcc = Command::new("gcc");
         gcc.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        ended(gcc.arg(source).arg("-o").arg(&program).args(more).args(flags.split_whitespace()));
+        ended(gcc.arg(source).arg("-o").arg(&program).args(more).args(flags(wanted)));
         program
     }
 
-    /// A program with what it needs to find the library and the node.
+    /// A program with what it needs to find the node; pkg-config has told it where the library is.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(self.dir.path())
-            .env("LD_LIBRARY_PATH", prefix().join("lib"))
+            .env_remove("LD_LIBRARY_PATH")
             .env("PARIO_CLUSTER", self.address())
             .stdin(Stdio::null());
         command
@@ -165,6 +161,15 @@ impl Site {
         }
         outputs.iter().map(|output| String::from_utf8_lossy(&output.stdout)).collect()
     }
+}
+
+/// What pkg-config answers.
+pub fn flags(wanted: &[&str]) -> Vec<String> {
+    let mut question = Command::new("pkg-config");
+    question.args(wanted).arg("pario");
+    let flags = ended(question.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
+    let flags = String::from_utf8(flags.stdout).unwrap();
+    flags.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The name of a job that nobody else has.
@@ -248,7 +253,9 @@ pub fn prefix() -> &'static Path {
         // What is installed is as new as what it was made of.
         let headers = std::fs::read_dir(crate_dir.join("include")).unwrap();
         let headers = headers.map(|entry| entry.unwrap().path());
-        let others = [crate_dir.join("install"), crate_dir.join("preload/preload.c")];
+        let preload = std::fs::read_dir(crate_dir.join("preload")).unwrap();
+        let preload = preload.map(|entry| entry.unwrap().path());
+        let others = preload.chain([crate_dir.join("install")]);
         let library = [built.join("libpario_c.so")];
         let newest = headers.chain(others).chain(library).map(|path| modified(&path)).max();
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -1,23 +1,97 @@
 //! `pario df`
 
+use std::collections::HashMap;
 use std::io::Write;
 
+use pario::{DiskStatus, FileSystemId};
 use serde_json::json;
 
-use super::status::{ANSWER_LIMIT, NodeView};
-use crate::amounts::{share, size};
+use super::status::NodeView;
+use crate::amounts::{count, share, size};
 use crate::arguments::Global;
-use crate::exit::{NOT_REACHABLE, Told};
+use crate::exit::{self, NOT_REACHABLE, Told};
 use crate::table::{Side, Table};
 use crate::{reach, terminal};
 
-/// Does it. Disks of nodes that do not answer are missing, and the exit code says so.
+/// A disk, and the number of its file system.
+struct Row<'n> {
+    name: String,
+    disk: &'n DiskStatus,
+    /// Counts from 0 in the order of the disks.
+    file_system: usize,
+}
+
+/// Does it. The total counts each file system once. Disks of nodes that do not answer are missing,
+/// and the exit code says so.
 pub fn run(global: &Global) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
-    let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
-    let disks =
-        || nodes.iter().flat_map(|node| node.disks().map(|disk| (node.name.as_str(), disk)));
-    let (mut total_bytes, mut free_bytes) = (0_u64, 0_u64);
+    let limit = reach::answer_limit(global);
+    let nodes = NodeView::of(&cluster, limit);
+    let rows = rows(&nodes, &cluster.file_systems(limit));
+    let (systems, [total_bytes, free_bytes]) = total(&rows);
+    let silent: Vec<_> = nodes.iter().filter(|node| node.is_down()).collect();
+    if global.json {
+        let disks: Vec<_> = rows.iter().map(as_json).collect();
+        let names: Vec<_> = silent.iter().map(|node| &node.name).collect();
+        terminal::print_json(&json!({
+            "disks": disks,
+            "total": {
+                "total_bytes": total_bytes, "free_bytes": free_bytes, "file_systems": systems,
+            },
+            "silent_nodes": names,
+        }))?;
+    } else {
+        let mut out = terminal::output();
+        table(&rows, total_bytes, free_bytes).print(&mut out)?;
+        if let Some(note) = note(rows.len(), systems) {
+            writeln!(out, "{note}")?;
+        }
+        out.flush()?;
+    }
+    for node in &silent {
+        let text = format!("the disks of node {:?} are missing: {}", node.name, node.trouble());
+        exit::tell_text(&text, NOT_REACHABLE, global.json);
+    }
+    if silent.is_empty() { Ok(()) } else { Err(Told(NOT_REACHABLE).into()) }
+}
+
+/// All disks. One whose file system is not known counts as one of its own.
+fn rows<'n>(nodes: &'n [NodeView], known: &HashMap<(String, usize), FileSystemId>) -> Vec<Row<'n>> {
+    let mut numbers: HashMap<&FileSystemId, usize> = HashMap::new();
+    let mut next = 0;
+    let mut rows = Vec::new();
+    for node in nodes {
+        for (number, disk) in node.disks().enumerate() {
+            let mut take_next = || {
+                next += 1;
+                next - 1
+            };
+            let file_system = match known.get(&(node.name.clone(), number)) {
+                Some(id) => *numbers.entry(id).or_insert_with(take_next),
+                None => take_next(),
+            };
+            let name = format!("{}/{}", node.name, disk.disk.label);
+            rows.push(Row { name, disk, file_system });
+        }
+    }
+    rows
+}
+
+/// The number of file systems, their bytes, and what is free of them.
+fn total(rows: &[Row<'_>]) -> (usize, [u64; 2]) {
+    let mut systems: HashMap<usize, [u64; 2]> = HashMap::new();
+    for row in rows {
+        let [total, free] = systems.entry(row.file_system).or_default();
+        // Nodes do not measure at the same time; the least room counts.
+        *free = if *total == 0 { row.disk.free_bytes } else { row.disk.free_bytes.min(*free) };
+        *total = row.disk.total_bytes.max(*total);
+    }
+    let sum =
+        |which: usize| systems.values().map(|bytes| bytes[which]).fold(0, u64::saturating_add);
+    (systems.len(), [sum(0), sum(1)])
+}
+
+fn table(rows: &[Row<'_>], total_bytes: u64, free_bytes: u64) -> Table<6> {
     let mut table = Table::new([
         ("disk", Side::Left),
         ("size", Side::Right),
@@ -26,41 +100,36 @@ pub fn run(global: &Global) -> anyhow::Result<()> {
         ("full", Side::Right),
         ("directory", Side::Left),
     ]);
-    let row = |name: String, total: u64, free: u64, directory: &str| {
+    let row = |name: &str, total: u64, free: u64, directory: &str| {
         let used = total.saturating_sub(free);
         let full = format!("{} %", share(used, total, 100));
-        [name, size(total), size(used), size(free), full, directory.to_owned()]
+        [name.to_owned(), size(total), size(used), size(free), full, directory.to_owned()]
     };
-    let mut listed = Vec::new();
-    for (node, disk) in disks() {
-        total_bytes = total_bytes.saturating_add(disk.total_bytes);
-        free_bytes = free_bytes.saturating_add(disk.free_bytes);
-        let name = format!("{node}/{}", disk.disk.label);
-        listed.push(json!({
-            "disk": name,
-            "path": disk.path,
-            "total_bytes": disk.total_bytes,
-            "free_bytes": disk.free_bytes,
-            "read_only": disk.disk.is_read_only,
-        }));
+    for Row { name, disk, .. } in rows {
         table.push(row(name, disk.total_bytes, disk.free_bytes, &disk.path));
     }
-    let silent: Vec<_> = nodes.iter().filter(|node| node.is_down()).collect();
-    if global.json {
-        let names: Vec<_> = silent.iter().map(|node| &node.name).collect();
-        terminal::print_json(&json!({
-            "disks": listed,
-            "total": { "total_bytes": total_bytes, "free_bytes": free_bytes },
-            "silent_nodes": names,
-        }))?;
-    } else {
-        table.push(row("total".to_owned(), total_bytes, free_bytes, ""));
-        let mut out = terminal::output();
-        table.print(&mut out)?;
-        out.flush()?;
-    }
-    for node in &silent {
-        eprintln!("pario: the disks of node {:?} are missing: {}", node.name, node.trouble());
-    }
-    if silent.is_empty() { Ok(()) } else { Err(Told(NOT_REACHABLE).into()) }
+    table.push(row("total", total_bytes, free_bytes, ""));
+    table
+}
+
+/// Why the total is less than the sum of the rows.
+fn note(disks: usize, systems: usize) -> Option<String> {
+    (disks > systems).then(|| match systems {
+        1 => format!("the {disks} disks share one file system; the total counts it once"),
+        _ => format!(
+            "{disks} disks lie on {}; the total counts each once",
+            count(systems as u64, "file system")
+        ),
+    })
+}
+
+fn as_json(row: &Row<'_>) -> serde_json::Value {
+    json!({
+        "disk": row.name,
+        "path": row.disk.path,
+        "total_bytes": row.disk.total_bytes,
+        "free_bytes": row.disk.free_bytes,
+        "read_only": row.disk.disk.is_read_only,
+        "file_system": row.file_system,
+    })
 }

@@ -38,6 +38,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let cluster = match &global.data {
         // The namespace that is to be rebuilt may be missing.
         Some(data) if options.rebuild => {
+            reach::check_data(global, data)?;
             let choice = MissingNamespace::Rebuild;
             Cluster::recover_embedded(data, reach::options(global), choice)?
         }

@@ -50,7 +50,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     };
     if global.json {
         let owners = Owners::new();
-        let mut array = JsonArray::begin(terminal::output())?;
+        let mut array = JsonArray::begin(terminal::output());
         walk.all(&paths, &mut |listed| match listed {
             Listed::Directory(_) => Ok(()),
             Listed::Entry { path, record, measured } => {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::arguments::Global;
-use crate::exit::{NOT_FOUND, Told, Usage};
+use crate::exit::{self, NOT_FOUND, Told, Usage};
 use crate::{paths, reach, terminal};
 
 /// Lines for the help.
@@ -45,7 +45,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
     let idle: Vec<_> = wanted.iter().filter(|file| !files.contains(file)).collect();
     for file in &idle {
-        eprintln!("pario: {file}: no job has it open, so there is nothing to reset");
+        let text = format!("{file}: no job has it open, so there is nothing to reset");
+        exit::tell_text(&text, NOT_FOUND, global.json);
     }
     if idle.is_empty() { Ok(()) } else { Err(Told(NOT_FOUND).into()) }
 }

@@ -4,13 +4,16 @@ use std::ffi::OsString;
 use std::io;
 
 use clap::Args;
-use pario::{Cluster, FilePath};
+use pario::{Cluster, FilePath, Listing, Removal};
 use serde_json::json;
 
 use crate::arguments::Global;
 use crate::exit::Usage;
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
+
+/// Names that are removed with one request.
+const BATCH: usize = 1000;
 
 /// Lines for the help.
 pub const EXAMPLES: &str =
@@ -40,7 +43,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         return Err(Usage(text).into());
     }
     let cluster = reach::cluster(global)?;
-    let mut removal = Removal {
+    let mut remover = Remover {
         cluster: &cluster,
         is_forced: options.force,
         files: 0,
@@ -48,16 +51,16 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         interrupt: Interrupt::watch()?,
     };
     for path in &paths {
-        removal.remove(path, options.recursive)?;
+        remover.remove(path, options.recursive)?;
     }
     if global.json {
-        let (files, directories) = (removal.files, removal.directories);
+        let (files, directories) = (remover.files, remover.directories);
         terminal::print_json(&json!({ "files": files, "directories": directories }))?;
     }
     Ok(())
 }
 
-struct Removal<'c> {
+struct Remover<'c> {
     cluster: &'c Cluster,
     is_forced: bool,
     files: u64,
@@ -65,7 +68,7 @@ struct Removal<'c> {
     interrupt: Interrupt,
 }
 
-impl Removal<'_> {
+impl Remover<'_> {
     fn remove(&mut self, path: &FilePath, recursive: bool) -> anyhow::Result<()> {
         if recursive && self.is_directory(path)? {
             return self.remove_tree(path);
@@ -75,39 +78,82 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Removes what is below, deepest first. Each directory is listed anew until it is empty, so
-    /// that names which come in the meantime are seen, and no list is longer than a batch.
+    /// Removes a directory with all that is in it, deepest first. Names that come while it is at it
+    /// keep a directory: then the tree is gone through once more, as long as that gets on.
     fn remove_tree(&mut self, path: &FilePath) -> anyhow::Result<()> {
-        const BATCH: usize = 1000;
-        let mut above = vec![path.clone()];
-        while let Some(directory) = above.last().cloned() {
-            let listed = self.cluster.list_names(directory.as_str());
-            let entries = match listed {
-                Ok(listing) => listing.take(BATCH).collect::<Result<Vec<_>, _>>()?,
-                Err(error) if self.is_forced && error.kind() == io::ErrorKind::NotFound => {
-                    above.pop();
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            if entries.is_empty() {
-                let removed = self.cluster.remove_directory(directory.as_str());
-                self.directories += u64::from(self.done(removed)?);
-                above.pop();
-                continue;
-            }
-            for entry in entries {
-                self.interrupt.check()?;
-                let below = directory.join(&entry.name)?;
-                if entry.record.kind == pario::FileKind::Directory {
-                    above.push(below);
-                } else {
-                    let removed = self.cluster.remove(below.as_str());
-                    self.files += u64::from(self.done(removed)?);
-                }
+        loop {
+            let before = self.files + self.directories;
+            match self.remove_once(path)? {
+                Some(kept) if self.files + self.directories == before => return Err(kept.into()),
+                Some(_) => {}
+                None => return Ok(()),
             }
         }
-        Ok(())
+    }
+
+    /// Goes through a tree once; the first directory that was not empty when its turn came.
+    fn remove_once(&mut self, path: &FilePath) -> anyhow::Result<Option<pario::Error>> {
+        let (mut batch, mut kept) = (Vec::with_capacity(BATCH), None);
+        let mut above = Vec::new();
+        above.extend(self.list(path)?);
+        while let Some((directory, entries)) = above.last_mut() {
+            self.interrupt.check()?;
+            let removal = match entries.next().transpose()? {
+                Some(entry) => {
+                    let below = directory.join(&entry.name)?;
+                    if entry.record.kind == pario::FileKind::Directory {
+                        above.extend(self.list(&below)?);
+                        continue;
+                    }
+                    Removal { path: below, is_directory: false }
+                }
+                None => {
+                    let removal = Removal { path: directory.clone(), is_directory: true };
+                    above.pop();
+                    removal
+                }
+            };
+            batch.push(removal);
+            if batch.len() == BATCH {
+                self.remove_batch(&mut batch, &mut kept)?;
+            }
+        }
+        self.remove_batch(&mut batch, &mut kept)?;
+        Ok(kept)
+    }
+
+    fn list(&self, path: &FilePath) -> anyhow::Result<Option<(FilePath, Listing)>> {
+        match self.cluster.list_names(path.as_str()) {
+            Ok(listing) => Ok(Some((path.clone(), listing))),
+            Err(error) if self.is_forced && error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes what has gathered, with one request. Of several failures the first is reported, when
+    /// all others of the request are removed.
+    fn remove_batch(
+        &mut self,
+        batch: &mut Vec<Removal>,
+        kept: &mut Option<pario::Error>,
+    ) -> anyhow::Result<()> {
+        let mut first = Ok(());
+        for (removal, removed) in batch.iter().zip(self.cluster.remove_many(batch)) {
+            match removed {
+                Err(error)
+                    if removal.is_directory && error.kind() == io::ErrorKind::DirectoryNotEmpty =>
+                {
+                    kept.get_or_insert(error);
+                }
+                removed => match self.done(removed) {
+                    Ok(done) if removal.is_directory => self.directories += u64::from(done),
+                    Ok(done) => self.files += u64::from(done),
+                    Err(error) => first = first.and(Err(error)),
+                },
+            }
+        }
+        batch.clear();
+        first
     }
 
     fn is_directory(&self, path: &FilePath) -> anyhow::Result<bool> {

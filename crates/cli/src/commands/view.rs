@@ -1,7 +1,7 @@
 //! `pario view`
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use anyhow::Context;
 use clap::Args;
 use pario::{Cluster, FilePath};
 use pario_image::{ImageError, Volume};
-use pario_net::read_private_file;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,7 +19,8 @@ use tokio::sync::oneshot;
 use crate::amounts::count;
 use crate::arguments::Global;
 use crate::exit::Usage;
-use crate::view::{self, Door, Shown, Token};
+use crate::http::{Token, read_token};
+use crate::view::{self, Door, Shown};
 use crate::{paths, reach, terminal};
 
 /// Lines for the help.
@@ -120,22 +120,9 @@ impl Options {
             }
             return Ok(None);
         }
-        let parse = |text: &str, what: &str| {
-            let token = text.trim().parse::<Token>();
-            token.map_err(|error| Usage(format!("the token in {what}: {error}")))
-        };
-        let (token, source) = if let Some(path) = &self.token_file {
-            let what = path.display().to_string();
-            let text = read_private_file(path, true).map_err(|error| match error.kind() {
-                // The error names the file already.
-                io::ErrorKind::PermissionDenied => Usage(format!("no token: {error}")),
-                _ => Usage(format!("no token: {what}: {error}")),
-            })?;
-            (parse(&text, &what)?, TokenSource::Given(what))
-        } else if let Ok(text) = std::env::var(TOKEN_VARIABLE) {
-            (parse(&text, TOKEN_VARIABLE)?, TokenSource::Given(TOKEN_VARIABLE.to_owned()))
-        } else {
-            (Token::random().context("cannot make a token")?, TokenSource::Made)
+        let (token, source) = match read_token(self.token_file.as_deref(), TOKEN_VARIABLE)? {
+            Some((token, place)) => (token, TokenSource::Given(place)),
+            None => (Token::random().context("cannot make a token")?, TokenSource::Made),
         };
         Ok(Some(Secret { token, source }))
     }
@@ -154,9 +141,16 @@ pub fn show(
             ImageError::Cluster(error) => anyhow::Error::from(error),
             error => error.into(),
         })?;
-        Ok(Shown { path: path.to_string(), volume })
+        Ok(Shown::new(path.to_string(), volume))
     };
     let volumes = paths.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
+    for shown in volumes.iter().filter(|shown| shown.lacks_values()) {
+        eprintln!(
+            "pario: {}: its header does not say what values it has; the nodes find that out when \
+             it is first looked at",
+            shown.path
+        );
+    }
 
     let wanted = options.listen.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     let secret = options.secret(wanted.ip())?;

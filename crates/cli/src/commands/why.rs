@@ -343,8 +343,8 @@ job 4711, 5 ranks, waiting for 12 s
   not here: rank 4
   /runs/result  M_SYNC, call 41, for 12 s
     in close: ranks 0, 1
-    in setiomode (M_LOG): rank 2
-    missing: rank 3, 5 s ago it called seek (to byte 7) of /runs/mesh
+    in setiomode(M_LOG): rank 2
+    missing: rank 3, 5 s ago it called seek to byte 7 on /runs/mesh
   /runs/log  M_LOG, at byte 4096: nobody waits
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -436,7 +436,7 @@ job   user  ranks  here  open files  waiting
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let json = job_json(&job());
         assert_eq!(json["waits"][0]["missing"][0]["last_path"], "/runs/mesh");
-        assert_eq!(json["waits"][0]["arrived"][2]["call"], "setiomode (M_LOG)");
+        assert_eq!(json["waits"][0]["arrived"][2]["call"], "setiomode(M_LOG)");
         assert_eq!(json["files"][1]["mode"], "M_LOG");
         assert_eq!(json["waits"][0]["waited_ms"], 12_900);
     }

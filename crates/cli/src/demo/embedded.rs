@@ -11,7 +11,7 @@ use super::content::Content;
 use super::report::{DiskReport, Phase, Phases};
 use crate::commands::cp::copy::Copier;
 use crate::commands::cp::direction::Place;
-use crate::commands::cp::plan::Job;
+use crate::commands::cp::plan::Item;
 use crate::commands::cp::{self, progress::Progress};
 use crate::interrupt::Interrupt;
 
@@ -33,14 +33,21 @@ pub fn run(
     let inside = Place::Cluster(pario::FilePath::new("/demo")?);
     let outside = directory.join("copied-out");
 
-    let job =
-        |from: Place, to: Place| Job { from, to, len: Some(content.size_bytes()), mode: None };
-    let copy_in = job(Place::Local(original), inside.clone());
-    let copy_out = job(inside, Place::Local(outside.clone()));
-    for (phase, job) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
+    let item = |from: Place, to: Place| Item {
+        from,
+        to,
+        len: Some(content.size_bytes()),
+        mode: None,
+        modified_ns: None,
+        is_extents: false,
+    };
+    let copy_in = item(Place::Local(original), inside.clone());
+    let copy_out = item(inside, Place::Local(outside.clone()));
+    for (phase, item) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
         phases.run(phase, content.size_bytes(), |progress, interrupt| {
-            let options = &cp::Options::default();
-            Copier { cluster, options, progress, interrupt }.copy(&job)
+            let flags = &cp::Flags::default();
+            let copied = Copier { cluster, flags, progress, interrupt }.copy(&item)?;
+            Ok(copied.bytes)
         })?;
     }
     phases.run(Phase::Compare, content.size_bytes(), |progress, interrupt| {

@@ -11,31 +11,16 @@
 //! their origin was allowed.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
+use std::net::SocketAddr;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rustix::rand::{GetRandomFlags, getrandom};
-use thiserror::Error;
 
-use super::refusal::Refusal;
+use crate::http::{Refusal, Token, is_for_this_machine};
 
 /// What pages from elsewhere may read of an answer.
 const EXPOSED: &str = "X-Pario-Milliseconds, X-Pario-Extents, X-Pario-Cache-Hits, \
                        X-Pario-Bytes-Read, X-Pario-Turn";
-
-/// A secret that a client must know: letters, digits, `-` and `_`.
-#[derive(Clone, Debug)]
-pub struct Token(String);
-
-/// Why it is no token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a token has {LEAST_TOKEN} to {MOST_TOKEN} letters, digits, - and _")]
-pub struct TokenError;
-
-const LEAST_TOKEN: usize = 12;
-const MOST_TOKEN: usize = 128;
 
 /// The rules for those who ask.
 #[derive(Clone, Debug)]
@@ -71,38 +56,6 @@ pub enum Admission {
     },
 }
 
-impl Token {
-    /// A new one.
-    pub fn random() -> io::Result<Self> {
-        let mut bytes = [0; 16];
-        getrandom(&mut bytes, GetRandomFlags::empty())?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
-    }
-
-    /// The secret.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether somebody knows it; how long that takes says nothing of it.
-    fn is(&self, given: &str) -> bool {
-        blake3::hash(self.0.as_bytes()) == blake3::hash(given.as_bytes())
-    }
-}
-
-impl FromStr for Token {
-    type Err = TokenError;
-
-    fn from_str(text: &str) -> Result<Self, TokenError> {
-        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if (LEAST_TOKEN..=MOST_TOKEN).contains(&text.len()) && text.bytes().all(is_good) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(TokenError)
-        }
-    }
-}
-
 impl Door {
     /// The door of a viewer at an address.
     pub fn new(
@@ -122,7 +75,7 @@ impl Door {
 
     /// Whether a request may come in.
     pub fn check(&self, request: &Parts) -> Result<Admission, Refusal> {
-        if self.is_private && !host(request).is_some_and(is_this_machine) {
+        if self.is_private && !is_for_this_machine(request) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "this viewer is for this machine: use localhost or 127.0.0.1 in the address",
@@ -211,26 +164,6 @@ pub fn mark(headers: &mut HeaderMap, allowed: Option<HeaderValue>) {
     }
 }
 
-/// The name that the request is for, without a port.
-fn host(request: &Parts) -> Option<&str> {
-    let named = request.headers.get(header::HOST).and_then(|host| host.to_str().ok())?;
-    match named.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(name),
-        _ => Some(named),
-    }
-}
-
-fn is_this_machine(name: &str) -> bool {
-    let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    match v6 {
-        Some(v6) => v6.parse().is_ok_and(|address: Ipv6Addr| IpAddr::V6(address).is_loopback()),
-        None => {
-            name.eq_ignore_ascii_case("localhost")
-                || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::Request;
@@ -308,15 +241,6 @@ mod tests {
         }
         // Another viewer has another secret.
         assert!(locked().check(&parts("/api/volumes", &[(header::COOKIE, value)])).is_err());
-    }
-
-    #[test]
-    fn tokens_are_long_and_plain() {
-        assert_eq!(Token::random().unwrap().as_str().len(), 32);
-        assert_ne!(Token::random().unwrap().as_str(), Token::random().unwrap().as_str());
-        for text in ["", "short", "has a space in it", "umläut-umläut", &"x".repeat(129)] {
-            assert!(text.parse::<Token>().is_err(), "{text}");
-        }
     }
 
     #[test]

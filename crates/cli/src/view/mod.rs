@@ -8,8 +8,6 @@
 //! being computed and what is on its way to slow readers each have a limit, beyond which requests are
 //! refused with a sentence.
 
-mod connection_table;
-mod connections;
 mod door;
 mod page;
 pub mod picture;
@@ -18,7 +16,6 @@ mod queue;
 mod refusal;
 mod routes;
 mod volumes;
-mod watched_stream;
 mod workers;
 
 use std::io;
@@ -29,10 +26,11 @@ use std::sync::Arc;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use connection_table::ConnectionTable;
-pub use door::{Door, Token};
+pub use door::Door;
 pub use volumes::Shown;
 use workers::Workers;
+
+use crate::http::{self, ConnectionTable};
 
 /// All that the answers come from.
 #[derive(Debug)]
@@ -56,7 +54,9 @@ pub fn serve(
     let run = runtime::Builder::new_current_thread().enable_all().build()?;
     listener.set_nonblocking(true)?;
     let routes = routes::all(viewer.clone());
-    let served = run.block_on(connections::serve(listener, routes, table, end));
+    let served = run.block_on(http::serve(listener, routes, table, end));
     viewer.workers.end();
+    // The nodes may still be finding the values of a volume: nobody waits for them any more.
+    run.shutdown_background();
     served
 }

@@ -9,17 +9,23 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       frame-ancestors 'none'";
 
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 16] = [
     ("/", "text/html", include_str!("page/index.html")),
     ("/style.css", "text/css", include_str!("page/style.css")),
     ("/viewer.js", "text/javascript", include_str!("page/viewer.js")),
     ("/vectors.js", "text/javascript", include_str!("page/vectors.js")),
     ("/state.js", "text/javascript", include_str!("page/state.js")),
+    ("/section.js", "text/javascript", include_str!("page/section.js")),
     ("/slices.js", "text/javascript", include_str!("page/slices.js")),
     ("/overlay.js", "text/javascript", include_str!("page/overlay.js")),
     ("/box.js", "text/javascript", include_str!("page/box.js")),
     ("/gestures.js", "text/javascript", include_str!("page/gestures.js")),
     ("/keys.js", "text/javascript", include_str!("page/keys.js")),
+    ("/lengths.js", "text/javascript", include_str!("page/lengths.js")),
+    ("/windowing.js", "text/javascript", include_str!("page/windowing.js")),
+    ("/readout.js", "text/javascript", include_str!("page/readout.js")),
+    ("/measure.js", "text/javascript", include_str!("page/measure.js")),
+    ("/screenshot.js", "text/javascript", include_str!("page/screenshot.js")),
 ];
 
 /// The paths of all files.

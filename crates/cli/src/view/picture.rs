@@ -3,6 +3,7 @@
 use jpeg_encoder::ColorType as JpegColor;
 use pario_image::{Pixel, Sample, Slice};
 use png::{BitDepth, ColorType as PngColor, Compression};
+use serde_json::{Value, json};
 use thiserror::Error;
 
 /// What the picture is to be.
@@ -12,6 +13,17 @@ pub enum Format {
     Png,
     /// Nearly, with a quality from 1 to 100.
     Jpeg(u8),
+    /// The values of the first pixel as JSON.
+    Values,
+}
+
+/// What is shown where there is no volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Black.
+    Black,
+    /// Whatever is behind the picture. A JPEG is black there all the same.
+    Transparent,
 }
 
 /// Which values are black and white.
@@ -40,18 +52,50 @@ impl Format {
         match self {
             Format::Png => "image/png",
             Format::Jpeg(_) => "image/jpeg",
+            Format::Values => "application/json",
         }
     }
 }
 
 /// The picture of a slice.
-pub fn encode(slice: Slice, window: Window, format: Format) -> Result<Vec<u8>, PictureError> {
-    let (width, height, pixel) = (slice.width(), slice.height(), slice.pixel());
-    let steps = steps(&slice, window);
-    match format {
-        Format::Png => png(&steps, width, height, pixel.channels()),
-        Format::Jpeg(quality) => jpeg(&steps, width, height, pixel.channels(), quality),
+pub fn encode(
+    slice: &Slice,
+    window: Window,
+    outside: Outside,
+    format: Format,
+) -> Result<Vec<u8>, PictureError> {
+    let (width, height, channels) = (slice.width(), slice.height(), slice.pixel().channels());
+    match (format, outside, slice.coverage()) {
+        (Format::Values, ..) => Ok(values(slice).to_string().into_bytes()),
+        (Format::Png, Outside::Transparent, Some(covered)) if channels % 2 == 1 => {
+            let steps = with_alpha(&steps(slice, window), channels, covered);
+            png(&steps, width, height, channels + 1)
+        }
+        (Format::Png, ..) => png(&steps(slice, window), width, height, channels),
+        (Format::Jpeg(quality), ..) => {
+            jpeg(&steps(slice, window), width, height, channels, quality)
+        }
     }
+}
+
+/// The values of the first pixel: a list with one for each channel, `null` for what is no number;
+/// `null` instead of the list where there is no voxel.
+fn values(slice: &Slice) -> Value {
+    let pixel = slice.pixel();
+    let is_there = slice.coverage().is_none_or(|covered| covered.first() == Some(&true));
+    let channels = slice.data()[..pixel.bytes()].chunks_exact(pixel.sample().bytes());
+    let values: Vec<f64> = channels.map(|bytes| pixel.sample().value(bytes)).collect();
+    json!({ "values": is_there.then_some(values) })
+}
+
+/// The same steps with a channel more, that says what is covered.
+fn with_alpha(steps: &[u8], channels: usize, covered: &[bool]) -> Vec<u8> {
+    let mut longer = Vec::with_capacity(covered.len() * (channels + 1));
+    for (pixel, covered) in steps.chunks_exact(channels).zip(covered) {
+        longer.extend_from_slice(pixel);
+        longer.push(if *covered { u8::MAX } else { 0 });
+    }
+    longer
 }
 
 fn png(steps: &[u8], width: u32, height: u32, channels: usize) -> Result<Vec<u8>, PictureError> {
@@ -109,7 +153,7 @@ pub fn steps_pixel(pixel: Pixel) -> Pixel {
 }
 
 /// Every channel in 256 steps. Where the last channel says what is there at all, its steps are not
-/// those of the window.
+/// those of the window. Pixels that the slice knows to be outside of the volume are black.
 pub fn steps(slice: &Slice, window: Window) -> Vec<u8> {
     let pixel = slice.pixel();
     let whole = Window::of(pixel.sample());
@@ -122,7 +166,16 @@ pub fn steps(slice: &Slice, window: Window) -> Vec<u8> {
     };
     let values =
         slice.data().chunks_exact(pixel.sample().bytes()).map(|bytes| pixel.sample().value(bytes));
-    values.enumerate().map(|(at, value)| shade(at % pixel.channels(), value)).collect()
+    let mut steps: Vec<u8> =
+        values.enumerate().map(|(at, value)| shade(at % pixel.channels(), value)).collect();
+    for (pixel, covered) in
+        steps.chunks_exact_mut(pixel.channels()).zip(slice.coverage().unwrap_or_default())
+    {
+        if !covered {
+            pixel.fill(0);
+        }
+    }
+    steps
 }
 
 /// How many channels are colours: the last of two or four says what is there at all.
@@ -138,18 +191,6 @@ impl Window {
     pub fn of(sample: Sample) -> Self {
         let [low, high] = sample.range();
         Self { low, high }
-    }
-
-    /// A pixel that is black, and not there at all where a channel says what is.
-    pub fn black(self, pixel: Pixel) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(pixel.bytes());
-        let [least, _] = pixel.sample().range();
-        let colours = colours(pixel);
-        for channel in 0..pixel.channels() {
-            let value = if channel < colours { self.low } else { least };
-            pixel.sample().append(value, &mut bytes);
-        }
-        bytes
     }
 
     /// The step of a value. What is no number is black.
@@ -183,13 +224,33 @@ mod tests {
     }
 
     #[test]
-    fn the_background_is_black_in_every_window() {
-        let grey = Pixel::new(Sample::I16, 1).unwrap();
-        let window = Window { low: -160.0, high: 240.0 };
-        let slice = Slice::blank(1, 1, grey, &window.black(grey));
-        assert_eq!(steps(&slice, window), [0]);
-        let with_alpha = Pixel::new(Sample::I8, 2).unwrap();
-        assert_eq!(window.black(with_alpha), [0x80, 0x80]);
+    fn outside_of_the_volume_it_is_black_in_every_window() {
+        for sample in Sample::ALL {
+            for channels in 1..=4 {
+                let pixel = Pixel::new(sample, channels).unwrap();
+                let slice = Slice::blank(1, 1, pixel, &[]).with_coverage();
+                for (low, high) in [(-160.0, 240.0), (-1.0, 0.0), (0.0, 1.0), (-1e6, 1e6)] {
+                    let window = Window { low, high };
+                    let black = vec![0; pixel.channels()];
+                    assert_eq!(steps(&slice, window), black, "{pixel} {window:?}");
+                }
+            }
+        }
+        assert_eq!(with_alpha(&[7, 8], 1, &[true, false]), [7, 255, 8, 0]);
+        assert_eq!(with_alpha(&[1, 2, 3], 3, &[true]), [1, 2, 3, 255]);
+    }
+
+    #[test]
+    fn values_are_those_of_the_voxel() {
+        let signed = Pixel::new(Sample::I16, 1).unwrap();
+        let [low, high] = (-1000i16).to_le_bytes();
+        let slice = Slice::blank(1, 1, signed, &[low, high]);
+        assert_eq!(values(&slice).to_string(), r#"{"values":[-1000.0]}"#);
+        assert_eq!(values(&slice.with_coverage()).to_string(), r#"{"values":null}"#);
+        let real = Pixel::new(Sample::F32, 2).unwrap();
+        let bytes = [f32::NAN.to_le_bytes(), 0.5f32.to_le_bytes()].concat();
+        let slice = Slice::blank(1, 1, real, &bytes);
+        assert_eq!(values(&slice).to_string(), r#"{"values":[null,0.5]}"#);
     }
 
     #[test]
@@ -212,7 +273,8 @@ mod tests {
                 let pixel = Pixel::new(sample, channels).unwrap();
                 for format in [Format::Png, Format::Jpeg(70)] {
                     let slice = Slice::blank(5, 3, pixel, &[]);
-                    let bytes = encode(slice, Window::of(sample), format).unwrap();
+                    let bytes =
+                        encode(&slice, Window::of(sample), Outside::Transparent, format).unwrap();
                     let start: &[u8] = if format == Format::Png { b"\x89PNG" } else { b"\xff\xd8" };
                     assert!(bytes.starts_with(start), "{pixel} {format:?}");
                 }

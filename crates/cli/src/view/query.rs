@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use pario_image::{Interpolation, Plane, Volume};
 
-use super::picture::{Format, Window};
+use super::picture::{Format, Outside, Window};
 use super::queue::Asker;
-use super::refusal::Refusal;
 use super::volumes::default_window;
+use crate::http::Refusal;
 
 /// A picture is at most so many pixels wide and high.
 pub const SIDE_LIMIT: u32 = 4096;
@@ -19,8 +19,8 @@ const QUALITY: u8 = 80;
 /// Names of clients and views are at most so many bytes long.
 const NAME_LIMIT: usize = 64;
 
-/// Everything that may be said.
-const KNOWN: [&str; 14] = [
+/// Everything that may be said of a slice.
+const KNOWN: [&str; 15] = [
     "origin",
     "right",
     "down",
@@ -32,10 +32,14 @@ const KNOWN: [&str; 14] = [
     "quality",
     "low",
     "high",
+    "outside",
     "client",
     "view",
     "sequence",
 ];
+
+/// Everything that may be said of a voxel.
+const KNOWN_OF_VOXEL: [&str; 4] = ["at", "client", "view", "sequence"];
 
 /// A slice that is wanted, and how.
 #[derive(Clone, Debug)]
@@ -46,6 +50,8 @@ pub struct Wanted {
     pub interpolation: Interpolation,
     /// Which values are black and white.
     pub window: Window,
+    /// What is shown where there is no volume.
+    pub outside: Outside,
     /// What the picture is to be.
     pub format: Format,
     /// By whom.
@@ -55,11 +61,7 @@ pub struct Wanted {
 impl Wanted {
     /// Reads what was asked for of a volume.
     pub fn read(query: &HashMap<String, String>, volume: &Volume) -> Result<Self, Refusal> {
-        let said = Said(query);
-        if let Some(name) = query.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            let known = KNOWN.join(", ");
-            return Err(Refusal::wrong(format!("there is no parameter {name:?}; known: {known}")));
-        }
+        let said = Said::among(query, &KNOWN)?;
         let plane =
             Plane::spanned(said.place("origin")?, said.place("right")?, said.place("down")?)
                 .size(said.side("width")?, said.side("height")?)
@@ -70,19 +72,65 @@ impl Wanted {
             plane,
             interpolation: said.interpolation()?,
             window: said.window(default_window(volume))?,
+            outside: said.outside()?,
             format: said.format()?,
-            asker: Asker {
-                client: said.name("client")?,
-                view: said.name("view")?,
-                sequence: said.number("sequence")?,
-            },
+            asker: said.asker()?,
+        })
+    }
+
+    /// Reads of which voxel of a volume the values were asked for: the one that is nearest to a
+    /// place.
+    pub fn read_voxel(query: &HashMap<String, String>, volume: &Volume) -> Result<Self, Refusal> {
+        let said = Said::among(query, &KNOWN_OF_VOXEL)?;
+        let [low, high] = default_window(volume);
+        let plane = Plane::spanned(said.place("at")?, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+            .size(1, 1)
+            .in_volume(volume.spacing())
+            .map_err(|error| Refusal::wrong(error.to_string()))?;
+        Ok(Self {
+            plane,
+            interpolation: Interpolation::Nearest,
+            window: Window { low, high },
+            outside: Outside::Black,
+            format: Format::Values,
+            asker: said.asker()?,
         })
     }
 }
 
 struct Said<'a>(&'a HashMap<String, String>);
 
-impl Said<'_> {
+impl<'a> Said<'a> {
+    /// What was said, of names that are known.
+    fn among(query: &'a HashMap<String, String>, known: &[&str]) -> Result<Self, Refusal> {
+        match query.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(Self(query)),
+            Some(name) => {
+                let known = known.join(", ");
+                Err(Refusal::wrong(format!("there is no parameter {name:?}; known: {known}")))
+            }
+        }
+    }
+
+    fn asker(&self) -> Result<Asker, Refusal> {
+        Ok(Asker {
+            client: self.name("client")?,
+            view: self.name("view")?,
+            sequence: self.number("sequence")?,
+        })
+    }
+
+    fn outside(&self) -> Result<Outside, Refusal> {
+        match self.get("outside") {
+            None | Some("black") => Ok(Outside::Black),
+            Some("transparent") => Ok(Outside::Transparent),
+            Some(text) => {
+                let text = short(text);
+                Err(Refusal::wrong(format!("outside={text}: give black or transparent")))
+            }
+        }
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

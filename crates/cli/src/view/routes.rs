@@ -10,15 +10,15 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use pario_image::Volume;
 use serde_json::{Value, json};
 
-use super::connection_table::Progress;
 use super::door::Admission;
 use super::query::Wanted;
-use super::refusal::Refusal;
 use super::volumes::Shown;
 use super::workers::Picture;
 use super::{Viewer, door, page};
+use crate::http::{Progress, Refusal};
 
 /// The description of all this for programs.
 const OPENAPI: &str = include_str!("../../../../docs/viewer-api.yaml");
@@ -31,7 +31,9 @@ pub fn all(viewer: Arc<Viewer>) -> Router {
         .route("/api/status", get(status))
         .route("/api/volumes", get(volumes))
         .route("/api/volumes/{number}", get(volume))
+        .route("/api/volumes/{number}/values", get(values))
         .route("/api/volumes/{number}/slice", get(slice))
+        .route("/api/volumes/{number}/voxel", get(voxel))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(viewer.clone(), guard))
@@ -101,14 +103,43 @@ async fn volume(
     Ok(Json(shown.facts(number)))
 }
 
+async fn values(
+    State(viewer): State<Arc<Viewer>>,
+    Path(number): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let (_, shown) = viewer.shown(&number)?;
+    Ok(Json(shown.values().await?))
+}
+
 async fn slice(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
-    query: Result<Query<HashMap<String, String>>, QueryRejection>,
+    query: AskedQuery,
 ) -> Result<Response, Refusal> {
-    let (_, shown) = viewer.shown(&number)?;
+    take(&viewer, &number, query, Wanted::read).await
+}
+
+async fn voxel(
+    State(viewer): State<Arc<Viewer>>,
+    Path(number): Path<String>,
+    query: AskedQuery,
+) -> Result<Response, Refusal> {
+    take(&viewer, &number, query, Wanted::read_voxel).await
+}
+
+/// The query of a request, if it can be read.
+type AskedQuery = Result<Query<HashMap<String, String>>, QueryRejection>;
+
+/// Has a worker take what a query asks for.
+async fn take(
+    viewer: &Viewer,
+    number: &str,
+    query: AskedQuery,
+    read: fn(&HashMap<String, String>, &Volume) -> Result<Wanted, Refusal>,
+) -> Result<Response, Refusal> {
+    let (_, shown) = viewer.shown(number)?;
     let Query(query) = query.map_err(|error| Refusal::wrong(error.body_text()))?;
-    let wanted = Wanted::read(&query, &shown.volume)?;
+    let wanted = read(&query, &shown.volume)?;
     let media_type = wanted.format.media_type();
     let picture = viewer.workers.ask(&shown.volume, wanted)?.picture().await?;
     Ok(answer(picture, media_type))

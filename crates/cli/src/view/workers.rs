@@ -13,11 +13,10 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::connection_table::ConnectionTable;
 use super::picture;
 use super::query::Wanted;
 use super::queue::{CLIENT_LIMIT, Full, LIMIT, Queue};
-use super::refusal::Refusal;
+use crate::http::{ConnectionTable, Refusal};
 
 /// Pictures that are made but not yet fetched have at most so many bytes together.
 const ROOM_BYTES: usize = 256 << 20;
@@ -180,11 +179,10 @@ impl Shared {
 
     fn make(&self, volume: &Volume, wanted: &Wanted, turn: u64) -> Result<Picture, Refusal> {
         let begin = Instant::now();
-        let background = wanted.window.black(volume.description().pixel);
         let (slice, report) = volume
-            .slice_of(&wanted.plane, wanted.interpolation, &background)
+            .covered_slice(&wanted.plane, wanted.interpolation, false)
             .map_err(|error| Refusal::of_slice(&error))?;
-        let bytes = picture::encode(slice, wanted.window, wanted.format)
+        let bytes = picture::encode(&slice, wanted.window, wanted.outside, wanted.format)
             .map_err(|error| Refusal::wrong(error.to_string()))?;
         Ok(Picture {
             bytes: self.keep(bytes)?,

@@ -81,6 +81,9 @@ impl Site {
     pub fn on_cluster<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let way = if self.node.is_some() { "--cluster" } else { "--data" };
         let mut command = self.pario(&[way, "data"]);
+        if self.node.is_none() {
+            command.arg("--create");
+        }
         command.args(arguments);
         command
     }
@@ -173,6 +176,13 @@ impl Served {
             line.trim_end().to_owned()
         });
         Self { child, said, lines }
+    }
+
+    /// The next line that it says.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
     }
 
     /// What it says to stderr, if that was made a pipe.

@@ -182,6 +182,29 @@ impl Browser {
         self.mouse("mouseReleased", to, modifiers);
     }
 
+    /// A click of the left button.
+    pub fn click(&mut self, at: [f64; 2]) {
+        self.mouse("mousePressed", at, 0);
+        self.mouse("mouseReleased", at, 0);
+    }
+
+    /// The mouse comes to a place, and no button is pressed.
+    pub fn hover(&mut self, [x, y]: [f64; 2]) {
+        self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
+    }
+
+    /// What the system of the user asks for: `light` or `dark`.
+    pub fn prefer(&mut self, scheme: &str) {
+        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+    }
+
+    /// From now on, what is saved goes to a directory.
+    pub fn save_to(&mut self, directory: &std::path::Path) {
+        let behavior = json!({ "behavior": "allow", "downloadPath": directory });
+        self.call("Browser.setDownloadBehavior", behavior);
+    }
+
     fn mouse(&mut self, kind: &str, [x, y]: [f64; 2], modifiers: u32) {
         let event = json!({
             "type": kind, "x": x, "y": y, "modifiers": modifiers, "button": "left", "buttons": 1,
@@ -214,9 +237,15 @@ impl Browser {
         if key.chars().count() == 1 {
             event["text"] = json!(key);
         }
-        if key == "Escape" {
-            // The browser itself knows this one by its number.
-            event["windowsVirtualKeyCode"] = json!(27);
+        // The browser itself knows these by their numbers.
+        let number = match key {
+            "Tab" => Some(9),
+            "Enter" => Some(13),
+            "Escape" => Some(27),
+            _ => None,
+        };
+        if let Some(number) = number {
+            event["windowsVirtualKeyCode"] = json!(number);
         }
         self.call("Input.dispatchKeyEvent", event.clone());
         event["type"] = json!("keyUp");

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod browser;
+pub mod page;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -51,24 +52,37 @@ impl Viewing {
         options: &[&str],
         prepare: impl FnOnce(&Site, &mut Command),
     ) -> Self {
+        let create = |cluster: &Cluster| {
+            let create = |(path, voxels, spacing, pixel): &Made<'_>| {
+                let options = VolumeOptions::new(*voxels, *pixel).spacing(*spacing);
+                let volume = options.create(cluster, path).expect("a volume");
+                volume.generate(7).expect("a body");
+                if pixel.sample() == Sample::I16 {
+                    // As an import does.
+                    volume.record_statistics().expect("statistics");
+                }
+                volume
+            };
+            made.iter().map(create).collect()
+        };
+        Self::showing(create, options, prepare)
+    }
+
+    /// A viewer of volumes that a test has made on its cluster.
+    pub fn showing(
+        create: impl FnOnce(&Cluster) -> Vec<Volume>,
+        options: &[&str],
+        prepare: impl FnOnce(&Site, &mut Command),
+    ) -> Self {
         let mut site = Site::served();
         let node = site.node();
         let data = site.file("data");
         let cluster = Cluster::connect(data.to_str().expect("text")).expect("a node is running");
-        let create = |(path, voxels, spacing, pixel): &Made<'_>| {
-            let options = VolumeOptions::new(*voxels, *pixel).spacing(*spacing);
-            let volume = options.create(&cluster, path).expect("a volume");
-            volume.generate(7).expect("a body");
-            if pixel.sample() == Sample::I16 {
-                // As an import does.
-                volume.record_statistics().expect("statistics");
-            }
-            volume
-        };
-        let volumes = made.iter().map(create).collect();
+        let volumes = create(&cluster);
+        let paths: Vec<_> = volumes.iter().map(|volume| volume.file().path().to_string()).collect();
         // The node may be paused for as long as a test wants.
         let mut arguments = vec!["--cluster", "data", "--timeout", "3600", "view"];
-        arguments.extend(made.iter().map(|(path, ..)| *path));
+        arguments.extend(paths.iter().map(String::as_str));
         arguments.extend(options);
         let mut command = site.pario(&arguments);
         prepare(&site, &mut command);

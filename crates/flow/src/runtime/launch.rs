@@ -1,6 +1,7 @@
 //! Starting the threads of a program where they belong.
 
 use std::any::Any;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -182,12 +183,14 @@ impl Prepared {
                 std::process::exit(0)
             }
             Ok(Over::Alone) => {
-                eprintln!("pario: process {name}: the first process is gone, so this one ends");
+                print_line(&format!(
+                    "pario: process {name}: the first process is gone, so this one ends"
+                ));
                 std::process::exit(1)
             }
             Err(error) => {
                 let error: LaunchError = error;
-                eprintln!("pario: process {name}: {error}");
+                print_line(&format!("pario: process {name}: {error}"));
                 std::process::exit(1)
             }
         }
@@ -335,4 +338,9 @@ impl Role {
         }
         Ok(children)
     }
+}
+
+/// Prints a line with one write, so that lines of several processes do not mix.
+fn print_line(line: &str) {
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes());
 }

@@ -48,6 +48,7 @@ impl Recorder {
                 space: space.to_owned(),
                 thread: thread.to_owned(),
                 name: operation.nodes[record.position.node as usize].name.clone(),
+                note: String::new(),
                 kind: record.kind,
                 call: record.call,
                 token: record.token,

@@ -41,6 +41,7 @@ pub(super) fn write(trace: &Trace) -> String {
                 SpanKind::Run => "run",
                 SpanKind::Split => "split",
                 SpanKind::Merge => "merge",
+                SpanKind::Wait => "wait",
             }),
             pid,
             tid,
@@ -50,6 +51,7 @@ pub(super) fn write(trace: &Trace) -> String {
                 call: span.call,
                 token: (span.token > 0).then_some(span.token),
                 waited_us: microseconds(span.waited_ns),
+                note: Some(span.note.as_str()).filter(|note| !note.is_empty()),
             },
         });
     }
@@ -111,6 +113,8 @@ enum Arguments<'t> {
         #[serde(skip_serializing_if = "Option::is_none")]
         token: Option<u64>,
         waited_us: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'t str>,
     },
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Trace`] is plain data gathered by the threads of a program. It can be looked at in two
 //! ways: as a Chrome trace, which Perfetto and `chrome://tracing` load, and as a timing diagram
-//! with one row for each thread and one box for each execution.
+//! with one row for each thread, a box for each execution, and a dashed box for each wait.
 //!
 //! ```
 //! use pario_flow::trace::{Span, SpanKind, Trace};
@@ -11,6 +11,7 @@
 //!     space: "A".into(),
 //!     thread: "Disk[0]".into(),
 //!     name: "read".into(),
+//!     note: String::new(),
 //!     kind: SpanKind::Run,
 //!     call: 1,
 //!     token: 3,
@@ -24,6 +25,7 @@
 //! ```
 
 mod axis;
+mod boxes;
 mod chrome;
 mod rows;
 mod span;

@@ -22,6 +22,8 @@ pub struct Span {
     pub thread: String,
     /// The operation, or the split or merge function.
     pub name: String,
+    /// What it says beyond its name, such as a number of bytes; may be empty.
+    pub note: String,
     /// What kind of function it was.
     pub kind: SpanKind,
     /// The call of the program's operation that it belonged to.
@@ -45,6 +47,8 @@ pub enum SpanKind {
     Split,
     /// A merge function.
     Merge,
+    /// No function: the thread waited, and the name says for what.
+    Wait,
 }
 
 impl Trace {

@@ -1,41 +1,46 @@
 //! The trace as a timing diagram.
 //!
-//! Time runs from left to right. Each thread has a row, and each execution is a box in it with
-//! the number of its token, so that one sees tokens move through the threads, who is always busy
-//! and who waits. What a box says and how long it took is shown when the pointer rests on it.
+//! Time runs from left to right over the width of a page. Each thread has a row. An execution is a
+//! box in it; executions that are too short to be seen apart share a box. A wait is a dashed box that
+//! names what the thread waited for. The tooltip of a box says how long it took and what it moved.
+//! Below the rows stands what the time went into, name by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::axis::{Axis, duration};
+use super::boxes::{SpanBox, boxes, length_ns};
 use super::rows::{Row, rows};
 use super::span::{Span, SpanKind, Trace};
 use crate::graph::palette::{HAIRLINE, INK, PAPER, Palette, SOFT_INK};
 use crate::graph::text::{FONTS, escape, number, shorten, width};
 
-/// More boxes than this are not drawn: nobody can see them, and viewers become slow.
-const MOST_BOXES: usize = 2_000;
-/// More names than this are not explained.
-const MOST_NAMES: usize = 24;
-const LONGEST_NAME: usize = 32;
+/// Names explained below the rows; the rest is counted.
+const NAMES_LIMIT: usize = 24;
+const NAME_LENGTH_LIMIT: usize = 32;
 
 const MARGIN: f64 = 20.0;
-const ROW: f64 = 22.0;
-const ROW_GAP: f64 = 5.0;
+const ROW_GAP: f64 = 6.0;
 /// The height of the line that names an address space.
-const SPACE: f64 = 24.0;
+const SPACE: f64 = 28.0;
 /// The column at the right that says how busy a thread was.
-const BUSY: f64 = 52.0;
-/// Space for a number, which most boxes should have.
-const BOX: f64 = 20.0;
-const NARROWEST: f64 = 820.0;
-const WIDEST: f64 = 3_000.0;
+const BUSY: f64 = 56.0;
+/// The width of the whole time. With labels and margins it fits a page at its own size.
+const PLOT: f64 = 1_000.0;
+/// The narrowest box that can be seen for itself.
+const NARROWEST: f64 = 2.0;
+/// Boxes of that width in the whole time.
+const COLUMNS: u64 = 500;
+
+const HEADING_SIZE: f64 = 16.0;
+const TEXT_SIZE: f64 = 13.0;
+/// For boxes that are narrow.
+const SMALL_TEXT_SIZE: f64 = 11.0;
 
 /// Draws the trace.
 pub(super) fn draw(trace: &Trace) -> String {
     let mut spans: Vec<&Span> = trace.spans.iter().collect();
     spans.sort_by_key(|span| (span.begin_ns, u64::MAX - span.end_ns));
-    spans.truncate(MOST_BOXES);
     let mut picture = Picture::new(&spans);
     picture.heading(trace);
     picture.rows();
@@ -47,14 +52,17 @@ pub(super) fn draw(trace: &Trace) -> String {
 /// A diagram while it is drawn, from top to bottom.
 struct Picture<'t> {
     rows: Vec<Lane<'t>>,
-    names: BTreeSet<(&'t str, SpanKind)>,
+    /// What the time went into.
+    totals: BTreeMap<(SpanKind, &'t str), Total>,
     palette: Palette,
     start_ns: u64,
     total_ns: f64,
+    /// How long the execution of the narrowest box takes.
+    narrowest_ns: u64,
     /// Where time 0 is.
     left: f64,
-    /// How wide the whole time is.
-    plot: f64,
+    /// The height of a row: few rows are high.
+    row: f64,
     /// Where the first row begins.
     top: f64,
     /// Where the next thing goes.
@@ -62,6 +70,13 @@ struct Picture<'t> {
     /// Grid lines lie behind boxes, so boxes are kept until the grid is known.
     front: String,
     back: String,
+}
+
+/// All executions of one name.
+#[derive(Default)]
+struct Total {
+    count: u64,
+    sum_ns: u64,
 }
 
 /// A thread and what it did.
@@ -84,15 +99,21 @@ impl<'t> Picture<'t> {
             .map(|row| Lane { row, spans: lanes.remove(&row).unwrap_or_default() })
             .collect();
         let labels = rows.iter().map(|lane| label_width(lane.row.thread)).fold(40.0, f64::max);
-        let names: BTreeSet<_> = spans.iter().map(|span| (span.name.as_str(), span.kind)).collect();
+        let mut totals: BTreeMap<(SpanKind, &'t str), Total> = BTreeMap::new();
+        for span in spans {
+            let total = totals.entry((span.kind, &span.name)).or_default();
+            total.count += 1;
+            total.sum_ns = total.sum_ns.saturating_add(length_ns(span));
+        }
         Picture {
-            palette: Palette::new(names.iter().map(|(name, _)| *name)),
-            names,
+            palette: Palette::new(totals.keys().map(|(_, name)| *name)),
+            totals,
+            row: row_height(rows.len()),
             rows,
             start_ns,
             total_ns,
+            narrowest_ns: end_ns.saturating_sub(start_ns) / COLUMNS,
             left: MARGIN + labels + 12.0,
-            plot: (total_ns / short_span_ns(spans) * BOX).clamp(NARROWEST, WIDEST),
             top: 0.0,
             y: MARGIN,
             front: String::new(),
@@ -101,24 +122,21 @@ impl<'t> Picture<'t> {
     }
 
     fn heading(&mut self, trace: &Trace) {
-        let shown: usize = self.rows.iter().map(|lane| lane.spans.len()).sum();
         let total = duration(self.total_ns);
-        let summary = match (shown, trace.spans.len()) {
-            (_, 0) => "Nothing was recorded".to_owned(),
-            (shown, all) if shown < all => {
-                format!("The first {shown} of {all} executions, {total}")
-            }
-            (1, _) => format!("1 execution, {total}"),
-            _ => format!("{shown} executions, {total}"),
+        let waits = trace.spans.iter().filter(|span| span.kind == SpanKind::Wait).count();
+        let summary = match trace.spans.len() - waits {
+            0 if waits == 0 => "Nothing was recorded".to_owned(),
+            1 => format!("1 execution, {total}"),
+            count => format!("{count} executions, {total}"),
         };
-        self.y += 14.0;
-        self.text([MARGIN, self.y], 14.0, "start", INK, &summary);
+        self.y += HEADING_SIZE;
+        self.text([MARGIN, self.y], HEADING_SIZE, "start", INK, &summary);
         if trace.dropped > 0 {
-            self.y += 17.0;
+            self.y += 20.0;
             let lost = format!("{} more were not recorded for lack of room", trace.dropped);
-            self.text([MARGIN, self.y], 11.0, "start", SOFT_INK, &lost);
+            self.text([MARGIN, self.y], TEXT_SIZE, "start", SOFT_INK, &lost);
         }
-        self.y += 12.0;
+        self.y += 14.0;
         self.top = self.y;
     }
 
@@ -128,69 +146,65 @@ impl<'t> Picture<'t> {
         for lane in std::mem::take(&mut self.rows) {
             if spaces.len() > 1 && last != Some(lane.row.space) {
                 self.y += SPACE;
-                let at = [MARGIN, self.y - 7.0];
-                self.bold(at, &shorten(lane.row.space, LONGEST_NAME));
+                let at = [MARGIN, self.y - 8.0];
+                self.bold(at, &shorten(lane.row.space, NAME_LENGTH_LIMIT));
                 last = Some(lane.row.space);
             }
             self.lane(&lane);
-            self.y += ROW + ROW_GAP;
+            self.y += self.row + ROW_GAP;
         }
     }
 
     fn lane(&mut self, lane: &Lane<'t>) {
-        let baseline = self.y + ROW / 2.0 + 4.0;
-        let name = shorten(lane.row.thread, LONGEST_NAME);
-        self.text([self.left - 10.0, baseline], 11.5, "end", INK, &name);
+        let baseline = self.y + self.row / 2.0 + 4.5;
+        let name = shorten(lane.row.thread, NAME_LENGTH_LIMIT);
+        self.text([self.left - 10.0, baseline], TEXT_SIZE, "end", INK, &name);
         let _ = writeln!(
             self.back,
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f7f8f9\"/>",
             number(self.left),
             number(self.y),
-            number(self.plot),
-            number(ROW)
+            number(PLOT),
+            number(self.row)
         );
-        for span in &lane.spans {
-            self.execution(span);
+        for shown in boxes(&lane.spans, self.narrowest_ns) {
+            self.span_box(&shown);
         }
         let share = busy_ns(&lane.spans) as f64 / self.total_ns * 100.0;
-        let at = [self.left + self.plot + BUSY, baseline];
-        self.text(at, 10.5, "end", SOFT_INK, &format!("{share:.0} %"));
+        let at = [self.left + PLOT + BUSY, baseline];
+        self.text(at, TEXT_SIZE, "end", SOFT_INK, &format!("{share:.0} %"));
     }
 
-    fn execution(&mut self, span: &Span) {
-        let begin = self.left + self.scaled((span.begin_ns - self.start_ns) as f64);
-        let length = span.end_ns.saturating_sub(span.begin_ns) as f64;
-        // What is shorter than a line is wide is drawn as a line.
-        let wide = self.scaled(length).max(0.8);
+    fn span_box(&mut self, shown: &SpanBox<'_>) {
+        let span = shown.longest;
+        let begin = self.left + self.scaled((shown.begin_ns - self.start_ns) as f64);
+        let wide = self.scaled((shown.end_ns - shown.begin_ns) as f64).max(0.8);
         let tint = self.palette.tint(&span.name);
-        let (fill, ink) = colours(span.kind, tint.fill, tint.line, tint.text);
-        let mut about = span.name.clone();
-        if span.token > 0 {
-            let _ = write!(about, ", token {}", span.token);
-        }
-        let (took, waited) = (duration(length), duration(span.waited_ns as f64));
-        let _ = write!(about, ", call {}: {took}, after {waited} in the queue", span.call);
-        let line = if wide < 3.0 { "0" } else { "1" };
-        let fill = if wide < 3.0 { tint.line } else { fill };
+        let look = Look::of(span.kind, (tint.fill, tint.line, tint.text));
+        let is_line = wide < NARROWEST + 1.0;
+        let (fill, stroke) = if is_line { (tint.line, "0") } else { (look.fill, "1") };
         let _ = writeln!(
             self.front,
-            "<rect x=\"{:.2}\" y=\"{}\" width=\"{wide:.2}\" height=\"{}\" fill=\"{fill}\" \
-             stroke=\"{}\" stroke-width=\"{line}\"><title>{}</title></rect>",
-            begin,
+            "<rect x=\"{begin:.2}\" y=\"{}\" width=\"{wide:.2}\" height=\"{}\" \
+             fill=\"{fill}\" stroke=\"{}\" stroke-width=\"{stroke}\"{}><title>{}</title></rect>",
             number(self.y + 1.0),
-            number(ROW - 2.0),
+            number(self.row - 2.0),
             tint.line,
-            escape(&about)
+            look.dashes,
+            escape(&about(shown))
         );
-        let inside = if span.token > 0 { span.token.to_string() } else { span.name.clone() };
-        if width(&inside, 10.5, false) + 4.0 <= wide {
-            let at = [begin + wide / 2.0, self.y + ROW / 2.0 + 3.8];
-            self.text(at, 10.5, "middle", ink, &inside);
+        let sizes = labels(shown)
+            .into_iter()
+            .flat_map(|text| [TEXT_SIZE, SMALL_TEXT_SIZE].map(|size| (text.clone(), size)));
+        let fits = |(text, size): &(String, f64)| width(text, *size, false) + 3.0 <= wide;
+        if let Some((inside, size)) = sizes.into_iter().find(fits) {
+            let at = [begin + wide / 2.0, self.y + self.row / 2.0 + 4.5];
+            self.text(at, size, "middle", look.ink, &inside);
         }
     }
 
     fn axis(&mut self) {
-        let axis = Axis::new(self.total_ns, (self.plot / 100.0).floor());
+        let axis = Axis::new(self.total_ns, (PLOT / 100.0).floor());
         let bottom = self.y + 4.0;
         for step in 0..=axis.steps {
             let x = self.left + self.scaled(axis.step_ns * f64::from(step));
@@ -200,53 +214,64 @@ impl<'t> Picture<'t> {
                 number(self.top),
                 number(bottom)
             );
-            self.text([x, bottom + 13.0], 10.5, "middle", SOFT_INK, &axis.label(step));
+            self.text([x, bottom + 16.0], TEXT_SIZE, "middle", SOFT_INK, &axis.label(step));
         }
-        let at = [self.left + self.plot + BUSY, bottom + 13.0];
-        self.text(at, 10.5, "end", SOFT_INK, "busy");
-        self.y = bottom + 30.0;
+        let at = [self.left + PLOT + BUSY, bottom + 16.0];
+        self.text(at, TEXT_SIZE, "end", SOFT_INK, "busy");
+        self.y = bottom + 40.0;
     }
 
+    /// A line for each name: its colour, how often, and how long in all; the longest first.
     fn legend(&mut self) {
-        const SIDE: f64 = 14.0;
-        let right = self.left + self.plot + BUSY;
-        let mut x = MARGIN;
-        let names = std::mem::take(&mut self.names);
-        for (name, kind) in names.iter().take(MOST_NAMES) {
+        const SIDE: f64 = 16.0;
+        const LINE: f64 = 24.0;
+        let mut totals: Vec<_> = std::mem::take(&mut self.totals).into_iter().collect();
+        totals.sort_by_key(|((kind, name), total)| {
+            (*kind == SpanKind::Wait, u64::MAX - total.sum_ns, *name)
+        });
+        let label = |kind: SpanKind, name: &str| {
             let what = match kind {
-                SpanKind::Run => "",
-                SpanKind::Split if *name != "split" => " (split)",
-                SpanKind::Merge if *name != "merge" => " (merge)",
-                SpanKind::Split | SpanKind::Merge => "",
+                SpanKind::Split if name != "split" => " (split)",
+                SpanKind::Merge if name != "merge" => " (merge)",
+                SpanKind::Run | SpanKind::Split | SpanKind::Merge | SpanKind::Wait => "",
             };
-            let label = format!("{}{what}", shorten(name, LONGEST_NAME));
-            let needed = SIDE + 6.0 + width(&label, 11.0, false);
-            if x > MARGIN && x + needed > right {
-                (x, self.y) = (MARGIN, self.y + 20.0);
-            }
+            format!("{}{what}", shorten(name, NAME_LENGTH_LIMIT))
+        };
+        let labels = totals.iter().map(|((kind, name), _)| label(*kind, name));
+        let widest = labels.map(|text| width(&text, TEXT_SIZE, false)).fold(60.0, f64::max);
+        let count_at = MARGIN + SIDE + 8.0 + widest + 90.0;
+        for ((kind, name), total) in totals.iter().take(NAMES_LIMIT) {
             let tint = self.palette.tint(name);
-            let (fill, _) = colours(*kind, tint.fill, tint.line, tint.text);
+            let look = Look::of(*kind, (tint.fill, tint.line, tint.text));
             let _ = writeln!(
                 self.front,
-                "<rect x=\"{}\" y=\"{}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"{fill}\" \
-                 stroke=\"{}\"/>",
-                number(x),
+                "<rect x=\"{}\" y=\"{}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"{}\" \
+                 stroke=\"{}\"{}/>",
+                number(MARGIN),
                 number(self.y),
-                tint.line
+                look.fill,
+                tint.line,
+                look.dashes
             );
-            self.text([x + SIDE + 6.0, self.y + 11.0], 11.0, "start", INK, &label);
-            x += needed + 18.0;
+            let baseline = self.y + 12.5;
+            let at = [MARGIN + SIDE + 8.0, baseline];
+            self.text(at, TEXT_SIZE, "start", INK, &label(*kind, name));
+            let times = format!("{} ×", total.count);
+            self.text([count_at, baseline], TEXT_SIZE, "end", SOFT_INK, &times);
+            let sum = format!("{} in all", duration(total.sum_ns as f64));
+            self.text([count_at + 24.0, baseline], TEXT_SIZE, "start", SOFT_INK, &sum);
+            self.y += LINE;
         }
-        if names.len() > MOST_NAMES {
-            self.y += 20.0;
-            let rest = format!("and {} more names", names.len() - MOST_NAMES);
-            self.text([MARGIN, self.y + 11.0], 11.0, "start", SOFT_INK, &rest);
+        if totals.len() > NAMES_LIMIT {
+            let rest = format!("and {} more names", totals.len() - NAMES_LIMIT);
+            self.text([MARGIN, self.y + 12.5], TEXT_SIZE, "start", SOFT_INK, &rest);
+            self.y += LINE;
         }
-        self.y += SIDE + MARGIN;
+        self.y += MARGIN - LINE + SIDE;
     }
 
     fn finish(self) -> String {
-        let (wide, high) = (number(self.left + self.plot + BUSY + MARGIN), number(self.y));
+        let (wide, high) = (number(self.left + PLOT + BUSY + MARGIN), number(self.y));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{high}\" \
              viewBox=\"0 0 {wide} {high}\" font-family=\"{FONTS}\" \
@@ -257,7 +282,7 @@ impl<'t> Picture<'t> {
     }
 
     fn scaled(&self, ns: f64) -> f64 {
-        ns / self.total_ns * self.plot
+        ns / self.total_ns * PLOT
     }
 
     fn text(&mut self, [x, y]: [f64; 2], size: f64, anchor: &str, colour: &str, text: &str) {
@@ -275,7 +300,7 @@ impl<'t> Picture<'t> {
     fn bold(&mut self, [x, y]: [f64; 2], text: &str) {
         let _ = writeln!(
             self.front,
-            "<text x=\"{}\" y=\"{}\" font-size=\"12\" font-weight=\"600\" fill=\"{INK}\">{}</text>",
+            "<text x=\"{}\" y=\"{}\" font-size=\"{TEXT_SIZE}\" font-weight=\"600\" fill=\"{INK}\">{}</text>",
             number(x),
             number(y),
             escape(text)
@@ -283,39 +308,80 @@ impl<'t> Picture<'t> {
     }
 }
 
-/// A time that one in five executions of operations stays below. Splits and merges mostly take
-/// moments, and nobody looks for a number in them.
-fn short_span_ns(spans: &[&Span]) -> f64 {
-    let length = |span: &&Span| span.end_ns.saturating_sub(span.begin_ns);
-    let runs = spans.iter().filter(|span| span.kind == SpanKind::Run);
-    let mut lengths: Vec<u64> = runs.map(length).collect();
-    lengths.sort_unstable();
-    lengths.get(lengths.len() / 5).map_or(1.0, |length| (*length).max(1) as f64)
-}
-
-fn label_width(thread: &str) -> f64 {
-    width(&shorten(thread, LONGEST_NAME), 11.5, false)
-}
-
-/// Background and text of a box: operations are light, splits white, merges full.
-fn colours(
-    kind: SpanKind,
-    light: &'static str,
-    full: &'static str,
-    dark: &'static str,
-) -> (&'static str, &'static str) {
-    match kind {
-        SpanKind::Run => (light, dark),
-        SpanKind::Split => (PAPER, dark),
-        SpanKind::Merge => (full, PAPER),
+/// Few rows are high, so that the picture fills its page; many are as low as their text allows.
+fn row_height(rows: usize) -> f64 {
+    match rows {
+        0..=4 => 44.0,
+        5..=10 => 32.0,
+        _ => 24.0,
     }
 }
 
-/// How long at least one of the spans, which are in the order of their beginnings, was there.
+fn label_width(thread: &str) -> f64 {
+    width(&shorten(thread, NAME_LENGTH_LIMIT), TEXT_SIZE, false)
+}
+
+/// How the boxes of a kind look: operations are light, splits white, merges full, waits dashed.
+struct Look {
+    fill: &'static str,
+    ink: &'static str,
+    dashes: &'static str,
+}
+
+impl Look {
+    fn of(kind: SpanKind, (light, full, dark): (&'static str, &'static str, &'static str)) -> Look {
+        let (fill, ink, dashes) = match kind {
+            SpanKind::Run => (light, dark, ""),
+            SpanKind::Split => (PAPER, dark, ""),
+            SpanKind::Merge => (full, PAPER, ""),
+            SpanKind::Wait => (PAPER, dark, " stroke-dasharray=\"4 3\""),
+        };
+        Look { fill, ink, dashes }
+    }
+}
+
+/// What the tooltip of a box says.
+fn about(shown: &SpanBox<'_>) -> String {
+    let span = shown.longest;
+    let sum = duration(shown.sum_ns as f64);
+    if shown.count > 1 {
+        let mean = duration(shown.sum_ns as f64 / shown.count as f64);
+        let what = if shown.is_uniform { "" } else { "executions, mostly " };
+        return format!(
+            "{} × {what}{}, call {}: {sum} in all, {mean} each",
+            shown.count, span.name, span.call
+        );
+    }
+    let mut about = span.name.clone();
+    if span.token > 0 {
+        let _ = write!(about, ", token {}", span.token);
+    }
+    if !span.note.is_empty() {
+        let _ = write!(about, ", {}", span.note);
+    }
+    let _ = write!(about, ", call {}: {sum}", span.call);
+    if span.kind != SpanKind::Wait {
+        let _ = write!(about, ", after {} in the queue", duration(span.waited_ns as f64));
+    }
+    about
+}
+
+/// What could stand in a box, the longest first.
+fn labels(shown: &SpanBox<'_>) -> Vec<String> {
+    let span = shown.longest;
+    match (shown.count, shown.is_uniform) {
+        (1, _) if span.token > 0 => vec![span.token.to_string()],
+        (1, _) => vec![span.name.clone()],
+        (count, true) => vec![format!("{count} × {}", span.name), format!("{count} ×")],
+        (_, false) => Vec::new(),
+    }
+}
+
+/// The time in which at least one of the executions ran; spans are in the order of their beginnings.
 fn busy_ns(spans: &[&Span]) -> u64 {
     let mut until = 0;
     let mut busy = 0;
-    for span in spans {
+    for span in spans.iter().filter(|span| span.kind != SpanKind::Wait) {
         let begin = span.begin_ns.max(until);
         busy += span.end_ns.saturating_sub(begin);
         until = until.max(span.end_ns);

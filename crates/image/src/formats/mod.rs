@@ -11,9 +11,9 @@
 //! | TIFF, BigTIFF | strips and tiles, plain, PackBits, LZW and Deflate; pages as a volume | all pixels, plain strips |
 //! | PNM | P1 to P6, PAM (P7), PFM | P5, P6, PAM, PFM |
 //! | NRRD | raw and gzip, attached and detached, pictures and volumes | raw, attached |
-//! | NIfTI-1 | one file, plain and gzip; slope and intercept are applied | |
+//! | NIfTI-1 | one file, plain and gzip; slope and intercept are applied | volumes, one plain file |
 //! | DICOM | slices of one series without compression; slope and intercept are applied | |
-//! | npy | arrays in C order | |
+//! | npy | arrays in C order | volumes |
 //! | raw | what the caller says it is, of exactly this length | little-endian |
 //! | stack | pictures of the same size and pixel, as a volume | |
 //!
@@ -44,7 +44,9 @@ mod error;
 mod frame;
 mod jpeg;
 mod nifti;
+mod nifti_writer;
 mod npy;
+mod npy_writer;
 mod nrrd;
 mod numbers;
 mod open;
@@ -59,9 +61,11 @@ mod volume;
 
 pub use error::{FormatError, Place};
 pub use jpeg::JpegRows;
+pub use nifti_writer::NiftiSink;
+pub use npy_writer::NpySink;
 pub use nrrd::NrrdSink;
 pub use numbers::{FilePixel, Number};
-pub use open::{create_picture, create_volume, open_picture, read_picture};
+pub use open::{create_picture, create_volume, create_volume_as, open_picture, read_picture};
 pub use png::{PngRows, PngSink};
 pub use pnm::{PnmKind, PnmRows, PnmSink};
 pub use raw::{RawLayout, RawRows, RawSink};

@@ -14,7 +14,7 @@ use super::numbers::{Conversion, Scaling};
 use super::source::{self, Source};
 use super::volume::VolumeSource;
 use super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, RawLayout, RawRows};
-use crate::Pixel;
+use crate::{Pixel, VoxelUnits};
 
 /// The size of a header, which is also its first number.
 const HEADER_BYTES: usize = 348;
@@ -81,10 +81,13 @@ pub(super) fn open<S: Source + 'static>(
         let mut stream = BufReader::new(MultiGzDecoder::new(source));
         skip(&mut stream, layout.skip_bytes).map_err(failed)?;
         let rows = RawRows::over(frame, stream, conversion);
-        return Ok(VolumeSource::new(rows, layout.size, spacing));
+        return Ok(
+            VolumeSource::new(rows, layout.size, spacing).counted_in(VoxelUnits::MILLIMETRES)
+        );
     }
     source.seek(SeekFrom::Start(layout.skip_bytes)).map_err(failed)?;
-    Ok(VolumeSource::new(RawRows::over(frame, source, conversion), layout.size, spacing))
+    let rows = RawRows::over(frame, source, conversion);
+    Ok(VolumeSource::new(rows, layout.size, spacing).counted_in(VoxelUnits::MILLIMETRES))
 }
 
 /// What the header says: where the voxels are, what their numbers mean, and how far they are apart.

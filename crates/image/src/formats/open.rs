@@ -7,8 +7,10 @@ use std::path::Path;
 use super::nrrd::{self, Beside};
 use super::source::Source;
 use super::volume::VolumeSource;
-use super::{FormatError, JpegRows, NrrdSink, OpenOptions, Output, Place, PngRows, PngSink};
-use super::{PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink};
+use super::{FormatError, JpegRows, NiftiSink, NpySink, NrrdSink, OpenOptions, Output, Place};
+use super::{
+    PngRows, PngSink, PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink,
+};
 use super::{dicom, jpeg, nifti, npy, png, pnm, tiff};
 use crate::Pixel;
 
@@ -19,6 +21,8 @@ const READ_ADVICE: &str = "PNG, JPEG, TIFF, PNM, PAM, PFM, NRRD and npy can be r
                            pixels whose size and pixel you name";
 const WRITE_ADVICE: &str =
     "end the name with .png, .tif, .tiff, .pgm, .ppm, .pnm, .pam, .pfm, .nrrd or .raw";
+
+const WRITE_VOLUME_ADVICE: &str = "end the name with .nrrd, .nii, .npy or .raw";
 
 /// Opens a picture. Its format is seen from its content; if that tells nothing, the name serves to
 /// say what was expected.
@@ -84,7 +88,7 @@ pub fn create_picture(
     picture_sink(&name, created(path)?, size, pixel)
 }
 
-/// Makes a volume file, NRRD or raw by the name's ending, of which the rows are put plane after
+/// Makes a volume file, NRRD, NIfTI, npy or raw by the name's ending, of which the rows are put plane after
 /// plane. What was there is replaced, unless there can be no such volume.
 pub fn create_volume(
     path: &Path,
@@ -92,9 +96,20 @@ pub fn create_volume(
     spacing: [f64; 3],
     pixel: Pixel,
 ) -> Result<Box<dyn RowSink>, FormatError> {
-    let name = path.display().to_string();
-    volume_sink(&name, io::empty(), size, spacing, pixel)?;
-    volume_sink(&name, created(path)?, size, spacing, pixel)
+    create_volume_as(path, &path.display().to_string(), size, spacing, pixel)
+}
+
+/// The same for a file that will have another name when it is whole: its ending and errors are those
+/// of that name.
+pub fn create_volume_as(
+    path: &Path,
+    name: &str,
+    size: [u64; 3],
+    spacing: [f64; 3],
+    pixel: Pixel,
+) -> Result<Box<dyn RowSink>, FormatError> {
+    volume_sink(name, io::empty(), size, spacing, pixel)?;
+    volume_sink(name, created(path)?, size, spacing, pixel)
 }
 
 fn picture_sink<W: Output + 'static>(
@@ -111,7 +126,7 @@ fn picture_sink<W: Output + 'static>(
         "pam" => PnmKind::Pam,
         "pfm" => PnmKind::Pfm,
         "pnm" => PnmKind::of(pixel),
-        _ => return volume_sink(name, output, [size.0, size.1, 1], [1.0; 3], pixel),
+        _ => return plain_sink(name, output, [size.0, size.1, 1], [1.0; 3], pixel, WRITE_ADVICE),
     };
     Ok(Box::new(PnmSink::new(name, output, kind, size, pixel)?))
 }
@@ -124,6 +139,22 @@ fn volume_sink<W: Output + 'static>(
     pixel: Pixel,
 ) -> Result<Box<dyn RowSink>, FormatError> {
     match extension(name).as_str() {
+        "nii" => Ok(Box::new(NiftiSink::new(name, output, size, spacing, pixel)?)),
+        "npy" => Ok(Box::new(NpySink::new(name, output, size, pixel)?)),
+        _ => plain_sink(name, output, size, spacing, pixel, WRITE_VOLUME_ADVICE),
+    }
+}
+
+/// What can hold a picture as well as a volume.
+fn plain_sink<W: Output + 'static>(
+    name: &str,
+    output: W,
+    size: [u64; 3],
+    spacing: [f64; 3],
+    pixel: Pixel,
+    advice: &'static str,
+) -> Result<Box<dyn RowSink>, FormatError> {
+    match extension(name).as_str() {
         "nrrd" => Ok(Box::new(NrrdSink::new(name, output, size, spacing, pixel)?)),
         "raw" => {
             let rows = size[1].saturating_mul(size[2]);
@@ -131,7 +162,7 @@ fn volume_sink<W: Output + 'static>(
         }
         ending => {
             let what = format!("no format has names that end with {ending:?}");
-            Err(FormatError::unsupported(name, what, WRITE_ADVICE))
+            Err(FormatError::unsupported(name, what, advice))
         }
     }
 }

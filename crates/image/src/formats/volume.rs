@@ -10,7 +10,7 @@ use super::source::Source;
 use super::stack::{Stack, natural_order};
 use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
 use super::{dicom, nifti, npy, read_picture, tiff};
-use crate::Pixel;
+use crate::{Pixel, VoxelUnits};
 
 /// A volume that is read row by row: the rows of the first plane from the top, then those of the
 /// next.
@@ -18,6 +18,7 @@ pub struct VolumeSource {
     rows: Box<dyn Rows>,
     size: [u64; 3],
     spacing: [f64; 3],
+    units: VoxelUnits,
 }
 
 impl VolumeSource {
@@ -27,7 +28,14 @@ impl VolumeSource {
         size: [u64; 3],
         spacing: [f64; 3],
     ) -> VolumeSource {
-        VolumeSource { rows: Box::new(rows), size, spacing }
+        let units = VoxelUnits::default();
+        VolumeSource { rows: Box::new(rows), size, spacing, units }
+    }
+
+    /// The same volume, of which it is known what its values and its spacing are counted in.
+    pub(super) fn counted_in(mut self, units: VoxelUnits) -> VolumeSource {
+        self.units = units;
+        self
     }
 
     /// A file without a header that holds what the layout says, with pixels at these distances.
@@ -57,6 +65,11 @@ impl VolumeSource {
     /// The distance of neighbouring voxels along x, y and z; 1 if the file does not say.
     pub fn spacing(&self) -> [f64; 3] {
         self.spacing
+    }
+
+    /// What values and spacing are counted in, as far as the file says it.
+    pub fn units(&self) -> VoxelUnits {
+        self.units
     }
 
     /// What the voxels are.
@@ -154,7 +167,8 @@ pub fn read_volume<S: Source + 'static>(
         read_picture(name, source, options)?
     };
     let (width, height) = rows.size();
-    Ok(VolumeSource { rows, size: [width, height, 1], spacing: [1.0; 3] })
+    let (size, units) = ([width, height, 1], VoxelUnits::default());
+    Ok(VolumeSource { rows, size, spacing: [1.0; 3], units })
 }
 
 /// The files of a directory whose names do not begin with a dot.

@@ -39,7 +39,7 @@ use crate::node;
 use crate::pixel::Pixel;
 use crate::pixelwise::{Bins, Histogram, Pixelwise, Summary};
 use crate::resample::{AffineMap, Canvas, Contribution, Resampling, Sampling};
-use crate::stored::{Description, Placed, read_description};
+use crate::stored::{Description, Placed, SelfDescription, read_description};
 use filter_operation::{FilterCall, Sparing};
 use measure_operation::MeasureCall;
 use pixelwise_operation::PixelwiseCall;
@@ -110,7 +110,7 @@ impl Image {
     }
 
     fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
-        let (tiles, description, _) = read_description(&file)?;
+        let (tiles, SelfDescription { description, .. }) = read_description(&file)?;
         Self::new(cluster, file, tiles, description)
     }
 

@@ -9,6 +9,7 @@ use crate::error::ImageError;
 use crate::filter::TileGrid;
 use crate::pixel::Pixel;
 use crate::stored::{Compression, Description, spread, write_description};
+use crate::units::VoxelUnits;
 
 /// An image that is to be made: everything but its size and its pixels has a default.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +74,6 @@ pub fn create(
     Tiled::new(tiles.clone(), description).map_err(ImageError::Invalid)?;
     let options = cluster.options().read(true).write(true).create_new(true);
     let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
-    write_description(&file, &tiles, &description, None)?;
+    write_description(&file, &tiles, &description, None, VoxelUnits::default())?;
     Image::new(cluster, file, tiles, description)
 }

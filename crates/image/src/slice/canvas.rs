@@ -16,6 +16,7 @@ pub struct Slice {
     pixel: Pixel,
     data: Vec<u8>,
     open: OpenPixels,
+    covered: Option<Vec<bool>>,
 }
 
 /// Pixels of which not all shares have come, by place.
@@ -39,7 +40,19 @@ impl Slice {
             *byte = given;
         }
         let data = one.repeat(width as usize * height as usize);
-        Slice { width, height, pixel, data, open: OpenPixels::default() }
+        Slice { width, height, pixel, data, open: OpenPixels::default(), covered: None }
+    }
+
+    /// The same slice, which from now on notes which pixels parts are pasted on.
+    #[must_use]
+    pub fn with_coverage(mut self) -> Slice {
+        self.covered = Some(vec![false; self.width as usize * self.height as usize]);
+        self
+    }
+
+    /// Whether a part was pasted on each pixel, row by row; nothing if it was not noted.
+    pub fn coverage(&self) -> Option<&[bool]> {
+        self.covered.as_deref()
     }
 
     /// The number of pixels in a row.
@@ -89,12 +102,16 @@ impl Slice {
 
     fn paste_view(&mut self, parts: PartsView<'_>) -> Result<(), PartsError> {
         let (size, width, pixel) = ((self.width, self.height), self.width as usize, self.pixel);
-        let data = &mut self.data;
+        let (data, mut covered) = (&mut self.data, self.covered.as_deref_mut());
         let place =
             |column: u32, row: u32| (row as usize * width + column as usize) * pixel.bytes();
         parts.for_runs(size, pixel, |span, pixels| {
             let start = place(span.first, span.row);
             data[start..start + pixels.len()].copy_from_slice(pixels);
+            if let Some(covered) = &mut covered {
+                let first = start / pixel.bytes();
+                covered[first..first + pixels.len() / pixel.bytes()].fill(true);
+            }
         })?;
         parts.for_shares(size, pixel, |layer, column, row, weight, sums| {
             if layer != 0 {
@@ -102,7 +119,11 @@ impl Slice {
             }
             let start = place(column, row);
             let out = &mut data[start..start + pixel.bytes()];
-            self.open.add(pixel, (0, column, row), weight, sums, out)?;
+            if self.open.add(pixel, (0, column, row), weight, sums, out)?
+                && let Some(covered) = &mut covered
+            {
+                covered[start / pixel.bytes()] = true;
+            }
             Ok(())
         })
     }

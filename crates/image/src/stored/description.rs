@@ -9,8 +9,10 @@ use super::statistics::VoxelStatistics;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
 use crate::slice::{Grid, GridError};
+use crate::units::VoxelUnits;
 
-/// Version 1 ends with the description; version 2 says behind it what values the voxels have.
+/// Version 1 ends with the description; version 2 says behind it what values the voxels have, and may
+/// say behind that what they are counted in.
 const VERSION: u32 = 2;
 const HEADER: &[u8] = b"pario image";
 
@@ -60,16 +62,26 @@ pub fn write_description(
     tiles: &Tiles,
     description: &Description,
     statistics: Option<VoxelStatistics>,
+    units: VoxelUnits,
 ) -> Result<(), ImageError> {
-    let body = postcard::to_allocvec(&(VERSION, description, statistics))
+    let body = postcard::to_allocvec(&(VERSION, description, statistics, units))
         .map_err(|error| ImageError::other(file.path(), error.to_string()))?;
     Ok(file.write_extent(place_of(tiles), HEADER, &body)?)
 }
 
-/// The tiles and the description of an image or volume, and what is known of its values.
-pub fn read_description(
-    file: &File,
-) -> Result<(Tiles, Description, Option<VoxelStatistics>), ImageError> {
+/// What the file of an image or volume says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelfDescription {
+    /// Its pixels, and how they are stored.
+    pub description: Description,
+    /// What is known of its values.
+    pub statistics: Option<VoxelStatistics>,
+    /// What they are counted in.
+    pub units: VoxelUnits,
+}
+
+/// The tiles of an image or volume, and what its file says of it.
+pub fn read_description(file: &File) -> Result<(Tiles, SelfDescription), ImageError> {
     let not_one = |why: String| ImageError::NotAnImage { path: file.path().to_string(), why };
     let Some(Layout::Tiles(tiles)) = &file.record().layout else {
         return Err(not_one("its layout is not one of tiles".to_owned()));
@@ -80,18 +92,23 @@ pub fn read_description(
     if &extent.header[..] != HEADER {
         return Err(not_one("it says something else where its pixels should be described".into()));
     }
-    let (description, statistics) = decode(&extent.body).map_err(not_one)?;
-    Ok((tiles.clone(), description, statistics))
+    Ok((tiles.clone(), decode(&extent.body).map_err(not_one)?))
 }
 
 /// The description in the bytes of an extent of any version up to this one.
-fn decode(body: &[u8]) -> Result<(Description, Option<VoxelStatistics>), String> {
+fn decode(body: &[u8]) -> Result<SelfDescription, String> {
     let unreadable = |error| format!("its description cannot be read: {error}");
     let (version, rest): (u32, _) = postcard::take_from_bytes(body).map_err(unreadable)?;
-    let (description, statistics) = match version {
+    let mut units = VoxelUnits::default();
+    let (description, statistics): (Description, Option<VoxelStatistics>) = match version {
         1 => (postcard::from_bytes(rest).map_err(unreadable)?, None),
-        VERSION => postcard::from_bytes::<(Description, Option<VoxelStatistics>)>(rest)
-            .map_err(unreadable)?,
+        VERSION => {
+            let (known, rest) = postcard::take_from_bytes(rest).map_err(unreadable)?;
+            if !rest.is_empty() {
+                units = postcard::from_bytes(rest).map_err(unreadable)?;
+            }
+            known
+        }
         later => {
             return Err(format!(
                 "its description has version {later}, this program reads up to {VERSION}: use a \
@@ -101,13 +118,14 @@ fn decode(body: &[u8]) -> Result<(Description, Option<VoxelStatistics>), String>
     };
     // Statistics only choose what is shown first: impossible ones are left out.
     let statistics = statistics.filter(VoxelStatistics::is_possible);
-    Ok((description.check()?, statistics))
+    Ok(SelfDescription { description: description.check()?, statistics, units })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pixel::Sample;
+    use crate::units::{LengthUnit, ValueUnit};
 
     const RGB: Description = Description {
         pixel: Pixel::RGB,
@@ -122,7 +140,9 @@ mod tests {
         let mut golden = vec![1, 0, 3];
         golden.extend([1.0f64, 2.0, 0.5].map(f64::to_le_bytes).concat());
         golden.extend([0, 0, 1, 1]);
-        assert_eq!(decode(&golden), Ok((RGB, None)));
+        let units = VoxelUnits::default();
+        let expected = SelfDescription { description: RGB, statistics: None, units };
+        assert_eq!(decode(&golden), Ok(expected));
         assert_eq!(postcard::to_allocvec(&(1u32, RGB)).unwrap(), golden);
     }
 
@@ -140,10 +160,19 @@ mod tests {
             postcard::to_allocvec(&(VERSION, description, statistics)).unwrap()
         };
         assert_eq!(encoded(Some(known))[..3], [2, 4, 1]);
-        assert_eq!(decode(&encoded(Some(known))), Ok((description, Some(known))));
-        assert_eq!(decode(&encoded(None)), Ok((description, None)));
+        let units = VoxelUnits::default();
+        let expected = |statistics| Ok(SelfDescription { description, statistics, units });
+        assert_eq!(decode(&encoded(Some(known))), expected(Some(known)));
+        assert_eq!(decode(&encoded(None)), expected(None));
         let wrong = VoxelStatistics { minimum: f64::NAN, ..known };
-        assert_eq!(decode(&encoded(Some(wrong))), Ok((description, None)));
+        assert_eq!(decode(&encoded(Some(wrong))), expected(None));
+
+        // What they are counted in may follow.
+        let units = VoxelUnits { values: ValueUnit::Hounsfield, lengths: LengthUnit::Millimetre };
+        let longer = [encoded(Some(known)), postcard::to_allocvec(&units).unwrap()].concat();
+        assert_eq!(longer[longer.len() - 2..], [1, 1]);
+        let expected = SelfDescription { description, statistics: Some(known), units };
+        assert_eq!(decode(&longer), Ok(expected));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use compression::{Compression, StoredError};
 #[cfg(feature = "cluster")]
 pub use description::Description;
 #[cfg(feature = "cluster")]
-pub(crate) use description::{read_description, write_description};
+pub(crate) use description::{SelfDescription, read_description, write_description};
 #[cfg(feature = "cluster")]
 pub(crate) use place::{Placed, here, spread};
 #[cfg(feature = "cluster")]

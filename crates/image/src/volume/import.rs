@@ -10,9 +10,9 @@ use crate::error::ImageError;
 use crate::formats::VolumeSource;
 
 /// Planes of the volume that are in memory at once have at most so many bytes.
-const PLANES_LIMIT_BYTES: usize = 2 << 30;
+pub(super) const PLANES_LIMIT_BYTES: usize = 2 << 30;
 /// So many boxes are written at once.
-const WRITERS: usize = 4;
+pub(super) const WRITERS: usize = 4;
 
 impl Volume {
     /// Fills the volume with another one of the same size and voxels, plane by plane. `watch` is

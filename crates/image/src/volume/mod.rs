@@ -1,5 +1,6 @@
 //! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
 
+mod export;
 mod import;
 mod measure_operation;
 mod options;
@@ -28,7 +29,8 @@ pub(crate) use slice_operation::SliceOperation;
 use crate::error::ImageError;
 use crate::node;
 use crate::slice::{Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice};
-use crate::stored::{Description, Placed, VoxelStatistics, read_description};
+use crate::stored::{Description, Placed, SelfDescription, VoxelStatistics, read_description};
+use crate::units::VoxelUnits;
 use phantom_operation::PhantomCall;
 use slab_operation::SlabCall;
 use slice_operation::SliceCall;
@@ -65,6 +67,7 @@ struct Shared {
     placed: Placed,
     /// What the header says of the values.
     statistics: Mutex<Option<VoxelStatistics>>,
+    units: VoxelUnits,
 }
 
 impl Volume {
@@ -79,22 +82,22 @@ impl Volume {
     }
 
     fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
-        let (tiles, description, statistics) = read_description(&file)?;
-        Self::new(cluster, file, tiles, description, statistics)
+        let (tiles, described) = read_description(&file)?;
+        Self::new(cluster, file, tiles, described)
     }
 
     fn new(
         cluster: &Cluster,
         file: File,
         tiles: Tiles,
-        description: Description,
-        statistics: Option<VoxelStatistics>,
+        described: SelfDescription,
     ) -> Result<Self, ImageError> {
         node::teach(cluster);
+        let SelfDescription { description, statistics, units } = described;
         let grid = description.grid(&tiles)?;
         let placed = Placed::new(&tiles, description);
         let (cluster, statistics) = (cluster.clone(), Mutex::new(statistics));
-        let shared = Shared { cluster, file, tiles, grid, description, placed, statistics };
+        let shared = Shared { cluster, file, tiles, grid, description, placed, statistics, units };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -106,6 +109,11 @@ impl Volume {
     /// How far its voxels are apart.
     pub fn spacing(&self) -> [f64; 3] {
         self.shared.description.spacing
+    }
+
+    /// What its values and its spacing are counted in.
+    pub fn units(&self) -> VoxelUnits {
+        self.shared.units
     }
 
     /// What its voxels are, and how they are stored.
@@ -178,10 +186,36 @@ impl Volume {
         background: &[u8],
         is_traced: bool,
     ) -> Result<(Slice, Report), ImageError> {
+        let slice = self.cut(plane, interpolation)?.blank(background);
+        self.fill(slice, plane, interpolation, is_traced)
+    }
+
+    /// A slice that knows which of its pixels lie in the volume ([`Slice::coverage`]). The others,
+    /// and those of boxes that nobody has written, are 0. The report has a trace if that is wanted.
+    pub fn covered_slice(
+        &self,
+        plane: &Plane,
+        interpolation: Interpolation,
+        is_traced: bool,
+    ) -> Result<(Slice, Report), ImageError> {
+        let slice = self.cut(plane, interpolation)?.blank(&[]).with_coverage();
+        self.fill(slice, plane, interpolation, is_traced)
+    }
+
+    fn cut(&self, plane: &Plane, interpolation: Interpolation) -> Result<Cut, ImageError> {
         let shared = &self.shared;
-        let pixel = shared.description.pixel;
-        let cut = Cut::new(*plane, shared.grid, pixel, interpolation)?;
-        let mut slice = cut.blank(background);
+        Ok(Cut::new(*plane, shared.grid, shared.description.pixel, interpolation)?)
+    }
+
+    /// Has the nodes fill a blank slice.
+    fn fill(
+        &self,
+        mut slice: Slice,
+        plane: &Plane,
+        interpolation: Interpolation,
+        is_traced: bool,
+    ) -> Result<(Slice, Report), ImageError> {
+        let shared = &self.shared;
         let call = SliceCall { placed: shared.placed.clone(), plane: *plane, interpolation };
         let work = shared.cluster.process(&shared.file).operation(node::SLICE, call);
         let report = work.trace(is_traced).for_each_bytes(|_, message| {

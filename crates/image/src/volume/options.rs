@@ -6,7 +6,8 @@ use pario_proto::{Shape, Tiles};
 use super::Volume;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
-use crate::stored::{Compression, Description, spread, write_description};
+use crate::stored::{Compression, Description, SelfDescription, spread, write_description};
+use crate::units::VoxelUnits;
 
 /// A volume that is to be made: everything but its size and its voxels has a default.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,7 @@ pub struct VolumeOptions {
     shape: Shape,
     core: Shape,
     description: Description,
+    units: VoxelUnits,
     disks: Option<u32>,
 }
 
@@ -29,12 +31,18 @@ impl VolumeOptions {
             compression: Compression::None,
         };
         let (shape, core) = (Shape::volume(x, y, z), Shape::volume(32, 32, 16));
-        Self { shape, core, description, disks: None }
+        Self { shape, core, description, units: VoxelUnits::default(), disks: None }
     }
 
     /// How far voxels are apart along each axis.
     pub fn spacing(mut self, spacing: [f64; 3]) -> Self {
         self.description.spacing = spacing;
+        self
+    }
+
+    /// What values and spacing are counted in, if that is known.
+    pub fn units(mut self, units: VoxelUnits) -> Self {
+        self.units = units;
         self
     }
 
@@ -82,8 +90,10 @@ impl VolumeOptions {
         }
         let options = cluster.options().read(true).write(true).create_new(true);
         let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
-        write_description(&file, &tiles, &self.description, None)?;
-        Volume::new(cluster, file, tiles, self.description, None)
+        let Self { description, units, .. } = self;
+        write_description(&file, &tiles, &description, None, units)?;
+        let described = SelfDescription { description, statistics: None, units };
+        Volume::new(cluster, file, tiles, described)
     }
 }
 

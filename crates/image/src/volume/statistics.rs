@@ -38,7 +38,8 @@ impl Volume {
     }
 
     /// What the header says of the values of the voxels: nothing for colours, and until
-    /// [`Volume::record_statistics`] is called. Voxels that are written later do not change it.
+    /// [`Volume::record_statistics`] or [`Volume::compute_statistics`] is called. Voxels that are
+    /// written later do not change it.
     pub fn statistics(&self) -> Option<VoxelStatistics> {
         *self.shared.statistics.lock()
     }
@@ -47,9 +48,16 @@ impl Volume {
     /// several channels and of values that are not finite have none.
     pub fn record_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
         let shared = &self.shared;
+        let found = self.compute_statistics()?;
+        write_description(&shared.file, &shared.tiles, &shared.description, found, shared.units)?;
+        Ok(found)
+    }
+
+    /// Has the nodes find extremes and percentiles, and leaves the header as it is:
+    /// [`Volume::statistics`] of this volume and its clones tells them from now on.
+    pub fn compute_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
         let found = self.find_statistics()?.filter(VoxelStatistics::is_possible);
-        write_description(&shared.file, &shared.tiles, &shared.description, found)?;
-        *shared.statistics.lock() = found;
+        *self.shared.statistics.lock() = found;
         Ok(found)
     }
 

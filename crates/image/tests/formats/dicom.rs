@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use pario_image::Sample;
 use pario_image::formats::{OpenOptions, VolumeSource, open_picture, open_volume};
+use pario_image::{LengthUnit, Sample, ValueUnit, VoxelUnits};
 use tempfile::{TempDir, tempdir};
 
 use crate::pictures::{Picture, pixel};
@@ -15,6 +15,8 @@ const EXPLICIT: &str = "1.2.840.10008.1.2.1";
 #[derive(Clone)]
 struct Slice {
     syntax: &'static str,
+    modality: &'static str,
+    rescale_type: Option<&'static str>,
     series: &'static str,
     description: &'static str,
     instance: u32,
@@ -30,6 +32,8 @@ struct Slice {
 
 const CT: Slice = Slice {
     syntax: EXPLICIT,
+    modality: "CT",
+    rescale_type: None,
     series: "1.2.3",
     description: "head",
     instance: 1,
@@ -69,7 +73,7 @@ impl Slice {
         };
         let word = |value: u16| value.to_le_bytes();
         let [columns, rows] = self.size;
-        put(&mut file, 0x0008, 0x0060, "CS", b"CT");
+        put(&mut file, 0x0008, 0x0060, "CS", self.modality.as_bytes());
         put(&mut file, 0x0008, 0x103E, "LO", self.description.as_bytes());
         put(&mut file, 0x0018, 0x0050, "DS", b"2.5");
         put(&mut file, 0x0020, 0x000E, "UI", self.series.as_bytes());
@@ -91,6 +95,9 @@ impl Slice {
         if let Some((slope, intercept)) = self.rescale {
             put(&mut file, 0x0028, 0x1052, "DS", &numbers(&[intercept]));
             put(&mut file, 0x0028, 0x1053, "DS", &numbers(&[slope]));
+        }
+        if let Some(kind) = self.rescale_type {
+            put(&mut file, 0x0028, 0x1054, "LO", kind.as_bytes());
         }
         let pixels: Vec<u8> = self.values.iter().flat_map(|value| value.to_le_bytes()).collect();
         put(&mut file, 0x7FE0, 0x0010, "OW", &pixels);
@@ -293,4 +300,17 @@ fn one_slice_is_a_picture_and_files_that_were_cut_are_errors() {
             .and_then(|volume| Picture::of(volume.into_rows()));
         assert!(read.is_err(), "{end} of {} bytes", bytes.len());
     }
+}
+
+#[test]
+fn a_ct_is_counted_in_hounsfield_units_and_others_are_not() {
+    let units = |modality, rescale_type| {
+        let slice = Slice { modality, rescale_type, ..Slice::at(0.0, 1000) };
+        open(&directory(&[slice])).unwrap().units()
+    };
+    let hounsfield = VoxelUnits { values: ValueUnit::Hounsfield, lengths: LengthUnit::Millimetre };
+    assert_eq!(units("CT", None), hounsfield);
+    assert_eq!(units("CT", Some("HU")), hounsfield);
+    assert_eq!(units("CT", Some("MGML")), VoxelUnits::MILLIMETRES);
+    assert_eq!(units("MR", None), VoxelUnits::MILLIMETRES);
 }

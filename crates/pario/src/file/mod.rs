@@ -4,12 +4,15 @@ mod extents;
 mod grow;
 mod lease;
 mod locks;
+mod many;
 mod memory;
 mod pointer;
 mod ranges;
 mod renewal;
 mod request;
 mod short_cut;
+mod times;
+mod traffic;
 mod transfer;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -23,8 +26,10 @@ use parking_lot::{Mutex, RwLock};
 
 pub use extents::{Extent, Extents};
 pub use locks::LockRequest;
+pub use many::FileContent;
 pub use request::{ReadRequest, WriteRequest};
 pub(crate) use short_cut::Descriptors;
+pub(crate) use traffic::TrafficTable;
 
 use crate::cluster::Cluster;
 use crate::connection::strange;
@@ -63,8 +68,9 @@ pub struct File {
     parts: Vec<Part>,
     grant: renewal::KeptGrant,
     handle: u64,
-    /// Whether the group that has opened it closes it.
-    is_of_group: bool,
+    /// Whether the caller closes it at the interface node: the group that has opened it, or a call that
+    /// closes many.
+    is_closed_by_caller: bool,
     short_cut: RwLock<Way>,
     /// Subfiles of which this process knows that they have been synced once.
     settled: Mutex<Vec<bool>>,
@@ -86,7 +92,7 @@ impl File {
             parts,
             grant: renewal::KeptGrant::new(grant, renew_after_ms),
             handle,
-            is_of_group: false,
+            is_closed_by_caller: false,
             short_cut: RwLock::new(Way::Unknown),
             settled: Mutex::new(settled),
             is_dirty: AtomicBool::new(false),
@@ -103,7 +109,7 @@ impl File {
         opened: Opened,
     ) -> Self {
         let mut file = Self::new(cluster, path, access, opened);
-        file.is_of_group = true;
+        file.is_closed_by_caller = true;
         file
     }
 
@@ -119,7 +125,7 @@ impl File {
 
     /// Whether this process reads and writes the bytes itself, because all disks are on its machine.
     pub fn has_short_cut(&self) -> bool {
-        self.usable_short_cut().is_ok_and(|found| found.is_some())
+        self.usable_short_cut(|| Some(0)).is_ok_and(|found| found.is_some())
     }
 
     /// Reads into a buffer from an offset on; fewer bytes than asked for only at the end.
@@ -337,7 +343,8 @@ impl File {
 
     /// Its length, as its disks say at this moment.
     pub fn len(&self) -> Result<u64, Error> {
-        if let Some(short_cut) = self.usable_short_cut()?
+        // Asking for the descriptors of subfiles makes them: the length alone is no reason to.
+        if let Some(short_cut) = self.complete_short_cut()
             && let Some(Layout::Striped(striped)) = &self.record.layout
         {
             return short_cut.len(striped).map_err(|broken| self.failed(&short_cut, &broken));
@@ -427,6 +434,12 @@ impl File {
         })
     }
 
+    /// What closes it; from here on it is the caller who does.
+    fn into_handle(mut self) -> u64 {
+        self.is_closed_by_caller = true;
+        self.handle
+    }
+
     /// Its subfiles.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
@@ -514,7 +527,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        if !self.is_of_group {
+        if !self.is_closed_by_caller {
             self.cluster.tell_names(NamespaceRequest::Close { handle: self.handle });
         }
     }

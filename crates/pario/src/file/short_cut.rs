@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::File;
 use super::lease::Lease;
 use super::ranges::{ReadPiece, WritePiece};
+use super::traffic::DiskTraffic;
 use crate::error::Error;
 
 /// What a node gives to those who ask for descriptors.
@@ -19,12 +20,15 @@ pub(crate) type Descriptors = (Vec<u8>, Vec<OwnedFd>);
 /// The most buffers that one system call takes.
 const SLICES: usize = 1024;
 
-/// Descriptors of all subfiles of a file.
+/// Descriptors of the subfiles of a file: of all, or of the one that has been used so far. A node
+/// makes a subfile to give its descriptor, so that a small file gets no subfiles that it does not need.
 #[derive(Debug)]
 pub struct ShortCut {
-    files: Vec<OwnedFd>,
+    files: Vec<Option<OwnedFd>>,
     data_start: u64,
     leases: Vec<Lease>,
+    /// Where accesses of each subfile are counted.
+    traffic: Vec<Option<DiskTraffic>>,
 }
 
 /// A system call failed.
@@ -55,15 +59,20 @@ pub enum Way {
 }
 
 impl File {
-    /// Descriptors, if all disks are on this machine and their nodes give any. `is_refused` is set if
-    /// a node has refused the grant, and another one may help.
-    fn find_short_cut(&self, is_refused: &mut bool) -> Option<Arc<ShortCut>> {
+    /// Descriptors of one subfile, or of all, if their disks are on this machine and their nodes give
+    /// any. `is_refused` is set if a node has refused the grant, and another one may help.
+    fn find_short_cut(
+        &self,
+        subfile: Option<usize>,
+        is_refused: &mut bool,
+    ) -> Option<Arc<ShortCut>> {
         let shared = &self.cluster.shared;
         if !shared.uses_short_cut() || self.record.kind != FileKind::Flat {
             return None;
         }
         let mut by_node: Vec<(usize, Vec<Part>)> = Vec::new();
-        for part in &self.parts {
+        let is_wanted = |part: &&Part| subfile.is_none_or(|one| part.subfile.0 as usize == one);
+        for part in self.parts.iter().filter(is_wanted) {
             let node = shared.node_of(part.disk).ok()?;
             match by_node.iter_mut().find(|(known, _)| *known == node) {
                 Some((_, parts)) => parts.push(*part),
@@ -91,31 +100,81 @@ impl File {
                 files[part.subfile.0 as usize] = Some(descriptors.next()?);
             }
         }
-        let files: Option<Vec<OwnedFd>> = files.into_iter().collect();
-        Some(Arc::new(ShortCut { files: files?, data_start, leases }))
+        let traffic = self.traffic(&files);
+        Some(Arc::new(ShortCut { files, data_start, leases, traffic }))
+    }
+
+    /// Where accesses of the subfiles are counted that have descriptors.
+    fn traffic(&self, files: &[Option<OwnedFd>]) -> Vec<Option<DiskTraffic>> {
+        let shared = &self.cluster.shared;
+        let mut traffic: Vec<_> = files.iter().map(|_| None).collect();
+        for part in &self.parts {
+            let subfile = part.subfile.0 as usize;
+            if files[subfile].is_some()
+                && let Ok(node) = shared.node_of(part.disk)
+            {
+                traffic[subfile] = shared.traffic(node).and_then(|table| table.disk(part.disk));
+            }
+        }
+        traffic
+    }
+
+    /// Whether there are connections to all nodes that have disks of the file.
+    fn can_ask_nodes(&self) -> bool {
+        let shared = &self.cluster.shared;
+        self.parts
+            .iter()
+            .all(|part| shared.node_of(part.disk).is_ok_and(|node| shared.node(node).is_open()))
     }
 
     /// The short cut, if there is one and rights have not changed. If they have, the grant is
-    /// renewed, or the call fails.
-    pub(super) fn usable_short_cut(&self) -> Result<Option<Arc<ShortCut>>, Error> {
-        let is_known = match &*self.short_cut.read() {
+    /// renewed, or the call fails. `subfile` says which subfile is needed, or that several are.
+    pub(super) fn usable_short_cut(
+        &self,
+        subfile: impl FnOnce() -> Option<usize>,
+    ) -> Result<Option<Arc<ShortCut>>, Error> {
+        let (mut is_stale, mut subfile_needed) = (false, None);
+        match &*self.short_cut.read() {
             Way::Nodes => return Ok(None),
-            Way::Direct(short_cut) if short_cut.is_valid() => return Ok(Some(short_cut.clone())),
-            Way::Direct(_) => true,
-            Way::Unknown => false,
-        };
-        if is_known {
+            Way::Direct(short_cut) if !short_cut.is_valid() => {
+                (is_stale, subfile_needed) = (true, subfile());
+            }
+            // A node that was started again has forgotten the counters.
+            Way::Direct(short_cut) if short_cut.has_lost_counters() && self.can_ask_nodes() => {
+                subfile_needed = subfile();
+            }
+            Way::Direct(short_cut) if short_cut.is_complete() => {
+                return Ok(Some(short_cut.clone()));
+            }
+            Way::Direct(short_cut) => {
+                if subfile().is_some_and(|subfile| short_cut.files[subfile].is_some()) {
+                    return Ok(Some(short_cut.clone()));
+                }
+            }
+            Way::Unknown => subfile_needed = subfile(),
+        }
+        if is_stale {
             *self.short_cut.write() = Way::Unknown;
             self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
         }
         let mut is_refused = false;
-        let mut found = self.find_short_cut(&mut is_refused);
+        let mut found = self.find_short_cut(subfile_needed, &mut is_refused);
         if is_refused {
             self.renew().map_err(|error| error.of_file(self.path.as_str()))?;
-            found = self.find_short_cut(&mut is_refused);
+            found = self.find_short_cut(subfile_needed, &mut is_refused);
         }
         *self.short_cut.write() = found.clone().map_or(Way::Nodes, Way::Direct);
         Ok(found)
+    }
+
+    /// The short cut, if there is a valid one with the descriptors of all subfiles.
+    pub(super) fn complete_short_cut(&self) -> Option<Arc<ShortCut>> {
+        match &*self.short_cut.read() {
+            Way::Direct(short_cut) if short_cut.is_valid() && short_cut.is_complete() => {
+                Some(short_cut.clone())
+            }
+            _ => None,
+        }
     }
 
     /// Reads pieces if there is a short cut; whether some subfile was shorter than wanted.
@@ -124,7 +183,8 @@ impl File {
         striped: &Striped,
         pieces: &mut [ReadPiece<'_>],
     ) -> Result<Option<bool>, Error> {
-        let Some(short_cut) = self.usable_short_cut()? else { return Ok(None) };
+        let needed = || only_subfile(striped, pieces.iter().map(|(at, piece)| (*at, piece.len())));
+        let Some(short_cut) = self.usable_short_cut(needed)? else { return Ok(None) };
         let mut is_short = false;
         for (offset, piece) in pieces {
             let read = short_cut.read(striped, *offset, piece);
@@ -139,7 +199,8 @@ impl File {
         striped: &Striped,
         pieces: &[WritePiece<'_>],
     ) -> Result<bool, Error> {
-        let Some(short_cut) = self.usable_short_cut()? else { return Ok(false) };
+        let needed = || only_subfile(striped, pieces.iter().map(|(at, piece)| (*at, piece.len())));
+        let Some(short_cut) = self.usable_short_cut(needed)? else { return Ok(false) };
         for (offset, piece) in pieces {
             let written = short_cut.write(striped, *offset, piece);
             written.map_err(|broken| self.failed(&short_cut, &broken))?;
@@ -154,11 +215,43 @@ impl ShortCut {
         self.leases.iter().all(Lease::is_valid)
     }
 
+    #[inline]
+    fn has_lost_counters(&self) -> bool {
+        self.traffic.iter().flatten().any(DiskTraffic::is_lost)
+    }
+
+    #[inline]
+    fn note_read(&self, subfile: usize, bytes: u64) {
+        if let Some(traffic) = &self.traffic[subfile] {
+            traffic.read(bytes);
+        }
+    }
+
+    #[inline]
+    fn note_written(&self, subfile: usize, bytes: u64) {
+        if let Some(traffic) = &self.traffic[subfile] {
+            traffic.written(bytes);
+        }
+    }
+
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.files.iter().all(Option::is_some)
+    }
+
+    /// The descriptor of a subfile that the caller has asked for before.
+    #[inline]
+    fn file(&self, subfile: usize) -> Result<&OwnedFd, Broken> {
+        let missing = || Broken::of(subfile, io::Error::other("its descriptor is missing"));
+        self.files[subfile].as_ref().ok_or_else(missing)
+    }
+
     /// The length of the file.
     pub fn len(&self, striped: &Striped) -> Result<u64, Broken> {
         let mut lens = Vec::with_capacity(self.files.len());
-        for (subfile, file) in self.files.iter().enumerate() {
-            let stat = rustix::fs::fstat(file).map_err(|error| Broken::of(subfile, error))?;
+        for subfile in 0..self.files.len() {
+            let stat = rustix::fs::fstat(self.file(subfile)?)
+                .map_err(|error| Broken::of(subfile, error))?;
             let len = u64::try_from(stat.st_size).unwrap_or(0);
             lens.push(len.saturating_sub(self.data_start));
         }
@@ -167,7 +260,8 @@ impl ShortCut {
 
     /// What is left on the disk of a subfile.
     pub fn free_bytes(&self, subfile: usize) -> u64 {
-        let found = self.files.get(subfile).and_then(|file| rustix::fs::fstatvfs(file).ok());
+        let file = self.files.get(subfile).and_then(Option::as_ref);
+        let found = file.and_then(|file| rustix::fs::fstatvfs(file).ok());
         found.map_or(0, |space| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
@@ -182,7 +276,7 @@ impl ShortCut {
         let range = byte_range(offset, buffer.len())?;
         let mut is_short = false;
         for run in striped.runs(range) {
-            let read = self.read_run(&run, buffer);
+            let read = self.read_run(self.file(run.subfile().0 as usize)?, &run, buffer);
             is_short |= read.map_err(|error| Broken::of(run.subfile().0 as usize, error))?;
         }
         Ok(is_short)
@@ -207,20 +301,23 @@ impl ShortCut {
     ) -> Result<bool, Broken> {
         let place = striped.locate(offset);
         let subfile = place.subfile.0 as usize;
-        let read = read_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
-        read.map_err(|error| Broken::of(subfile, error))
+        let read = read_all(self.file(subfile)?, place.offset_bytes + self.data_start, buffer);
+        let count = read.map_err(|error| Broken::of(subfile, error))?;
+        self.note_read(subfile, count as u64);
+        Ok(count < buffer.len())
     }
 
     #[inline]
     fn write_in_unit(&self, striped: &Striped, offset: u64, buffer: &[u8]) -> Result<(), Broken> {
         let place = striped.locate(offset);
         let subfile = place.subfile.0 as usize;
-        let written = write_all(&self.files[subfile], place.offset_bytes + self.data_start, buffer);
-        written.map_err(|error| Broken::of(subfile, error))
+        let written = write_all(self.file(subfile)?, place.offset_bytes + self.data_start, buffer);
+        written.map_err(|error| Broken::of(subfile, error))?;
+        self.note_written(subfile, buffer.len() as u64);
+        Ok(())
     }
 
-    fn read_run(&self, run: &Run, buffer: &mut [u8]) -> io::Result<bool> {
-        let file = &self.files[run.subfile().0 as usize];
+    fn read_run(&self, file: &OwnedFd, run: &Run, buffer: &mut [u8]) -> io::Result<bool> {
         let mut position = run.offset_bytes() + self.data_start;
         let mut segments = run.segments();
         let (mut rest, mut at) = (buffer, 0);
@@ -239,7 +336,9 @@ impl ShortCut {
             if slices.is_empty() {
                 return Ok(false);
             }
-            if read_vectored(file, position, &mut slices)? {
+            let count = read_vectored(file, position, &mut slices)?;
+            self.note_read(run.subfile().0 as usize, count);
+            if count < bytes {
                 // The subfile ends here: what follows of it is zero.
                 for segment in segments {
                     let start = to_usize(segment.buffer_offset_bytes) - at;
@@ -263,7 +362,7 @@ impl ShortCut {
         let range = byte_range(offset, buffer.len())?;
         for run in striped.runs(range) {
             let subfile = run.subfile().0 as usize;
-            let file = &self.files[subfile];
+            let file = self.file(subfile)?;
             let mut position = run.offset_bytes() + self.data_start;
             let mut segments = run.segments();
             loop {
@@ -280,11 +379,28 @@ impl ShortCut {
                 }
                 write_vectored(file, position, &mut slices)
                     .map_err(|error| Broken::of(subfile, error))?;
+                self.note_written(subfile, bytes);
                 position += bytes;
             }
         }
         Ok(())
     }
+}
+
+/// The subfile that holds all of some pieces, if one does.
+fn only_subfile(striped: &Striped, pieces: impl Iterator<Item = (u64, usize)>) -> Option<usize> {
+    if striped.disks().as_slice().len() == 1 {
+        return Some(0);
+    }
+    let mut only = None;
+    for (offset, len) in pieces.filter(|(_, len)| *len > 0) {
+        let (first, unit) = (striped.locate(offset).subfile, striped.unit_bytes());
+        if offset % unit + len as u64 > unit || only.is_some_and(|only| only != first) {
+            return None;
+        }
+        only = Some(first);
+    }
+    only.map(|subfile| subfile.0 as usize)
 }
 
 fn byte_range(offset: u64, len: usize) -> Result<ByteRange, Broken> {
@@ -296,35 +412,36 @@ fn to_usize(len: u64) -> usize {
     usize::try_from(len).expect("a buffer is in memory")
 }
 
-/// Reads as much as there is; the rest is zero. Whether there was less.
+/// Reads as much as there is, and says how much that was; the rest is zero.
 #[inline]
-fn read_all(file: &OwnedFd, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
+fn read_all(file: &OwnedFd, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match rustix::io::pread(file, &mut buffer[done..], position + done as u64) {
             Ok(0) => {
                 buffer[done..].fill(0);
-                return Ok(true);
+                break;
             }
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(false)
+    Ok(done)
 }
 
+/// The same for several buffers.
 fn read_vectored(
     file: &OwnedFd,
     position: u64,
     mut slices: &mut [IoSliceMut<'_>],
-) -> io::Result<bool> {
+) -> io::Result<u64> {
     let mut done = 0;
     while !slices.is_empty() {
         match rustix::io::preadv(file, slices, position + done) {
             Ok(0) => {
                 slices.iter_mut().for_each(|slice| slice.fill(0));
-                return Ok(true);
+                break;
             }
             Ok(count) => {
                 done += count as u64;
@@ -334,7 +451,7 @@ fn read_vectored(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(false)
+    Ok(done)
 }
 
 #[inline]

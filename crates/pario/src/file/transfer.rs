@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pario_net::{AskError, Bulk, BulkBuffer, Pending};
-use pario_proto::{Answer, ByteRange, Grant, Reply, Request, Striped};
+use pario_proto::{Answer, ByteRange, Grant, Part, Reply, Request, Striped};
 
 use super::File;
 use super::memory::{Lent, Memory};
@@ -236,6 +236,93 @@ impl File {
             let landed = flight.land(&mut take);
             departed.and(landed)
         })
+    }
+
+    /// Begins to write all of a small file, over the nodes; the parts that it goes to.
+    pub(super) fn start_writing(&self, bytes: &[u8]) -> Result<(Vec<Waiting>, Vec<Part>), Error> {
+        let striped = self.striped("write")?;
+        self.check_writable()?;
+        self.range(0, bytes.len())?;
+        let (mut writes, mut parts, grant) = (Vec::new(), Vec::new(), self.grant());
+        batches(striped, &self.parts, [(0, bytes.len())].into_iter(), |batch| {
+            let request = Request::Write {
+                grant: grant.clone(),
+                part: batch.part,
+                ranges: batch.ranges.clone(),
+            };
+            let mut copy = BulkBuffer::new(usize::try_from(batch.bytes).unwrap_or(0));
+            let mut filled = 0;
+            for place in &batch.places {
+                let bytes = &bytes[place.start..place.start + place.len];
+                copy[filled..filled + bytes.len()].copy_from_slice(bytes);
+                filled += bytes.len();
+            }
+            writes.push(self.ask(&batch, request, vec![copy.freeze()])?);
+            if !parts.contains(&batch.part) {
+                parts.push(batch.part);
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok((writes, parts))
+    }
+
+    /// Waits until all of a small file is written; what was refused is written once more. The parts
+    /// that it went to.
+    pub(super) fn finish_writing(
+        &self,
+        started: Result<(Vec<Waiting>, Vec<Part>), Error>,
+        bytes: &[u8],
+    ) -> Result<Vec<Part>, Error> {
+        let (writes, parts) = match started {
+            Ok(started) => started,
+            Err(error) if error.needs_renewal() => (Vec::new(), self.parts.clone()),
+            Err(error) => return Err(error),
+        };
+        let is_begun = !writes.is_empty() || bytes.is_empty();
+        let mut written = Ok(());
+        for write in writes {
+            written = written.and(write.wait().map(|_| ()));
+        }
+        match written {
+            Ok(()) if is_begun => Ok(parts),
+            Err(error) if !error.needs_renewal() => Err(error.of_file(self.path.as_str())),
+            _ => {
+                self.write_over_nodes(self.striped("write")?, &[(0, bytes)])?;
+                Ok(parts)
+            }
+        }
+    }
+
+    /// Begins to read a file of a known length, over the nodes.
+    pub(super) fn start_reading_whole(&self, len: usize) -> Result<Vec<Reading>, Error> {
+        let striped = self.striped("read")?;
+        self.check_readable()?;
+        self.range(0, len)?;
+        let (mut readings, grant) = (Vec::new(), self.grant());
+        batches(striped, &self.parts, [(0, len)].into_iter(), |batch| {
+            let ranges = batch.ranges.clone();
+            let request = Request::Read { grant: grant.clone(), part: batch.part, ranges };
+            let waiting = self.ask(&batch, request, Vec::new())?;
+            readings.push(Reading { batch, waiting, lent: None });
+            Ok::<(), Error>(())
+        })?;
+        Ok(readings)
+    }
+
+    /// Waits for what is being read; whether it was all that was wanted.
+    pub(super) fn finish_reading_whole(
+        &self,
+        readings: Vec<Reading>,
+        buffer: &mut [u8],
+    ) -> Result<bool, Error> {
+        let pieces: &mut [ReadPiece<'_>] = &mut [(0, buffer)];
+        let mut memory = Memory::new(pieces);
+        let mut is_whole = Ok(true);
+        for reading in readings {
+            let is_short = reading.wait(&mut memory);
+            is_whole = is_whole.and_then(|is_whole| Ok(is_whole && !is_short?));
+        }
+        is_whole
     }
 
     pub(super) fn ask(

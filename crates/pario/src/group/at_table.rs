@@ -161,6 +161,14 @@ impl AtTable {
         Ok(())
     }
 
+    /// Notes for people what this rank calls. `path` is that of the file if the table is not the
+    /// file's, and empty otherwise.
+    pub fn note(&self, call: &Call, path: &str) {
+        if let Some(table) = Table::of(self.memory.words()) {
+            table.note_call(self.rank, call, path, machine_ms());
+        }
+    }
+
     /// A place for an access, first come, first served.
     pub fn transfer(
         &self,

@@ -81,6 +81,23 @@ impl Meeting {
         Ok(Round::AtTable { number, turn: self.turns.give() })
     }
 
+    /// Notes for people a call of this rank that the others do not take part in.
+    pub fn note(&self, call: &Call) {
+        if let Ok(Some(table)) = self.table() {
+            table.note(call, "");
+        }
+    }
+
+    /// Notes for people, in the table of the job, that this rank closes the file: that of the file
+    /// will be gone.
+    fn note_close(&self) {
+        let Some((place, _)) = &self.table else { return };
+        let seated = self.group.memory(place.memory);
+        if let Ok(job) = seated.and_then(|seated| AtTable::new(seated, 0, self.group.rank())) {
+            job.note(&Call::Close, self.file.path().as_str());
+        }
+    }
+
     /// Waits for what came of a call that moves no bytes.
     pub fn settle(&self, round: Round) -> Result<Outcome, Error> {
         match round {
@@ -281,6 +298,7 @@ impl Meeting {
                 None => self.ask(SharedCall::Close)?.wait().map(|_| ()),
             };
         };
+        self.note_close();
         // The node needs to keep nothing of it any more; nobody waits for that.
         let Some(number) = meeting else {
             table.close().map_err(|trouble| self.error(trouble))?;

@@ -194,6 +194,22 @@ impl Group {
         self.options(mode).read(true).write(true).create(true).truncate(true).open(path)
     }
 
+    /// The same, and the first process makes the directories above the file that are missing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pario::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cluster = pario::Cluster::embedded(dir.path())?;
+    /// # let group = pario::Group::new(&cluster, "job", 1, 0)?;
+    /// let log = group.create_all("/runs/7/log", pario::Mode::Log)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_all(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
+        let options = self.options(mode).read(true).write(true).create(true).truncate(true);
+        options.create_parents(true).open(path)
+    }
+
     /// How a file is to be opened together.
     pub fn options(&self, mode: Mode) -> GroupOptions<'_> {
         GroupOptions::new(self, mode)

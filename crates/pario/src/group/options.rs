@@ -63,6 +63,12 @@ impl<'g> GroupOptions<'g> {
         self
     }
 
+    /// Before the file is created, the first process makes the directories above it that are missing.
+    pub fn create_parents(mut self, yes: bool) -> Self {
+        self.options = self.options.create_parents(yes);
+        self
+    }
+
     /// Empties a file that is there, before anybody can use it.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.options = self.options.truncate(yes);
@@ -111,10 +117,19 @@ impl<'g> GroupOptions<'g> {
         let path = FilePath::new(path)?;
         let access = self.options.checked_access(&path)?;
         let creation = self.options.creation(&path)?;
+        let is_creation = creation.is_some();
         let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
         let is_near = self.group.cluster.shared.is_near_interface();
         let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode, is_near };
-        let Opening { opened, assembly, table } = self.group.open_together(open)?;
+        // The others wait in the call until the first process comes to it.
+        let parents =
+            if self.group.rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
+        let Opening { opened, assembly, table } = match (self.group.open_together(open), parents) {
+            (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
+            // Why the directories could not be made says more than that they are not there.
+            (Err(_), Err(error)) => return Err(error),
+            (opening, _) => opening?,
+        };
         let is_created = opened.is_created;
         let file = File::of_group(&self.group.cluster, path, access, opened);
         if self.is_truncate && !is_created {

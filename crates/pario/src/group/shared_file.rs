@@ -183,6 +183,7 @@ impl Inner {
         if state.mode.meets_in(Step::Transfer) {
             return Ok(Place::When(self.meet(&mut state, Call::Transfer(wanted))?));
         }
+        self.meeting.note(&Call::Transfer(wanted));
         let placed = |placement| {
             if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) }
         };
@@ -222,6 +223,7 @@ impl Inner {
         if axes.pointer != Pointer::Private || axes.view != View::Whole {
             return None;
         }
+        self.meeting.note(&Call::Transfer(Transfer::read(buffer.len() as u64)));
         let placement = Placement { offset: state.pointer, len: buffer.len() as u64 };
         let place = if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) };
         let read = self.read_placed(place, buffer);
@@ -315,6 +317,7 @@ impl Inner {
             self.state.lock().records.base = offset;
             return Ok(offset);
         }
+        self.meeting.note(&Call::Seek(seek));
         if axes.pointer == Pointer::Shared {
             return self.meeting.seek(seek);
         }

@@ -242,13 +242,8 @@ impl Desk<'_> {
         let name = &self.participants[node].name;
         self.report.note_spans(name, self.number, ahead_ns, spans);
         let bytes: usize = data.iter().map(|result| result.len()).sum();
-        let way = WorkSpan {
-            thread: "network".to_owned(),
-            name: format!("{bytes} bytes"),
-            begin_ns: now_ns.saturating_add_signed(-ahead_ns),
-            end_ns: arrived_ns,
-        };
-        self.report.note_spans(name, self.number, 0, vec![way]);
+        let sent_ns = now_ns.saturating_add_signed(-ahead_ns);
+        self.report.note_answer(name, self.number, bytes, (sent_ns, arrived_ns));
     }
 
     fn request(&self, work: &Work<'_>) -> Request {

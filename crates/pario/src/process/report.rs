@@ -42,14 +42,44 @@ impl Report {
         let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
         self.trace.spans.extend(spans.into_iter().map(|span| Span {
             space: node.to_owned(),
+            kind: kind_of(&span),
             thread: span.thread,
             name: span.name,
-            kind: SpanKind::Run,
+            note: String::new(),
             call,
             token: 0,
             begin_ns: here(span.begin_ns),
             end_ns: here(span.end_ns),
             waited_ns: 0,
         }));
+    }
+
+    /// An answer of a node with `bytes` of results was under way from `begin_ns` to `end_ns`.
+    pub(super) fn note_answer(
+        &mut self,
+        node: &str,
+        call: u64,
+        bytes: usize,
+        (begin_ns, end_ns): (u64, u64),
+    ) {
+        self.trace.spans.push(Span {
+            space: node.to_owned(),
+            thread: "network".to_owned(),
+            name: "answer".to_owned(),
+            note: format!("{bytes} bytes"),
+            kind: SpanKind::Run,
+            call,
+            token: 0,
+            begin_ns,
+            end_ns,
+            waited_ns: 0,
+        });
+    }
+}
+
+fn kind_of(span: &WorkSpan) -> SpanKind {
+    match span.name.starts_with(WorkSpan::WAITS_FOR) {
+        true => SpanKind::Wait,
+        false => SpanKind::Run,
     }
 }

@@ -91,6 +91,9 @@ pub enum DescriptorRequest {
     },
     /// Of the memory in which processes of the user meet; it comes alone.
     Memory(MemoryId),
+    /// Of memory in which the client counts what it reads and writes by itself; it comes alone, with
+    /// a [`TrafficAnswer`](super::traffic::TrafficAnswer).
+    Traffic,
 }
 
 /// What comes with descriptors of subfiles: first that of the table of leases, then one for each subfile.

@@ -187,7 +187,7 @@ impl fmt::Display for OpenTogether {
         write!(f, "{} {access} in mode {}", self.path, self.mode)?;
         if let Some(creation) = &self.creation {
             let is_new = if creation.is_new { "as a new file" } else { "created if needed" };
-            write!(f, ", {is_new} with mode {:04o}, {:?}", creation.mode, creation.layout)?;
+            write!(f, ", {is_new} with mode {:04o}{}", creation.mode, creation.layout)?;
         }
         Ok(())
     }
@@ -196,5 +196,60 @@ impl fmt::Display for OpenTogether {
 impl fmt::Display for AssemblyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::cluster::request::DisksWish;
+    use crate::ids::DiskId;
+    use crate::layout::disks::Disks;
+    use crate::layout::encoding::Layout;
+    use crate::layout::striped::Striped;
+
+    fn opening(layout: LayoutWish) -> OpenTogether {
+        OpenTogether {
+            path: FilePath::new("/runs/result").unwrap(),
+            access: Access { read: true, write: true },
+            creation: Some(CreationWish { is_new: false, mode: 0o640, layout }),
+            mode: Mode::Sync,
+            is_near: true,
+        }
+    }
+
+    /// What is told of an opening is for people, and tells apart what must not be opened together.
+    #[test]
+    fn openings_are_told_in_words() {
+        let striped = |unit_bytes, disks| LayoutWish::Striped { unit_bytes, disks };
+        let exactly = |unit| {
+            let disks = Disks::new([DiskId(0), DiskId(1)]).unwrap();
+            LayoutWish::Exactly(Layout::from(Striped::new(unit, disks).unwrap()))
+        };
+        let told = |layout| opening(layout).to_string();
+        let plain = "/runs/result for reading and writing in mode M_SYNC, created if needed with \
+                     mode 0640";
+        assert_eq!(told(striped(None, DisksWish::All)), plain);
+        let units = format!("{plain}, in units of 65536 bytes, over 3 disks");
+        assert_eq!(told(striped(Some(65_536), DisksWish::Count(3))), units);
+        let these = DisksWish::These(vec![DiskId(2), DiskId(0)]);
+        assert_eq!(told(striped(None, these.clone())), format!("{plain}, over disk 2, disk 0"));
+        let extents = format!("{plain}, of extents, on one disk");
+        assert_eq!(told(LayoutWish::Extents { disks: DisksWish::Count(1) }), extents);
+        let wishes = [
+            striped(None, DisksWish::All),
+            striped(Some(1), DisksWish::All),
+            striped(None, DisksWish::Count(2)),
+            striped(None, these.clone()),
+            LayoutWish::Extents { disks: DisksWish::All },
+            LayoutWish::Extents { disks: these },
+            exactly(65_536),
+            exactly(4_096),
+        ];
+        let texts: HashSet<_> = wishes.iter().cloned().map(told).collect();
+        assert_eq!(texts.len(), wishes.len());
+        assert!(texts.iter().all(|text| !text.contains(['{', '}'])), "{texts:?}");
     }
 }

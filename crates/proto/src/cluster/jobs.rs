@@ -128,7 +128,7 @@ impl fmt::Display for WaitStatus {
             (_, None) => {}
         }
         match &self.path {
-            Some(path) => write!(f, " of {path}"),
+            Some(path) => write!(f, " on {path}"),
             None => Ok(()),
         }
     }
@@ -137,7 +137,7 @@ impl fmt::Display for WaitStatus {
 impl fmt::Display for LastCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
-            Some(path) => write!(f, "{} of {path}", self.call),
+            Some(path) => write!(f, "{} on {path}", self.call),
             None => write!(f, "{}", self.call),
         }
     }
@@ -163,20 +163,21 @@ mod tests {
             cause: WaitCause::Absence,
             waited_ms: 12_000,
         };
-        let text = "ranks 0 to 2, 4 wait for rank 3 in write (10 bytes) of /runs/7/result";
+        let text = "ranks 0 to 2, 4 wait for rank 3 in write of 10 bytes on /runs/7/result";
         assert_eq!(wait.to_string(), text);
         let wanted = BytesUse::new(131_072, 65_536, true);
         let mut bytes = BytesWait { wanted, before: Vec::new(), more: 0 };
         wait.arrived = vec![(1, wanted.call())];
         wait.cause = WaitCause::Bytes(bytes.clone());
-        let of_file = "in write of 65536 bytes at 131072 of /runs/7/result";
+        let of_file = "in write of 65536 bytes at 131072 on /runs/7/result";
         assert_eq!(wait.to_string(), format!("rank 1 waits for bytes of rank 3 {of_file}"));
         bytes.more = 2;
         wait.cause = WaitCause::Bytes(bytes);
         assert_eq!(Awaited(&wait).to_string(), "bytes of rank 3 and 2 more");
         wait.cause = WaitCause::Size;
         wait.missing.clear();
-        let text = "rank 1 waits for the size of the file in write (65536 bytes) of /runs/7/result";
+        let text =
+            "rank 1 waits for the size of the file in write of 65536 bytes on /runs/7/result";
         assert_eq!(wait.to_string(), text);
         wait.cause = WaitCause::Absence;
         wait.arrived = vec![(1, Call::Barrier)];

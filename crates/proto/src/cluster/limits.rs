@@ -34,3 +34,7 @@ pub const GROUPS_LIMIT: usize = 65_536;
 
 /// The text by which the ranks of a job agree what they open.
 pub const OPEN_TEXT_LIMIT_BYTES: usize = 256 << 10;
+
+/// The files that one request creates, opens, closes, syncs, marks or removes together; a client
+/// with more sends several requests.
+pub const FILES_LIMIT: usize = 1024;

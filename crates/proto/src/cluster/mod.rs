@@ -4,6 +4,7 @@
 //! nodes and disks there are, `group` and `lock` how processes get along, `process` what
 //! nodes do with extents. `request` and `reply` are
 //! what travels, `failure` what may come instead, `check` and `status` what administrators ask for.
+//! `traffic` counts what clients do by themselves.
 //! `note` is how programs of a user find a node.
 
 pub mod check;
@@ -21,3 +22,4 @@ pub mod record;
 pub mod reply;
 pub mod request;
 pub mod status;
+pub mod traffic;

@@ -158,3 +158,8 @@ pub struct WorkSpan {
     /// When it was done.
     pub end_ns: u64,
 }
+
+impl WorkSpan {
+    /// The name of a span in which a thread waits begins so; the rest says for what.
+    pub const WAITS_FOR: &str = "waits for ";
+}

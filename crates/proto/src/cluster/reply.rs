@@ -172,6 +172,15 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
+    /// The device of the file system of each disk, in the order of the node's status; nothing for a
+    /// disk that could not be asked. Disks of one machine with the same device share its space.
+    FileSystems(Vec<Option<u64>>),
+    /// What came of each file of a request for several.
+    Each(Vec<Result<(), Failure>>),
+    /// Files are open, or why one is not.
+    OpenedMany(Vec<Result<Opened, Failure>>),
+    /// Whether each subfile has come into being; if so, it is durable.
+    SyncedMany(Vec<Result<bool, Failure>>),
 }
 
 /// What the namespace says of a file to a node that has to make a subfile of it.

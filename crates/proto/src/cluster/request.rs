@@ -1,5 +1,7 @@
 //! What is asked.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
@@ -13,6 +15,7 @@ use super::record::{FileKind, FileRecord, Identity};
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
 use crate::layout::tiles::ExtentPlace;
+use crate::modes::call::digest;
 
 /// The version of everything in this folder: a node talks to clients of the same version.
 pub const PROTOCOL_VERSION: u32 = 2;
@@ -201,6 +204,23 @@ pub enum Request {
         /// What about it.
         call: TeamCall,
     },
+    /// Sets when a flat subfile last changed. Only the first subfile of a file is made for it.
+    SetModified {
+        /// The right to write.
+        grant: Grant,
+        /// Which subfile.
+        part: Part,
+        /// Nanoseconds since 1970.
+        modified_ns: u64,
+    },
+    /// The file systems of the node's disks.
+    FileSystems,
+    /// Makes subfiles of this node durable, those of a disk together. At most
+    /// [`FILES_LIMIT`](super::limits::FILES_LIMIT). Each has its own result.
+    SyncMany {
+        /// For each: the right to, and which one.
+        subfiles: Vec<(Grant, Part)>,
+    },
 }
 
 impl Request {
@@ -233,6 +253,9 @@ impl Request {
             Request::LockWaits => "lock waits",
             Request::Process(_) => "process",
             Request::Team { .. } => "team",
+            Request::SetModified { .. } => "set time",
+            Request::FileSystems => "file systems",
+            Request::SyncMany { .. } => "sync many",
         }
     }
 }
@@ -253,6 +276,12 @@ impl NamespaceRequest {
             NamespaceRequest::Stat { .. } => "stat",
             NamespaceRequest::List { .. } => "list",
             NamespaceRequest::SetRights { .. } => "set rights",
+            NamespaceRequest::SetDirectoryTime { .. } => "set time of directory",
+            NamespaceRequest::OpenMany { .. } => "open many",
+            NamespaceRequest::CreateMany { .. } => "create many",
+            NamespaceRequest::CloseMany { .. } => "close many",
+            NamespaceRequest::MarkSynced { .. } => "mark synced",
+            NamespaceRequest::RemoveMany { .. } => "remove many",
         }
     }
 }
@@ -368,6 +397,66 @@ pub enum NamespaceRequest {
         /// The new group.
         gid: Option<u32>,
     },
+    /// Sets when the names of a directory last changed. For its owner and for root.
+    SetDirectoryTime {
+        /// Which one.
+        path: FilePath,
+        /// Nanoseconds since 1970.
+        changed_ns: u64,
+    },
+    /// Opens files. This request and the four that follow take at most
+    /// [`FILES_LIMIT`](super::limits::FILES_LIMIT) files, make their changes durable together, and
+    /// give each file its own result: the failure of one concerns no other.
+    OpenMany {
+        /// Which ones.
+        paths: Vec<FilePath>,
+        /// What for.
+        access: Access,
+    },
+    /// Creates files and opens them; opens those that are there, unless told not to.
+    CreateMany {
+        /// Which ones.
+        files: Vec<NewFile>,
+        /// What for.
+        access: Access,
+        /// An existing file is an error.
+        is_new: bool,
+        /// Layout of new ones.
+        layout: LayoutWish,
+    },
+    /// Files are no longer in use by this client.
+    CloseMany {
+        /// What the opens gave.
+        handles: Vec<u64>,
+    },
+    /// Subfiles that were synced for the first time, of several files.
+    MarkSynced {
+        /// For each file: the right to, and which subfiles.
+        files: Vec<(Grant, Vec<SubfileIndex>)>,
+    },
+    /// Removes files and empty directories, in this order: a directory follows what is in it.
+    RemoveMany {
+        /// Which ones.
+        entries: Vec<Removal>,
+    },
+}
+
+/// A file to be created together with others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFile {
+    /// Which one.
+    pub path: FilePath,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// A file or an empty directory to be removed together with others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    /// Which one.
+    pub path: FilePath,
+    /// Whether it is a directory.
+    pub is_directory: bool,
 }
 
 /// How a new file is to be spread.
@@ -399,6 +488,28 @@ impl LayoutWish {
     }
 }
 
+impl fmt::Display for LayoutWish {
+    /// For people, behind a comma; nothing for what every file has. Two that differ have different
+    /// texts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutWish::Striped { unit_bytes: None, disks } => disks.fmt(f),
+            LayoutWish::Striped { unit_bytes: Some(bytes), disks } => {
+                write!(f, ", in units of {bytes} bytes{disks}")
+            }
+            LayoutWish::Extents { disks } => write!(f, ", of extents{disks}"),
+            LayoutWish::Exactly(layout) => {
+                let kind = match layout {
+                    Layout::Striped(_) => "striped",
+                    Layout::Tiles(_) => "tiles",
+                    Layout::Extents(_) => "extents",
+                };
+                write!(f, ", with a given layout ({kind} {:016x})", digest(&layout.encode()))
+            }
+        }
+    }
+}
+
 /// Over which disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisksWish {
@@ -408,6 +519,21 @@ pub enum DisksWish {
     Count(u32),
     /// These, in this order.
     These(Vec<DiskId>),
+}
+
+impl fmt::Display for DisksWish {
+    /// For people; nothing if it is all of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DisksWish::All => Ok(()),
+            DisksWish::Count(1) => f.write_str(", on one disk"),
+            DisksWish::Count(count) => write!(f, ", over {count} disks"),
+            DisksWish::These(disks) => {
+                let disks: Vec<String> = disks.iter().map(ToString::to_string).collect();
+                write!(f, ", over {}", disks.join(", "))
+            }
+        }
+    }
 }
 
 /// What nodes ask each other.

@@ -45,8 +45,8 @@ pub struct NodeStatus {
     pub peers: Vec<PeerStatus>,
 }
 
-/// A disk at one moment. Counts are since the node was started, and do not contain what clients do
-/// by themselves on the same machine.
+/// A disk at one moment. Counts are since the node was started; they contain what clients on the same
+/// machine read and write by themselves, as they count it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
     /// Which one.

@@ -71,6 +71,13 @@ impl Call {
     }
 }
 
+/// A number that is another one for other bytes, as good as always.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
+        (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,14 +85,16 @@ impl fmt::Display for Call {
                 let verb = if transfer.is_write { "write" } else { "read" };
                 let len = transfer.len;
                 let plural = if len == 1 { "" } else { "s" };
-                write!(f, "{verb} ({len} byte{plural})")
+                write!(f, "{verb} of {len} byte{plural}")
             }
-            Call::Seek(Seek::Start(offset)) => write!(f, "seek (to byte {offset})"),
-            Call::Seek(Seek::Current(distance)) => write!(f, "seek (by {distance:+})"),
-            Call::Seek(Seek::End(distance)) => write!(f, "seek (to the end {distance:+})"),
-            Call::SetMode(mode) => write!(f, "setiomode ({mode})"),
+            Call::Seek(Seek::Start(offset)) => write!(f, "seek to byte {offset}"),
+            Call::Seek(Seek::Current(distance)) => write!(f, "seek by {distance:+}"),
+            Call::Seek(Seek::End(0)) => f.write_str("seek to the end"),
+            Call::Seek(Seek::End(distance)) => write!(f, "seek to the end {distance:+}"),
+            Call::SetMode(mode) => write!(f, "setiomode({mode})"),
             Call::Close => f.write_str("close"),
-            Call::Open(what) => write!(f, "open ({what})"),
+            Call::Open(what) if what.is_empty() => f.write_str("open"),
+            Call::Open(what) => write!(f, "open of {what}"),
             Call::Barrier => f.write_str("barrier"),
         }
     }
@@ -141,12 +150,15 @@ mod tests {
         let read = Call::Transfer(Transfer::read(65_536));
         let calls = vec![write(1), write(1), write(1), read, write(1)];
         let text = Disagreement { calls }.to_string();
-        assert_eq!(text, "rank 3 called read (65536 bytes); ranks 0 to 2, 4 called write (1 byte)");
+        assert_eq!(
+            text,
+            "rank 3 called read of 65536 bytes; ranks 0 to 2, 4 called write of 1 byte"
+        );
         let calls = vec![Call::Close, Call::Barrier, Call::SetMode(Mode::Log), Call::Close];
         let text = Disagreement { calls }.to_string();
         assert_eq!(
             text,
-            "rank 1 called barrier; rank 2 called setiomode (M_LOG); ranks 0, 3 called close"
+            "rank 1 called barrier; rank 2 called setiomode(M_LOG); ranks 0, 3 called close"
         );
     }
 

@@ -103,13 +103,20 @@ impl Check<'_> {
     ) -> Result<(), Failure> {
         let said = Said::by(subfiles);
         let record = self.record_of(file, is_extents, description, subfiles, &said);
-        let path = self.restore(&description.path, record.clone())?;
+        let whole = name_when_whole(&description.path);
+        let path = whole.as_ref().map_or(description.path.as_str(), FilePath::as_str);
+        let path = self.restore(path, record.clone())?;
         self.write_back(record.clone());
         let text = format!("made from {} subfiles on the disks", subfiles.len());
         self.find(FindingKind::Rebuilt, file, Some(path.clone()), None, text, true);
         for guess in said.guesses() {
             let (path, text) = (Some(path.clone()), guess.to_owned());
             self.find(FindingKind::Guessed, file, path, None, text, true);
+        }
+        if whole.is_some() {
+            let text = "its name: it was written under a hidden one, which a copy has until it is \
+                        whole; compare it with its source";
+            self.find(FindingKind::Guessed, file, Some(path.clone()), None, text.to_owned(), true);
         }
         // Now that the file is known, what was synced and is not there is known to be lost.
         for found in subfiles {
@@ -173,9 +180,18 @@ impl Check<'_> {
     /// away get it later.
     fn write_back(&self, record: FileRecord) {
         let (send, receive) = mpsc::channel();
-        self.names.describer.deliver(self.shared, record, None, move |is_done| {
+        self.names.describer.deliver(self.shared, vec![record], None, move |is_done| {
             let _ = send.send(is_done);
         });
         let _ = receive.recv();
     }
+}
+
+/// The path that a copy gets when it is whole, if `pario cp` has made it under a hidden one:
+/// `.NAME.VERSION.pario-part`.
+fn name_when_whole(path: &str) -> Option<FilePath> {
+    let path = FilePath::new(path).ok()?;
+    let hidden = path.name()?.strip_prefix('.')?.strip_suffix(".pario-part")?;
+    let (name, _) = hidden.rsplit_once('.')?;
+    path.parent()?.join(name).ok()
 }

@@ -42,6 +42,8 @@ pub struct Config {
     pub interface: usize,
     /// How long a grant epoch lasts; grants are valid for ten.
     pub grant_epoch: Duration,
+    /// The file that it was read from, for the log.
+    pub source: Option<PathBuf>,
 }
 
 /// A node.
@@ -133,6 +135,7 @@ impl Config {
             nodes: vec![node],
             interface: 0,
             grant_epoch: DEFAULT_GRANT_EPOCH,
+            source: None,
         }
     }
 
@@ -140,7 +143,8 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text =
             fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        Self::read(&text, &path.display().to_string(), true)
+        let config = Self::read(&text, &path.display().to_string(), true)?;
+        Ok(Self { source: Some(path.to_owned()), ..config })
     }
 
     /// The configuration that a text describes. `source` stands before every mistake. Other files
@@ -210,6 +214,7 @@ impl Config {
             nodes,
             interface,
             grant_epoch: cluster.grant_epoch.unwrap_or(DEFAULT_GRANT_EPOCH),
+            source: None,
         })
     }
 }

@@ -12,6 +12,9 @@ const CROWD_BYTES: u64 = 512 << 20;
 /// A disk that finishes nothing for so long, though something waits for it, has stalled.
 const STALL: Duration = Duration::from_secs(1);
 
+/// A disk is failing for so long after a request that it has failed.
+const ERROR_MEMORY: Duration = Duration::from_secs(60);
+
 /// What is done with a disk, counted.
 #[derive(Debug)]
 pub struct Load {
@@ -21,6 +24,12 @@ pub struct Load {
     pub(super) written_bytes: AtomicU64,
     pub(super) queue: AtomicU64,
     queue_bytes: AtomicU64,
+    pub(super) errors: AtomicU64,
+    /// The last error, and when it happened.
+    last_error: Mutex<Option<(Instant, String)>>,
+    /// Requests served since they were last asked for, and the time they took, in microseconds.
+    served: AtomicU64,
+    served_us: AtomicU64,
     since: Instant,
     /// When a request was last finished, or came when there was none: milliseconds since then.
     moved_ms: AtomicU64,
@@ -38,10 +47,14 @@ pub struct Load {
 pub struct Leaving<'a> {
     load: &'a Load,
     bytes: u64,
+    began: Instant,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
+        let us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.load.served_us.fetch_add(us, Ordering::Relaxed);
+        self.load.served.fetch_add(1, Ordering::Relaxed);
         self.load.leave(self.bytes);
     }
 }
@@ -56,6 +69,10 @@ impl Default for Load {
             written_bytes: AtomicU64::new(0),
             queue: AtomicU64::new(0),
             queue_bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            last_error: Mutex::default(),
+            served: AtomicU64::new(0),
+            served_us: AtomicU64::new(0),
             since: Instant::now(),
             moved_ms: AtomicU64::new(0),
             late: AtomicU64::new(0),
@@ -75,9 +92,10 @@ impl Load {
         self.queue_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a request that waits for the disk as over when the result is dropped, also by a panic.
+    /// Serves a request that waits for the disk from now on; it is over when the result is dropped,
+    /// also by a panic.
     pub fn leaving(&self, bytes: u64) -> Leaving<'_> {
-        Leaving { load: self, bytes }
+        Leaving { load: self, bytes, began: Instant::now() }
     }
 
     /// It is over.
@@ -121,6 +139,12 @@ impl Load {
         format!("it has finished nothing for {seconds} s, and {queue} requests wait for it")
     }
 
+    /// How many requests were served since this was last asked, and how long that took, all together.
+    pub fn take_served(&self) -> (u64, Duration) {
+        let served = self.served.swap(0, Ordering::Relaxed);
+        (served, Duration::from_micros(self.served_us.swap(0, Ordering::Relaxed)))
+    }
+
     fn note_move(&self) {
         let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved_ms.store(now_ms, Ordering::Relaxed);
@@ -145,6 +169,19 @@ impl Load {
     pub fn read(&self, bytes: u64) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The disk has failed a request.
+    pub fn note_error(&self, why: &str, now: Instant) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        *self.last_error.lock() = Some((now, why.to_owned()));
+    }
+
+    /// The last error and its age, if the disk has failed a request of late.
+    pub fn recent_error(&self, now: Instant) -> Option<(Duration, String)> {
+        let (at, why) = self.last_error.lock().clone()?;
+        let age = now.saturating_duration_since(at);
+        (age < ERROR_MEMORY).then_some((age, why))
     }
 
     /// So much was written.
@@ -181,6 +218,17 @@ mod tests {
         let mut idle = Load::default();
         idle.since -= STALL;
         assert_eq!(idle.stalled_for(), None, "it has nothing to do");
+    }
+
+    #[test]
+    fn an_error_is_recent_for_a_minute() {
+        let (load, now) = (Load::default(), Instant::now());
+        assert_eq!(load.recent_error(now), None);
+        load.note_error("I/O error", now);
+        let age = ERROR_MEMORY / 2;
+        assert_eq!(load.recent_error(now + age), Some((age, "I/O error".to_owned())));
+        assert_eq!(load.recent_error(now + ERROR_MEMORY), None);
+        assert_eq!(load.errors.load(Ordering::Relaxed), 1);
     }
 
     /// Whoever leaves ends the wait; without that each round would last as long as a stall.

@@ -88,7 +88,7 @@ fn an_empty_mount_point_is_not_taken_for_a_new_disk() {
 fn trouble_with_a_disk_is_told_as_long_as_there_is_any() {
     let dir = tempfile::tempdir().unwrap();
     let disks = NodeDisks::open(&node(dir.path(), &["d0", "d1"])).unwrap();
-    let troubles = || disks.status().into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();
+    let troubles = || disks.status(&[]).into_iter().map(|disk| disk.trouble).collect::<Vec<_>>();
     assert_eq!(troubles(), [None, None]);
     fs::rename(dir.path().join("d1"), dir.path().join("away")).unwrap();
     disks.measure_space();

@@ -6,15 +6,15 @@ use std::collections::hash_map::Values;
 
 use pario_net::SpaceId;
 use pario_proto::{
-    AssemblyId, Call, JobStatus, LastCall, MissingRank, Mode, RANKS_SHOWN, SharedCall,
-    SharedFileStatus, WaitStatus,
+    AssemblyId, BytesUse, Call, FilePath, JobStatus, LastCall, MissingRank, Mode, RANKS_SHOWN,
+    SharedCall, SharedFileStatus, WaitStatus,
 };
 
 use super::{Job, JobKey, Meetings, SharedFile, State};
 use crate::coordination::Wait;
 
-/// What each rank has called last, and when.
-pub(super) type LastCalls = HashMap<u32, (Call, u64)>;
+/// What each rank has called last, when, and of which file, where that is not known anyway.
+pub(super) type LastCalls = HashMap<u32, (Call, u64, Option<FilePath>)>;
 
 impl<J, T> Meetings<J, T> {
     /// All jobs, in the order of their names: everything that is known of who waits for whom.
@@ -45,15 +45,19 @@ impl<J, T> State<J, T> {
         files.sort_by_key(|(id, _)| **id);
         let here = sorted(job.ranks.values());
         let missing = |rank: u32| {
-            let of_job = job.last.get(&rank).map(|last| (last, None));
-            let of_files = files.iter().filter_map(|(_, file)| {
-                file.last.get(&rank).map(|last| (last, Some(file.path.clone())))
+            let of_job = job.last.get(&rank).cloned();
+            let at_table = job.memory.as_ref().and_then(|memory| {
+                let noted = memory.own().last_call(rank, now_ms)?;
+                let path = noted.path.and_then(|path| FilePath::new(&path).ok());
+                Some((noted.call, noted.at_ms, path))
             });
-            let last = of_job.into_iter().chain(of_files).max_by_key(|((_, at_ms), _)| *at_ms);
-            let last = last.map(|((call, at_ms), path)| LastCall {
-                call: call.clone(),
-                path,
-                ago_ms: now_ms.saturating_sub(*at_ms),
+            let of_files = files.iter().filter_map(|(_, file)| {
+                let (call, at_ms) = file.last_call(rank, now_ms)?;
+                Some((call, at_ms, Some(file.path.clone())))
+            });
+            let last = of_job.into_iter().chain(at_table).chain(of_files);
+            let last = last.max_by_key(|(_, at_ms, _)| *at_ms).map(|(call, at_ms, path)| {
+                LastCall { call, path, ago_ms: now_ms.saturating_sub(at_ms) }
             });
             MissingRank { rank, is_here: here.binary_search(&rank).is_ok(), last }
         };
@@ -102,6 +106,14 @@ impl<T> SharedFile<T> {
         }
     }
 
+    /// What a rank has called last, and when: it has told the node, or noted it in the table.
+    fn last_call(&self, rank: u32, now_ms: u64) -> Option<(Call, u64)> {
+        let told = self.last.get(&rank).map(|(call, at_ms, _)| (call.clone(), *at_ms));
+        let noted = self.table.as_ref().and_then(|(_, table)| table.last_call(rank, now_ms));
+        let noted = noted.map(|noted| (noted.call, noted.at_ms));
+        told.into_iter().chain(noted).max_by_key(|(_, at_ms)| *at_ms)
+    }
+
     /// The mode, and where the shared pointer is, if there is one.
     fn position(&self) -> (Mode, Option<u64>) {
         match &self.table {
@@ -118,10 +130,10 @@ pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
         SharedCall::Transfer(transfer) => Some(Call::Transfer(*transfer)),
         SharedCall::Seek(seek) => Some(Call::Seek(*seek)),
         SharedCall::Close | SharedCall::CloseForAll | SharedCall::Leave => Some(Call::Close),
-        SharedCall::Tell
-        | SharedCall::Lock { .. }
-        | SharedCall::Unlock { .. }
-        | SharedCall::Performed { .. } => None,
+        SharedCall::Lock { from, len, is_write, .. } => {
+            Some(BytesUse::new(*from, *len, *is_write).call())
+        }
+        SharedCall::Tell | SharedCall::Unlock { .. } | SharedCall::Performed { .. } => None,
     }
 }
 

@@ -5,7 +5,31 @@ use pario_proto::{Failure, FileId, FilePath, FileRecord, SubfileIndex};
 use super::change::Change;
 use super::handle::Namespace;
 use super::key;
+use super::many::each;
 use super::tree::{Node, Stop, decode, node};
+
+/// Subfiles of a file that have been synced.
+pub struct SyncMark {
+    /// The file.
+    pub file: FileId,
+    /// The subfiles.
+    pub subfiles: Vec<SubfileIndex>,
+    /// Whether the descriptions on the disks have yet to be told.
+    pub is_owed: bool,
+}
+
+impl SyncMark {
+    fn write(&self, change: &mut Change<'_>) -> Result<(), Stop> {
+        let Some(mut node) = node(change.state(), self.file)? else { return Ok(()) };
+        if settle(&mut node, &self.subfiles)? {
+            change.put_node(&node);
+            if self.is_owed {
+                change.owe(self.file);
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Namespace {
     /// The record that a file has once some subfiles are noted as synced; nothing if that is known,
@@ -37,16 +61,17 @@ impl Namespace {
             Ok(None) => return done(Ok(())),
             Err(failure) => return done(Err(failure)),
         }
-        let body = move |change: &mut Change<'_>| {
-            let Some(mut node) = node(change.state(), file)? else { return Ok(()) };
-            if settle(&mut node, &subfiles)? {
-                change.put_node(&node);
-                if is_owed {
-                    change.owe(file);
-                }
-            }
-            Ok(())
-        };
+        let mark = SyncMark { file, subfiles, is_owed };
+        self.change(move |change| mark.write(change), done);
+    }
+
+    /// The same for several files, in one transaction.
+    pub fn mark_synced(
+        &self,
+        marks: Vec<SyncMark>,
+        done: impl FnOnce(Result<Vec<Result<(), Failure>>, Failure>) + Send + 'static,
+    ) {
+        let body = move |change: &mut Change<'_>| each(&marks, |mark| mark.write(change));
         self.change(body, done);
     }
 

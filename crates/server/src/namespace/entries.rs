@@ -1,9 +1,10 @@
 //! Names come and go.
 
-use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord, Identity};
+use pario_proto::{Failure, FileId, FileKind, FilePath, FileRecord, Identity, Removal};
 
 use super::change::Change;
 use super::handle::Namespace;
+use super::many::each;
 use super::permission::{require_change_of_entries, require_removal_of_entry};
 use super::tree::{Node, Place, Stop, node, node_that_must_be, place};
 
@@ -48,6 +49,19 @@ impl Namespace {
         self.change(move |change| add(change, &who, &path, &record), done);
     }
 
+    /// Gives files their names, all in one transaction.
+    pub fn create_many(
+        &self,
+        who: Identity,
+        files: Vec<(FilePath, FileRecord)>,
+        done: impl FnOnce(Result<Vec<Result<Created, Failure>>, Failure>) + Send + 'static,
+    ) {
+        let body = move |change: &mut Change<'_>| {
+            each(&files, |(path, record)| add(change, &who, path, record))
+        };
+        self.change(body, done);
+    }
+
     /// Makes a directory that belongs to the user and its first group.
     pub fn make_directory(
         &self,
@@ -85,15 +99,7 @@ impl Namespace {
         path: FilePath,
         done: impl FnOnce(Result<(), Failure>) + Send + 'static,
     ) {
-        let body = move |change: &mut Change<'_>| {
-            let node = removable(change, &who, &path)?;
-            if !node.is_directory() {
-                return Err(Failure::NotADirectory { path: path.clone() }.into());
-            }
-            require_empty(&node, &path)?;
-            change.take_out(&node)
-        };
-        self.change(body, done);
+        self.change(move |change| take_directory(change, &who, &path), done);
     }
 
     /// Removes a file: its name is gone, and its record is among the doomed.
@@ -103,16 +109,43 @@ impl Namespace {
         path: FilePath,
         done: impl FnOnce(Result<FileRecord, Failure>) + Send + 'static,
     ) {
+        self.change(move |change| take_file(change, &who, &path), done);
+    }
+
+    /// Removes files and empty directories in the given order, all in one transaction. The records of
+    /// the files are among the doomed.
+    pub fn remove_many(
+        &self,
+        who: Identity,
+        entries: Vec<Removal>,
+        done: impl FnOnce(Result<Vec<Result<Option<FileRecord>, Failure>>, Failure>) + Send + 'static,
+    ) {
         let body = move |change: &mut Change<'_>| {
-            let node = removable(change, &who, &path)?;
-            if node.is_directory() {
-                return Err(Failure::IsADirectory { path: path.clone() }.into());
-            }
-            change.take_out(&node)?;
-            Ok(node.record)
+            each(&entries, |Removal { path, is_directory }| match is_directory {
+                true => take_directory(change, &who, path).map(|()| None),
+                false => take_file(change, &who, path).map(Some),
+            })
         };
         self.change(body, done);
     }
+}
+
+fn take_directory(change: &mut Change<'_>, who: &Identity, path: &FilePath) -> Result<(), Stop> {
+    let node = removable(change, who, path)?;
+    if !node.is_directory() {
+        return Err(Failure::NotADirectory { path: path.clone() }.into());
+    }
+    require_empty(&node, path)?;
+    change.take_out(&node)
+}
+
+fn take_file(change: &mut Change<'_>, who: &Identity, path: &FilePath) -> Result<FileRecord, Stop> {
+    let node = removable(change, who, path)?;
+    if node.is_directory() {
+        return Err(Failure::IsADirectory { path: path.clone() }.into());
+    }
+    change.take_out(&node)?;
+    Ok(node.record)
 }
 
 fn add(

@@ -55,15 +55,18 @@ mod entries;
 mod grant_epochs;
 mod handle;
 mod key;
+mod many;
 mod owed;
 mod permission;
 mod reading;
 mod recovery;
 mod rename;
 mod rights;
+mod times;
 mod tree;
 
 pub use self::clock::Clock;
+pub use self::doomed::SyncMark;
 pub use self::entries::Created;
 pub use self::handle::Namespace;
 pub use self::rename::Renamed;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use pario_net::Space;
 
 use super::{informing, joining};
+use crate::config::NodeConfig;
+use crate::event_log::PeerWatch;
 use crate::processing::MOMENT;
 use crate::shared::Shared;
 
@@ -22,6 +24,7 @@ const MEASURE: Duration = Duration::from_secs(1);
 pub fn work(shared: &Arc<Shared>) {
     let mut renewed = Instant::now();
     let mut heard = renewed;
+    let mut watches = peer_watches(shared, renewed);
     while !shared.stopping.is_asked() {
         let now = Instant::now();
         shared.peers.expire(now);
@@ -35,6 +38,11 @@ pub fn work(shared: &Arc<Shared>) {
             informing::begin_due_epoch(shared, now);
         } else {
             joining::stay_joined(shared);
+        }
+        for (node, watch) in &mut watches {
+            let why = shared.peers.trouble_text(*node);
+            let event = watch.look(is_reached(shared, *node), why.as_deref(), now);
+            event.into_iter().for_each(|event| shared.events.note(event));
         }
         let waiting = shared.strangers.take();
         if !waiting.is_empty() || now.duration_since(renewed) >= MEASURE {
@@ -51,6 +59,25 @@ pub fn work(shared: &Arc<Shared>) {
     shared.strangers.take().into_iter().for_each(|go_on| go_on());
 }
 
+/// The nodes to which this one keeps a link, and of which it tells: the interface node all others,
+/// and they the interface node.
+fn peer_watches(shared: &Shared, now: Instant) -> Vec<(usize, PeerWatch)> {
+    let nodes = shared.config.nodes.iter().enumerate();
+    let watched = nodes.filter(|(number, _)| {
+        *number != shared.me && (shared.names.is_some() || *number == shared.config.interface)
+    });
+    let watch = |(number, node): (usize, &NodeConfig)| {
+        let address = node.listen.map(|address| address.to_string()).unwrap_or_default();
+        (number, PeerWatch::new(&node.name, &address, now))
+    };
+    watched.map(watch).collect()
+}
+
+/// Whether a node is part of the cluster, as far as this one sees.
+fn is_reached(shared: &Shared, node: usize) -> bool {
+    shared.peers.is_linked(node) && (shared.names.is_some() || shared.peers.has_joined())
+}
+
 /// The thread that tells callers how far their calls have come; ends when the node is asked to stop.
 pub fn answer(shared: &Arc<Shared>) {
     while !shared.stopping.is_asked() {
@@ -59,20 +86,29 @@ pub fn answer(shared: &Arc<Shared>) {
     }
 }
 
-/// The thread that measures disks, and notes which connections were refused; ends when the node is
-/// asked to stop.
+/// The thread that measures disks, tells the log of them, and notes which connections were refused;
+/// ends when the node is asked to stop.
 pub fn measure(shared: &Arc<Shared>, space: &Space) {
     let mut noted = Duration::ZERO;
+    let mut watches = shared.disks.watches();
     loop {
         let is_last = shared.stopping.is_asked();
         for refusal in space.refusals().iter().filter(|refusal| refusal.at > noted) {
             shared.audit.note_connection(refusal);
+            shared.events.note_connection(refusal);
         }
         noted = space.refusals().last().map_or(noted, |last| last.at);
         if is_last {
             return;
         }
         shared.disks.measure_space();
+        // Tables of clients that have ended are let go.
+        let now = Instant::now();
+        shared.short_cut_traffic.collect(now);
+        for (watch, look) in watches.iter_mut().zip(shared.disks.looks()) {
+            watch.look(&look, now).into_iter().for_each(|event| shared.events.note(event));
+        }
+        shared.events.tell_due();
         shared.stopping.pause(MEASURE);
     }
 }

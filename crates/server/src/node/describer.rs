@@ -70,12 +70,12 @@ impl Describer {
         let _ = self.program.set((Arc::downgrade(run), operations));
     }
 
-    /// Has a record written into all descriptions of its file. `done` is called once: with true when
+    /// Has records written into all descriptions of their files. `done` is called once: with true when
     /// all disks have acknowledged; with false when some have not, or after `wait`.
     pub fn deliver(
         &self,
         shared: &Arc<Shared>,
-        record: FileRecord,
+        records: Vec<FileRecord>,
         wait: Option<Duration>,
         done: impl FnOnce(bool) + Send + 'static,
     ) {
@@ -86,21 +86,26 @@ impl Describer {
             let (deadline, caller) = (Instant::now() + wait, caller.clone());
             let _ = self.jobs.send(Job::Expect { deadline, caller });
         }
-        let here = SubfilesWork::describe_here(shared, &record);
+        let here = SubfilesWork::describe_here(shared, &records);
         let me = u32::try_from(shared.me).unwrap_or(u32::MAX);
-        let (shared, of, told) = (shared.clone(), record.clone(), caller.clone());
+        let (shared, of, told) = (shared.clone(), records.clone(), caller.clone());
         let tried = move |described: Option<Described>| {
             let names = shared.names.as_ref().filter(|_| described.is_some());
             let (Some(described), Some(names)) = (described, names) else {
                 return answer(&told, false);
             };
-            let disks = missing(&shared, &of, &described);
-            answer(&told, disks.is_empty());
-            if disks.is_empty() {
-                names.namespace.forget_owed(vec![of], note);
-            } else {
-                let _ = names.describer.jobs.send(Job::Owed { file: of.id, disks });
+            let (mut is_all, mut done) = (true, Vec::new());
+            for record in of {
+                let disks = missing(&shared, &record, &described);
+                if disks.is_empty() {
+                    done.push(record);
+                } else {
+                    is_all = false;
+                    let _ = names.describer.jobs.send(Job::Owed { file: record.id, disks });
+                }
             }
+            answer(&told, is_all);
+            names.namespace.forget_owed(done, note);
         };
         let begun = match here {
             // All is on this node: nothing has to be gathered from others.
@@ -112,7 +117,7 @@ impl Describer {
                 };
                 tried(Some(Described { failed }));
             }),
-            None => run.start_then(operations.describe, vec![record], move |described| {
+            None => run.start_then(operations.describe, records, move |described| {
                 tried(described.ok());
             }),
         };

@@ -9,14 +9,14 @@ use pario_flow::{OperationRef, Run, Token};
 use pario_net::wire::BULK_BYTES;
 use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Sender, SpaceId};
 use pario_proto::{
-    Answer, CheckRequest, DiskId, Failure, GROUPS_LIMIT, Grant, Identity, NamespaceRequest,
-    NodeStatus, PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
+    Answer, CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity,
+    NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
     Request, TRANSFER_LIMIT_BYTES,
 };
 
 use super::together::Together;
 use super::turns::{Turn, Turns};
-use super::{informing, joining, short_cut};
+use super::{informing, joining, monitor, short_cut};
 use crate::check;
 use crate::config::ShortCut;
 use crate::program::{DataCall, NamesCall, Operations, Storage, Work, answer};
@@ -110,9 +110,11 @@ impl Door {
         let Asked { question, from, answer: responder } = asked;
         let Question { request, data } = question;
         let session = self.shared.sessions.of(from.space);
-        let (node, audit) = (self.shared.label.clone(), self.shared.audit.clone());
+        let node = self.shared.label.clone();
+        let logs = (self.shared.audit.clone(), self.shared.events.clone());
         let client = session.clone().ok_or_else(|| from.clone());
-        let reporter = Reporter::new(responder, node, request.kind(), client, audit);
+        let meter = self.shared.requests.of(request.kind());
+        let reporter = Reporter::new(responder, node, request.kind(), client, logs, meter);
         if let Request::Hello { version, identity, client, peer } = request {
             let welcome = self.hello(&from, version, identity, (client, peer));
             return reporter.send(answer(welcome));
@@ -133,10 +135,21 @@ impl Door {
                 let map = self.shared.map.read().clone();
                 reporter.send(answer(Ok(Reply::Map(map))));
             }
-            Request::Status => reporter.send(answer(Ok(Reply::Status(Box::new(self.status()))))),
+            Request::Status => {
+                reporter.send(answer(Ok(Reply::Status(Box::new(monitor::status(&self.shared))))))
+            }
+            Request::FileSystems => {
+                let devices = self.shared.disks.devices();
+                reporter.send(answer(Ok(Reply::FileSystems(devices))));
+            }
             Request::Stop => {
                 let stopped = self.administrators_only(&session, "stop the node");
                 self.note_administration(&session, "stop the node", &stopped);
+                if stopped.is_ok() {
+                    let (name, uid) = (&session.name, session.identity.uid);
+                    let node = self.shared.name();
+                    tracing::info!("node {node} is stopping: {name}, user {uid}, has asked for it");
+                }
                 reporter.send(answer(stopped.map(|()| Reply::Done)));
                 if self.shared.is_administrator(&session.identity) {
                     self.shared.stopping.ask();
@@ -247,6 +260,7 @@ impl Door {
                 return;
             }
             Request::Measure { files } => self.measure(session, files),
+            Request::SyncMany { subfiles } => self.sync_many(session, subfiles),
             Request::Check(what) => return self.check(session, what, reporter, ticket),
             Request::Peer(request) => {
                 if !session.is_node {
@@ -366,6 +380,18 @@ impl Door {
             measured.push((grant, parts?));
         }
         Ok(Work::Measure { files: measured })
+    }
+
+    fn sync_many(&self, session: &Session, subfiles: Vec<(Grant, Part)>) -> Result<Work, Failure> {
+        if subfiles.len() > FILES_LIMIT {
+            let why = format!("at most {FILES_LIMIT} subfiles are synced at once");
+            return Err(self.refused(&why));
+        }
+        let check = |(grant, part): (Grant, Part)| {
+            self.check_grant(session, &grant, false, true)?;
+            Ok((self.shared.disks.number_of(part.disk)?, grant, part))
+        };
+        Ok(Work::Sync { subfiles: subfiles.into_iter().map(check).collect() })
     }
 
     fn check(
@@ -523,39 +549,6 @@ impl Door {
     pub(super) fn refused(&self, why: &str) -> Failure {
         Failure::Refused { node: self.shared.name().to_owned(), why: why.to_owned() }
     }
-
-    fn status(&self) -> NodeStatus {
-        let shared = &self.shared;
-        let config = shared.node();
-        let (requests, oldest_request_ms) = shared.stopping.under_way();
-        let names = shared.names.as_ref();
-        let cache = shared.disks.cache().stat();
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        NodeStatus {
-            name: config.name.clone(),
-            pid: std::process::id(),
-            uptime_ms: u64::try_from(shared.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            is_stopping: shared.stopping.is_asked(),
-            is_interface: names.is_some(),
-            disks: shared.disks.status(),
-            storage_threads: number(config.storage_threads),
-            compute_threads: number(config.compute_threads),
-            requests,
-            oldest_request_ms,
-            clients: shared
-                .sessions
-                .status(|space| names.map_or(0, |names| names.open_files.count_of(space))),
-            open_files: names.map_or(0, |names| names.open_files.count()),
-            files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
-            doomed: names
-                .and_then(|names| names.namespace.doomed().ok())
-                .map_or(0, |doomed| doomed.len() as u64),
-            cache_bytes: cache.bytes,
-            cache_hits: cache.hits,
-            cache_misses: cache.misses,
-            peers: shared.peers.status(shared.me),
-        }
-    }
 }
 
 /// What a request for a subfile needs: a grant, a disk, and whether it reads or writes.
@@ -565,6 +558,7 @@ fn needs(request: &Request) -> Option<(&Grant, DiskId, bool, bool)> {
         Request::Write { grant, part, .. }
         | Request::Resize { grant, part, .. }
         | Request::Grow { grant, part, .. }
+        | Request::SetModified { grant, part, .. }
         | Request::Sync { grant, part } => (grant, part.disk, false, true),
         Request::ReadExtent { grant, disk, .. } => (grant, *disk, true, false),
         // Who may write extents may know which there are: to delete them all.

@@ -8,6 +8,7 @@ mod informing;
 pub mod janitor;
 mod joining;
 pub mod missing_namespace;
+pub mod monitor;
 mod notes;
 #[cfg(test)]
 mod panic_tests;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 pub use builder::NodeBuilder;
 pub use missing_namespace::MissingNamespace;
 use missing_namespace::Rebuild;
+pub use monitor::NodeMonitor;
 use pario_flow::Run;
 use pario_net::wire::Limits;
 use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
@@ -51,8 +53,10 @@ use crate::private_files;
 use crate::processing::Calls;
 use crate::program::{self, Operations};
 use crate::record_locks::RecordLocks;
+use crate::request_meter::RequestMeter;
 use crate::sessions::Sessions;
 use crate::shared::{Names, Shared, Stopping};
+use crate::short_cut_traffic::ShortCutTraffic;
 use crate::strangers::Strangers;
 
 /// How long a node that stops waits for what is under way.
@@ -72,6 +76,8 @@ pub struct Node {
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorDoor>,
     notes: notes::Notes,
+    /// Whether other processes can reach it.
+    listens: bool,
 }
 
 /// What the threads receive that work on the namespace in the background.
@@ -164,15 +170,18 @@ impl Node {
             disks,
             grants,
             leases,
+            short_cut_traffic: ShortCutTraffic::new(own.disks.len()),
             sessions: Sessions::default(),
             quotas: Arc::new(Quotas::new(&own.name, administrator.uid)),
             label: own.name.as_str().into(),
+            requests: RequestMeter::default(),
             memories: Memories::default(),
             operations,
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
             strangers: Strangers::default(),
             audit: Arc::new(open_audit(own)?),
+            events: Arc::default(),
             administrator,
             map: RwLock::new(first_map(config, me, &space)),
             map_file: Mutex::default(),
@@ -197,6 +206,7 @@ impl Node {
             threads: vec![],
             short_cut: None,
             notes: notes::Notes::default(),
+            listens,
         };
         node.begin_work(run.clone(), operations, background)?;
         if config.nodes.len() == 1 {
@@ -213,7 +223,41 @@ impl Node {
                 Err(error) => tracing::warn!(%error, "no descriptors are handed out"),
             }
         }
+        if listens {
+            node.tell_start(config);
+        }
         Ok(node)
+    }
+
+    /// Tells the log that the node has started, and with what.
+    fn tell_start(&self, config: &Config) {
+        let own = self.shared.node();
+        let tcp = own.listen.map(|address| format!(" and tcp:{address}")).unwrap_or_default();
+        let source = match &config.source {
+            Some(file) => format!("configuration {}", file.display()),
+            None => "no configuration file".to_owned(),
+        };
+        tracing::info!(
+            "node {} of cluster {} has started: pario {}, process {}, {source}, data in {}, \
+             listening on unix:{}{tcp}",
+            own.name,
+            config.name,
+            env!("CARGO_PKG_VERSION"),
+            std::process::id(),
+            own.data.display(),
+            own.socket.display(),
+        );
+        for (disk, look) in own.disks.iter().zip(self.shared.disks.status(&[])) {
+            let read_only = if disk.is_read_only { ", read-only" } else { "" };
+            tracing::info!(
+                "disk {}/{} ({}): {} MiB of {} MiB are free{read_only}",
+                own.name,
+                look.disk.label,
+                look.path,
+                look.free_bytes >> 20,
+                look.total_bytes >> 20,
+            );
+        }
     }
 
     /// Starts the threads that are not part of the program.
@@ -286,6 +330,11 @@ impl Node {
         self.space.address().to_string()
     }
 
+    /// What shows how the node is doing, for as long as it runs.
+    pub fn monitor(&self) -> NodeMonitor {
+        NodeMonitor::new(Arc::downgrade(&self.shared))
+    }
+
     /// Hands out descriptors of flat subfiles to a client in the same process, as the Unix socket
     /// does to others.
     pub fn descriptors(
@@ -351,6 +400,11 @@ impl Drop for Node {
         self.run.take();
         self.shared.audit.close();
         self.shared.disks.settle();
+        self.shared.events.tell_rest();
+        if self.listens {
+            let seconds = self.shared.started.elapsed().as_secs();
+            tracing::info!("node {} has stopped, after {seconds} s", self.shared.name());
+        }
         // Threads that have served the last questions let go of the disks a moment later; who
         // starts the node again must find them free.
         let deadline = Instant::now() + STOP_WAIT;

@@ -128,6 +128,6 @@ fn a_panic_ends_its_request_and_nothing_else() {
     // Nothing is left behind: no request is under way, and no disk waits for one.
     let shared = &node.shared;
     assert_eq!(shared.stopping.under_way().0, 0);
-    assert!(shared.disks.status().iter().all(|disk| disk.queue == 0));
+    assert!(shared.disks.status(&[]).iter().all(|disk| disk.queue == 0));
     assert!(matches!(honest.ask(Request::Map, vec![]), Ok(Reply::Map(_))), "the node serves");
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario_flow::Run;
 use pario_net::{DescriptorDoor, User};
-use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part};
+use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part, TrafficAnswer};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
@@ -42,6 +42,7 @@ pub fn open(
         give(&shared, user.uid, &asked, make).map_err(|failure| {
             let client = format!("process {}", user.pid);
             shared.audit.note_failure(Some(user.uid), &client, &failure);
+            shared.events.note_failure(Some(user.uid), &client, &failure);
             encode(&failure)
         })
     })?;
@@ -129,6 +130,13 @@ fn give(
         DescriptorRequest::Memory(id) => {
             let memory = shared.memories.share(*id, uid);
             return Ok((Vec::new(), vec![memory.map_err(|error| refused(&error.to_string()))?]));
+        }
+        DescriptorRequest::Traffic => {
+            let traffic = &shared.short_cut_traffic;
+            let table = traffic.add(&shared.quotas.account(uid), Instant::now())?;
+            let infos = shared.disks.infos().into_iter().take(traffic.disks());
+            let answer = TrafficAnswer { disks: infos.map(|disk| disk.id).collect() };
+            return Ok((encode(&answer), vec![table]));
         }
     };
     if grant.uid != uid && uid != 0 {

@@ -2,6 +2,7 @@
 
 mod outbox;
 mod running;
+mod timeline;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::reporter::Reporter;
 
 pub use outbox::MOMENT;
 pub use running::{COMPANY, OpenPart, Route, Running};
+pub use timeline::{Awaited, now_ns};
 
 /// The most calls that one client has at once.
 const CALLS_LIMIT: usize = 256;

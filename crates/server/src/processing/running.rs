@@ -8,20 +8,18 @@ use std::time::Instant;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, ExtentPlace, Failure, Part, ProcessProgress, ProcessWork, Processed, Reply, Selection,
-    WorkSpan,
 };
 use pario_store::ExtentFile;
 use parking_lot::Mutex;
 
 use super::outbox::{Due, Outbox};
+use super::timeline::{Timeline, now_ns};
 use crate::disks::NodeDisk;
 use crate::limits::Share;
 use crate::operation::{Call, Operation, Scratch, Task};
 use crate::reporter::Reporter;
 use crate::shared::{Shared, Ticket};
 
-/// The most spans that are kept until they are fetched.
-const SPANS_LIMIT: usize = 1 << 16;
 /// So many extents set out together at most, and so many bytes.
 pub const COMPANY: usize = 16;
 const COMPANY_BYTES: u64 = 1 << 20;
@@ -47,7 +45,8 @@ pub struct Running {
     failure: Mutex<Option<Failure>>,
     counts: Counts,
     outbox: Mutex<Outbox>,
-    spans: Option<Mutex<Vec<WorkSpan>>>,
+    /// If the call is traced.
+    timeline: Option<Timeline>,
     /// The node does not stop before this is over.
     ticket: Mutex<Option<Ticket>>,
     /// What it takes of its user's calls, and of the extents that these have chosen.
@@ -96,7 +95,7 @@ impl Running {
         Self {
             shared,
             caller,
-            spans: work.is_traced.then(Mutex::default),
+            timeline: work.is_traced.then(|| Timeline::new(threads)),
             work,
             parameters,
             operation,
@@ -266,8 +265,8 @@ impl Running {
         self.fail(Failure::Operation { node, operation, place: place.map(Box::new), why });
     }
 
-    /// Puts a result into the outbox.
-    pub fn put(&self, place: Option<ExtentPlace>, bytes: Vec<u8>) {
+    /// Puts a result of a compute thread into the outbox.
+    pub fn put(&self, thread: usize, place: Option<ExtentPlace>, bytes: Vec<u8>) {
         if bytes.len() > RESULT_LIMIT_BYTES {
             let why = format!(
                 "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: give it out \
@@ -286,7 +285,12 @@ impl Running {
             outbox.put(place, Bulk::from(bytes));
             outbox.due(now)
         };
-        self.deliver(due);
+        match &self.timeline {
+            Some(timeline) if due.is_some() => {
+                timeline.time_sending(thread, || self.deliver(due));
+            }
+            _ => self.deliver(due),
+        }
     }
 
     /// Goes on with `then` when there is room for more results.
@@ -353,18 +357,21 @@ impl Running {
         let answer = match load {
             Err(failure) => Answer { result: Err(failure), data: Vec::new() },
             Ok(load) => {
-                let spans = self.spans.as_ref();
+                let timeline = self.timeline.as_ref();
                 let processed = Processed {
                     results: load.places,
                     is_over: load.is_over,
                     progress: self.progress(),
-                    spans: spans.map_or_else(Vec::new, |spans| std::mem::take(&mut *spans.lock())),
+                    spans: timeline.map_or_else(Vec::new, Timeline::take),
                     now_ns: now_ns(),
                 };
                 Answer { result: Ok(Reply::Processed(Box::new(processed))), data: load.data }
             }
         };
         to.send_now(answer);
+        if let Some(timeline) = self.timeline.as_ref().filter(|_| !held.is_empty()) {
+            timeline.note_resumed();
+        }
         for go_on in held {
             go_on();
         }
@@ -411,30 +418,31 @@ impl Running {
         }
     }
 
-    /// Does something, and notes when if that is wanted; `thread` says who.
+    /// What the threads of this node did when, if the call is traced.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
+    }
+
+    /// Does `work`, as a span of the thread if the call is traced.
     pub fn timed<T>(
         &self,
         thread: impl FnOnce() -> String,
         name: &str,
         work: impl FnOnce() -> T,
     ) -> T {
-        let Some(spans) = &self.spans else { return work() };
-        let begin_ns = now_ns();
-        let done = work();
-        let end_ns = now_ns();
-        let mut spans = spans.lock();
-        if spans.len() < SPANS_LIMIT {
-            spans.push(WorkSpan { thread: thread(), name: name.to_owned(), begin_ns, end_ns });
+        match &self.timeline {
+            Some(timeline) => timeline.time(thread, name, work),
+            None => work(),
         }
-        done
     }
-}
 
-/// Nanoseconds by the clock that all processes of a machine have in common.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    /// The same on a compute thread.
+    pub fn timed_computing<T>(&self, number: usize, name: &str, work: impl FnOnce() -> T) -> T {
+        match &self.timeline {
+            Some(timeline) => timeline.time_computing(number, name, work),
+            None => work(),
+        }
+    }
 }
 
 /// The extents to be seen, in order, each with the number of its subfile among those here.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{DataCall, Work, answer};
 use crate::disks::{NodeDisk, NodeDisks};
 use crate::shared::Shared;
+use crate::unmade::Found;
 
 /// A clerk.
 pub struct Clerk {
@@ -22,6 +23,9 @@ pub struct Tasks {
     tasks: Vec<Task>,
     /// How many files are measured; nothing if something else is done.
     measured: Option<usize>,
+    /// For each subfile to be synced: whether it is there, before that is known. Nothing if something
+    /// else is done.
+    synced: Option<Vec<Result<bool, Failure>>>,
     /// What cannot be done by any clerk.
     failure: Option<Failure>,
 }
@@ -44,31 +48,41 @@ enum What {
     Make(Vec<(Grant, Part)>),
     /// Measures subfiles; with the number of the file among those asked for.
     Measure { subfiles: Vec<(usize, Grant, Part)>, is_strict: bool },
+    /// Makes subfiles durable; with the number of each among those asked for.
+    Sync(Vec<(usize, Grant, Part)>),
 }
 
 /// What a clerk has done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done(Result<Vec<(usize, SubfileMeasure)>, Failure>);
+pub enum Done {
+    /// Subfiles are measured, or something else is done.
+    Measured(Result<Vec<(usize, SubfileMeasure)>, Failure>),
+    /// Subfiles are durable, as far as they are there.
+    Synced(Vec<(usize, Result<bool, Failure>)>),
+}
 
 /// What all clerks have done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Gathered {
     /// For each file; nothing if something else was done.
     measures: Option<Vec<Vec<SubfileMeasure>>>,
+    /// For each subfile to be synced; nothing if something else was done.
+    synced: Option<Vec<Result<bool, Failure>>>,
     failure: Option<Failure>,
 }
 
 impl Tasks {
     /// Which clerk has to do what.
     pub fn of(work: &Work, disks: &NodeDisks) -> Self {
-        let (mut tasks, mut failure) = (Vec::new(), None);
+        let (mut tasks, mut failure, mut synced) = (Vec::new(), None, None);
         let measured = match work {
             Work::Remove { files, .. } => {
                 for record in files {
                     for (disk, index) in disks.parts_of(record) {
-                        match find(&mut tasks, disk, || What::Remove(Vec::new())) {
-                            What::Remove(subfiles) => subfiles.push((record.id, index)),
-                            What::Make(_) | What::Measure { .. } | What::Describe(_) => {}
+                        if let What::Remove(subfiles) =
+                            find(&mut tasks, disk, || What::Remove(Vec::new()))
+                        {
+                            subfiles.push((record.id, index));
                         }
                     }
                 }
@@ -84,11 +98,10 @@ impl Tasks {
                                 continue;
                             }
                         };
-                        match find(&mut tasks, disk, || What::Describe(Vec::new())) {
-                            What::Describe(subfiles) => {
-                                subfiles.push((record.clone(), part.subfile.0));
-                            }
-                            What::Remove(_) | What::Make(_) | What::Measure { .. } => {}
+                        if let What::Describe(subfiles) =
+                            find(&mut tasks, disk, || What::Describe(Vec::new()))
+                        {
+                            subfiles.push((record.clone(), part.subfile.0));
                         }
                     }
                 }
@@ -96,9 +109,9 @@ impl Tasks {
             }
             Work::Make { grant, parts } => {
                 for &(disk, part) in parts {
-                    match find(&mut tasks, disk, || What::Make(Vec::new())) {
-                        What::Make(subfiles) => subfiles.push((grant.clone(), part)),
-                        What::Remove(_) | What::Measure { .. } | What::Describe(_) => {}
+                    if let What::Make(subfiles) = find(&mut tasks, disk, || What::Make(Vec::new()))
+                    {
+                        subfiles.push((grant.clone(), part));
                     }
                 }
                 None
@@ -109,19 +122,31 @@ impl Tasks {
                 for (number, (grant, parts)) in files.iter().enumerate() {
                     for &(disk, part) in parts {
                         let none = || What::Measure { subfiles: Vec::new(), is_strict };
-                        match find(&mut tasks, disk, none) {
-                            What::Measure { subfiles, .. } => {
-                                subfiles.push((number, grant.clone(), part));
-                            }
-                            What::Remove(_) | What::Make(_) | What::Describe(_) => {}
+                        if let What::Measure { subfiles, .. } = find(&mut tasks, disk, none) {
+                            subfiles.push((number, grant.clone(), part));
                         }
                     }
                 }
                 Some(files.len())
             }
+            Work::Sync { subfiles } => {
+                for (number, subfile) in subfiles.iter().enumerate() {
+                    let Ok((disk, grant, part)) = subfile else { continue };
+                    if let What::Sync(subfiles) = find(&mut tasks, *disk, || What::Sync(Vec::new()))
+                    {
+                        subfiles.push((number, grant.clone(), *part));
+                    }
+                }
+                let unknown = |subfile: &Result<_, Failure>| match subfile {
+                    Ok(_) => Ok(false),
+                    Err(failure) => Err(failure.clone()),
+                };
+                synced = Some(subfiles.iter().map(unknown).collect());
+                None
+            }
             Work::Revoke(_) => None,
         };
-        Self { tasks, measured, failure }
+        Self { tasks, measured, synced, failure }
     }
 
     /// The numbers of the tasks.
@@ -137,7 +162,7 @@ impl Tasks {
     /// Before any clerk has done anything.
     pub fn nothing_done(&self) -> Gathered {
         let measures = self.measured.map(|files| vec![Vec::new(); files]);
-        Gathered { measures, failure: self.failure.clone() }
+        Gathered { measures, synced: self.synced.clone(), failure: self.failure.clone() }
     }
 }
 
@@ -152,25 +177,33 @@ fn find(tasks: &mut Vec<Task>, disk: usize, none: impl FnOnce() -> What) -> &mut
 
 impl Gathered {
     /// A clerk is done.
-    pub fn add(&mut self, Done(done): Done) {
+    pub fn add(&mut self, done: Done) {
         match done {
-            Ok(measured) => {
+            Done::Synced(done) => {
+                for (number, result) in done {
+                    if let Some(synced) = &mut self.synced {
+                        synced[number] = result;
+                    }
+                }
+            }
+            Done::Measured(Ok(measured)) => {
                 for (file, measure) in measured {
                     if let Some(measures) = &mut self.measures {
                         measures[file].push(measure);
                     }
                 }
             }
-            Err(failure) => self.failure = Some(failure),
+            Done::Measured(Err(failure)) => self.failure = Some(failure),
         }
     }
 
     /// What is answered.
     pub fn answer(self) -> Answer<Bulk> {
-        answer(match (self.failure, self.measures) {
-            (Some(failure), _) => Err(failure),
-            (None, Some(measures)) => Ok(Reply::Measured(measures)),
-            (None, None) => Ok(Reply::Done),
+        answer(match (self.failure, self.measures, self.synced) {
+            (Some(failure), ..) => Err(failure),
+            (None, Some(measures), _) => Ok(Reply::Measured(measures)),
+            (None, None, Some(synced)) => Ok(Reply::SyncedMany(synced)),
+            (None, None, None) => Ok(Reply::Done),
         })
     }
 }
@@ -184,11 +217,9 @@ impl Clerk {
     /// Does what is to be done on its disk.
     pub fn work(&mut self, task: Task) -> Done {
         let disk = self.shared.disks.disk(task.disk);
-        Done(match task.what {
-            What::Remove(subfiles) => subfiles
-                .into_iter()
-                .try_for_each(|(file, index)| disk.remove(file, index))
-                .map(|()| Vec::new()),
+        Done::Measured(match task.what {
+            What::Sync(subfiles) => return Done::Synced(self.sync(disk, subfiles)),
+            What::Remove(subfiles) => disk.remove_many(&subfiles).map(|()| Vec::new()),
             What::Describe(subfiles) => subfiles
                 .into_iter()
                 .try_for_each(|(record, index)| disk.describe(&record, index))
@@ -226,6 +257,33 @@ impl Clerk {
         call
     }
 
+    /// Makes subfiles durable; for each, whether it is there.
+    fn sync(
+        &self,
+        disk: &NodeDisk,
+        subfiles: Vec<(usize, Grant, Part)>,
+    ) -> Vec<(usize, Result<bool, Failure>)> {
+        let mut done = Vec::with_capacity(subfiles.len());
+        let (mut numbers, mut flats) = (Vec::new(), Vec::new());
+        for (number, grant, part) in subfiles {
+            if disk.has_extents(grant.file, part.subfile.0) {
+                done.push((number, self.shared.sync(disk, &grant, part)));
+                continue;
+            }
+            match self.shared.flat(disk, &grant, part) {
+                Ok(Found::Made(flat)) => {
+                    numbers.push(number);
+                    flats.push(flat);
+                }
+                Ok(Found::Unmade) => done.push((number, Ok(false))),
+                Err(failure) => done.push((number, Err(failure))),
+            }
+        }
+        let synced = self.shared.sync_flats(disk, &flats).into_iter();
+        done.extend(numbers.into_iter().zip(synced.map(|synced| synced.map(|()| true))));
+        done
+    }
+
     fn measure(
         &self,
         disk: &NodeDisk,
@@ -242,6 +300,7 @@ impl Clerk {
                 len: stat.live_bytes,
                 disk_bytes: stat.disk_bytes,
                 extents: stat.extents,
+                modified_ns: stat.modified_ns,
                 ..nothing_of(part)
             });
         }

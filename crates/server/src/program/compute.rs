@@ -8,7 +8,7 @@ use pario_flow::Successor;
 use super::process::{Calling, Company};
 use super::visit::{Visit, stored};
 use crate::operation::{Outcome, Scratch, Seen};
-use crate::processing::Running;
+use crate::processing::{Awaited, Running};
 
 /// A compute thread.
 pub struct Compute {
@@ -30,6 +30,9 @@ impl Compute {
     /// Takes what is at hand of each extent, and shows those to the task of which that is enough.
     pub fn look(&mut self, mut company: Company, next: Successor<Company>) {
         let running = company.running.clone();
+        if let Some(timeline) = running.timeline() {
+            timeline.note_wait(self.number, Awaited::Extents, company.ready_ns);
+        }
         company.visits.retain_mut(|visit| {
             if !visit.look() {
                 return true;
@@ -46,6 +49,10 @@ impl Compute {
     /// Shows an extent to the task, now that everything is there.
     pub fn see(&mut self, mut visit: Visit, next: Successor<Visit>) {
         let running = visit.running.clone();
+        if let Some(timeline) = running.timeline() {
+            let (awaited, ready_ns) = visit.awaited();
+            timeline.note_wait(self.number, awaited, ready_ns);
+        }
         self.show(&running, &mut visit);
         running.go_on(move || next.call(visit));
     }
@@ -60,7 +67,7 @@ impl Compute {
             running.with_scratch(number, |scratch| show(visit, number, scratch))
         }));
         match shown {
-            Ok(Some(Ok(Outcome::Result(bytes)))) => running.put(Some(place), bytes),
+            Ok(Some(Ok(Outcome::Result(bytes)))) => running.put(number, Some(place), bytes),
             Ok(Some(Ok(made @ Outcome::Extent { .. }))) => visit.made = Some(made.into()),
             Ok(Some(Ok(Outcome::Nothing)) | None) => {}
             Ok(Some(Err(why))) => running.fail_at(Some(place), why),
@@ -73,9 +80,8 @@ impl Compute {
         guarded(&call.0, |running| {
             let scratches = running.take_scratches();
             let Some(task) = running.task().filter(|_| !running.is_stopped()) else { return };
-            let name = || format!("Compute[{}]", self.number);
-            match running.timed(name, "finish", || task.finish(scratches)) {
-                Ok(Some(bytes)) => running.put(None, bytes),
+            match running.timed_computing(self.number, "finish", || task.finish(scratches)) {
+                Ok(Some(bytes)) => running.put(self.number, None, bytes),
                 Ok(None) => {}
                 Err(why) => running.fail_at(None, why),
             }
@@ -95,8 +101,7 @@ fn show(visit: &Visit, thread: usize, scratch: &mut Scratch) -> Result<Outcome, 
     }
     let neighbours = visit.neighbours();
     let seen = Seen { place: visit.place, extent: extent.map(stored), neighbours: &neighbours };
-    let name = || format!("Compute[{thread}]");
-    running.timed(name, &running.work.operation, || task.see(&seen, scratch))
+    running.timed_computing(thread, &running.work.operation, || task.see(&seen, scratch))
 }
 
 /// What panics is the end of the call and of nothing else.

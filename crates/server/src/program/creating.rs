@@ -40,26 +40,14 @@ pub struct Creation {
 impl Interface {
     /// Creates a file and opens it, or opens the one that is there.
     pub(super) fn create(&self, creation: Creation, next: Successor<Answer<Bulk>>) {
-        let record = match self.plan(&creation) {
-            Ok(Plan::Make(record)) => record,
-            Ok(Plan::Open(opened)) => return next.call(answer(Ok(Reply::Opened(opened)))),
-            Err(failure) => return next.call(answer(Err(failure))),
-        };
-        let names = match self.shared.names() {
-            Ok(names) => names,
-            Err(failure) => return next.call(answer(Err(failure))),
-        };
-        let Creation { space, who, path, access, .. } = &creation;
-        let epoch = names.grant_epochs.lock().issue();
-        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
-        // creates a file may use it, whatever its mode says.
-        let granted = (*access, epoch);
-        let opened = match self.opened(names, *space, who, path, record.clone(), granted) {
-            Ok(opened) => opened,
-            Err(failure) => return next.call(answer(Err(failure))),
+        let (opened, names) = match (self.begin(&creation), self.shared.names()) {
+            (Ok(Begun::New(opened)), Ok(names)) => (opened, names),
+            (Ok(Begun::Open(opened)), _) => return next.call(answer(Ok(Reply::Opened(opened)))),
+            (Err(failure), _) | (_, Err(failure)) => return next.call(answer(Err(failure))),
         };
         let this = self.clone();
-        names.namespace.create(who.clone(), path.clone(), record, move |created| {
+        let (who, path) = (creation.who.clone(), creation.path.clone());
+        names.namespace.create(who, path, opened.record.clone(), move |created| {
             let failure = match created {
                 Ok(Created::New(_)) => {
                     let opened = Opened { is_created: true, ..opened };
@@ -74,6 +62,77 @@ impl Interface {
                 // Somebody else was first: the caller gets that file, or is told so.
                 None => this.create(creation, next),
             }
+        });
+    }
+
+    /// Opens a file that is there, or one that is going to get its name.
+    fn begin(&self, creation: &Creation) -> Result<Begun, Failure> {
+        let record = match self.plan(creation)? {
+            Plan::Make(record) => record,
+            Plan::Open(opened) => return Ok(Begun::Open(opened)),
+        };
+        let names = self.shared.names()?;
+        let Creation { space, who, path, access, .. } = creation;
+        let epoch = names.grant_epochs.lock().issue();
+        // It is open before it has a name: who deletes it at once leaves it to its creator. Who
+        // creates a file may use it, whatever its mode says.
+        self.opened(names, *space, who, path, record, (*access, epoch)).map(Begun::New)
+    }
+
+    /// Creates files and opens them, or opens those that are there. All new names become durable with
+    /// one transaction.
+    pub(super) fn create_many(&self, creations: Vec<Creation>, next: Successor<Answer<Bulk>>) {
+        let results = creations.iter().map(|_| None).collect();
+        let waiting = creations.into_iter().enumerate().collect();
+        self.create_rest(waiting, results, next);
+    }
+
+    /// Creates those files of a request that have no result yet, with their numbers in the request.
+    fn create_rest(
+        &self,
+        waiting: Vec<(usize, Creation)>,
+        mut results: Vec<Option<Result<Opened, Failure>>>,
+        next: Successor<Answer<Bulk>>,
+    ) {
+        let mut planned = Vec::new();
+        for (number, creation) in waiting {
+            match self.begin(&creation) {
+                Ok(Begun::New(opened)) => planned.push((number, creation, opened)),
+                Ok(Begun::Open(opened)) => results[number] = Some(Ok(opened)),
+                Err(failure) => results[number] = Some(Err(failure)),
+            }
+        }
+        let (Some((_, first, _)), Ok(names)) = (planned.first(), self.shared.names()) else {
+            let why = || "a file was neither created nor refused".to_owned();
+            let lost = || Failure::Internal { node: self.shared.name().to_owned(), why: why() };
+            let results = results.into_iter().map(|result| result.unwrap_or_else(|| Err(lost())));
+            return next.call(answer(Ok(Reply::OpenedMany(results.collect()))));
+        };
+        let who = first.who.clone();
+        let file = |(_, creation, opened): &(usize, Creation, Opened)| {
+            (creation.path.clone(), opened.record.clone())
+        };
+        let files = planned.iter().map(file).collect();
+        let this = self.clone();
+        names.namespace.create_many(who, files, move |created| {
+            let created = match created {
+                Ok(created) => created,
+                Err(failure) => planned.iter().map(|_| Err(failure.clone())).collect(),
+            };
+            let mut rest = Vec::new();
+            for ((number, creation, opened), created) in planned.into_iter().zip(created) {
+                if let Ok(Created::New(_)) = created {
+                    results[number] = Some(Ok(Opened { is_created: true, ..opened }));
+                    continue;
+                }
+                forget(&this.shared, opened.handle, creation.space);
+                match created {
+                    Err(failure) => results[number] = Some(Err(failure)),
+                    // Another call, or a file of this one, was first with this path.
+                    Ok(_) => rest.push((number, creation)),
+                }
+            }
+            this.create_rest(rest, results, next);
         });
     }
 
@@ -196,6 +255,13 @@ impl Interface {
         usable.truncate(count);
         Ok(usable)
     }
+}
+
+enum Begun {
+    /// A file without a name.
+    New(Opened),
+    /// One that was there.
+    Open(Opened),
 }
 
 enum Plan {

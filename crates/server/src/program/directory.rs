@@ -29,7 +29,7 @@ impl Directory {
             Work::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },
             Work::Describe { files } => PeerRequest::Describe { files },
             Work::Revoke(revocation) => PeerRequest::Revoke(revocation),
-            Work::Make { .. } | Work::Measure { .. } => {
+            Work::Make { .. } | Work::Measure { .. } | Work::Sync { .. } => {
                 let why = "a question for another node came without a way back".to_owned();
                 let name = self.shared.name().to_owned();
                 let result = Err(Failure::Internal { node: name, why });

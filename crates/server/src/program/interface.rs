@@ -6,13 +6,14 @@ use std::time::Duration;
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, Entry, Failure, FileId, FileKind, FilePath, FileRecord, Grant, Identity,
-    NAMES_LISTED, NamespaceRequest, NodeInfo, Opened, Reply, SubfileIndex,
+    Access, Answer, Entry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant,
+    Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply, SubfileIndex,
 };
 
 use super::creating::Creation;
 use super::{NamesCall, RightsChange, answer};
 use crate::limits::Resource;
+use crate::namespace::SyncMark;
 use crate::open_files::OpenFile;
 use crate::shared::{Names, Shared};
 
@@ -57,18 +58,10 @@ impl Interface {
                 let renewed = self.renew(names, space, &who, handle, &grant);
                 next.call(answer(renewed.map(Reply::Opened)));
             }
-            NamespaceRequest::Settle { grant, subfiles } => {
-                let checked = if grant.uid == who.uid {
-                    self.shared.check_grant(&grant, false, true)
-                } else {
-                    let why = "it was given to another user".to_owned();
-                    Err(Failure::BadGrant { file: grant.file, why })
-                };
-                match checked {
-                    Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
-                    Err(failure) => next.call(answer(Err(failure))),
-                }
-            }
+            NamespaceRequest::Settle { grant, subfiles } => match self.check_mark(&who, &grant) {
+                Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
+                Err(failure) => next.call(answer(Err(failure))),
+            },
             NamespaceRequest::Stat { path } => {
                 let epoch = names.grant_epochs.lock().issue();
                 let found = namespace.lookup(&who, &path, Access::LOOK);
@@ -115,12 +108,85 @@ impl Interface {
                 let creation = Creation { space, who, path, access, is_new, mode, layout };
                 self.create(creation, next);
             }
+            NamespaceRequest::SetDirectoryTime { path, changed_ns } => {
+                namespace.set_directory_time(who, path, changed_ns, done(next));
+            }
+            NamespaceRequest::OpenMany { paths, access } => {
+                next.call(answer(self.check_count(paths.len()).map(|()| {
+                    let open = |path| self.open(names, space, &who, path, access);
+                    Reply::OpenedMany(paths.iter().map(open).collect())
+                })));
+            }
+            NamespaceRequest::CreateMany { files, access, is_new, layout } => {
+                if let Err(failure) = self.check_count(files.len()) {
+                    return next.call(answer(Err(failure)));
+                }
+                let creation = |NewFile { path, mode }| {
+                    let (who, layout) = (who.clone(), layout.clone());
+                    Creation { space, who, path, access, is_new, mode, layout }
+                };
+                self.create_many(files.into_iter().map(creation).collect(), next);
+            }
+            NamespaceRequest::CloseMany { handles } => {
+                let closed = self.check_count(handles.len()).map(|()| {
+                    handles.into_iter().for_each(|handle| names.close(handle, space));
+                    Reply::Done
+                });
+                next.call(answer(closed));
+            }
+            NamespaceRequest::MarkSynced { files } => {
+                if let Err(failure) = self.check_count(files.len()) {
+                    return next.call(answer(Err(failure)));
+                }
+                let check = |(grant, subfiles): (Grant, _)| {
+                    self.check_mark(&who, &grant).map(|()| (grant.file, subfiles))
+                };
+                let files = files.into_iter().map(check).collect();
+                mark_many_synced(&shared, files, move |marked| {
+                    next.call(answer(marked.map(Reply::Each)));
+                });
+            }
+            NamespaceRequest::RemoveMany { entries } => {
+                if let Err(failure) = self.check_count(entries.len()) {
+                    return next.call(answer(Err(failure)));
+                }
+                let shared = shared.clone();
+                namespace.remove_many(who, entries, move |removed| {
+                    let let_go = |removed: Result<Option<FileRecord>, Failure>| {
+                        removed.map(|record| {
+                            if let Some(record) = record {
+                                let_go(&shared, record);
+                            }
+                        })
+                    };
+                    let each = removed.map(|removed| removed.into_iter().map(let_go).collect());
+                    next.call(answer(each.map(Reply::Each)));
+                });
+            }
             NamespaceRequest::SetRights { .. } => {
                 let why = "a request came to the wrong operation".to_owned();
                 let node = shared.name().to_owned();
                 next.call(answer(Err(Failure::Internal { node, why })));
             }
         }
+    }
+
+    /// That a request names no more files than one may.
+    fn check_count(&self, files: usize) -> Result<(), Failure> {
+        if files <= FILES_LIMIT {
+            return Ok(());
+        }
+        let why = format!("a request takes at most {FILES_LIMIT} files, and this one has {files}");
+        Err(Failure::Refused { node: self.shared.name().to_owned(), why })
+    }
+
+    /// That a user may mark subfiles of a file as synced.
+    fn check_mark(&self, who: &Identity, grant: &Grant) -> Result<(), Failure> {
+        if grant.uid == who.uid {
+            return self.shared.check_grant(grant, false, true);
+        }
+        let why = "it was given to another user".to_owned();
+        Err(Failure::BadGrant { file: grant.file, why })
     }
 
     /// Changes rights; the operation goes on to tell all nodes.
@@ -156,7 +222,8 @@ impl Interface {
         match (&change.result, &self.shared.names) {
             (Ok(record), Some(names)) if record.layout.is_some() => {
                 let (record, wait) = (record.clone(), Some(DESCRIBE_WAIT));
-                names.describer.deliver(&self.shared, record, wait, move |_| next.call(change));
+                let records = vec![record];
+                names.describer.deliver(&self.shared, records, wait, move |_| next.call(change));
             }
             _ => next.call(change),
         }
@@ -229,13 +296,73 @@ fn mark_synced(
     match names.namespace.if_settled(file, &subfiles) {
         Ok(Some(record)) if record.settled_count() > 1 => {
             let of = shared.clone();
-            names.describer.deliver(shared, record, None, move |is_done| match of.names() {
+            names.describer.deliver(shared, vec![record], None, move |is_done| match of.names() {
                 Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
                 Err(failure) => done(Err(failure)),
             });
         }
         Ok(_) => names.namespace.settle(file, subfiles, false, done),
         Err(failure) => done(Err(failure)),
+    }
+}
+
+/// The same for several files, with one transaction for all. Files that cannot be marked come with
+/// their failure, and get it back.
+fn mark_many_synced(
+    shared: &Arc<Shared>,
+    files: Vec<Result<(FileId, Vec<SubfileIndex>), Failure>>,
+    done: impl FnOnce(Result<Vec<Result<(), Failure>>, Failure>) + Send + 'static,
+) {
+    let names = match shared.names() {
+        Ok(names) => names,
+        Err(failure) => return done(Err(failure)),
+    };
+    let mut results: Vec<Result<(), Failure>> = Vec::with_capacity(files.len());
+    let (mut numbers, mut marks, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, file) in files.into_iter().enumerate() {
+        let news = file.and_then(|(file, subfiles)| {
+            let news = names.namespace.if_settled(file, &subfiles)?;
+            Ok(news.map(|record| (record, SyncMark { file, subfiles, is_owed: false })))
+        });
+        match news {
+            Ok(Some((record, mut mark))) => {
+                if record.settled_count() > 1 {
+                    // Until the descriptions say so.
+                    mark.is_owed = true;
+                    records.push(record);
+                }
+                numbers.push(number);
+                marks.push(mark);
+                results.push(Ok(()));
+            }
+            Ok(None) => results.push(Ok(())),
+            Err(failure) => results.push(Err(failure)),
+        }
+    }
+    if marks.is_empty() {
+        return done(Ok(results));
+    }
+    let of = shared.clone();
+    let mark = move |is_described: bool| {
+        let names = match of.names() {
+            Ok(names) => names,
+            Err(failure) => return done(Err(failure)),
+        };
+        for mark in &mut marks {
+            mark.is_owed &= !is_described;
+        }
+        names.namespace.mark_synced(marks, move |marked| {
+            done(marked.map(|marked| {
+                for (number, marked) in numbers.into_iter().zip(marked) {
+                    results[number] = marked;
+                }
+                results
+            }));
+        });
+    };
+    match records.is_empty() {
+        true => mark(true),
+        false => names.describer.deliver(shared, records, None, mark),
     }
 }
 

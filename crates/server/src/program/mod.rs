@@ -96,6 +96,7 @@ impl DataCall {
             | Request::Write { grant, part, .. }
             | Request::Resize { grant, part, .. }
             | Request::Grow { grant, part, .. }
+            | Request::SetModified { grant, part, .. }
             | Request::Sync { grant, part } => (grant, *part),
             Request::ReadExtent { grant, disk, place }
             | Request::WriteExtent { grant, disk, place }

@@ -12,7 +12,7 @@ use super::here::stays_here;
 use super::reader::Reader;
 use super::storage::Storage;
 use super::visit::{Piece, Visit};
-use crate::processing::{COMPANY, OpenPart, Route, Running};
+use crate::processing::{COMPANY, OpenPart, Route, Running, now_ns};
 
 /// So many parts of other extents are fetched at once to be shown with one: all around a tile.
 const PIECES: usize = 32;
@@ -59,6 +59,8 @@ struct Walk {
 pub struct Company {
     pub running: Arc<Running>,
     pub visits: Vec<Visit>,
+    /// When it set out, if the call is traced.
+    pub ready_ns: u64,
 }
 
 stays_here!(Calling, Opening, Opened, AllOpened, Walk, Company);
@@ -208,7 +210,8 @@ impl Walk {
         let next = std::iter::from_fn(|| self.route.next(running.parts()));
         let visits: Vec<Visit> = next.take(count).map(visit).collect();
         self.left = self.left.saturating_sub(visits.len() as u64);
-        (!visits.is_empty()).then(|| Company { running, visits })
+        let ready_ns = running.timeline().map_or(0, |_| now_ns());
+        (!visits.is_empty()).then(|| Company { running, visits, ready_ns })
     }
 }
 

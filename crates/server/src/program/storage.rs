@@ -73,7 +73,11 @@ impl Storage {
                 Reply::Done
             }
             Request::Sync { grant, part } => {
-                Reply::Synced { is_there: self.sync(disk, &grant, part)? }
+                Reply::Synced { is_there: self.shared.sync(disk, &grant, part)? }
+            }
+            Request::SetModified { grant, part, modified_ns } => {
+                self.set_modified(disk, &grant, part, modified_ns)?;
+                Reply::Done
             }
             Request::ReadExtent { grant, disk: id, place } => {
                 let part = Part { disk: id, subfile: place.subfile };
@@ -110,24 +114,21 @@ impl Storage {
         Ok(answer(Ok(done)))
     }
 
-    /// Makes a subfile durable; whether it is there.
-    fn sync(&self, disk: &NodeDisk, grant: &Grant, part: Part) -> Result<bool, Failure> {
-        let synced = if disk.has_extents(grant.file, part.subfile.0) {
-            self.shared.extents(disk, grant, part)?.made().map(|extents| extents.sync())
-        } else {
-            self.shared.flat(disk, grant, part)?.made().map(|flat| flat.sync())
+    /// Sets the time of a flat subfile. The first one of an empty file is made, to keep the time.
+    fn set_modified(
+        &self,
+        disk: &NodeDisk,
+        grant: &Grant,
+        part: Part,
+        modified_ns: u64,
+    ) -> Result<(), Failure> {
+        let flat = match part.subfile.0 {
+            0 => Some(self.shared.flat_made(disk, grant, part)?),
+            _ => self.shared.flat(disk, grant, part)?.made(),
         };
-        let id = NodeDisk::subfile_id(grant.file, part);
-        let is_there = synced.is_some();
-        synced.transpose().map_err(|error| {
-            tracing::error!(disk = disk.name, subfile = %id, %error, "a sync failed");
-            // Who writes with a descriptor has to come here, and learns that no write is taken.
-            if let Err(error) = self.shared.leases.raise(grant.file) {
-                tracing::error!(%error, "clients with descriptors cannot be told");
-            }
-            disk.failure(error, id, "make it durable")
-        })?;
-        Ok(is_there)
+        let Some(flat) = flat else { return Ok(()) };
+        let set = flat.set_modified_ns(modified_ns);
+        set.map_err(|error| disk.failure(error, flat.id(), "set the time of a file"))
     }
 
     fn internal(&self, why: &str) -> Failure {

@@ -12,7 +12,7 @@ use super::here::stays_here;
 use super::reader::reader_of;
 use crate::disks::NodeDisk;
 use crate::operation::{Outcome, Stored, Wanted};
-use crate::processing::{OpenPart, Running};
+use crate::processing::{Awaited, OpenPart, Running, now_ns};
 
 /// An extent on its way.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct Visit {
     wants: Option<Arc<Wants>>,
     /// What the task has made of it, if that is to be written.
     pub made: Option<Arc<Outcome>>,
+    /// When the last fetched part arrived, if the call is traced.
+    ready_ns: u64,
 }
 
 /// Parts of other extents that a task wants to see with one.
@@ -64,7 +66,7 @@ impl Visit {
             let gathered = Mutex::new(vec![None; wanted.len()]);
             Arc::new(Wants { wanted, gathered })
         });
-        Self { running, place, part, found: None, wants, made: None }
+        Self { running, place, part, found: None, wants, made: None, ready_ns: 0 }
     }
 
     /// Takes what is at hand, without touching a disk; whether that is all that is needed.
@@ -134,6 +136,17 @@ impl Visit {
         if piece.wish.is_none() {
             self.found = piece.visit.found;
         }
+        self.note_ready();
+    }
+
+    /// What a compute thread has to wait for before it can show the extent, and until when.
+    pub fn awaited(&self) -> (Awaited, u64) {
+        let awaited = if self.wants.is_some() { Awaited::Neighbours } else { Awaited::Disk };
+        (awaited, self.ready_ns)
+    }
+
+    fn note_ready(&mut self) {
+        self.ready_ns = self.running.timeline().map_or(0, |_| now_ns());
     }
 
     /// Reads the extent itself.
@@ -142,6 +155,7 @@ impl Visit {
             Ok(extent) => {
                 self.running.note_found(extent.as_ref().map(len_of), false);
                 self.found = Some(extent);
+                self.note_ready();
             }
             Err(failure) => self.running.fail(failure),
         }

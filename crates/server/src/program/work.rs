@@ -38,6 +38,11 @@ pub enum Work {
         /// Which, with the numbers of their disks.
         parts: Vec<(usize, Part)>,
     },
+    /// Makes subfiles durable.
+    Sync {
+        /// For each: the number of its disk, the right to, and which one; or why that cannot be.
+        subfiles: Vec<Result<(usize, Grant, Part), Failure>>,
+    },
     /// Lengths and times.
     Measure {
         /// For each file: the right to, and which subfiles, with the numbers of their disks.
@@ -71,13 +76,20 @@ impl SubfilesWork {
         (!found.is_empty()).then_some(Self { node, work: Work::Describe { files: found } })
     }
 
-    /// What this node has to do to describe a file, if all its disks are here.
-    pub fn describe_here(shared: &Shared, record: &FileRecord) -> Option<Work> {
+    /// What this node has to do to describe files, if all their disks are here.
+    pub fn describe_here(shared: &Shared, records: &[FileRecord]) -> Option<Work> {
         let me = u64::try_from(shared.me).ok()?;
-        let work = Self::describe(shared, std::slice::from_ref(record), me)?.work;
-        let disks = record.layout.as_ref()?.disks().as_slice().len();
+        let work = Self::describe(shared, records, me)?.work;
+        let disks = |record: &FileRecord| {
+            record.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len())
+        };
+        let all: usize = records.iter().map(disks).sum();
         match &work {
-            Work::Describe { files } if files[0].1.len() == disks => Some(work),
+            Work::Describe { files }
+                if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() == all =>
+            {
+                Some(work)
+            }
             _ => None,
         }
     }

@@ -4,10 +4,10 @@
 use pario_proto::{
     Access, AssemblyId, Call, CheckDepth, CheckRequest, CreationWish, CutPiece, DiskId, DisksWish,
     ExtentIndex, ExtentPlace, FileId, FilePath, GROUP_LIMIT, JobCall, LayoutWish, LockCall,
-    LockKind, LockRange, LockRequest, Mode, NamespaceRequest, NodeInfo, OpenTogether, Opened, Part,
-    PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Reply, Request,
-    Revocation, Seat, Seek, Selection, SharedCall, SharedRequest, SubfileIndex, SubfileRange,
-    TeamCall, TeamPlace, Transfer,
+    LockKind, LockRange, LockRequest, Mode, NamespaceRequest, NewFile, NodeInfo, OpenTogether,
+    Opened, Part, PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal,
+    Reply, Request, Revocation, Seat, Seek, Selection, SharedCall, SharedRequest, SubfileIndex,
+    SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use crate::node_process::AttackedNode;
@@ -110,12 +110,16 @@ fn kind(request: &Request) -> &'static str {
         Request::LockWaits => "lock waits",
         Request::Process(_) => "process",
         Request::Team { .. } => "team",
+        Request::SetModified { .. } => "set time",
+        Request::FileSystems => "file systems",
+        Request::SyncMany { .. } => "sync many",
     }
 }
 
 /// Requests with all their numbers at extremes, one number at a time.
 fn requests(flat: &Opened, extents: &Opened) -> Vec<Request> {
-    let mut all = vec![Request::Map, Request::Status, Request::Jobs, Request::LockWaits];
+    let plain = [Request::Map, Request::Status, Request::Jobs, Request::LockWaits];
+    let mut all = [&plain[..], &[Request::FileSystems]].concat();
     all.extend(SHORT.map(hello));
     for &short in &SHORT {
         all.extend(of_short(short, flat, extents));
@@ -162,6 +166,15 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
             mode: number,
         },
         create(number, LayoutWish::Extents { disks: DisksWish::Count(number) }),
+        NamespaceRequest::CreateMany {
+            files: vec![NewFile { path: path(), mode: number }; 3],
+            access: Access::READ_WRITE,
+            is_new: false,
+            layout: LayoutWish::Extents { disks: DisksWish::Count(number) },
+        },
+        NamespaceRequest::MarkSynced {
+            files: vec![(grant.clone(), vec![SubfileIndex(number); 3]); 2],
+        },
         create(number, LayoutWish::Extents { disks: DisksWish::These(vec![DiskId(number)]) }),
     ];
     let place = ExtentPlace { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
@@ -174,6 +187,8 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::Resize { grant: grant.clone(), part, len: 0 },
         Request::Grow { grant: grant.clone(), part, len: 0 },
         Request::Sync { grant: grant.clone(), part },
+        Request::SetModified { grant: grant.clone(), part, modified_ns: 0 },
+        Request::SyncMany { subfiles: vec![(grant.clone(), part), (grant.clone(), here)] },
         Request::ReadExtent { grant: extents.grant.clone(), disk, place },
         Request::WriteExtent { grant: extents.grant.clone(), disk, place },
         Request::DeleteExtent { grant: extents.grant.clone(), disk, place },
@@ -274,8 +289,25 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::Process(ProcessRequest::More { call: number }),
         Request::Process(ProcessRequest::Stop { call: number }),
         Request::Namespace(NamespaceRequest::Close { handle: number }),
+        Request::Namespace(NamespaceRequest::CloseMany { handles: vec![number; 20_000] }),
+        Request::SyncMany { subfiles: vec![(grant.clone(), part); 20_000] },
+        Request::Namespace(NamespaceRequest::OpenMany {
+            paths: vec![path(); 20_000],
+            access: Access::READ,
+        }),
+        Request::Namespace(NamespaceRequest::RemoveMany {
+            entries: vec![Removal { path: path(), is_directory: false }; 20_000],
+        }),
+        Request::Namespace(NamespaceRequest::MarkSynced {
+            files: vec![(grant.clone(), Vec::new()); 20_000],
+        }),
         Request::Namespace(NamespaceRequest::Renew { handle: number, grant: grant.clone() }),
         Request::Namespace(create(u32::MAX, unit)),
+        Request::SetModified { grant: grant.clone(), part, modified_ns: number },
+        Request::Namespace(NamespaceRequest::SetDirectoryTime {
+            path: FilePath::root(),
+            changed_ns: number,
+        }),
     ];
     // A length that the file system takes would make the file that long, without any bytes.
     if number > 1 << 60 {

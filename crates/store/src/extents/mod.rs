@@ -93,6 +93,8 @@ pub struct ExtentStat {
     pub disk_bytes: u64,
     /// Bytes of replaced extents that are free after the next sync.
     pub waiting_bytes: u64,
+    /// When the files on the disk last changed, in nanoseconds since 1970.
+    pub modified_ns: u64,
 }
 
 impl ExtentFile {
@@ -235,13 +237,16 @@ impl ExtentFile {
             (state.count, state.live_bytes, state.limbo_granules, state.segment_files())
         };
         files.extend([shared.data.clone(), shared.index_file.clone()]);
-        let mut disk_bytes = 0;
+        let (mut disk_bytes, mut modified_ns) = (0, 0);
         for file in files {
-            let bytes = file.allocated_bytes();
-            disk_bytes += bytes.map_err(|error| shared.place.io(error, "measuring"))?;
+            let measured =
+                file.allocated_bytes().and_then(|bytes| Ok((bytes, file.modified_ns()?)));
+            let (bytes, time) = measured.map_err(|error| shared.place.io(error, "measuring"))?;
+            disk_bytes += bytes;
+            modified_ns = modified_ns.max(time);
         }
         let waiting_bytes = shared.byte_position(waiting);
-        Ok(ExtentStat { extents, live_bytes, disk_bytes, waiting_bytes })
+        Ok(ExtentStat { extents, live_bytes, disk_bytes, waiting_bytes, modified_ns })
     }
 
     /// Makes everything durable that was acknowledged before the call. If it fails, the subfile

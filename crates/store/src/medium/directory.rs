@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 
-use super::{Medium, MediumFile, Name, OpenHow, Space, cachestat};
+use super::{Medium, MediumFile, Name, OpenHow, Space, cachestat, syncfs};
 
 /// The mode of files: only the user of the process can read and write them, whatever the umask.
 const PRIVATE_FILE: u32 = 0o600;
@@ -23,6 +23,11 @@ const PRIVATE_DIRECTORY: u32 = 0o700;
 #[derive(Debug)]
 pub struct Directory {
     root: PathBuf,
+    /// The directory, open since before the first write to it: the kernel reports to it every write
+    /// of its file system that fails from then on.
+    whole: File,
+    /// Whether `syncfs` reports failures here.
+    reports_failures: bool,
 }
 
 impl Directory {
@@ -32,7 +37,9 @@ impl Directory {
         if !fs::metadata(&root)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { root })
+        let whole = File::open(&root)?;
+        let reports_failures = syncfs::reports_failures(&whole);
+        Ok(Self { root, whole, reports_failures })
     }
 
     /// The directory, which is created if it is missing, together with those above it. What is
@@ -96,6 +103,13 @@ impl Medium for Directory {
         File::open(self.path(path))?.sync_all()
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        if !self.reports_failures {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(rustix::fs::syncfs(&self.whole)?)
+    }
+
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
         let file = File::open(self.path(path))?;
         let operation = if exclusive {
@@ -109,9 +123,11 @@ impl Medium for Directory {
 
     fn space(&self) -> io::Result<Space> {
         let stat = rustix::fs::statvfs(&self.root)?;
+        let device = rustix::fs::stat(&self.root)?.st_dev;
         Ok(Space {
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            device,
         })
     }
 
@@ -144,6 +160,16 @@ fn open_direct(options: &mut OpenOptions, path: &Path, alignment: u32) -> Option
 struct DirectoryFile {
     file: File,
     direct: bool,
+}
+
+impl DirectoryFile {
+    fn sync_range(&self, flags: libc::c_uint) -> io::Result<()> {
+        // SAFETY: the call takes no memory, and the descriptor is open while `self` is borrowed.
+        match unsafe { libc::sync_file_range(self.file.as_raw_fd(), 0, 0, flags) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 impl MediumFile for DirectoryFile {
@@ -244,10 +270,23 @@ impl MediumFile for DirectoryFile {
     }
 
     fn begin_sync(&self) {
-        // SAFETY: the call takes no memory, and the descriptor is open while `self` is borrowed.
-        let _ = unsafe {
-            libc::sync_file_range(self.file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE)
-        };
+        // This begins writes and reports none that fails.
+        let _ = self.sync_range(libc::SYNC_FILE_RANGE_WRITE);
+    }
+
+    fn wait_begun(&self) -> io::Result<()> {
+        match self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE) {
+            // The file system knows no such call: the sync does it all.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP)
+                ) =>
+            {
+                Ok(())
+            }
+            waited => waited,
+        }
     }
 
     fn allocated_bytes(&self) -> io::Result<u64> {
@@ -257,6 +296,10 @@ impl MediumFile for DirectoryFile {
     fn modified_ns(&self) -> io::Result<u64> {
         let since = self.file.metadata()?.modified()?.duration_since(UNIX_EPOCH);
         Ok(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    fn set_modified_ns(&self, time: u64) -> io::Result<()> {
+        self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(time))
     }
 
     fn will_need(&self, position: u64, len: u64) {

@@ -168,6 +168,14 @@ struct Content {
     pending: Vec<Pending>,
 }
 
+impl Content {
+    fn make_durable(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            apply_pending(&mut self.durable, &pending);
+        }
+    }
+}
+
 #[derive(Debug)]
 struct World {
     tracking: bool,
@@ -463,6 +471,29 @@ impl Medium for Memory {
         Ok(())
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        let mut world = self.world.lock();
+        let fate = world.change();
+        match fate {
+            Ok(Fate::Happens) => {
+                for file in world.files.values_mut() {
+                    file.make_durable();
+                }
+                for change in std::mem::take(&mut world.pending_names) {
+                    apply_name(&mut world.durable_names, &change);
+                }
+                Ok(())
+            }
+            Ok(fate) => fate.answer(),
+            Err(error) => {
+                for file in world.files.values_mut() {
+                    file.pending.clear();
+                }
+                Err(error)
+            }
+        }
+    }
+
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
         let mut world = self.world.lock();
         world.inode(path)?;
@@ -483,7 +514,7 @@ impl Medium for Memory {
     fn space(&self) -> io::Result<Space> {
         let world = self.world.lock();
         let free_bytes = world.capacity_bytes.saturating_sub(world.used_bytes());
-        Ok(Space { total_bytes: world.capacity_bytes, free_bytes })
+        Ok(Space { total_bytes: world.capacity_bytes, free_bytes, device: 0 })
     }
 
     fn label(&self) -> String {
@@ -596,9 +627,7 @@ impl MediumFile for MemoryFile {
         let file = world.file(self.inode);
         match fate {
             Ok(Fate::Happens) => {
-                for pending in std::mem::take(&mut file.pending) {
-                    apply_pending(&mut file.durable, &pending);
-                }
+                file.make_durable();
                 Ok(())
             }
             Ok(fate) => fate.answer(),

@@ -11,6 +11,7 @@ mod cachestat;
 mod directory;
 mod memory;
 mod slow;
+mod syncfs;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -52,6 +53,8 @@ pub struct Space {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// The device of the file system. Media of one machine with the same device share its bytes.
+    pub device: u64,
 }
 
 /// A directory tree that holds one disk of the store.
@@ -73,6 +76,13 @@ pub trait Medium: Send + Sync + Debug {
     fn list(&self, path: &str) -> io::Result<Vec<Name>>;
     /// Makes changes of names in this directory durable.
     fn sync_dir(&self, path: &str) -> io::Result<()>;
+    /// Makes all of the medium durable at once: contents, lengths and names. It fails if anything
+    /// that was written since the last failure it reported could not be made durable, and then does
+    /// not tell what. [`io::ErrorKind::Unsupported`] means that the medium cannot do this, or would
+    /// not notice a failure: files and directories must be synced one by one.
+    fn sync_all(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Locks the medium by a file of it, until the answer is dropped: for one holder
     /// (`exclusive`) or for many. A lock held by another gives [`io::ErrorKind::WouldBlock`].
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>>;
@@ -116,11 +126,22 @@ pub trait MediumFile: Send + Sync + Debug {
     /// Begins to make the content durable and waits for nothing, so that a sync of another file
     /// can carry it along.
     fn begin_sync(&self) {}
+    /// Waits until what [`begin_sync`](MediumFile::begin_sync) has begun is with the device, though
+    /// not yet durable. The kernel reports a failed write once: who gets an error here must take it
+    /// as that of the sync.
+    fn wait_begun(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Bytes the file occupies on the medium.
     fn allocated_bytes(&self) -> io::Result<u64>;
     /// When content or length last changed, in nanoseconds since 1970; zero where nobody knows.
     fn modified_ns(&self) -> io::Result<u64> {
         Ok(0)
+    }
+    /// Sets when content or length last changed, in nanoseconds since 1970; a later change sets it
+    /// anew. A medium that keeps no times ignores it.
+    fn set_modified_ns(&self, _time: u64) -> io::Result<()> {
+        Ok(())
     }
     /// Tells the medium that a range will be read soon, so that it can begin; waits for nothing.
     fn will_need(&self, _position: u64, _len: u64) {}

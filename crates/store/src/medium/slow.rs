@@ -174,6 +174,10 @@ impl Medium for Slow {
         self.arm.moves(0, || self.inner.sync_dir(path))
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        self.arm.moves(0, || self.inner.sync_all())
+    }
+
     fn lock(&self, path: &str, exclusive: bool) -> io::Result<Box<dyn Any + Send + Sync>> {
         self.inner.lock(path, exclusive)
     }
@@ -223,6 +227,10 @@ impl MediumFile for SlowFile {
         self.file.begin_sync();
     }
 
+    fn wait_begun(&self) -> io::Result<()> {
+        self.file.wait_begun()
+    }
+
     fn forget_cached(&self) {
         self.file.forget_cached();
     }
@@ -264,6 +272,10 @@ impl MediumFile for SlowFile {
 
     fn modified_ns(&self) -> io::Result<u64> {
         self.file.modified_ns()
+    }
+
+    fn set_modified_ns(&self, time: u64) -> io::Result<()> {
+        self.file.set_modified_ns(time)
     }
 
     fn will_need(&self, position: u64, len: u64) {

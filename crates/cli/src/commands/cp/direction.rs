@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pario::FilePath;
 
 use crate::exit::Usage;
-use crate::paths::{self, PREFIX};
+use crate::paths::{self, LOCAL_PREFIX, PREFIX};
 
 /// Where something is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,39 +30,92 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What the arguments mean. `exists` tells whether a path is there on this machine.
+impl Place {
+    /// The last name, if there is one.
+    pub fn file_name(&self) -> Option<OsString> {
+        match self {
+            Self::Local(path) => path.file_name().map(OsStr::to_owned),
+            Self::Cluster(path) => path.name().map(OsString::from),
+            Self::Stream => None,
+        }
+    }
+}
+
+/// What an argument says by itself.
+enum Written {
+    Certain(Place),
+    /// An absolute path without a scheme.
+    Absolute,
+}
+
+fn written(argument: &OsStr) -> anyhow::Result<Written> {
+    if argument.is_empty() {
+        return Err(usage(format!("{argument:?} is an empty path")));
+    }
+    let certain = if argument == "-" {
+        Place::Stream
+    } else if paths::without_prefix(argument).is_some() {
+        Place::Cluster(paths::in_cluster(argument)?)
+    } else if let Some(path) = paths::marked_local(argument) {
+        Place::Local(local(argument, path)?)
+    } else if argument.as_bytes().starts_with(b"/") {
+        return Ok(Written::Absolute);
+    } else {
+        Place::Local(argument.into())
+    };
+    Ok(Written::Certain(certain))
+}
+
+fn local(argument: &OsStr, path: &OsStr) -> anyhow::Result<PathBuf> {
+    match path.is_empty() {
+        true => Err(usage(format!("{} is an empty path", argument.display()))),
+        false => Ok(path.into()),
+    }
+}
+
+/// What the arguments of `cp` mean. `exists` tells whether a path is there on this machine.
+///
+/// A relative path is local and leaves an absolute one on the other side in the cluster; beside a
+/// path that is marked as one in the cluster, an absolute one is local. If both sides are absolute,
+/// both are in the cluster, and a path that could also be local is refused.
 pub fn places(
     sources: &[OsString],
     target: &OsStr,
     exists: impl Fn(&Path) -> bool,
 ) -> anyhow::Result<(Vec<Place>, Place)> {
-    let has_prefix = |argument: &OsStr| paths::without_prefix(argument).is_some();
-    if let Some(empty) =
-        sources.iter().map(OsString::as_os_str).chain([target]).find(|a| a.is_empty())
-    {
-        return Err(usage(format!("{empty:?} is an empty path")));
-    }
-    let is_clear = has_prefix(target) || sources.iter().any(|source| has_prefix(source));
-    let target_place = match target {
-        _ if target == "-" => Place::Stream,
-        _ if has_prefix(target) => Place::Cluster(paths::in_cluster(target)?),
-        _ if !is_clear && is_rooted(target) => Place::Cluster(paths::in_cluster(target)?),
-        _ => Place::Local(target.into()),
+    let read: anyhow::Result<Vec<Written>> = sources.iter().map(|source| written(source)).collect();
+    let (read, target_written) = (read?, written(target)?);
+    let is_local =
+        |written: &Written| matches!(written, Written::Certain(Place::Local(_) | Place::Stream));
+    let is_in_cluster = |written: &Written| matches!(written, Written::Certain(Place::Cluster(_)));
+    let target_place = match &target_written {
+        Written::Certain(place) => place.clone(),
+        Written::Absolute if read.iter().any(is_local) => in_cluster(target)?,
+        Written::Absolute if read.iter().any(is_in_cluster) => Place::Local(target.into()),
+        Written::Absolute => {
+            let parent = Path::new(target).parent().filter(|parent| *parent != Path::new("/"));
+            if exists(Path::new(target)) || parent.is_some_and(&exists) {
+                return Err(unclear(target));
+            }
+            in_cluster(target)?
+        }
     };
-    let into_cluster = matches!(target_place, Place::Cluster(_));
     let mut places = Vec::new();
-    for source in sources {
-        let path = Path::new(source);
-        let place = if source == "-" {
-            Place::Stream
-        } else if has_prefix(source) {
-            Place::Cluster(paths::in_cluster(source)?)
-        } else if is_clear || !is_rooted(source) || exists(path) {
-            Place::Local(path.to_owned())
-        } else {
-            Place::Cluster(paths::in_cluster(source)?)
+    for (source, written) in sources.iter().zip(read) {
+        let place = match (written, &target_written, &target_place) {
+            (Written::Certain(place), ..) => place,
+            (Written::Absolute, _, Place::Local(_) | Place::Stream) => in_cluster(source)?,
+            (Written::Absolute, Written::Certain(_), Place::Cluster(_)) => {
+                Place::Local(source.into())
+            }
+            (Written::Absolute, Written::Absolute, Place::Cluster(_)) => {
+                if exists(Path::new(source)) {
+                    return Err(unclear(source));
+                }
+                in_cluster(source)?
+            }
         };
-        if !into_cluster && !matches!(place, Place::Cluster(_)) {
+        if !matches!(target_place, Place::Cluster(_)) && !matches!(place, Place::Cluster(_)) {
             return Err(usage(format!(
                 "{} and {} would both be on this machine; write {PREFIX}/PATH for the one in the \
                  cluster, or a target that begins with a slash",
@@ -75,8 +128,40 @@ pub fn places(
     Ok((places, target_place))
 }
 
-fn is_rooted(argument: &OsStr) -> bool {
-    argument.as_bytes().starts_with(b"/")
+/// What an argument of `put` or `get` means that must be on this machine.
+pub fn on_this_machine(argument: &OsStr) -> anyhow::Result<Place> {
+    match written(argument)? {
+        Written::Certain(Place::Cluster(path)) => Err(usage(format!(
+            "{PREFIX}{path} is in the cluster, and a path on this machine belongs here; `pario cp` \
+             copies inside the cluster"
+        ))),
+        Written::Certain(place) => Ok(place),
+        Written::Absolute => Ok(Place::Local(argument.into())),
+    }
+}
+
+/// What an argument of `put` or `get` means that must be in the cluster.
+pub fn inside_cluster(argument: &OsStr) -> anyhow::Result<Place> {
+    match written(argument)? {
+        Written::Certain(place @ Place::Cluster(_)) => Ok(place),
+        Written::Certain(_) => Err(usage(format!(
+            "{}: a path in the cluster belongs here, and that begins with a slash",
+            argument.display()
+        ))),
+        Written::Absolute => in_cluster(argument),
+    }
+}
+
+fn in_cluster(argument: &OsStr) -> anyhow::Result<Place> {
+    Ok(Place::Cluster(paths::in_cluster(argument)?))
+}
+
+fn unclear(argument: &OsStr) -> anyhow::Error {
+    let shown = argument.display();
+    usage(format!(
+        "cp: {shown} could be a local or a cluster path\n       write {LOCAL_PREFIX}{shown} for the \
+         local one, {PREFIX}{shown} for the cluster's"
+    ))
 }
 
 fn usage(text: String) -> anyhow::Error {
@@ -87,25 +172,28 @@ fn usage(text: String) -> anyhow::Error {
 mod tests {
     use super::*;
 
-    /// What a line means on a machine that has `results.h5` and `/tmp/x`.
-    fn meaning(line: &str) -> Result<String, String> {
-        let mut arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let target = arguments.pop().unwrap();
-        let here =
-            |path: &Path| ["results.h5", "/tmp/x"].iter().any(|known| path == Path::new(known));
-        let (sources, target) =
-            places(&arguments, &target, here).map_err(|error| error.to_string())?;
-        let word = |place: &Place| match place {
+    fn word(place: &Place) -> String {
+        match place {
             Place::Local(path) => format!("local {}", path.display()),
             Place::Cluster(path) => format!("cluster {path}"),
             Place::Stream => "stream".to_owned(),
-        };
+        }
+    }
+
+    /// What a line means on a machine that has `results.h5`, `/tmp/x` and `/home/ada`.
+    fn meaning(line: &str) -> Result<String, String> {
+        let mut arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let target = arguments.pop().unwrap();
+        let known = ["results.h5", "/", "/tmp", "/tmp/x", "/home", "/home/ada"];
+        let here = |path: &Path| known.iter().any(|known| path == Path::new(known));
+        let (sources, target) =
+            places(&arguments, &target, here).map_err(|error| error.to_string())?;
         let sources: Vec<_> = sources.iter().map(word).collect();
         Ok(format!("{} > {}", sources.join(" + "), word(&target)))
     }
 
     #[test]
-    fn the_prefix_makes_it_clear() {
+    fn a_scheme_makes_it_clear() {
         for (line, expected) in [
             ("pario:/a b", "cluster /a > local b"),
             ("pario:/a /tmp/b", "cluster /a > local /tmp/b"),
@@ -115,23 +203,26 @@ mod tests {
             ("pario:/a -", "cluster /a > stream"),
             ("- pario:/a", "stream > cluster /a"),
             ("pario:/a pario:/b .", "cluster /a + cluster /b > local ."),
+            ("file:/tmp/x /runs", "local /tmp/x > cluster /runs"),
+            ("file:/tmp/x /home/ada/x", "local /tmp/x > cluster /home/ada/x"),
+            ("/tmp/x file:/home/ada", "cluster /tmp/x > local /home/ada"),
+            ("pario:/tmp/x pario:/home/ada", "cluster /tmp/x > cluster /home/ada"),
         ] {
             assert_eq!(meaning(line).as_deref(), Ok(expected), "{line}");
         }
     }
 
     #[test]
-    fn without_it_what_exists_here_is_local() {
+    fn a_relative_path_leaves_the_other_side_in_the_cluster() {
         for (line, expected) in [
             ("results.h5 /runs/", "local results.h5 > cluster /runs"),
-            ("/tmp/x /runs", "local /tmp/x > cluster /runs"),
+            ("results.h5 /home/ada/", "local results.h5 > cluster /home/ada"),
             ("/runs/x copy", "cluster /runs/x > local copy"),
-            ("/runs/x /runs/y", "cluster /runs/x > cluster /runs/y"),
+            ("/tmp/x copy", "cluster /tmp/x > local copy"),
             ("/runs/x .", "cluster /runs/x > local ."),
             ("/runs/x -", "cluster /runs/x > stream"),
             ("- /runs/x", "stream > cluster /runs/x"),
             ("results.h5 /runs/x /all", "local results.h5 + cluster /runs/x > cluster /all"),
-            // It will be told that there is no such file.
             ("missing /runs", "local missing > cluster /runs"),
         ] {
             assert_eq!(meaning(line).as_deref(), Ok(expected), "{line}");
@@ -139,12 +230,51 @@ mod tests {
     }
 
     #[test]
+    fn two_absolute_paths_are_in_the_cluster_unless_one_could_be_local() {
+        for (line, expected) in [
+            ("/runs/x /runs/y", "cluster /runs/x > cluster /runs/y"),
+            ("/runs/x /copy", "cluster /runs/x > cluster /copy"),
+            ("/a /b /runs/", "cluster /a + cluster /b > cluster /runs"),
+        ] {
+            assert_eq!(meaning(line).as_deref(), Ok(expected), "{line}");
+        }
+        for (line, path) in [
+            ("/small.txt /home/ada/", "/home/ada/"),
+            ("/small.txt /home/ada/new", "/home/ada/new"),
+            ("/small.txt /home", "/home"),
+            ("/tmp/x /runs", "/tmp/x"),
+            ("results.h5 /tmp/x /all", "/tmp/x"),
+        ] {
+            let refused = meaning(line).unwrap_err();
+            let both =
+                format!("write file:{path} for the local one, pario:{path} for the cluster's");
+            assert!(refused.contains(&both), "{line}: {refused}");
+        }
+    }
+
+    #[test]
     fn two_sides_on_this_machine_are_refused() {
-        for line in ["results.h5 copy", "/tmp/x copy", "- copy", "- -", "pario:/a b c"] {
+        for line in ["results.h5 copy", "file:/tmp/x copy", "- copy", "- -", "pario:/a b c"] {
             let refused = meaning(line).unwrap_err();
             assert!(refused.contains("pario:/PATH"), "{line}: {refused}");
         }
         assert!(meaning("pario:a b").unwrap_err().contains("relative"));
         assert!(meaning(" /b").unwrap_err().contains("empty"));
+        assert!(meaning("file: /b").unwrap_err().contains("empty"));
+    }
+
+    #[test]
+    fn put_and_get_do_not_guess() {
+        let local = |text: &str| on_this_machine(OsStr::new(text)).map(|place| word(&place));
+        let cluster = |text: &str| inside_cluster(OsStr::new(text)).map(|place| word(&place));
+        assert_eq!(local("/tmp/x").unwrap(), "local /tmp/x");
+        assert_eq!(local("file:/runs").unwrap(), "local /runs");
+        assert_eq!(local("-").unwrap(), "stream");
+        assert!(local("pario:/runs").unwrap_err().to_string().contains("pario cp"));
+        assert_eq!(cluster("/tmp/x").unwrap(), "cluster /tmp/x");
+        assert_eq!(cluster("pario:/x").unwrap(), "cluster /x");
+        for wrong in ["x", "file:/x", "-"] {
+            assert!(cluster(wrong).unwrap_err().to_string().contains("slash"), "{wrong}");
+        }
     }
 }

@@ -1,42 +1,98 @@
-//! `pario cp`
+//! `pario cp`, and what `pario put` and `pario get` share with it
 //!
-//! `direction` says which side is in the cluster, `plan` which files go where, `copy` moves one of
-//! them through a `pipe`, and `progress` shows it.
+//! `direction` says which side is in the cluster, `plan` which files go where. `small` copies many
+//! small files at a time, `copy` moves a large one through a `pipe`, `extents` copies images and
+//! volumes. A `target` has a hidden name until it is whole (`partial`). `progress` shows how far it
+//! has come, `outcome` what came of it.
 
 pub mod copy;
 pub mod direction;
+mod directories;
+mod existing;
+mod extents;
+mod links;
+mod outcome;
+pub mod partial;
 pub mod pipe;
 pub mod plan;
 pub mod progress;
+mod small;
+mod target;
 
 use std::ffi::OsString;
-use std::time::Instant;
+use std::fs;
+use std::path::Path;
 
+use anyhow::Context;
 use clap::Args;
-use serde_json::json;
 
-use crate::amounts::{count, parse_positive_size, per_second};
+use crate::amounts::{count, parse_positive_size};
 use crate::arguments::Global;
 use crate::exit::{FAILED, Told, Usage};
-use crate::interrupt::Interrupt;
-use crate::{paths, reach, terminal};
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::{paths, reach};
 use copy::Copier;
-use plan::{Plan, Planner};
+use direction::Place;
+use links::Links;
+use outcome::Outcome;
+use plan::{Failed, Item, Plan, Planner};
 use progress::Progress;
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario cp results.h5 /runs/              # to the cluster\n  \
                             pario cp pario:/runs/results.h5 .       # from the cluster\n  \
                             pario cp pario:/a pario:/b              # inside the cluster\n  \
+                            pario cp -r --update runs pario:/       # what is new or has changed\n  \
                             pario cp -r runs pario:/ --unit 1MiB --disks 2\n  \
                             tar c . | pario cp - /backup.tar --verify";
 
-/// What it takes.
-#[derive(Args, Debug, Default)]
+/// Files of at most this size are copied many at a time.
+pub const SMALL_BYTES: u64 = 1 << 20;
+
+/// So many small files are one group: what came of them is noted together.
+const GROUP_FILES: usize = 512;
+
+/// What `cp` takes.
+#[derive(Args, Debug)]
 pub struct Options {
-    /// Copy directories with all that is in them
+    #[command(flatten)]
+    flags: Flags,
+
+    /// What to copy, and last where to
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// How files are copied.
+#[derive(Args, Debug, Default)]
+pub struct Flags {
+    /// Copy directories with all that is in them; keeps times, as -p
     #[arg(short, long)]
-    recursive: bool,
+    pub recursive: bool,
+
+    /// Keep the times of change; permissions are always kept
+    #[arg(short, long)]
+    pub preserve: bool,
+
+    /// Copy what symbolic links point to, also inside of directories
+    #[arg(short = 'L', long, overrides_with = "no_dereference")]
+    dereference: bool,
+
+    /// Leave out symbolic links, also those that are named
+    #[arg(short = 'P', long)]
+    no_dereference: bool,
+
+    /// Leave files alone that exist at the target
+    #[arg(short, long)]
+    pub no_clobber: bool,
+
+    /// Copy only what is missing at the target, has another size there or is older; keeps times
+    #[arg(short, long)]
+    pub update: bool,
+
+    /// Name every file
+    #[arg(short, long)]
+    verbose: bool,
 
     /// Striping unit of new files in the cluster
     #[arg(long, value_name = "SIZE", value_parser = parse_positive_size, allow_hyphen_values = true)]
@@ -46,13 +102,28 @@ pub struct Options {
     #[arg(long, value_name = "N|LIST", value_parser = parse_disks)]
     pub disks: Option<Disks>,
 
+    /// Store archives of images and volumes as the bytes that they are
+    #[arg(long)]
+    pub plain: bool,
+
     /// Read back every file and compare
     #[arg(long)]
     pub verify: bool,
+}
 
-    /// What to copy, and last where to
-    #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    paths: Vec<OsString>,
+impl Flags {
+    fn links(&self) -> Links {
+        match (self.dereference, self.no_dereference) {
+            (true, _) => Links::All,
+            (false, true) => Links::Never,
+            (false, false) => Links::Named,
+        }
+    }
+
+    /// Whether copies get the times of their sources.
+    pub fn keeps_times(&self) -> bool {
+        self.preserve || self.recursive || self.update
+    }
 }
 
 /// Which disks.
@@ -72,52 +143,146 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let is_marked = paths::is_marked_directory(target);
     let (sources, target) =
         direction::places(sources, target, |path| path.symlink_metadata().is_ok())?;
-    let to_stdout = target == direction::Place::Stream;
+    transfer(global, &options.flags, &sources, &target, is_marked)
+}
+
+/// Copies sources to a target; `is_marked` says that it was written as a directory.
+pub fn transfer(
+    global: &Global,
+    flags: &Flags,
+    sources: &[Place],
+    target: &Place,
+    is_marked: bool,
+) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let interrupt = Interrupt::watch()?;
-    let planner =
-        Planner { cluster: &cluster, is_recursive: options.recursive, interrupt: &interrupt };
-    let plan = planner.plan(&sources, &target, is_marked)?;
+    let planner = Planner { cluster: &cluster, flags, interrupt: &interrupt };
+    let mut plan = planner.plan(sources, target, is_marked)?;
 
-    let began = Instant::now();
+    let to_stdout = *target == Place::Stream;
+    let mut outcome = Outcome::new(global.json, flags.verbose, flags.verify, to_stdout);
+    outcome.failures = std::mem::take(&mut plan.failures);
+    outcome.note_skipped(std::mem::take(&mut plan.skipped))?;
+    let mut made = Vec::new();
     for directory in &plan.directories {
         interrupt.check()?;
-        copy::make_directory(&cluster, directory)?;
-    }
-    let progress = begin(&plan, global.json);
-    let copier = Copier { cluster: &cluster, options, progress: &progress, interrupt: &interrupt };
-    let (mut copied, mut total) = (Vec::new(), 0);
-    for job in &plan.files {
-        let began = Instant::now();
-        let bytes = copier.copy(job)?;
-        total += bytes;
-        if global.json {
-            copied.push(json!({
-                "from": job.from.to_string(),
-                "to": job.to.to_string(),
-                "bytes": bytes,
-                "bytes_per_second": per_second(bytes, began.elapsed()),
-                "verified": options.verify,
-            }));
+        match directories::make(&cluster, directory) {
+            Ok(is_new) => {
+                outcome.note_directory();
+                made.extend(is_new.then_some(directory));
+            }
+            Err(error) => outcome.failures.push(failed(&directory.to, None, error)),
         }
     }
-    progress.finish();
-    for path in &plan.left_out {
-        eprintln!("pario: {}: it is neither a file nor a directory, and left out", path.display());
+    let progress = begin(&plan, global.json);
+    let copier = Copier { cluster: &cluster, flags, progress: &progress, interrupt: &interrupt };
+    let copied = copy_all(&copier, &plan.files, &mut outcome);
+    // What is in a directory changes its time: the innermost come first.
+    for directory in made.into_iter().rev() {
+        if let Err(error) = directories::finish(&cluster, directory, flags.keeps_times()) {
+            outcome.failures.push(failed(&directory.to, None, error));
+        }
     }
-    // What goes to stdout there is the content itself.
-    if global.json && !to_stdout {
-        let took = began.elapsed();
-        terminal::print_json(&json!({
-            "copied": copied,
-            "files": plan.files.len(),
-            "directories": plan.directories.len(),
-            "bytes": total,
-            "seconds": took.as_secs_f64(),
-            "bytes_per_second": per_second(total, took),
-        }))?;
+    let copied = copied.and_then(|()| sync_local(&plan.files));
+    drop(progress);
+    report(copied, outcome, &plan)
+}
+
+/// Copies all files; a failure of one does not keep the others from being copied.
+fn copy_all(copier: &Copier<'_>, files: &[Item], outcome: &mut Outcome) -> anyhow::Result<()> {
+    let mut rest = files;
+    while let Some(first) = rest.first() {
+        copier.interrupt.check()?;
+        let small = rest.iter().take(GROUP_FILES).take_while(|item| is_small(item)).count();
+        let (group, results) = match small {
+            0 => (std::slice::from_ref(first), vec![copier.copy(first)]),
+            small => (&rest[..small], copier.copy_small(&rest[..small])),
+        };
+        let mut is_interrupted = false;
+        for (item, result) in group.iter().zip(results) {
+            match result {
+                Ok(copied) => outcome.note_copied(item, copied)?,
+                Err(error) if error.chain().any(|cause| cause.is::<Interrupted>()) => {
+                    is_interrupted = true;
+                }
+                // A closed pipe ends everything, and is not worth a word.
+                Err(error) if item.to == Place::Stream && is_closed_pipe(&error) => {
+                    return Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into());
+                }
+                Err(error) => {
+                    outcome.failures.push(failed(&item.from, Some(&item.to), error));
+                }
+            }
+        }
+        if is_interrupted {
+            return Err(Interrupted.into());
+        }
+        rest = &rest[group.len()..];
     }
-    if plan.left_out.is_empty() { Ok(()) } else { Err(Told(FAILED).into()) }
+    Ok(())
+}
+
+fn is_small(item: &Item) -> bool {
+    let is_file = item.from != Place::Stream && item.to != Place::Stream;
+    is_file && !item.is_extents && item.len.is_some_and(|len| len <= SMALL_BYTES)
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe))
+}
+
+fn failed(from: &Place, to: Option<&Place>, error: anyhow::Error) -> Failed {
+    Failed { from: from.clone(), to: to.cloned(), error }
+}
+
+/// Small files that came to this machine are made durable together.
+fn sync_local(files: &[Item]) -> anyhow::Result<()> {
+    let local = files.iter().filter(|item| is_small(item)).find_map(|item| match &item.to {
+        Place::Local(path) => path.parent(),
+        _ => None,
+    });
+    let Some(directory) = local else { return Ok(()) };
+    let directory = if directory == Path::new("") { Path::new(".") } else { directory };
+    let opened = match fs::File::open(directory) {
+        Ok(opened) => opened,
+        // Where nothing was written nothing has to be made durable.
+        Err(_) => return Ok(()),
+    };
+    let synced = rustix::fs::syncfs(&opened).map_err(std::io::Error::from);
+    synced.with_context(|| directory.display().to_string())
+}
+
+/// Says what came of it, and how the process ends.
+fn report(copied: anyhow::Result<()>, mut outcome: Outcome, plan: &Plan) -> anyhow::Result<()> {
+    let attempted = plan.files.len() + outcome.failures.len();
+    if let Err(error) = copied {
+        if !error.is::<Interrupted>() {
+            return Err(error);
+        }
+        if plan.files.len() > 1 {
+            let done = outcome.copied();
+            outcome.print(&plan.roots)?;
+            let all = count(plan.files.len() as u64, "file");
+            let text =
+                format!("{done} of {all} are copied; with --update the same command goes on");
+            return Err(error.context(text));
+        }
+        return Err(error);
+    }
+    // The only thing that was asked for has failed: its error is the answer.
+    if outcome.copied() == 0 && outcome.failures.len() == 1 && plan.roots.len() <= 1 {
+        let is_all = attempted <= 2 && plan.files.len() <= 1 && plan.directories.len() <= 1;
+        if let Some(only) = outcome.failures.pop_if(|_| is_all) {
+            return Err(only.error);
+        }
+    }
+    outcome.print(&plan.roots)?;
+    if outcome.failures.is_empty() {
+        return Ok(());
+    }
+    outcome.print_failures();
+    Err(Told(FAILED).into())
 }
 
 fn begin(plan: &Plan, is_quiet: bool) -> Progress {
@@ -125,7 +290,7 @@ fn begin(plan: &Plan, is_quiet: bool) -> Progress {
         [file] => copy::short_name(&file.from),
         files => count(files.len() as u64, "file"),
     };
-    let bytes = plan.files.iter().map(|job| job.len).sum();
+    let bytes = plan.files.iter().map(|item| item.len).sum();
     Progress::begin(&name, bytes, is_quiet)
 }
 

@@ -18,6 +18,7 @@ use super::parse;
 use super::watch::{Watch, bytes};
 use crate::amounts::{parse_size, per_second};
 use crate::arguments::Global;
+use crate::unfinished_file::UnfinishedFile;
 use crate::{paths, reach, terminal};
 
 /// Lines for the help.
@@ -74,16 +75,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         wanted = wanted.disk_count(disks);
     }
     let began = Instant::now();
-    let image = wanted.create(&cluster, path.as_str())?;
+    let made = UnfinishedFile::new(&cluster, &path)?;
+    let image = wanted.create(&cluster, made.path().as_str())?;
+    made.note_created();
     let name = options.file.file_name().unwrap_or_default().display().to_string();
     let mut watch = Watch::begin(&name, bytes(&image), global.json)?;
     let imported =
         image.import(&mut *rows, |row| watch.see(row, height)).and_then(|()| image.sync());
-    if imported.is_err() {
-        // What failed is worth telling, and not that a part of it stays.
-        let _ = cluster.remove(path.as_str());
-    }
     watch.end(imported)?;
+    made.finish()?;
     if global.json {
         let (took, bytes) = (began.elapsed(), bytes(&image));
         let mut json = facts(&image);

@@ -8,17 +8,18 @@ mod ranks;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, CommandFactory};
 use pario::GROUP_LIMIT;
 use serde_json::json;
 
-use crate::arguments::{Global, parse_seconds};
+use crate::arguments::{Arguments, Global, parse_seconds};
 use crate::exit::Told;
 use home::Home;
 use ranks::{Plan, Report};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario run -n 4 ./solver input.toml\n  \
+                            pario run -np 4 ./solver input.toml\n  \
                             pario run -n 4 --prefix sh -c 'echo rank $PARIO_RANK of $PARIO_SIZE'\n  \
                             pario run -n 8 --data /mnt/ssd/pario ./solver\n  \
                             pario run -n 8 --cluster tcp:10.0.0.1:7411 --key lab.key ./solver";
@@ -26,8 +27,14 @@ pub const EXAMPLES: &str = "pario run -n 4 ./solver input.toml\n  \
 /// What it takes.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// How many processes
-    #[arg(short = 'n', long = "processes", value_name = "N", value_parser = parse_processes)]
+    /// How many processes; -np N and --np N are the same
+    #[arg(
+        short = 'n',
+        long = "processes",
+        alias = "np",
+        value_name = "N",
+        value_parser = parse_processes
+    )]
     processes: u32,
 
     /// Put the rank before every line that a process prints
@@ -78,6 +85,39 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
 }
 
+/// Makes `-np 4` of `pario run`, as mpirun has it, `-n 4`. Words of the program stay as they are.
+pub fn accept_np(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let mut root = Arguments::command();
+    root.build();
+    let Some(run) = root.find_subcommand("run") else { return typed };
+    let takes_value = |word: &OsString| {
+        let is_it = |arg: &clap::Arg| {
+            let long = arg.get_long().is_some_and(|long| *word == *format!("--{long}"));
+            let short = arg.get_short().is_some_and(|short| *word == *format!("-{short}"));
+            (long || short) && arg.get_action().takes_values()
+        };
+        run.get_arguments().chain(root.get_arguments()).any(is_it)
+    };
+    let mut is_run = false;
+    let mut at = 1;
+    while let Some(word) = typed.get_mut(at) {
+        at += 1;
+        if *word == "--" {
+            break;
+        } else if is_run && *word == "-np" {
+            *word = "-n".into();
+            at += 1;
+        } else if word.as_encoded_bytes().starts_with(b"-") {
+            at += usize::from(takes_value(word));
+        } else if is_run || *word != "run" {
+            break;
+        } else {
+            is_run = true;
+        }
+    }
+    typed
+}
+
 fn as_json(job: &str, address: &str, report: &Report) -> serde_json::Value {
     let ranks = report.ends.iter().zip(0..).map(|(end, rank)| {
         json!({
@@ -97,4 +137,29 @@ fn as_json(job: &str, address: &str, report: &Report) -> serde_json::Value {
 fn parse_processes(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=GROUP_LIMIT).contains(number));
     number.ok_or_else(|| format!("it is not a number of processes, which is 1 to {GROUP_LIMIT}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn np_of_mpirun_is_understood_before_the_program_only() {
+        for (typed, expected) in [
+            ("pario run -np 4 prog", "pario run -n 4 prog"),
+            (
+                "pario --data d run --prefix -np 4 prog -np 2",
+                "pario --data d run --prefix -n 4 prog -np 2",
+            ),
+            ("pario run -n 4 prog -np 2", "pario run -n 4 prog -np 2"),
+            ("pario run -n 4 -- -np", "pario run -n 4 -- -np"),
+            ("pario run --grace 3 -np 4 prog", "pario run --grace 3 -n 4 prog"),
+            ("pario ls -np", "pario ls -np"),
+            ("pario", "pario"),
+        ] {
+            let words = accept_np(typed.split(' ').map(OsString::from).collect());
+            let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+            assert_eq!(words.join(" "), expected);
+        }
+    }
 }

@@ -20,7 +20,7 @@ use rustix::process::{
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::output::Prefixes;
+use super::output::{Lines, Streams, print_error};
 use crate::rank;
 
 /// What is to be run.
@@ -108,9 +108,9 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Report> {
         }
     })?;
     let mut ranks = Ranks::default();
-    let prefixes = plan.is_prefixed.then(|| Prefixes::new(plan.size));
+    let lines = Lines::new(plan.size, plan.is_prefixed);
     let ended = ranks
-        .start(plan, prefixes.as_ref())
+        .start(plan, &lines)
         .map(|()| ranks.wait(plan, &receive))
         .inspect_err(|_| ranks.kill_all());
     handle.close();
@@ -118,9 +118,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Report> {
     // A panic there was reported when it happened.
     let _ = listener.join();
     let first_failed = ended?;
-    if let Some(prefixes) = prefixes {
-        prefixes.finish(Instant::now() + plan.grace);
-    }
+    lines.finish(Instant::now() + plan.grace);
     let ends = ranks.all.into_iter().filter_map(|rank| rank.end).collect();
     Ok(Report { ends, first_failed })
 }
@@ -163,7 +161,8 @@ struct Rank {
 }
 
 impl Ranks {
-    fn start(&mut self, plan: &Plan<'_>, prefixes: Option<&Prefixes>) -> anyhow::Result<()> {
+    fn start(&mut self, plan: &Plan<'_>, lines: &Lines) -> anyhow::Result<()> {
+        let streams = Streams::of(plan.size, plan.is_prefixed, io::stdout().is_terminal());
         for number in 0..plan.size {
             let mut command = rank::command(plan.program).context("cannot find this program")?;
             command
@@ -176,15 +175,18 @@ impl Ranks {
             if number > 0 || io::stdin().is_terminal() {
                 command.stdin(Stdio::null());
             }
-            if prefixes.is_some() {
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            if streams.stdout {
+                command.stdout(Stdio::piped());
+            }
+            if streams.stderr {
+                command.stderr(Stdio::piped());
             }
             let of = |what: &str| format!("{what} rank {number} of {}", plan.size);
             let child = command.spawn().with_context(|| of("cannot start"))?;
             let (pid, began) = (Pid::from_child(&child), Instant::now());
             self.all.push(Rank { child, pid, began, end: None });
-            if let (Some(prefixes), Some(rank)) = (prefixes, self.all.last_mut()) {
-                let read = prefixes.read(number, &mut rank.child);
+            if let Some(rank) = self.all.last_mut() {
+                let read = lines.read(number, &mut rank.child);
                 read.with_context(|| of("cannot read what is printed by"))?;
             }
         }
@@ -232,7 +234,8 @@ impl Ranks {
                     (_, true) => "; the others go on",
                     (_, false) => "; the others are ended",
                 };
-                eprintln!("pario: rank {number} of job {} {}{others}", plan.job, end.told());
+                let told = end.told();
+                print_error(&format!("pario: rank {number} of job {} {told}{others}", plan.job));
             }
             if is_first {
                 self.first_failed = Some(number);

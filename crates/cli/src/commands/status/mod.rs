@@ -89,7 +89,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     // The node that is asked for the others may hang itself.
     let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
     let cluster = reach::cluster(&Global { timeout: Some(limit), ..global.clone() })?;
-    let nodes = NodeView::of(&cluster, ANSWER_LIMIT);
+    let nodes = NodeView::of(&cluster, Duration::from_secs_f64(limit));
     // If the node that knows them does not answer, it is told among the nodes.
     let jobs = cluster.jobs().unwrap_or_default();
     let cluster = cluster.map().name;
@@ -247,12 +247,24 @@ pub fn troubles(nodes: &[NodeView]) -> Vec<String> {
             let age = elapsed(Duration::from_millis(status.oldest_request_ms));
             troubles.push(format!("node {name}: its oldest request has been under way for {age}"));
         }
-        if status.doomed > 0 {
+        // A node removes what was deleted in the background; only missing disks keep it from that.
+        if status.doomed > 0 && are_disks_missing(nodes) {
             let files = count(status.doomed, "deletion");
             troubles.push(format!("node {name}: {files} not finished, because disks are missing"));
         }
     }
     troubles
+}
+
+/// Whether a disk of the cluster cannot be used, by the node that has it or by another one.
+fn are_disks_missing(nodes: &[NodeView]) -> bool {
+    nodes.iter().any(|node| match &node.status {
+        Ok(status) => {
+            status.disks.iter().any(|disk| disk.trouble.is_some())
+                || status.peers.iter().any(|peer| !peer.is_there)
+        }
+        Err(_) => true,
+    })
 }
 
 /// Everything as JSON.
@@ -437,5 +449,14 @@ node b is down: node b does not answer since 2.0 s
             "node a: 1 deletion not finished, because disks are missing",
         ];
         assert_eq!(troubles(&[view]), expected);
+    }
+
+    #[test]
+    fn deletions_in_the_background_are_no_trouble() {
+        let mut view = node("a");
+        let status = view.status.as_mut().unwrap();
+        status.doomed = 3000;
+        status.peers.clear();
+        assert_eq!(troubles(&[view]), [""; 0]);
     }
 }

@@ -130,8 +130,8 @@ job   user  mode    pointer  ranks  open
 job 4711
   /runs/result  M_SYNC, call 41, for 12 s
     in close: ranks 0, 1
-    in setiomode (M_LOG): rank 2
-    missing: rank 3, 5 s ago it called seek (to byte 7) of /runs/mesh
+    in setiomode(M_LOG): rank 2
+    missing: rank 3, 5 s ago it called seek to byte 7 on /runs/mesh
 
 for 12 s, count (12) waits for bytes 8 to 15 of /runs/result (exclusive), locked by count (13)
 ";

@@ -36,18 +36,19 @@ pub struct Options {
 /// Does it.
 pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
+    let within = reach::answer_limit(global);
     let is_live = !options.once && !global.json && stdout().is_terminal() && stdin().is_terminal();
     if is_live {
-        return screen::run(&cluster, options.interval);
+        return screen::run(&cluster, options.interval, within);
     }
     let interrupt = Interrupt::watch()?;
-    let before = Look::at(&cluster);
+    let before = Look::at(&cluster, within);
     let due = before.at + options.interval;
     while let Some(left) = due.checked_duration_since(std::time::Instant::now()) {
         interrupt.check()?;
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    let look = Look::at(&cluster);
+    let look = Look::at(&cluster, within);
     if global.json {
         let mut json = status::as_json(&look.cluster, &look.nodes);
         rates::add_to_json(&mut json, &look.rates_since(&before));

@@ -1,13 +1,13 @@
 //! Rates: the difference of two looks at counters, divided by the time between them.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pario::{Cluster, DiskStatus};
 use serde_json::{Value, json};
 
 use crate::amounts::per_second;
-use crate::commands::status::{ANSWER_LIMIT, NodeView};
+use crate::commands::status::NodeView;
 
 /// The cluster at one moment.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub type Rates = HashMap<String, Rate>;
 
 impl Look {
     /// Looks now.
-    pub fn at(cluster: &Cluster) -> Self {
-        let nodes = NodeView::of(cluster, ANSWER_LIMIT);
+    pub fn at(cluster: &Cluster, within: Duration) -> Self {
+        let nodes = NodeView::of(cluster, within);
         Self { at: Instant::now(), cluster: cluster.map().name, nodes }
     }
 
@@ -85,8 +85,6 @@ pub fn add_to_json(json: &mut Value, rates: &Rates) {
 
 #[cfg(test)]
 pub mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::commands::status::{as_json, tests::node};
 

@@ -23,13 +23,13 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 const HINT: &str = "q quits   ↑ ↓ scroll";
 
 /// Shows the cluster until the user has seen enough.
-pub fn run(cluster: &Cluster, interval: Duration) -> anyhow::Result<()> {
+pub fn run(cluster: &Cluster, interval: Duration, within: Duration) -> anyhow::Result<()> {
     let (looks, seen) = channel();
     let looking = cluster.clone();
     thread::Builder::new().name("looks".into()).spawn(move || {
         loop {
             let began = Instant::now();
-            if looks.send(Look::at(&looking)).is_err() {
+            if looks.send(Look::at(&looking, within)).is_err() {
                 return;
             }
             thread::sleep(interval.saturating_sub(began.elapsed()));

@@ -7,7 +7,7 @@ use clap::Args;
 use pario_image::formats::{
     ByteOrder, FilePixel, OpenOptions, RawLayout, VolumeSource, open_volume,
 };
-use pario_image::{Compression, ImageError, Pixel, Volume, VolumeOptions};
+use pario_image::{Compression, ImageError, LengthUnit, Pixel, Volume, VolumeOptions, VoxelUnits};
 use serde_json::json;
 
 use super::written;
@@ -16,7 +16,8 @@ use crate::arguments::Global;
 use crate::commands::cp::progress::Progress;
 use crate::exit::Usage;
 use crate::interrupt::Interrupt;
-use crate::{reach, terminal};
+use crate::unfinished_file::UnfinishedFile;
+use crate::{paths, reach, terminal};
 
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
@@ -60,7 +61,7 @@ pub struct Options {
     #[arg(long, value_name = "UID", conflicts_with_all = ["raw", "phantom"])]
     series: Option<String>,
 
-    /// How far voxels are apart [default: what the file says, otherwise 1,1,1]
+    /// How far voxels are apart, in millimetres [default: what the file says, otherwise 1,1,1]
     #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates)]
     spacing: Option<[f64; 3]>,
 
@@ -82,8 +83,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let Some((target, sources)) = options.paths.split_last() else {
         return Err(Usage("say which volume is to be made".to_owned()).into());
     };
-    let target = target.to_string_lossy();
-    let target = target.strip_prefix("pario:").unwrap_or(&target);
+    let target = paths::in_cluster(target.as_os_str())?;
     match (sources.is_empty(), options.phantom) {
         (true, None) => {
             let text = "say what is to be read and what is to be made, such as `pario volume \
@@ -99,6 +99,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch()?;
     let cluster = reach::cluster(global)?;
     let mut notes = Vec::new();
+    let unfinished = UnfinishedFile::new(&cluster, &target)?;
+    let (path, target) = (unfinished.path().as_str(), target.as_str());
     let (volume, bytes) = match options.phantom {
         Some(voxels) => {
             let pixel = options.pixel.unwrap_or(Pixel::RGB.into());
@@ -110,20 +112,25 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
                 return Err(Usage(text).into());
             }
             let pixel = pixel.stored();
-            let volume = made(options, voxels, pixel, [1.0; 3]).create(&cluster, target)?;
+            let units = VoxelUnits::default();
+            let volume = made(options, voxels, pixel, [1.0; 3], units).create(&cluster, path)?;
+            unfinished.note_created();
             (volume.clone(), generate(global, options, target, &volume, &interrupt)?)
         }
         None => {
             let mut source = open(options, sources)?;
             notes = source.notes();
             terminal::print_notes(&sources[0], &notes);
-            let wanted = made(options, source.size(), source.pixel(), source.spacing());
-            let volume = wanted.create(&cluster, target)?;
+            let (size, pixel) = (source.size(), source.pixel());
+            let wanted = made(options, size, pixel, source.spacing(), source.units());
+            let volume = wanted.create(&cluster, path)?;
+            unfinished.note_created();
             (volume.clone(), import(global, target, &volume, &mut source, &interrupt)?)
         }
     };
     let statistics = volume.record_statistics()?;
     volume.sync()?;
+    unfinished.finish()?;
     if global.json {
         let shape = volume.shape();
         return terminal::print_json(&json!({
@@ -144,10 +151,20 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn made(options: &Options, voxels: [u64; 3], pixel: Pixel, spacing: [f64; 3]) -> VolumeOptions {
+fn made(
+    options: &Options,
+    voxels: [u64; 3],
+    pixel: Pixel,
+    spacing: [f64; 3],
+    mut units: VoxelUnits,
+) -> VolumeOptions {
     let (core, overlap) = options.boxes;
+    if options.spacing.is_some() {
+        units.lengths = LengthUnit::Millimetre;
+    }
     let made = VolumeOptions::new(voxels, pixel)
         .spacing(options.spacing.unwrap_or(spacing))
+        .units(units)
         .boxes(core, overlap)
         .compression(options.compression);
     match options.disks {

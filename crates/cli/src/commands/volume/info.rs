@@ -6,7 +6,7 @@ use clap::Args;
 use pario_image::Volume;
 use serde_json::json;
 
-use super::written::values_json;
+use super::written::{units_json, values_json};
 use crate::amounts::size;
 use crate::arguments::Global;
 use crate::{reach, terminal};
@@ -40,6 +40,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             "boxes": [boxes.x, boxes.y, boxes.z],
             "compression": description.compression.to_string(),
             "disks": tiles.disks().count(),
+            "units": units_json(volume.units()),
             "values": volume.statistics().as_ref().map(values_json),
             "voxel_bytes": bytes,
             "stored_bytes": metadata.len,
@@ -54,12 +55,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let [x, y, z] = description.spacing;
     let mut out = terminal::output();
     writeln!(out, "{}   {shape} voxels of {}, {}", options.volume, description.pixel, size(bytes))?;
-    writeln!(out, "  voxels are {x} x {y} x {z} apart")?;
-    if let Some(values) = volume.statistics() {
+    let symbol = |symbol: Option<&str>| symbol.map(|unit| format!(" {unit}")).unwrap_or_default();
+    let (values, lengths) = (volume.units().values.symbol(), volume.units().lengths.symbol());
+    writeln!(out, "  voxels are {x} x {y} x {z}{} apart", symbol(lengths))?;
+    if let Some(known) = volume.statistics() {
+        let unit = symbol(values);
         writeln!(
             out,
-            "  values from {} to {}, 98 % of them from {} to {}",
-            values.minimum, values.maximum, values.percentile_1, values.percentile_99
+            "  values from {} to {}{unit}, 98 % of them from {} to {}{unit}",
+            known.minimum, known.maximum, known.percentile_1, known.percentile_99
         )?;
     }
     writeln!(out, "  {} boxes of {core}, {overlap}", tiles.tile_count())?;

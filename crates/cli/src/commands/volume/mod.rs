@@ -1,6 +1,7 @@
 //! `pario volume`
 
 mod bench;
+mod export;
 mod import;
 mod info;
 mod slice;
@@ -13,6 +14,7 @@ use crate::arguments::{Global, after_help};
 /// Lines for the help.
 pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
                             pario volume import --phantom 512x512x640 /body\n  \
+                            pario volume export /body body.nrrd\n  \
                             pario volume info /body\n  \
                             pario volume slice /body cut.png --normal 1,1,1 --size 512x512\n  \
                             pario volume bench /body";
@@ -27,6 +29,12 @@ pub enum Action {
     /// phantom is a body that does not exist, made by the nodes themselves.
     #[command(after_help = after_help(import::EXAMPLES))]
     Import(import::Options),
+    /// Write a volume as a file of another format
+    ///
+    /// The ending of the name says which one: .nrrd, .nii (NIfTI-1), .npy or .raw. What nobody has
+    /// written is 0. A copy that becomes the same volume again is made by `pario cp`.
+    #[command(after_help = after_help(export::EXAMPLES))]
+    Export(export::Options),
     /// Show what a volume is, and how it is stored
     #[command(after_help = after_help(info::EXAMPLES))]
     Info(info::Options),
@@ -46,6 +54,7 @@ pub enum Action {
 pub fn run(global: &Global, action: &Action) -> anyhow::Result<()> {
     match action {
         Action::Import(options) => import::run(global, options),
+        Action::Export(options) => export::run(global, options),
         Action::Info(options) => info::run(global, options),
         Action::Slice(options) => slice::run(global, options),
         Action::Bench(options) => bench::run(global, options),

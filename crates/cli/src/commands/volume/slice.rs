@@ -147,10 +147,11 @@ fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
         }
         None => {
             let plane = wish.in_volume(spacing).map_err(ImageError::from)?;
-            let background = options.window.map_or(Vec::new(), |[low, high]| {
-                Window { low, high }.black(volume.description().pixel)
-            });
-            volume.traced_slice(&plane, interpolation, &background, options.trace.is_some())?
+            // Outside of the volume a window shows black, whatever 0 would be.
+            match options.window {
+                Some(_) => volume.covered_slice(&plane, interpolation, options.trace.is_some())?,
+                None => volume.traced_slice(&plane, interpolation, &[], options.trace.is_some())?,
+            }
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Sizes, places and kinds of voxels, as people write them.
 
-use pario_image::VoxelStatistics;
 use pario_image::formats::{FilePixel, Number};
+use pario_image::{VoxelStatistics, VoxelUnits};
 use serde_json::{Value, json};
 
 /// What the header of a volume says of its values, as JSON.
@@ -12,6 +12,11 @@ pub fn values_json(statistics: &VoxelStatistics) -> Value {
         "percentile_1": statistics.percentile_1,
         "percentile_99": statistics.percentile_99,
     })
+}
+
+/// What values and lengths of a volume are counted in, as JSON.
+pub fn units_json(units: VoxelUnits) -> Value {
+    json!({ "values": units.values.symbol(), "lengths": units.lengths.symbol() })
 }
 
 /// `512x512x640`

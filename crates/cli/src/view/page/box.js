@@ -1,15 +1,9 @@
 // The volume as a box, and where the slices lie in it. The oblique one has its picture on it.
 
-import { add, cross, dot, scale, sub } from './vectors.js';
-import { fitted, hue } from './overlay.js';
+import { fitted, colour } from './overlay.js';
+import { cornersOf, EDGES, section } from './section.js';
 import { VIEWS } from './state.js';
-
-const CORNERS = Array.from({ length: 8 }, (_, bits) => [bits & 1, (bits >> 1) & 1, bits >> 2]);
-
-/** Pairs of corners that differ along one axis. */
-const EDGES = CORNERS.flatMap((_, from) =>
-  [1, 2, 4].filter((bit) => !(from & bit)).map((bit) => [from, from | bit]),
-);
+import { add, cross, dot, scale, sub } from './vectors.js';
 
 export class Box {
   constructor(canvas) {
@@ -50,7 +44,7 @@ export class Box {
       const [x, y] = direction(sub(place, middle));
       return [x + width / 2, y + height / 2];
     };
-    const corners = CORNERS.map((bits) => bits.map((bit, axis) => bit * state.last[axis]));
+    const corners = cornersOf(state);
     const depth = corners.map((corner) => dot(corner, away));
     const farthest = depth.indexOf(Math.max(...depth));
     const isBehind = ([from, to]) => from === farthest || to === farthest;
@@ -67,7 +61,7 @@ export class Box {
       }
     };
 
-    edges(EDGES.filter(isBehind), '#2b3642');
+    edges(EDGES.filter(isBehind), colour('behind'));
     for (const view of VIEWS) {
       const outline = section(state, view, corners);
       if (outline.length < 3) continue;
@@ -82,8 +76,8 @@ export class Box {
         path(outline);
         context.closePath();
       }
-      context.strokeStyle = hue(view);
-      context.fillStyle = hue(view);
+      context.strokeStyle = colour(view);
+      context.fillStyle = colour(view);
       context.globalAlpha = view === 'oblique' ? 0.05 : 0.06;
       context.fill();
       context.globalAlpha = view === 'oblique' ? 1 : 0.75;
@@ -91,12 +85,12 @@ export class Box {
       context.stroke();
       context.restore();
     }
-    edges(EDGES.filter((edge) => !isBehind(edge)), '#5b6b7c');
+    edges(EDGES.filter((edge) => !isBehind(edge)), colour('edge'));
     this.names(context, project, corners);
   }
 
   names(context, project, corners) {
-    context.fillStyle = '#8391a0';
+    context.fillStyle = colour('quiet');
     context.font = '11px system-ui, sans-serif';
     context.textAlign = 'center';
     context.textBaseline = 'middle';
@@ -125,24 +119,5 @@ function paint(context, oblique, project, direction) {
   const corner = sub(sub(origin, scale(steps[0], 0.5)), scale(steps[1], 0.5));
   const [e, f] = project(corner);
   context.transform(a, b, c, d, e, f);
-  // What is black lets through what is behind.
-  context.globalCompositeOperation = 'lighten';
   context.drawImage(canvas, 0, 0);
-}
-
-/** The corners of what a slice has in common with the box, in order. */
-function section(state, view, corners) {
-  const { right, down, away } = state.frame(view);
-  const heights = corners.map((corner) => dot(sub(corner, state.at), away));
-  const met = [];
-  for (const [from, to] of EDGES) {
-    const [before, behind] = [heights[from], heights[to]];
-    if (before * behind > 0 || before === behind) continue;
-    const share = before / (before - behind);
-    met.push(add(corners[from], scale(sub(corners[to], corners[from]), share)));
-  }
-  if (met.length === 0) return met;
-  const middle = scale(met.reduce(add), 1 / met.length);
-  const angle = (place) => Math.atan2(dot(sub(place, middle), down), dot(sub(place, middle), right));
-  return met.sort((one, other) => angle(one) - angle(other));
 }

@@ -1,10 +1,12 @@
 // Pointers and wheels on a view: one finger moves, Shift or two fingers turn, the wheel steps.
 
 const TURN_PER_PIXEL = 0.008;
+const DRAG_PIXELS = 6;
 
 /** What is written in the list of keys. */
 export const GESTURES = [
   ['Drag', 'move the place where all slices meet'],
+  ['Two clicks', 'while measuring: the ends of a distance'],
   ['Shift + drag', 'turn the oblique slice; in another view, about its middle'],
   ['Right button + drag', 'move the picture'],
   ['Wheel', 'step through the slices'],
@@ -16,15 +18,15 @@ export const GESTURES = [
 ];
 
 /** `viewer` has the state, and is told when it changes and when it is still again. */
-export function listen(viewer, view, element) {
+export function listen(viewer, view, element, stage) {
   const pointers = new Map();
   let mode = '';
   let steps = 0;
 
   const state = () => viewer.state;
-  const pixels = () => state().pixels(view, element.clientWidth, element.clientHeight);
+  const pixels = () => state().pixels(view, stage.clientWidth, stage.clientHeight);
   const fromMiddle = (event) => {
-    const place = element.getBoundingClientRect();
+    const place = stage.getBoundingClientRect();
     return [
       event.clientX - place.left - place.width / 2,
       event.clientY - place.top - place.height / 2,
@@ -34,7 +36,8 @@ export function listen(viewer, view, element) {
     const [[ax, ay], [bx, by]] = pointers.values();
     return { x: (ax + bx) / 2, y: (ay + by) / 2, size: Math.hypot(bx - ax, by - ay), angle: Math.atan2(by - ay, bx - ax) };
   };
-  const goTo = (x, y) => state().moveTo(state().place(view, x, y, pixels()));
+  const placeAt = (x, y) => state().place(view, x, y, pixels());
+  const goTo = (x, y) => state().moveTo(placeAt(x, y));
 
   const turn = (from, to) => {
     if (view === 'oblique') {
@@ -64,24 +67,31 @@ export function listen(viewer, view, element) {
     element.classList.toggle('panning', mode === 'pan');
   };
 
-  element.addEventListener('pointerdown', (event) => {
-    if (event.target.closest('button')) return;
+  let pressed = null;
+
+  stage.addEventListener('pointerdown', (event) => {
     viewer.activate(view);
-    element.setPointerCapture(event.pointerId);
+    stage.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, fromMiddle(event));
     if (pointers.size > 1) setMode('pinch');
     else if (event.button !== 0) setMode('pan');
+    else if (viewer.distance.isOn) setMode('measure');
     else setMode(event.shiftKey ? 'turn' : 'move');
+    if (mode === 'measure') {
+      pressed = fromMiddle(event);
+      viewer.measureAt(placeAt(...pressed));
+    }
     if (mode === 'move' && event.pointerType === 'mouse') {
       goTo(...fromMiddle(event));
       viewer.changed();
     }
   });
 
-  element.addEventListener('pointermove', (event) => {
+  stage.addEventListener('pointermove', (event) => {
     const from = pointers.get(event.pointerId);
-    if (!from) return;
     const to = fromMiddle(event);
+    viewer.hover(view, placeAt(...to));
+    if (!from) return;
     if (from[0] === to[0] && from[1] === to[1]) return;
     const before = pointers.size === 2 ? pair() : null;
     pointers.set(event.pointerId, to);
@@ -98,18 +108,24 @@ export function listen(viewer, view, element) {
     if (!from) return;
     pointers.delete(event.pointerId);
     if (mode === 'move' && event.type === 'pointerup') goTo(...from);
+    // A distance can also be dragged.
+    const isDragged = () => Math.hypot(from[0] - pressed[0], from[1] - pressed[1]) > DRAG_PIXELS;
+    if (mode === 'measure' && viewer.distance.points.length === 1 && isDragged()) {
+      viewer.measureAt(placeAt(...from));
+    }
     // The finger that stays after two does nothing more.
     setMode(pointers.size > 0 ? 'rest' : '');
     if (pointers.size === 0) viewer.settle();
   };
-  element.addEventListener('pointerup', leave);
-  element.addEventListener('pointercancel', leave);
-  element.addEventListener('contextmenu', (event) => event.preventDefault());
-  element.addEventListener('dblclick', (event) => {
-    if (!event.target.closest('button')) viewer.enlarge(view);
+  stage.addEventListener('pointerup', leave);
+  stage.addEventListener('pointercancel', leave);
+  stage.addEventListener('pointerleave', () => viewer.hover(view, null));
+  stage.addEventListener('contextmenu', (event) => event.preventDefault());
+  stage.addEventListener('dblclick', () => {
+    if (!viewer.distance.isOn) viewer.enlarge(view);
   });
 
-  element.addEventListener(
+  stage.addEventListener(
     'wheel',
     (event) => {
       event.preventDefault();
@@ -133,12 +149,22 @@ export function listen(viewer, view, element) {
   );
 }
 
-/** Dragging the box looks at it from elsewhere. */
+const BOX_KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const BOX_TURN = Math.PI / 18;
+
+/** Dragging the box, or its arrow keys, look at it from elsewhere. */
 export function listenToBox(viewer, box, canvas) {
   canvas.addEventListener('pointerdown', (event) => canvas.setPointerCapture(event.pointerId));
   canvas.addEventListener('pointermove', (event) => {
     if (!canvas.hasPointerCapture(event.pointerId)) return;
     box.orbit(event.movementX * TURN_PER_PIXEL, event.movementY * TURN_PER_PIXEL);
     viewer.changed();
+  });
+  canvas.addEventListener('keydown', (event) => {
+    const way = BOX_KEYS[event.key];
+    if (!way) return;
+    box.orbit(way[0] * BOX_TURN, way[1] * BOX_TURN);
+    viewer.changed();
+    event.preventDefault();
   });
 }

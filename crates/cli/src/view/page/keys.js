@@ -11,26 +11,32 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 const KEYS = [
   [['PageUp', ','], 'Page up ,', 'the slice before', (viewer) => viewer.state.step(viewer.active, -1)],
   [['PageDown', '.'], 'Page down .', 'the next slice', (viewer) => viewer.state.step(viewer.active, 1)],
-  [['Home'], 'Home', 'the first slice', (viewer) => viewer.state.step(viewer.active, -1e9)],
-  [['End'], 'End', 'the last slice', (viewer) => viewer.state.step(viewer.active, 1e9)],
-  [['+', '='], '+', 'larger', (viewer) => viewer.zoom(1.25)],
-  [['-', '_'], '−', 'smaller', (viewer) => viewer.zoom(0.8)],
-  [['q', 'Q'], 'Q', 'roll the oblique slice to the left', (viewer) => roll(viewer, -TURN)],
-  [['e', 'E'], 'E', 'roll the oblique slice to the right', (viewer) => roll(viewer, TURN)],
-  [['['], '[', 'narrower window: more contrast', (viewer) => contrast(viewer, 0.85, 0)],
-  [[']'], ']', 'wider window: less contrast', (viewer) => contrast(viewer, 1 / 0.85, 0)],
-  [['b', 'B'], 'B', 'brighter', (viewer) => contrast(viewer, 1, -0.02)],
-  [['d', 'D'], 'D', 'darker', (viewer) => contrast(viewer, 1, 0.02)],
+  [['Home'], 'Home End', 'the first slice, the last', (viewer) => viewer.state.step(viewer.active, -1e9)],
+  [['End'], '', '', (viewer) => viewer.state.step(viewer.active, 1e9)],
+  [['+', '='], '+ −', 'larger, smaller', (viewer) => viewer.zoom(1.25)],
+  [['-', '_'], '', '', (viewer) => viewer.zoom(0.8)],
+  [['q', 'Q'], 'Q E', 'roll the oblique slice to the left, to the right', (viewer) => roll(viewer, -TURN)],
+  [['e', 'E'], '', '', (viewer) => roll(viewer, TURN)],
+  [['c', 'C'], 'C', 'to the middle of the volume', (viewer) => centre(viewer.state)],
   [['1'], '1 2 3 4', 'one view large, and small again', (viewer) => viewer.enlarge(VIEWS[0])],
   [['2'], '', '', (viewer) => viewer.enlarge(VIEWS[1])],
   [['3'], '', '', (viewer) => viewer.enlarge(VIEWS[2])],
   [['4'], '', '', (viewer) => viewer.enlarge(VIEWS[3])],
-  [['0', 'Escape'], '0 Esc', 'all views alike', (viewer) => viewer.enlarge('')],
+  [['0'], '0', 'all views alike', (viewer) => viewer.enlarge('')],
+  [['['], '[ ]', 'narrower window, wider window', (viewer) => contrast(viewer, 0.85, 0)],
+  [[']'], '', '', (viewer) => contrast(viewer, 1 / 0.85, 0)],
+  [['b', 'B'], 'B D', 'brighter, darker', (viewer) => contrast(viewer, 1, -0.02)],
+  [['d', 'D'], '', '', (viewer) => contrast(viewer, 1, 0.02)],
+  [['a', 'A'], 'A', 'window from the values: 1st to 99th percentile', (viewer) => viewer.auto()],
+  [['w', 'W'], 'W', 'the next window by name', (viewer) => viewer.nextWindow()],
+  [['m', 'M'], 'M', 'measure a distance, or no longer', (viewer) => viewer.measure()],
+  [['Enter'], 'Enter', 'while measuring: an end of the distance, where all slices meet', (viewer) => viewer.measureHere()],
+  [['Escape'], 'Esc', 'the distance away; then all views alike', (viewer) => viewer.escape()],
   [['i', 'I'], 'I', 'smooth, or voxels as they are', (viewer) => viewer.smooth()],
   [['l', 'L'], 'L', 'lines where slices meet', (viewer) => viewer.lines()],
-  [['c', 'C'], 'C', 'to the middle of the volume', (viewer) => centre(viewer.state)],
   [['v', 'V'], 'V', 'the next volume', (viewer) => viewer.nextVolume()],
-  [['s', 'S'], 'S', 'save the picture of the view', (viewer) => viewer.save()],
+  [['s', 'S'], 'S', 'save all views as a PNG', (viewer) => viewer.screenshot()],
+  [['p', 'P'], 'P', 'save the picture of the marked view alone', (viewer) => viewer.save()],
   [['u', 'U'], 'U', 'copy the address of this view', (viewer) => viewer.share()],
   [['r', 'R'], 'R', 'as it was in the beginning', (viewer) => viewer.reset()],
   [['?'], '?', 'this list', (viewer) => viewer.help()],
@@ -55,8 +61,7 @@ function roll(viewer, angle) {
 
 function contrast(viewer, factor, shift) {
   const { state } = viewer;
-  const [low, high] = state.facts.pixel.range;
-  state.setWindow(state.level + shift * (high - low), state.width * factor);
+  state.setWindow(state.level + shift * state.span, state.width * factor);
 }
 
 function arrow(viewer, event, [x, y]) {
@@ -74,7 +79,14 @@ function arrow(viewer, event, [x, y]) {
 
 export function listenToKeys(viewer) {
   window.addEventListener('keydown', (event) => {
-    if (event.target.closest('input, select, dialog')) return;
+    if (event.target.closest('input, select, dialog')) {
+      // From a control back to the view that keys and wheel are for.
+      if (event.key === 'Escape' && !event.target.closest('dialog')) viewer.focusActive();
+      return;
+    }
+    // A button is pressed by these, and the box is turned by arrows.
+    if (event.target.closest('button') && ['Enter', ' '].includes(event.key)) return;
+    if (event.target.id === 'box' && ARROWS[event.key]) return;
     const way = ARROWS[event.key];
     if (way && !event.altKey && !event.metaKey) {
       arrow(viewer, event, way);
@@ -85,6 +97,7 @@ export function listenToKeys(viewer) {
       known[3](viewer);
     }
     event.preventDefault();
+    viewer.isSpoken = true;
     viewer.changed();
   });
 }

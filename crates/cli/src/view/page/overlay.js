@@ -1,7 +1,9 @@
-// The lines in a view where the other slices meet it.
+// What lies over the picture of a view: lines where the other slices meet it, the scale bar, and a
+// distance.
 
-import { cross, dot, length } from './vectors.js';
+import { scaleBar } from './lengths.js';
 import { VIEWS } from './state.js';
+import { cross, dot, length, sub } from './vectors.js';
 
 /** Around the place where all meet, so much stays free, in pixels. */
 const GAP = 9;
@@ -21,15 +23,30 @@ export function fitted(canvas) {
   return { context, width, height };
 }
 
-/** The colour of a view, as the style sheet has it. */
-export function hue(view) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${view}`).trim();
+/** A colour of the style sheet, by its name; views have one each. */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-export function drawLines(canvas, view, state) {
+/** Room for the scale bar: a share of the view, and pixels at most and at least. */
+const BAR_SHARE = 0.3;
+const BAR_PIXELS = [40, 160];
+
+export function drawOverlay(canvas, view, state, measure) {
   const { context, width, height } = fitted(canvas);
-  if (!state.hasLines) return;
+  if (width < 8 || height < 8) return;
   const pixels = state.pixels(view, width, height);
+  context.save();
+  if (state.hasLines) drawLines(context, view, state, width, height, pixels);
+  context.restore();
+  drawBar(context, state, width, height, pixels);
+  context.save();
+  context.translate(width / 2, height / 2);
+  drawMeasure(context, view, state, pixels, measure);
+  context.restore();
+}
+
+function drawLines(context, view, state, width, height, pixels) {
   const [x, y] = state.point(view, state.at, pixels);
   const frame = state.frame(view);
   context.translate(width / 2 + x, height / 2 + y);
@@ -41,7 +58,7 @@ export function drawLines(canvas, view, state) {
     const [right, down] = [dot(along, frame.right), dot(along, frame.down)];
     const size = Math.hypot(right, down);
     const [dx, dy] = [right / size, down / size];
-    context.strokeStyle = hue(other);
+    context.strokeStyle = colour(other);
     context.globalAlpha = other === 'oblique' ? 0.85 : 0.55;
     context.lineWidth = 1;
     context.setLineDash(other === 'oblique' ? [6, 4] : []);
@@ -58,4 +75,71 @@ export function drawLines(canvas, view, state) {
   context.beginPath();
   context.arc(0, 0, 1.6, 0, 2 * Math.PI);
   context.fill();
+}
+
+/** Strokes a path so that it is seen on black and on white. */
+function strokeTwice(context, colours, width) {
+  context.lineCap = 'round';
+  for (const [style, more] of [[colours[0], 2.5], [colours[1], 0]]) {
+    context.strokeStyle = style;
+    context.lineWidth = width + more;
+    context.stroke();
+  }
+}
+
+/** Writes so that it is read on black and on white. */
+function writeTwice(context, text, x, y) {
+  context.lineJoin = 'round';
+  context.lineWidth = 3;
+  context.strokeStyle = '#000c';
+  context.strokeText(text, x, y);
+  context.fillStyle = '#fff';
+  context.fillText(text, x, y);
+}
+
+function drawBar(context, state, width, height, pixels) {
+  const room = Math.min(Math.max(width * BAR_SHARE, BAR_PIXELS[0]), BAR_PIXELS[1]);
+  const bar = scaleBar(pixels, state.facts.units.lengths, room);
+  const [left, bottom] = [12.5, height - 10.5];
+  context.beginPath();
+  context.moveTo(left, bottom - 5);
+  context.lineTo(left, bottom);
+  context.lineTo(left + bar.pixels, bottom);
+  context.lineTo(left + bar.pixels, bottom - 5);
+  strokeTwice(context, ['#000c', '#fff'], 1.5);
+  context.font = '12px system-ui, sans-serif';
+  context.textAlign = 'left';
+  context.textBaseline = 'bottom';
+  writeTwice(context, bar.text, left + 5, bottom - 3);
+}
+
+function drawMeasure(context, view, state, pixels, measure) {
+  const { ends } = measure;
+  if (ends.length === 0) return;
+  const { away } = state.frame(view);
+  const points = ends.map((end) => state.point(view, end, pixels));
+  // Ends that do not lie in this slice are seen through it.
+  const isHere = (end) => Math.abs(dot(sub(end, state.middle(view)), away)) <= state.fine;
+  const areHere = ends.every(isHere);
+  context.globalAlpha = areHere ? 1 : 0.45;
+  if (points.length === 2) {
+    context.beginPath();
+    points.forEach(([x, y]) => context.lineTo(x, y));
+    strokeTwice(context, ['#000c', '#ffe14d'], 1.5);
+  }
+  for (const [x, y] of points) {
+    context.beginPath();
+    context.moveTo(x - 5, y);
+    context.lineTo(x + 5, y);
+    context.moveTo(x, y - 5);
+    context.lineTo(x, y + 5);
+    strokeTwice(context, ['#000c', '#ffe14d'], 1.5);
+  }
+  // A line that is seen through the slice looks shorter than it is.
+  if (points.length < 2 || !areHere) return;
+  context.font = '600 13px system-ui, sans-serif';
+  context.textAlign = 'left';
+  context.textBaseline = 'bottom';
+  const [from, to] = points;
+  writeTwice(context, measure.text(state), (from[0] + to[0]) / 2 + 8, (from[1] + to[1]) / 2 - 6);
 }

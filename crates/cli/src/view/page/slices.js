@@ -1,10 +1,11 @@
 // The picture of a view: asked for coarsely while something moves, and sharply when it is still.
 // At most one request of a view is under way; what it is too late for is ended.
 
-import { add, scale } from './vectors.js';
+import { cornersOf, section } from './section.js';
+import { add, dot, scale, sub } from './vectors.js';
 
 /** Who asks: another one for each page that is opened. */
-const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
+export const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
   byte.toString(16).padStart(2, '0'),
 ).join('');
 
@@ -16,7 +17,7 @@ export class Slices {
   constructor(view, canvas, fetch, hear) {
     this.view = view;
     this.canvas = canvas;
-    this.context = canvas.getContext('2d', { alpha: false });
+    this.context = canvas.getContext('2d');
     this.fetch = fetch;
     this.hear = hear;
     this.sequence = 0;
@@ -49,11 +50,29 @@ export class Slices {
       low: state.low,
       high: state.high,
     });
-    if (isSharp) query.set('format', 'png');
-    else query.set('format', 'jpeg');
+    if (isSharp) {
+      query.set('format', 'png');
+      query.set('outside', 'transparent');
+    } else {
+      query.set('format', 'jpeg');
+    }
     const path = `api/volumes/${state.facts.number}/slice?${query}`;
     const steps = [scale(right, 1 / pixels), scale(down, 1 / pixels)];
-    return { path, isSharp, origin, steps, width, height };
+    const wish = { path, isSharp, origin, steps, width, height };
+    if (!isSharp) wish.outline = this.outline(state, wish, pixels);
+    return wish;
+  }
+
+  /** Where the volume is in a picture that cannot be transparent elsewhere, in its pixels. */
+  outline(state, { origin }, pixels) {
+    const { right, down } = state.frame(this.view);
+    // A voxel reaches half of the way to the next; what is mixed ends at the last one.
+    const share = state.isSmooth ? 1e-3 : 0.5;
+    const corners = cornersOf(state, state.facts.spacing.map((side) => side * share));
+    return section(state, this.view, corners).map((place) => {
+      const way = sub(place, origin);
+      return [dot(way, right) * pixels + 0.5, dot(way, down) * pixels + 0.5];
+    });
   }
 
   /** Shows a state as soon as that can be. */
@@ -107,8 +126,19 @@ export class Slices {
       canvas.width = width;
       canvas.height = height;
     }
-    this.context.imageSmoothingQuality = 'medium';
-    this.context.drawImage(picture, 0, 0, width, height);
+    const { context } = this;
+    context.imageSmoothingQuality = 'medium';
+    context.clearRect(0, 0, width, height);
+    context.save();
+    if (asked.outline) {
+      context.beginPath();
+      for (const [x, y] of asked.outline) {
+        context.lineTo((x * width) / asked.width, (y * height) / asked.height);
+      }
+      context.clip();
+    }
+    context.drawImage(picture, 0, 0, width, height);
+    context.restore();
     picture.close();
     // Coarser if it took long, so that it follows the hand.
     const time = performance.now() - asked.begin;

@@ -24,6 +24,7 @@ export class State {
     this.last = facts.shape.map((voxels, axis) => (voxels - 1) * facts.spacing[axis]);
     this.fine = Math.min(...facts.spacing);
     this.isGrey = facts.pixel.channels < 3;
+    this.values = facts.values;
     this.big = '';
     this.hasLines = true;
     this.reset();
@@ -34,8 +35,41 @@ export class State {
     this.eye = [...this.facts.centre];
     this.zoom = 1;
     this.turn = FIRST_TURN;
-    [this.low, this.high] = this.facts.pixel.range;
+    [this.low, this.high] = this.facts.window;
+    this.isOwnWindow = false;
     this.isSmooth = true;
+  }
+
+  /** What values there are has become known; a window that nobody has chosen follows them. */
+  learn({ values, window }) {
+    this.values = values;
+    this.facts.window = window;
+    if (!this.isOwnWindow) [this.low, this.high] = window;
+  }
+
+  /** The values that there are, as far as they are known: what sliders reach over. */
+  get range() {
+    const { minimum, maximum } = this.values ?? {};
+    if (minimum === undefined) return this.facts.pixel.range;
+    return minimum < maximum ? [minimum, maximum] : [minimum - 0.5, maximum + 0.5];
+  }
+
+  /** How far these values are apart. */
+  get span() {
+    const [low, high] = this.range;
+    return high - low;
+  }
+
+  /** The smallest change of a window: 1 for whole numbers, otherwise about a thousandth. */
+  get windowStep() {
+    return this.facts.pixel.sample === 'f32' ? 10 ** (Math.floor(Math.log10(this.span)) - 3) : 1;
+  }
+
+  /** The voxel that is nearest to a place, by its numbers; nothing if there is none. */
+  voxelOf(place) {
+    const voxel = place.map((value, axis) => Math.round(value / this.facts.spacing[axis]));
+    const isThere = voxel.every((number, axis) => number >= 0 && number < this.facts.shape[axis]);
+    return isThere ? voxel.map((number) => number + 0) : null;
   }
 
   /** Right, down and away of a view, each of length 1. */
@@ -138,10 +172,14 @@ export class State {
   }
 
   setWindow(level, width) {
-    const [low, high] = this.facts.pixel.range;
-    const half = Math.max(width, (high - low) / 1000) / 2;
-    const middle = Math.min(Math.max(level, low), high);
-    [this.low, this.high] = [middle - half, middle + half];
+    const half = Math.max(width, this.windowStep) / 2;
+    this.showValues(level - half, level + half);
+  }
+
+  /** Shows these values from black to white. */
+  showValues(low, high) {
+    [this.low, this.high] = [low, high];
+    this.isOwnWindow = true;
   }
 
   /** What an address needs to show the same. */
@@ -153,9 +191,11 @@ export class State {
       ['eye', short(this.eye, 3)],
       ['zoom', +this.zoom.toFixed(4)],
       ['turn', short(this.turn, 5)],
-      ['window', short([this.low, this.high], 4)],
       ['smooth', this.isSmooth ? 1 : 0],
     ];
+    if (this.isOwnWindow || this.values) {
+      parts.push(['window', [this.low, this.high].map((value) => +value.toPrecision(7)).join(',')]);
+    }
     if (this.big) parts.push(['big', this.big]);
     return `#${parts.map(([name, value]) => `${name}=${value}`).join('&')}`;
   }
@@ -173,7 +213,7 @@ export class State {
     if (eye) this.eye = eye;
     if (turn) this.turn = turn;
     if (zoom && zoom[0] > 0) this.zoom = Math.min(Math.max(zoom[0], ZOOMS[0]), ZOOMS[1]);
-    if (window && window[0] < window[1]) [this.low, this.high] = window;
+    if (window && window[0] < window[1]) this.showValues(...window);
     if (said.has('smooth')) this.isSmooth = said.get('smooth') !== '0';
     this.big = VIEWS.includes(said.get('big')) ? said.get('big') : '';
   }

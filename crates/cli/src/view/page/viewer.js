@@ -3,9 +3,14 @@
 import { Box } from './box.js';
 import { GESTURES, listen, listenToBox } from './gestures.js';
 import { LIST, listenToKeys } from './keys.js';
-import { drawLines } from './overlay.js';
+import { lengthsText, lengthText } from './lengths.js';
+import { Measure } from './measure.js';
+import { drawOverlay } from './overlay.js';
+import { positionText, valuesText, VoxelReader } from './readout.js';
+import { pictureOf } from './screenshot.js';
 import { Slices } from './slices.js';
-import { State, VIEWS } from './state.js';
+import { State } from './state.js';
+import { valueText, WindowControls } from './windowing.js';
 
 /** So long nothing must change until it counts as still, in milliseconds. */
 const STILL = 140;
@@ -14,6 +19,7 @@ const AGAIN = 1500;
 
 const find = (id) => document.getElementById(id);
 const phone = window.matchMedia('(max-width: 760px)');
+const light = window.matchMedia('(prefers-color-scheme: light)');
 
 /** Asks the server; the browser adds the cookie that the server has set for the token. */
 async function ask(path, signal) {
@@ -31,6 +37,11 @@ class Viewer {
     this.active = 'axial';
     this.views = new Map();
     this.box = new Box(find('box'));
+    this.distance = new Measure();
+    this.window = new WindowControls(this, find);
+    this.hovered = null;
+    this.cursor = new VoxelReader('cursor', ask, () => this.tellCursor());
+    this.focus = new VoxelReader('focus', ask, () => this.tell());
     for (const element of document.querySelectorAll('.view')) this.addView(element);
     listenToBox(this, this.box, find('box'));
     listenToKeys(this);
@@ -38,31 +49,34 @@ class Viewer {
     new ResizeObserver(() => this.changed()).observe(find('views'));
     window.addEventListener('hashchange', () => this.fromAddress());
     phone.addEventListener('change', () => this.changed());
+    light.addEventListener('change', () => this.changed());
   }
 
   addView(element) {
     const { view } = element.dataset;
-    const make = (tag, name) => {
+    const make = (tag, name, parent = element) => {
       const child = document.createElement(tag);
       child.className = name;
-      element.append(child);
+      parent.append(child);
       return child;
     };
-    const [picture, lines] = [make('canvas', 'picture'), make('canvas', 'lines')];
-    const title = make('button', 'title');
+    const [bar, stage, below] = [make('div', 'bar'), make('div', 'stage'), make('div', 'below')];
+    const [picture, lines] = [make('canvas', 'picture', stage), make('canvas', 'lines', stage)];
+    const title = make('button', 'title', bar);
     title.type = 'button';
     title.tabIndex = -1;
     title.textContent = view[0].toUpperCase() + view.slice(1);
     title.title = 'Make it large';
     title.addEventListener('click', () => this.enlarge(view));
     const slices = new Slices(view, picture, ask, (...heard) => this.heard(...heard));
-    const [where, cost] = [make('p', 'where'), make('p', 'cost')];
-    this.views.set(view, { element, lines, where, cost, slices });
+    const where = make('p', 'where', bar);
+    const [readout, cost] = [make('p', 'readout', below), make('p', 'cost', below)];
+    this.views.set(view, { element, stage, lines, where, readout, cost, slices });
     element.addEventListener('focus', () => this.activate(view));
-    element.addEventListener('pointerenter', (event) => {
+    stage.addEventListener('pointerenter', (event) => {
       if (event.pointerType === 'mouse' && event.buttons === 0) this.activate(view);
     });
-    listen(this, view, element);
+    listen(this, view, element, stage);
   }
 
   async open(number) {
@@ -71,7 +85,30 @@ class Viewer {
     const state = new State(await response.json());
     if (this.state) state.big = this.state.big;
     this.state = state;
+    this.distance.clear();
+    this.cursor.forget();
+    this.focus.forget();
     this.describe();
+    this.isWaitingForValues = !state.values && state.facts.pixel.channels === 1;
+    if (this.isWaitingForValues) this.waitForValues(state);
+  }
+
+  /** The header does not say what values there are: the nodes go over all voxels, once. */
+  async waitForValues(state) {
+    this.say('The header of this volume has no percentiles: the nodes compute them…', true);
+    try {
+      const response = await ask(`api/volumes/${state.facts.number}/values`);
+      const found = await response.json();
+      if (state !== this.state) return;
+      state.learn(found);
+      find('notice').hidden = true;
+    } catch (error) {
+      if (state !== this.state) return;
+      this.say(error.message);
+    }
+    this.isWaitingForValues = false;
+    this.describe();
+    this.changed();
   }
 
   /** Shows what the address says. */
@@ -85,21 +122,20 @@ class Viewer {
 
   describe() {
     const { facts } = this.state;
-    const { sample, channels, range } = facts.pixel;
-    const trimmed = (value) => +value.toPrecision(4);
+    const { sample, channels } = facts.pixel;
     find('name').textContent = facts.name;
     document.title = `${facts.name} – Pario viewer`;
-    const spacing = new Set(facts.spacing).size > 1 || facts.spacing[0] !== 1;
+    const { lengths, values } = facts.units;
+    const found = this.state.values;
+    const from = found && [found.minimum, found.maximum].map((value) => valueText(this.state, value));
     find('facts').textContent = [
       facts.shape.join(' × '),
       channels > 1 ? `${channels} × ${sample}` : sample,
-      ...(spacing ? [`spacing ${facts.spacing.map(trimmed).join(' × ')}`] : []),
+      ...(lengths ? [lengthsText(facts.spacing, facts, ' × ')] : []),
+      ...(from ? [[`values ${from[0]} to ${from[1]}`, values].filter(Boolean).join(' ')] : []),
     ].join(' · ');
     find('volume').value = facts.number;
-    find('window').hidden = !this.state.isGrey;
-    const step = sample === 'f32' ? (range[1] - range[0]) / 1000 : 1;
-    Object.assign(find('level'), { min: range[0], max: range[1], step });
-    Object.assign(find('width'), { min: step, max: range[1] - range[0], step });
+    this.window.describe();
   }
 
   /** Something moved: coarse pictures now, sharp ones when it is still. */
@@ -123,10 +159,12 @@ class Viewer {
   /** All but the pictures. */
   mark() {
     for (const [view, { lines, where }] of this.views) {
-      drawLines(lines, view, this.state);
+      drawOverlay(lines, view, this.state, this.distance);
       where.textContent = this.where(view);
     }
+    this.focus.want(this.state, this.state.voxelOf(this.state.at));
     this.tell();
+    this.tellCursor();
     this.box.draw(this.state, this.views.get('oblique').slices);
   }
 
@@ -138,6 +176,16 @@ class Viewer {
     for (const { slices } of this.views.values()) slices.show(this.state, true);
     const hash = this.state.toHash();
     if (location.hash !== hash) history.replaceState(null, '', hash);
+    this.speak();
+  }
+
+  /** What keys have done, for programs that read aloud. */
+  speak() {
+    if (!this.isSpoken) return;
+    this.isSpoken = false;
+    const distance = this.distance.text(this.state);
+    const where = ['sagittal', 'coronal', 'axial'].map((view) => this.where(view)).join(', ');
+    find('spoken').textContent = distance ? `${where}; distance ${distance}` : where;
   }
 
   /** A picture has come, or something went wrong. */
@@ -147,9 +195,10 @@ class Viewer {
       const { milliseconds, bytes, extents, hits } = figures;
       const time = `${milliseconds < 10 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;
       const all = `${time} · ${amount(bytes)} · ${extents} extents · ${hits} cached`;
-      cost.textContent = this.views.get(view).element.clientWidth < 240 ? time : all;
+      cost.textContent = all;
       cost.title = all;
-      find('notice').hidden = true;
+      if (this.isFailing) find('notice').hidden = true;
+      this.isFailing = false;
       if (view === 'oblique') this.box.draw(this.state, this.views.get(view).slices);
       return;
     }
@@ -158,6 +207,7 @@ class Viewer {
       askForToken();
       return;
     }
+    this.isFailing = true;
     this.say(error.status ? error.message : 'The viewer does not answer', true);
     clearTimeout(this.again);
     this.again = setTimeout(() => this.settle(), AGAIN);
@@ -174,34 +224,69 @@ class Viewer {
     return `${'xyz'[axis]} ${voxel} / ${facts.shape[axis] - 1}`;
   }
 
-  /** What the panel says. */
+  /** What the panel says of the place where all slices meet. */
   tell() {
     const { state } = this;
+    const { spacing, units } = state.facts;
     const rows = ['sagittal', 'coronal', 'axial'].map((view, axis) => {
-      const place = state.at[axis];
-      const voxel = Math.round(place / state.facts.spacing[axis]);
-      return [view, 'xyz'[axis], `voxel ${voxel}`, place.toFixed(1)];
+      const voxel = `voxel ${Math.round(state.at[axis] / spacing[axis])}`;
+      const place = lengthOf(state.at[axis], units.lengths);
+      return [view, 'xyz'[axis], ...(place ? [voxel, place] : [voxel])];
     });
-    rows.push(['', 'zoom', '', `${state.zoom.toFixed(2)} ×`]);
-    const place = find('place');
-    place.replaceChildren(
-      ...rows.flatMap(([view, name, voxel, value]) => {
-        const [term, first, second] = ['dt', 'dd', 'dd'].map((tag) => document.createElement(tag));
+    const voxel = state.voxelOf(state.at);
+    const values = voxel ? this.focus.valuesOf(state, voxel) : null;
+    rows.push(['', 'value', valuesText(state, values)]);
+    rows.push(['', 'zoom', `${state.zoom.toFixed(2)} ×`]);
+    const distance = this.distance.text(state);
+    if (distance) rows.push(['', 'distance', distance]);
+    find('place').replaceChildren(
+      ...rows.flatMap(([view, name, ...said]) => {
+        const term = document.createElement('dt');
         term.textContent = name;
-        if (view) term.style.setProperty('--hue', `var(--${view})`);
-        first.textContent = voxel;
-        second.textContent = value;
-        second.className = 'unit';
-        return [term, first, second];
+        if (view) term.dataset.view = view;
+        const texts = said.map((text, at) => {
+          const one = document.createElement('dd');
+          one.textContent = text;
+          one.className = said.length === 1 ? 'wide' : ['index', ''][at];
+          return one;
+        });
+        return [term, ...texts];
       }),
     );
-    const shown = (value) => (state.facts.pixel.sample === 'f32' ? value.toFixed(3) : Math.round(value));
-    find('level').value = state.level;
-    find('width').value = state.width;
-    find('level-value').textContent = shown(state.level);
-    find('width-value').textContent = shown(state.width);
+    this.window.draw();
     find('smooth').setAttribute('aria-pressed', state.isSmooth);
     find('lines').setAttribute('aria-pressed', state.hasLines);
+    find('measure').setAttribute('aria-pressed', this.distance.isOn);
+  }
+
+  /** The cursor is at a place of a view, or has left it. */
+  hover(view, place) {
+    if (!this.state) return;
+    this.hovered = place && { view, place };
+    const { distance } = this;
+    if (place && distance.isOn && distance.points.length === 1) {
+      distance.loose = place;
+      for (const [name, { lines }] of this.views) drawOverlay(lines, name, this.state, distance);
+      this.tell();
+    }
+    this.cursor.want(this.state, place && this.state.voxelOf(place));
+    this.tellCursor();
+  }
+
+  /** What the views say of the voxel under the cursor. */
+  tellCursor() {
+    for (const [view, { readout }] of this.views) {
+      let text = '';
+      if (this.hovered?.view === view) {
+        const voxel = this.state.voxelOf(this.hovered.place);
+        const values = voxel && this.cursor.valuesOf(this.state, voxel);
+        text = voxel
+          ? `${positionText(this.state, voxel)} · ${valuesText(this.state, values)}`
+          : 'outside of the volume';
+      }
+      readout.textContent = text;
+      readout.title = text;
+    }
   }
 
   /** One view large, or all alike; a phone always has a large one. */
@@ -216,10 +301,23 @@ class Viewer {
     }
   }
 
+  /**
+   * Keys and the wheel are for this view from now on. It gets the focus as well, unless a control
+   * of the panel has it: so what is marked is what keys move.
+   */
   activate(view) {
+    const { element } = this.views.get(view);
+    const focused = document.activeElement;
+    if (focused === document.body || (focused !== element && focused?.closest('.view'))) {
+      element.focus({ preventScroll: true });
+    }
     if (this.active === view) return;
     this.active = view;
     if (this.state) this.arrange();
+  }
+
+  focusActive() {
+    this.views.get(this.active).element.focus({ preventScroll: true });
   }
 
   enlarge(view) {
@@ -229,8 +327,8 @@ class Viewer {
   }
 
   pixels(view) {
-    const { element } = this.views.get(view);
-    return this.state.pixels(view, element.clientWidth, element.clientHeight);
+    const { stage } = this.views.get(view);
+    return this.state.pixels(view, stage.clientWidth, stage.clientHeight);
   }
 
   zoom(factor) {
@@ -247,8 +345,47 @@ class Viewer {
     this.changed();
   }
 
+  auto() {
+    this.window.choose('auto');
+  }
+
+  nextWindow() {
+    if (this.state.isGrey) this.window.next();
+  }
+
+  /** Measuring begins, or ends and leaves nothing behind. */
+  measure() {
+    this.distance.isOn = !this.distance.isOn;
+    this.distance.clear();
+    if (this.distance.isOn) {
+      this.say('Two clicks measure a distance, or Enter at two places; Esc ends it');
+    }
+    this.changed();
+  }
+
+  measureAt(place) {
+    this.distance.add(place);
+    this.changed();
+  }
+
+  measureHere() {
+    if (this.distance.isOn) this.measureAt([...this.state.at]);
+  }
+
+  escape() {
+    if (this.distance.isOn || this.distance.points.length > 0) {
+      this.distance.isOn = false;
+      this.distance.clear();
+      this.changed();
+    } else {
+      this.enlarge('');
+    }
+  }
+
   reset() {
     this.state.reset();
+    this.distance.isOn = false;
+    this.distance.clear();
     this.box.reset();
     this.changed();
   }
@@ -261,13 +398,19 @@ class Viewer {
 
   save() {
     const { slices } = this.views.get(this.active);
-    slices.canvas.toBlob((blob) => {
-      const link = document.createElement('a');
-      link.href = URL.createObjectURL(blob);
-      link.download = `${this.state.facts.name}-${this.active}.png`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
+    download(slices.canvas, `${this.state.facts.name}-${this.active}.png`);
+  }
+
+  /** All views as they are seen, with their scale bars. */
+  screenshot() {
+    const { state } = this;
+    const shown = [state.low, state.high].map((value) => valueText(state, value)).join(' to ');
+    const caption = [
+      state.facts.path,
+      positionText(state, state.voxelOf(state.at)),
+      ...(state.isGrey ? [['window', shown, state.facts.units.values].filter(Boolean).join(' ')] : []),
+    ];
+    download(pictureOf(find('views'), caption.join('   ')), `${state.facts.name}.png`);
   }
 
   async share() {
@@ -295,19 +438,13 @@ class Viewer {
   listenToPanel() {
     const choice = find('volume');
     choice.hidden = this.volumes.length < 2;
-    find('name').hidden = this.volumes.length > 1;
+    find('name').classList.toggle('unseen', this.volumes.length > 1);
     choice.append(...this.volumes.map(({ number, path }) => new Option(path, number)));
     choice.addEventListener('change', async () => {
       await this.open(Number(choice.value));
       this.changed();
     });
-    for (const id of ['level', 'width']) {
-      find(id).addEventListener('input', () => {
-        this.state.setWindow(Number(find('level').value), Number(find('width').value));
-        this.changed();
-      });
-    }
-    for (const id of ['smooth', 'lines', 'reset', 'share', 'help']) {
+    for (const id of ['smooth', 'lines', 'measure', 'screenshot', 'reset', 'share', 'help']) {
       find(id).addEventListener('click', () => this[id]());
     }
     const keys = (text) =>
@@ -319,12 +456,33 @@ class Viewer {
     const fill = (id, list, shape) =>
       list.forEach(([name, what]) => {
         const row = find(id).insertRow();
-        row.insertCell().append(...shape(name));
+        const head = document.createElement('th');
+        head.scope = 'row';
+        head.append(...shape(name));
+        row.append(head);
         row.insertCell().textContent = what;
       });
-    fill('key-table', LIST, keys);
+    const half = Math.ceil(LIST.length / 2);
+    fill('key-table', LIST.slice(0, half), keys);
+    fill('more-keys', LIST.slice(half), keys);
     fill('gesture-table', GESTURES, (name) => [name]);
   }
+}
+
+/** A length along an axis; nothing if it is not known what it is counted in. */
+function lengthOf(value, unit) {
+  return unit ? lengthText(value, unit) : '';
+}
+
+/** Saves a canvas as a PNG. */
+function download(canvas, name) {
+  canvas.toBlob((blob) => {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
 }
 
 function amount(bytes) {

@@ -42,6 +42,8 @@ pub(super) struct SliceHeader {
     /// The distance to the next slice, as far as one slice says it.
     pub depth: Option<f64>,
     pub scaling: Scaling,
+    /// Whether its values are Hounsfield units when they are scaled.
+    pub is_hounsfield: bool,
 }
 
 impl SliceHeader {
@@ -76,7 +78,13 @@ impl SliceHeader {
             return Err(FormatError::unsupported(&name, what, advice));
         }
         let side = |side: i64| u64::try_from(side).unwrap_or(0);
-        let about = [fields.text(0x0008, 0x0060)?, fields.text(0x0008, 0x103E)?];
+        let modality = fields.text(0x0008, 0x0060)?;
+        // What the scaled values are; a CT that does not say it means Hounsfield units.
+        let rescale_type = fields.text(0x0028, 0x1054)?;
+        let is_hounsfield = modality.as_deref() == Some("CT")
+            && photometric != "RGB"
+            && rescale_type.is_none_or(|kind| kind == "HU");
+        let about = [modality, fields.text(0x0008, 0x103E)?];
         let about: Vec<String> = about.into_iter().flatten().collect();
         let triple = |numbers: &[f64]| [numbers[0], numbers[1], numbers[2]];
         let directions = fields.numbers(0x0020, 0x0037, 6)?;
@@ -104,6 +112,7 @@ impl SliceHeader {
                 slope: fields.number(0x0028, 0x1053)?.unwrap_or(1.0),
                 intercept: fields.number(0x0028, 0x1052)?.unwrap_or(0.0),
             },
+            is_hounsfield,
         }))
     }
 

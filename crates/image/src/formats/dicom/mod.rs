@@ -53,6 +53,7 @@ pub(super) fn open(
         more => stack.notes.push(format!("{more} files are not DICOM and were left out")),
     }
     let size = stack.size();
-    let spacing = stack.spacing;
-    Ok(VolumeSource::new(rows::DicomRows::new(name, stack, options)?, size, spacing))
+    let (spacing, units) = (stack.spacing, stack.units());
+    let rows = rows::DicomRows::new(name, stack, options)?;
+    Ok(VolumeSource::new(rows, size, spacing).counted_in(units))
 }

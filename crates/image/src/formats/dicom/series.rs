@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::FormatError;
 use super::gaps;
 use super::header::SliceHeader;
+use crate::{LengthUnit, ValueUnit, VoxelUnits};
 
 /// Slices of one series, in the order of a volume.
 pub(super) struct Stacked {
@@ -18,6 +19,15 @@ impl Stacked {
     pub fn size(&self) -> [u64; 3] {
         let (width, height) = self.slices.first().map_or((0, 0), |slice| slice.size);
         [width, height, self.slices.len() as u64]
+    }
+
+    /// What values and lengths are counted in.
+    pub fn units(&self) -> VoxelUnits {
+        let values = match self.slices.iter().all(|slice| slice.is_hounsfield) {
+            true => ValueUnit::Hounsfield,
+            false => ValueUnit::Unknown,
+        };
+        VoxelUnits { values, lengths: LengthUnit::Millimetre }
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::Table;
-use super::words::{called, round};
-use crate::modes::call::Call;
+use super::last_call::NotedCall;
+use super::words::{TEXT_WORDS, called, round};
+use crate::modes::call::{Call, digest};
 use crate::modes::mode::Mode;
 use crate::modes::position::{Seek, Transfer};
 
@@ -18,34 +19,50 @@ impl Table<'_> {
         )
     }
 
-    /// The call for people: what is opened is told if it is what the first one wants, and short.
+    /// The call for people: what is opened is told if the rank has called nothing else since.
     pub(super) fn call_told(&self, number: u64, rank: u32) -> Call {
         let call = self.call_of(number, rank);
-        let told = Call::Open(self.text(self.round(number)));
-        if matches!(call, Call::Open(_)) && decode_of(&told) == call { told } else { call }
+        let Call::Open(_) = &call else { return call };
+        let at = self.called(number, rank);
+        match self.last_call(rank) {
+            Some(NotedCall { call: Call::Open(what), value, .. })
+                if value == self.number(at + called::VALUE) =>
+            {
+                Call::Open(what)
+            }
+            _ => Call::Open(String::new()),
+        }
     }
 
-    pub(super) fn put_text(&self, at: usize, text: &str) {
+    pub(super) fn put_round_text(&self, at: usize, text: &str) {
+        self.put_text(at + round::TEXT_BYTES, at + round::TEXT, text);
+    }
+
+    pub(super) fn round_text(&self, at: usize) -> String {
+        self.text(at + round::TEXT_BYTES, at + round::TEXT)
+    }
+
+    /// Puts as much of a text into words as there is room for, and its length into another one.
+    pub(super) fn put_text(&self, len_at: usize, at: usize, text: &str) {
         let bytes = text.as_bytes();
-        let mut len = bytes.len().min(4 * round::TEXT_WORDS);
+        let mut len = bytes.len().min(4 * TEXT_WORDS);
         while !text.is_char_boundary(len) {
             len -= 1;
         }
         for (index, four) in bytes[..len].chunks(4).enumerate() {
             let mut word = [0; 4];
             word[..four.len()].copy_from_slice(four);
-            let place = self.word(at + round::TEXT + index);
+            let place = self.word(at + index);
             place.store(u32::from_le_bytes(word), Ordering::Relaxed);
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most 256")]
-        self.word(at + round::TEXT_BYTES).store(len as u32, Ordering::Relaxed);
+        self.word(len_at).store(len as u32, Ordering::Relaxed);
     }
 
-    pub(super) fn text(&self, at: usize) -> String {
-        let len = self.word(at + round::TEXT_BYTES).load(Ordering::Relaxed) as usize;
-        let words = (0..round::TEXT_WORDS).flat_map(|index| {
-            self.word(at + round::TEXT + index).load(Ordering::Relaxed).to_le_bytes()
-        });
+    pub(super) fn text(&self, len_at: usize, at: usize) -> String {
+        let len = self.word(len_at).load(Ordering::Relaxed) as usize;
+        let words = (0..TEXT_WORDS)
+            .flat_map(|index| self.word(at + index).load(Ordering::Relaxed).to_le_bytes());
         String::from_utf8_lossy(&words.take(len).collect::<Vec<u8>>()).into_owned()
     }
 }
@@ -61,14 +78,8 @@ pub(super) fn encode(call: &Call) -> (u32, u32, u64) {
         Call::SetMode(mode) => (5, mode.number().into(), 0),
         Call::Close => (6, 0, 0),
         Call::Barrier => (7, 0, 0),
-        Call::Open(what) => (8, 0, digest(what)),
+        Call::Open(what) => (8, 0, digest(what.as_bytes())),
     }
-}
-
-/// A call as it would come out of the words.
-fn decode_of(call: &Call) -> Call {
-    let (kind, flags, value) = encode(call);
-    decode(kind, flags, value)
 }
 
 pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
@@ -90,11 +101,4 @@ pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
         8 => Call::Open(format!("{value:016x}")),
         _ => Call::Barrier,
     }
-}
-
-/// A number that is another one for another text, as good as always.
-fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
-        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

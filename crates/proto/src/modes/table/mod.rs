@@ -12,6 +12,7 @@
 //! Here is arithmetic on words alone: who takes the lock, sleeps and wakes is in the library.
 
 mod encoding;
+mod last_call;
 mod leaving;
 mod lock;
 mod once;
@@ -27,11 +28,12 @@ use super::course::Course;
 use super::mode::Mode;
 use words::{called, head, round, seat};
 
+pub use last_call::NotedCall;
 pub use once::Chunk;
 pub use rounds::Arrival;
 pub use standing::Standing;
 
-const VERSION: u32 = 0x5041_5401;
+const VERSION: u32 = 0x5041_5402;
 const ROUNDS: usize = 32;
 
 /// A file that the ranks of a job have open together, in memory that they have in common.

@@ -74,7 +74,7 @@ impl Table<'_> {
                 1
             }
             Err(why) => {
-                self.put_text(at, why);
+                self.put_round_text(at, why);
                 2
             }
         };
@@ -88,7 +88,7 @@ impl Table<'_> {
         match self.word(at + round::PERFORMED).load(Ordering::Acquire) {
             0 => self.is_lost(rank).then_some(Err(Trouble::Gone { rank })),
             1 => Some(Ok(self.number(at + round::PERFORMED_LEN))),
-            _ => Some(Err(Trouble::NotPerformed { rank, why: self.text(at) })),
+            _ => Some(Err(Trouble::NotPerformed { rank, why: self.round_text(at) })),
         }
     }
 }

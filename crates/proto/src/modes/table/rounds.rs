@@ -46,10 +46,8 @@ impl Table<'_> {
         let arrived = self.word(at + round::ARRIVED);
         if arrived.load(Ordering::Relaxed) == 0 {
             self.put(at + round::SINCE_MS, now_ms);
-            if let Call::Open(what) = call {
-                self.put_text(at, what);
-            }
         }
+        self.note_call(rank, call, "", now_ms);
         arrived.fetch_add(1, Ordering::Relaxed);
         self.word(at + round::LAST).store(rank, Ordering::Relaxed);
         Ok(Arrival::Counted)
@@ -82,7 +80,7 @@ impl Table<'_> {
                 Err(_) => kind::OUT_OF_RANGE,
             },
             Err(why) => {
-                self.put_text(at, &why);
+                self.put_round_text(at, &why);
                 kind::NOT_MEASURED
             }
         };
@@ -166,7 +164,7 @@ impl Table<'_> {
                 Err(Trouble::Disagreement(Disagreement { calls }))
             }
             kind::WRONG_MODE => Err(Trouble::WrongMode { call: self.call_of(number, 0) }),
-            kind::NOT_MEASURED => Err(Trouble::NotMeasured { why: self.text(at) }),
+            kind::NOT_MEASURED => Err(Trouble::NotMeasured { why: self.round_text(at) }),
             _ => Err(Trouble::OutOfRange(OutOfRange)),
         }
     }

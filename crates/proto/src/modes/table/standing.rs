@@ -122,8 +122,11 @@ mod tests {
         table.arrive(2, 0, &open("/b for reading"), 8).unwrap();
         let [standing] = &table.standings(20)[..] else { panic!("one round has begun") };
         assert_eq!(standing.arrived[0], (1, open("/a for reading")));
-        let (rank, other) = &standing.arrived[1];
-        assert!(*rank == 2 && matches!(other, Call::Open(what) if what.len() == 16), "{other:?}");
+        assert_eq!(standing.arrived[1], (2, open("/b for reading")), "each is told as it called");
+        // Another thread of the rank has called something else since.
+        table.note_call(2, &open("/c for reading"), "", 9);
+        let [standing] = &table.standings(20)[..] else { panic!("one round has begun") };
+        assert_eq!(standing.arrived[1].1.to_string(), "open");
     }
 
     #[test]

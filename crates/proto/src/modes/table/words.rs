@@ -38,8 +38,20 @@ pub mod seat {
     pub const TO: usize = 8;
     pub const IS_WRITE: usize = 10;
     pub const SINCE_MS: usize = 12;
-    pub const WORDS: usize = 16;
+    /// What the rank has called last, for people: odd while it is written.
+    pub const LAST_TURN: usize = 14;
+    pub const LAST_KIND: usize = 15;
+    pub const LAST_FLAGS: usize = 16;
+    pub const LAST_TEXT_BYTES: usize = 17;
+    pub const LAST_VALUE: usize = 18;
+    pub const LAST_MS: usize = 20;
+    /// What the call is about: what is opened how, or the path of the file that is closed.
+    pub const LAST_TEXT: usize = 24;
+    pub const WORDS: usize = LAST_TEXT + super::TEXT_WORDS;
 }
+
+/// Words of a text.
+pub const TEXT_WORDS: usize = 64;
 
 /// Words of a round.
 pub mod round {
@@ -58,8 +70,7 @@ pub mod round {
     pub const TAKEN: usize = 18;
     pub const TEXT_BYTES: usize = 19;
     pub const TEXT: usize = 20;
-    pub const TEXT_WORDS: usize = 64;
-    pub const WORDS: usize = TEXT + TEXT_WORDS;
+    pub const WORDS: usize = TEXT + super::TEXT_WORDS;
 }
 
 /// Words of a call of one rank in a round.

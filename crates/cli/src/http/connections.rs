@@ -1,4 +1,4 @@
-//! Connections of browsers: a limited number in all and of each address, and none that stays
+//! Connections of clients: a limited number in all and of each address, and none that stays
 //! without sending requests or reading answers.
 
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ const HEAD_LIMIT_BYTES: usize = 64 << 10;
 /// What the kernel keeps of an answer that a client does not read.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How soon a new connection looks again for a place, and how long the viewer waits after it
+/// How soon a new connection looks again for a place, and how long the server waits after it
 /// could not accept one.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -127,7 +127,7 @@ async fn refuse(stream: TcpStream, mut place: Place) {
 
 fn too_many() -> Response<Body> {
     let why = format!(
-        "your address has {ADDRESS_LIMIT} connections to this viewer: close some and ask again"
+        "your address has {ADDRESS_LIMIT} connections to this server: close some and ask again"
     );
     let mut response = Refusal::full(why).into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -1,0 +1,132 @@
+/*
+ * With PARIO_PRELOAD_REPORT=1: which names are taken and why, which calls on them fail and why, which
+ * are passed on to the system, and at the end of the process how often each call was taken.
+ */
+#include "preload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+static const char *const names[CALLS] = {
+    "open",  "read",      "write", "readv", "writev", "pread",  "pwrite", "lseek", "fsync",
+    "ftruncate", "fstat", "fcntl", "lockf", "close",  "unlink", "fopen",  "fdopen"};
+static atomic_ulong taken[CALLS];
+
+/* What was said already is not said again, as far as there is room to remember it. */
+enum { ROOM = 1024 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t said[ROOM];
+static unsigned long remembered, unsaid;
+
+int report_is_wanted(void) {
+  static atomic_int known = -1;
+  int wanted = atomic_load_explicit(&known, memory_order_relaxed);
+  if (wanted < 0) {
+    const char *value = getenv("PARIO_PRELOAD_REPORT");
+    wanted = value != NULL && strcmp(value, "1") == 0;
+    atomic_store_explicit(&known, wanted, memory_order_relaxed);
+  }
+  return wanted;
+}
+
+void count_taken(enum call call) {
+  atomic_fetch_add_explicit(&taken[call], 1, memory_order_relaxed);
+}
+
+static uint64_t mixed(uint64_t hash, const char *text) {
+  for (; *text != 0; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+  return (hash ^ 0xff) * 0x100000001b3;
+}
+
+/* Whether this is new, and can be remembered. */
+static int is_new(const char *kind, const char *call, const char *name) {
+  uint64_t hash = mixed(mixed(mixed(0xcbf29ce484222325, kind), call), name);
+  int result = 1;
+  pthread_mutex_lock(&lock);
+  for (unsigned long at = 0; at < remembered && result; at++) result = said[at] != hash;
+  if (result && remembered == ROOM) {
+    unsaid++;
+    result = 0;
+  } else if (result) {
+    said[remembered++] = hash;
+  }
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+static void beginning(char *text, size_t room, const char *call, const char *name) {
+  snprintf(text, room, "pario: process %d (%s): %s of \"%s\"", (int)getpid(),
+           program_invocation_short_name, call, name);
+}
+
+/* A line is written at once, so that those of several processes do not mix. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+  char line[6000];
+  va_list rest;
+  va_start(rest, format);
+  int len = vsnprintf(line, sizeof line, format, rest);
+  va_end(rest);
+  if (len >= (int)sizeof line) line[(len = sizeof line) - 1] = '\n';
+  if (len > 0 && syscall(SYS_write, 2, line, (size_t)len) < 0) return;
+}
+
+void report_match(const char *call, const char *name, int rule) {
+  if (!report_is_wanted() || !is_new("match", call, name)) return;
+  int error = errno;
+  char start[5000];
+  beginning(start, sizeof start, call, name);
+  if (rule == PARIO_NAME_NUMBER)
+    say("%s is a plain file of this process alone: the name contains \"###\"\n", start);
+  else if (rule == PARIO_NAME_BELOW)
+    say("%s is a shared file: the name is below PARIO_PREFIX (%s)\n", start,
+        getenv("PARIO_PREFIX"));
+  else
+    say("%s is a shared file: the name contains \"pfs\" (set PARIO_PREFIX to a directory to narrow "
+        "the rule to it)\n",
+        start);
+  errno = error;
+}
+
+void report_failure(const char *call, const char *name) {
+  if (!report_is_wanted() || !is_new("failure", call, name)) return;
+  int error = errno;
+  char start[5100];
+  beginning(start, sizeof start - 10, call, name);
+  strcat(start, " failed");
+  inside++;
+  pfslib_perror(start);
+  inside--;
+  errno = error;
+}
+
+void report_passed(const char *call, const char *name, const char *why) {
+  if (!report_is_wanted() || !is_new("passed", call, name)) return;
+  int error = errno;
+  char start[5000];
+  beginning(start, sizeof start, call, name);
+  say("%s is passed on to the system, although the name is a shared file's: %s\n", start, why);
+  errno = error;
+}
+
+__attribute__((destructor)) static void report(void) {
+  flush_streams();
+  if (!report_is_wanted()) return;
+  char text[512];
+  size_t len = 0;
+  for (int call = 0; call < CALLS; call++) {
+    unsigned long count = atomic_load(&taken[call]);
+    if (count > 0 && len < sizeof text)
+      len += (size_t)snprintf(text + len, sizeof text - len, "%s %s %lu", len > 0 ? "," : "",
+                              names[call], count);
+  }
+  if (unsaid > 0)
+    say("pario: process %d (%s): %lu further reports about names are left out\n", (int)getpid(),
+        program_invocation_short_name, unsaid);
+  say("pario: process %d (%s) was helped with:%s\n", (int)getpid(), program_invocation_short_name,
+      len > 0 ? text : " nothing");
+}

@@ -1,0 +1,403 @@
+//! A file that is being written: under a name of its own until it is whole, see [`partial`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use pario::{Cluster, FileKind, FilePath, FileRecord, LockKind};
+use rustix::fs::{Access, FlockOperation};
+
+use super::direction::Place;
+use super::partial::{self, Version};
+use super::plan::Item;
+use super::{Disks, Flags};
+use crate::owners;
+
+/// What is written to.
+pub struct Target<'c> {
+    cluster: &'c Cluster,
+    flags: &'c Flags,
+    file: Written,
+}
+
+enum Written {
+    Stream(io::Stdout),
+    Cluster { file: Box<pario::File>, name: FilePath, to: FilePath, mode: u32, is_new: bool },
+    Local { file: fs::File, name: PathBuf, to: PathBuf, is_durable: bool },
+}
+
+impl<'c> Target<'c> {
+    /// A new file that will replace what is there.
+    pub fn begin(cluster: &'c Cluster, flags: &'c Flags, item: &Item) -> anyhow::Result<Self> {
+        let file = match &item.to {
+            Place::Stream => Written::Stream(io::stdout()),
+            Place::Local(path) => begin_local(path, item)?,
+            Place::Cluster(path) => begin_in_cluster(cluster, flags, path, item)?,
+        };
+        Ok(Self { cluster, flags, file })
+    }
+
+    /// The same for a large file: goes on with an earlier copy of the same version, if there is one.
+    /// Gives how many bytes of it are there. Copies of other versions are removed.
+    pub fn continued(
+        cluster: &'c Cluster,
+        flags: &'c Flags,
+        item: &Item,
+        version: Version,
+    ) -> anyhow::Result<(Self, u64)> {
+        let mut target = Self::begin(cluster, flags, item)?;
+        if target.is_in_place() {
+            return Ok((target, 0));
+        }
+        let Some(name) = item.to.file_name() else { return Ok((target, 0)) };
+        let mut done = 0;
+        for found in target.names_beside()? {
+            match partial::parse(&name, &found) {
+                Some((of, there))
+                    if of == version && there > done && target.take_over(&found)? =>
+                {
+                    done = there;
+                }
+                Some(_) => target.remove_beside(&found),
+                None => {}
+            }
+        }
+        target.lock(&item.to)?;
+        target.rename_to(&partial::continuable(&name, version, done))?;
+        Ok((target, done))
+    }
+
+    /// Whether the target itself is written to, without a name of its own.
+    fn is_in_place(&self) -> bool {
+        match &self.file {
+            Written::Stream(_) => true,
+            Written::Cluster { name, to, .. } => name == to,
+            Written::Local { name, to, .. } => name == to,
+        }
+    }
+
+    /// Writes bytes where they belong.
+    pub fn write(&mut self, piece: &[u8], offset: u64) -> anyhow::Result<()> {
+        match &mut self.file {
+            Written::Stream(stdout) => stdout.write_all(piece)?,
+            Written::Cluster { file, .. } => file.write_at(piece, offset)?,
+            // Pipes and devices have no offsets.
+            Written::Local { file, name, to, .. } if name == to => file.write_all(piece)?,
+            Written::Local { file, .. } => file.write_all_at(piece, offset)?,
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable, and notes in the name how much that is.
+    pub fn mark(&mut self, to: &Place, version: Version, done: u64) -> anyhow::Result<()> {
+        match &self.file {
+            Written::Stream(_) => return Ok(()),
+            Written::Cluster { file, .. } => file.sync()?,
+            Written::Local { file, .. } => file.sync_data()?,
+        }
+        match to.file_name() {
+            Some(name) if !self.is_in_place() => {
+                self.rename_to(&partial::continuable(&name, version, done))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The file is whole: it gets permissions, time and name, and is durable if it is in the cluster
+    /// or large.
+    pub fn finish(mut self, item: &Item) -> anyhow::Result<()> {
+        let finished = self.make_whole(item);
+        if finished.is_err() {
+            self.abandon();
+        }
+        finished
+    }
+
+    fn make_whole(&mut self, item: &Item) -> anyhow::Result<()> {
+        let time = item.modified_ns.filter(|_| self.flags.keeps_times());
+        match &mut self.file {
+            Written::Stream(stdout) => stdout.flush()?,
+            Written::Cluster { file, name, to, mode, .. } => {
+                if let Some(time) = time {
+                    file.set_modified(time)?;
+                }
+                file.sync()?;
+                if file.record().mode & 0o777 != *mode & 0o777 {
+                    let outcome = self.cluster.set_mode(name.as_str(), *mode)?;
+                    owners::warn_of_untold(to, &outcome);
+                }
+                if name != to {
+                    self.cluster.rename(name.as_str(), to.as_str())?;
+                    *name = to.clone();
+                }
+            }
+            Written::Local { file, name, to, is_durable } => {
+                let is_plain = file.metadata()?.is_file();
+                if let Some(mode) = item.mode.filter(|_| is_plain) {
+                    file.set_permissions(fs::Permissions::from_mode(mode))?;
+                }
+                if let Some(time) = time.filter(|_| is_plain) {
+                    file.set_modified(UNIX_EPOCH + Duration::from_nanos(time))?;
+                }
+                if is_plain && *is_durable {
+                    file.sync_all()?;
+                }
+                if name != to {
+                    fs::rename(&*name, &*to).with_context(|| to.display().to_string())?;
+                    name.clone_from(to);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was written. The failure that leads here is the one to report.
+    pub fn abandon(self) {
+        match self.file {
+            Written::Stream(_) => {}
+            Written::Cluster { name, is_new: true, .. } => {
+                let _ = self.cluster.remove(name.as_str());
+            }
+            Written::Local { name, to, .. } if name != to => {
+                let _ = fs::remove_file(name);
+            }
+            Written::Cluster { .. } | Written::Local { .. } => {}
+        }
+    }
+
+    /// The names in the directory of the target that begin with a dot.
+    fn names_beside(&self) -> anyhow::Result<Vec<String>> {
+        let mut names = Vec::new();
+        match &self.file {
+            Written::Stream(_) => {}
+            Written::Cluster { to, .. } => {
+                let parent = to.parent().unwrap_or_else(FilePath::root);
+                for listed in self.cluster.list_names(parent.as_str())? {
+                    names.push(listed?.name);
+                }
+            }
+            Written::Local { to, .. } => {
+                for entry in fs::read_dir(directory_of(to))? {
+                    names.extend(entry?.file_name().into_string());
+                }
+            }
+        }
+        names.retain(|name| name.starts_with('.'));
+        Ok(names)
+    }
+
+    /// Writes to a file beside the target from now on, if it can be opened; what was written to
+    /// before is removed.
+    fn take_over(&mut self, found: &str) -> anyhow::Result<bool> {
+        let taken = match &self.file {
+            Written::Stream(_) => return Ok(false),
+            Written::Cluster { to, mode, .. } => {
+                let name = beside(to, found)?;
+                let Ok(file) = self.cluster.options().write(true).open(name.as_str()) else {
+                    return Ok(false);
+                };
+                Written::Cluster {
+                    file: Box::new(file),
+                    name,
+                    to: to.clone(),
+                    mode: *mode,
+                    is_new: true,
+                }
+            }
+            Written::Local { to, is_durable, .. } => {
+                let name = directory_of(to).join(found);
+                let Ok(file) = fs::OpenOptions::new().write(true).open(&name) else {
+                    return Ok(false);
+                };
+                Written::Local { file, name, to: to.clone(), is_durable: *is_durable }
+            }
+        };
+        let before = std::mem::replace(&mut self.file, taken);
+        Self { cluster: self.cluster, flags: self.flags, file: before }.abandon();
+        Ok(true)
+    }
+
+    /// Removes an earlier copy; one that cannot be removed is in nobody's way.
+    fn remove_beside(&self, found: &str) {
+        match &self.file {
+            Written::Stream(_) => {}
+            Written::Cluster { to, .. } => {
+                if let Ok(name) = beside(to, found) {
+                    let _ = self.cluster.remove(name.as_str());
+                }
+            }
+            Written::Local { to, .. } => {
+                let _ = fs::remove_file(directory_of(to).join(found));
+            }
+        }
+    }
+
+    fn rename_to(&mut self, new: &str) -> anyhow::Result<()> {
+        match &mut self.file {
+            Written::Stream(_) => {}
+            Written::Cluster { name, to, .. } => {
+                let new = beside(to, new)?;
+                if *name != new {
+                    self.cluster.rename(name.as_str(), new.as_str())?;
+                    *name = new;
+                }
+            }
+            Written::Local { name, to, .. } => {
+                let new = directory_of(to).join(new);
+                fs::rename(&*name, &new).with_context(|| new.display().to_string())?;
+                *name = new;
+            }
+        }
+        Ok(())
+    }
+
+    /// Two copies must not continue the same file at the same time.
+    fn lock(&self, to: &Place) -> anyhow::Result<()> {
+        let is_locked = match &self.file {
+            Written::Stream(_) => true,
+            Written::Cluster { file, .. } => file.try_lock(.., LockKind::Exclusive)?,
+            Written::Local { file, .. } => {
+                rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            }
+        };
+        if is_locked {
+            return Ok(());
+        }
+        bail!("{to}: another process is copying to it at this moment")
+    }
+}
+
+fn begin_in_cluster(
+    cluster: &Cluster,
+    flags: &Flags,
+    to: &FilePath,
+    item: &Item,
+) -> anyhow::Result<Written> {
+    let existing = existing_in_cluster(cluster, to)?;
+    let mode = item.mode.or(existing.as_ref().map(|record| record.mode & 0o777)).unwrap_or(0o644);
+    let mut options = cluster.options().write(true).mode(mode);
+    match (&existing, &flags.disks) {
+        // The owner of a file that another user may write to stays its owner.
+        (Some(record), _) if record.uid != rustix::process::getuid().as_raw() => {
+            let file = Box::new(options.truncate(true).open(to.as_str())?);
+            let is_new = false;
+            return Ok(Written::Cluster { file, name: to.clone(), to: to.clone(), mode, is_new });
+        }
+        (Some(FileRecord { kind: FileKind::Flat, layout: Some(layout), .. }), None)
+            if flags.unit.is_none() =>
+        {
+            options = options.layout(layout.clone());
+        }
+        (_, None) => {}
+        (_, Some(Disks::Count(count))) => options = options.disk_count(*count),
+        (_, Some(Disks::These(names))) => options = options.disks(names.iter().cloned()),
+    }
+    if let Some(unit) = flags.unit {
+        options = options.unit(unit);
+    }
+    // A file of several units could end up with its length and a hole if this process is killed.
+    let is_hidden = existing.is_some() || item.len.is_none_or(|len| len > flags.one_unit_bytes());
+    let name = match is_hidden {
+        true => beside(to, &partial::unique(to.name().unwrap_or_default().as_ref()))?,
+        false => to.clone(),
+    };
+    if is_hidden {
+        // Its owner must be able to continue it.
+        options = options.mode(mode | 0o600);
+    }
+    let file = Box::new(options.create_new(true).open(name.as_str())?);
+    Ok(Written::Cluster { file, name, to: to.clone(), mode, is_new: true })
+}
+
+/// What is at a path in the cluster; an error if it is there and cannot be written to.
+fn existing_in_cluster(
+    cluster: &Cluster,
+    path: &FilePath,
+) -> Result<Option<FileRecord>, pario::Error> {
+    match cluster.options().write(true).open(path.as_str()) {
+        Ok(file) => Ok(Some(file.record().clone())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn begin_local(to: &Path, item: &Item) -> anyhow::Result<Written> {
+    let shown = || to.display().to_string();
+    let is_durable = item.len.is_none_or(|len| len > super::SMALL_BYTES);
+    let mut options = fs::OpenOptions::new();
+    options.write(true);
+    // What a link points to is written to, and the link stays.
+    let to = match to.is_symlink() {
+        true => fs::canonicalize(to).with_context(shown)?,
+        false => to.to_owned(),
+    };
+    if let Ok(known) = fs::metadata(&to) {
+        rustix::fs::access(&to, Access::WRITE_OK).map_err(io::Error::from).with_context(shown)?;
+        let is_own = known.uid() == rustix::process::getuid().as_raw() && known.nlink() == 1;
+        if !known.is_file() || !is_own {
+            let file = options.truncate(known.is_file()).open(&to).with_context(shown)?;
+            return Ok(Written::Local { file, name: to.clone(), to, is_durable });
+        }
+    }
+    let name = directory_of(&to).join(partial::unique(to.file_name().unwrap_or_default()));
+    options.create_new(true).mode(item.mode.map_or(0o666, |mode| mode | 0o200));
+    let file = options.open(&name).with_context(shown)?;
+    Ok(Written::Local { file, name, to, is_durable })
+}
+
+/// A path in the same directory.
+fn beside(path: &FilePath, name: &str) -> Result<FilePath, pario::PathError> {
+    path.parent().unwrap_or_else(FilePath::root).join(name)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names in the root directory while a new file of a size is written, and afterwards.
+    fn names_of(len: usize, flags: &Flags) -> [Vec<String>; 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
+        let item = Item {
+            from: Place::Local(dir.path().join("source")),
+            to: Place::Cluster(FilePath::new("/new").unwrap()),
+            len: Some(len as u64),
+            mode: Some(0o644),
+            modified_ns: Some(7),
+            is_extents: false,
+        };
+        let names = || -> Vec<String> {
+            cluster.list("/").unwrap().map(|entry| entry.unwrap().name).collect()
+        };
+        let mut target = Target::begin(&cluster, flags, &item).unwrap();
+        target.write(&vec![1; len], 0).unwrap();
+        let before = names();
+        target.finish(&item).unwrap();
+        [before, names()]
+    }
+
+    #[test]
+    fn a_file_of_several_units_has_its_name_when_it_is_whole() {
+        let narrow = Flags { unit: Some(4096), ..Flags::default() };
+        for (len, flags) in [(64 * 1024 + 1, Flags::default()), (4097, narrow)] {
+            let [before, after] = names_of(len, &flags);
+            assert!(before.len() == 1 && before[0].starts_with(".new."), "{before:?}");
+            assert_eq!(after, ["new"]);
+        }
+    }
+
+    #[test]
+    fn a_file_of_one_unit_has_its_name_at_once() {
+        assert_eq!(names_of(64 * 1024, &Flags::default()), [["new"], ["new"]]);
+    }
+}

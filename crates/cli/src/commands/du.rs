@@ -1,0 +1,248 @@
+//! `pario du`
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{ArgAction, Args};
+use pario::{Cluster, FileKind, FilePath, Metadata};
+use serde_json::json;
+
+use crate::amounts::size;
+use crate::arguments::Global;
+use crate::exit::{self, Told};
+use crate::interrupt::Interrupt;
+use crate::table::{Side, Table};
+use crate::terminal::JsonArray;
+use crate::{paths, reach, terminal};
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario du /runs\n  pario du -s /runs /scratch\n  \
+                            pario du --json /runs | jq '.[-1].disk_bytes'";
+
+/// Rows that are aligned with each other; a list can be longer than memory.
+const ROWS_ALIGNED: usize = 4096;
+
+/// What it takes.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Options {
+    /// Show only the sum of each path
+    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
+    summarize: bool,
+
+    /// Show files as well
+    #[arg(short, long)]
+    all: bool,
+
+    /// Show directories down to this depth; all are counted
+    #[arg(short = 'd', long, value_name = "DEPTH")]
+    max_depth: Option<usize>,
+
+    /// Show bytes instead of KiB, MiB, GiB
+    #[arg(short, long)]
+    bytes: bool,
+
+    /// Show KiB, MiB, GiB, as is the default
+    #[arg(short = 'h', long, conflicts_with = "bytes")]
+    human_readable: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
+
+    /// The directories and files
+    #[arg(default_value = "/", value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+impl Options {
+    fn depth(&self) -> usize {
+        if self.summarize { 0 } else { self.max_depth.unwrap_or(usize::MAX) }
+    }
+}
+
+/// What lies in a directory and below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    /// Bytes of data.
+    data: u64,
+    /// Bytes that the disks hold for them.
+    disk: u64,
+    files: u64,
+    directories: u64,
+}
+
+impl Usage {
+    fn of_file(measured: Option<&Metadata>) -> Self {
+        let (data, disk) = measured.map_or((0, 0), |known| (known.len, known.disk_bytes()));
+        Self { data, disk, files: 1, directories: 0 }
+    }
+
+    fn add(&mut self, other: Usage) {
+        self.data = self.data.saturating_add(other.data);
+        self.disk = self.disk.saturating_add(other.disk);
+        self.files += other.files;
+        self.directories += other.directories;
+    }
+}
+
+/// A directory that is being counted.
+struct Level {
+    path: FilePath,
+    usage: Usage,
+    /// Directories in it that were not counted yet; the next one is the last.
+    below: Vec<FilePath>,
+}
+
+/// Does it. What cannot be read is named and left out; the exit code is that of the first reason.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let paths = paths::all_in_cluster(&options.paths)?;
+    let cluster = reach::cluster(global)?;
+    let mut count = Count {
+        cluster: &cluster,
+        options,
+        interrupt: Interrupt::watch()?,
+        page: Page::new(global.json, options.bytes),
+        first_failure: None,
+    };
+    for path in &paths {
+        let counted = count.path(path);
+        count.note(counted)?;
+    }
+    count.page.finish()?;
+    count.first_failure.map_or(Ok(()), |code| Err(Told(code).into()))
+}
+
+struct Count<'c> {
+    cluster: &'c Cluster,
+    options: &'c Options,
+    interrupt: Interrupt,
+    page: Page,
+    first_failure: Option<u8>,
+}
+
+impl Count<'_> {
+    fn path(&mut self, path: &FilePath) -> anyhow::Result<()> {
+        let known = self.cluster.metadata(path.as_str())?;
+        if !known.is_directory() {
+            return self.page.show(path, &Usage::of_file(Some(&known)));
+        }
+        let mut levels = vec![self.level(path.clone(), 0)?];
+        while let Some(level) = levels.last_mut() {
+            if let Some(below) = level.below.pop() {
+                let counted = self.level(below, levels.len());
+                if let Some(level) = self.note(counted)? {
+                    levels.push(level);
+                }
+                continue;
+            }
+            let Some(Level { path, usage, .. }) = levels.pop() else { break };
+            if levels.len() <= self.options.depth() {
+                self.page.show(&path, &usage)?;
+            }
+            if let Some(above) = levels.last_mut() {
+                above.usage.add(usage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the files of a directory, and finds the directories in it.
+    fn level(&mut self, path: FilePath, depth: usize) -> anyhow::Result<Level> {
+        let mut level =
+            Level { usage: Usage { directories: 1, ..Usage::default() }, below: Vec::new(), path };
+        for listed in self.cluster.list(level.path.as_str())? {
+            self.interrupt.check()?;
+            let listed = listed?;
+            let path = level.path.join(&listed.name)?;
+            if listed.record.kind == FileKind::Directory {
+                level.below.push(path);
+                continue;
+            }
+            let usage = Usage::of_file(listed.measured.as_ref());
+            level.usage.add(usage);
+            if self.options.all && depth < self.options.depth() {
+                self.page.show(&path, &usage)?;
+            }
+        }
+        // The first name is counted first, so it is the last one here.
+        level.below.reverse();
+        Ok(level)
+    }
+
+    /// A failure that concerns one path is told, and the others are counted all the same.
+    fn note<T>(&mut self, counted: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+        let error = match counted {
+            Ok(counted) => return Ok(Some(counted)),
+            Err(error) => error,
+        };
+        let code = exit::code(&error);
+        if !matches!(code, exit::NOT_FOUND | exit::NOT_PERMITTED) {
+            return Err(error);
+        }
+        exit::tell(&error, self.page.is_json());
+        self.first_failure.get_or_insert(code);
+        Ok(None)
+    }
+}
+
+/// What is printed: a table, or JSON.
+enum Page {
+    Json(JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>),
+    Text { table: Table<3>, rows: usize, with_bytes: bool },
+}
+
+impl Page {
+    fn new(is_json: bool, with_bytes: bool) -> Self {
+        match is_json {
+            true => Self::Json(JsonArray::begin(terminal::output())),
+            false => Self::Text { table: table(), rows: 0, with_bytes },
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        matches!(self, Self::Json(_))
+    }
+
+    fn show(&mut self, path: &FilePath, usage: &Usage) -> anyhow::Result<()> {
+        match self {
+            Self::Json(array) => array.push(&json!({
+                "path": path,
+                "size_bytes": usage.data,
+                "disk_bytes": usage.disk,
+                "files": usage.files,
+                "directories": usage.directories,
+            })),
+            Self::Text { table, rows, with_bytes } => {
+                let shown = |bytes: u64| if *with_bytes { bytes.to_string() } else { size(bytes) };
+                table.push([shown(usage.data), shown(usage.disk), path.to_string()]);
+                *rows += 1;
+                if *rows == ROWS_ALIGNED { self.flush() } else { Ok(()) }
+            }
+        }
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        if let Self::Text { table: rows_so_far, rows, .. } = self
+            && *rows > 0
+        {
+            *rows = 0;
+            let mut out = terminal::output();
+            std::mem::replace(rows_so_far, table()).print(&mut out)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.flush()?;
+        if let Self::Json(array) = self {
+            array.end()?;
+        }
+        Ok(())
+    }
+}
+
+fn table() -> Table<3> {
+    Table::new([("data", Side::Right), ("on disk", Side::Right), ("path", Side::Left)])
+}

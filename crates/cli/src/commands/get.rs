@@ -1,0 +1,43 @@
+//! `pario get`
+
+use std::ffi::{OsStr, OsString};
+
+use clap::Args;
+
+use super::cp::{self, Flags, direction};
+use crate::arguments::Global;
+use crate::paths;
+
+/// Lines for the help.
+pub const EXAMPLES: &str = "pario get /runs/results.h5               # to the current directory\n  \
+                            pario get /runs/results.h5 copy.h5\n  \
+                            pario get -r --update /runs ./backup/\n  \
+                            pario get pario:/a pario:/b              # both to the current directory\n  \
+                            pario get /backup.tar - | tar x";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub struct Options {
+    #[command(flatten)]
+    flags: Flags,
+
+    /// Paths in the cluster, and last the path on this machine
+    #[arg(required = true, num_args = 1.., value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// Does it. Of several paths the last is the target, unless it is marked as one in the cluster.
+pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+    let here = OsStr::new(".");
+    let (sources, target) = match options.paths.split_last() {
+        Some((last, sources)) if !sources.is_empty() && paths::without_prefix(last).is_none() => {
+            (sources, last.as_os_str())
+        }
+        _ => (&options.paths[..], here),
+    };
+    let sources: anyhow::Result<Vec<_>> =
+        sources.iter().map(|source| direction::inside_cluster(source)).collect();
+    let is_marked = paths::is_marked_directory(target);
+    let target = direction::on_this_machine(target)?;
+    cp::transfer(global, &options.flags, &sources?, &target, is_marked)
+}

@@ -1,0 +1,76 @@
+//! What the process of a node takes of its machine.
+
+use std::fs;
+use std::io;
+use std::time::SystemTime;
+
+use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+/// This process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    started: SystemTime,
+}
+
+/// What it takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessUsage {
+    /// When it was started, in seconds since 1970.
+    pub start_seconds: f64,
+    /// Time of processors.
+    pub cpu_seconds: f64,
+    /// Memory that is there.
+    pub resident_bytes: u64,
+    /// Addresses that are taken.
+    pub virtual_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Descriptors that are open.
+    pub descriptors: u64,
+    /// The most that may be open; nothing if there is no limit.
+    pub descriptor_limit: Option<u64>,
+}
+
+impl Process {
+    /// This process, which has just begun.
+    pub fn begin() -> Self {
+        Self { started: SystemTime::now() }
+    }
+
+    /// What it takes now.
+    pub fn usage(&self) -> io::Result<ProcessUsage> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let since_1970 = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        Ok(ProcessUsage {
+            start_seconds: since_1970.as_secs_f64(),
+            cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            resident_bytes: field(&status, "VmRSS:") << 10,
+            virtual_bytes: field(&status, "VmSize:") << 10,
+            threads: field(&status, "Threads:"),
+            descriptors: fs::read_dir("/proc/self/fd")?.count() as u64,
+            descriptor_limit: getrlimit(Resource::Nofile).current,
+        })
+    }
+}
+
+/// The number of a line in `/proc/self/status`; 0 if there is none.
+fn field(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_takes_something_of_everything() {
+        let usage = Process::begin().usage().unwrap();
+        assert!(usage.start_seconds > 1.7e9 && usage.cpu_seconds > 0.0, "{usage:?}");
+        assert!(usage.resident_bytes > 100_000, "{usage:?}");
+        assert!(usage.virtual_bytes >= usage.resident_bytes, "{usage:?}");
+        assert!(usage.threads > 0 && usage.descriptors > 2, "{usage:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a process could not be reached, in words for people who know neither spaces nor ports: without
+//! names of spaces, ports and internal addresses. Whoever tells it names the process.
+
+use std::io;
+
+use crate::error::{AskError, ConnectError, OpenError, SpaceError};
+
+impl SpaceError {
+    /// Why, without names and addresses of spaces.
+    pub fn reason(&self) -> String {
+        match self {
+            SpaceError::Join { error, .. } => error.reason(),
+            SpaceError::System { error, .. } | SpaceError::Listen { error, .. } => words(error),
+            SpaceError::KeyNeeded { .. } => "there is no key".to_owned(),
+            SpaceError::NoDirectory { .. }
+            | SpaceError::BadName { .. }
+            | SpaceError::NameTaken { .. } => "this process cannot join it".to_owned(),
+        }
+    }
+}
+
+impl ConnectError {
+    /// Why, without names and addresses of spaces.
+    pub fn reason(&self) -> String {
+        match self {
+            ConnectError::Unreachable { error, .. } => match error.kind() {
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+                    "nothing listens there; is it running?".to_owned()
+                }
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                    "it does not answer".to_owned()
+                }
+                _ => words(error),
+            },
+            ConnectError::Refused { reason, .. } => format!("it refuses this process: {reason}"),
+            ConnectError::Stranger { reason, .. } => format!("it is not to be trusted: {reason}"),
+            ConnectError::Key { problem, .. } => problem.to_string(),
+            ConnectError::NoWay { reason, .. } => format!("there is no way to it: {reason}"),
+        }
+    }
+}
+
+impl OpenError {
+    /// Why, without names and addresses of spaces.
+    pub fn reason(&self) -> String {
+        match self {
+            OpenError::Unreachable { error, .. } => error.reason(),
+            OpenError::Timeout { .. } => "it does not answer".to_owned(),
+            OpenError::KindMismatch { .. } => "it is of another version".to_owned(),
+            OpenError::Lost { .. } | OpenError::DirectoryLost { .. } | OpenError::Closed { .. } => {
+                LOST.to_owned()
+            }
+        }
+    }
+}
+
+const LOST: &str = "the connection to it was lost";
+
+impl AskError {
+    /// Why, without names and addresses of spaces.
+    pub fn reason(&self) -> String {
+        match self {
+            AskError::Lost { .. } | AskError::Dropped { .. } | AskError::Closed { .. } => {
+                LOST.to_owned()
+            }
+            AskError::Refused { reason, .. } => format!("it refused the question: {reason}"),
+            AskError::Unreadable { .. } => "it gave an answer that cannot be read".to_owned(),
+            AskError::Unsent { reason } => format!("the question was not sent: {reason}"),
+        }
+    }
+}
+
+/// What the system says, without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_lowercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_no_internal_names() {
+        let unreachable = |kind: io::ErrorKind| SpaceError::Join {
+            space: "node a to b 8f3c".to_owned(),
+            error: ConnectError::Unreachable {
+                address: "tcp=10.0.0.2:7411;space=8f3c".to_owned(),
+                error: kind.into(),
+            },
+        };
+        let refused = unreachable(io::ErrorKind::ConnectionRefused).reason();
+        assert_eq!(refused, "nothing listens there; is it running?");
+        assert_eq!(unreachable(io::ErrorKind::TimedOut).reason(), "it does not answer");
+        let far = ConnectError::Unreachable {
+            address: "tcp=10.0.0.2:7411".to_owned(),
+            error: io::Error::from_raw_os_error(113),
+        };
+        assert_eq!(far.reason(), "no route to host");
+        let lost = AskError::Lost { peer: "node b of lab".to_owned() };
+        assert_eq!(lost.reason(), "the connection to it was lost");
+    }
+}

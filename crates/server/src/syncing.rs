@@ -1,0 +1,41 @@
+//! Subfiles made durable, one or many of a disk.
+
+use pario_proto::{Failure, FileId, Grant, Part};
+use pario_store::{FlatFile, StoreError, SubfileId};
+
+use crate::disks::NodeDisk;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Makes a subfile durable; whether it is there.
+    pub fn sync(&self, disk: &NodeDisk, grant: &Grant, part: Part) -> Result<bool, Failure> {
+        let synced = if disk.has_extents(grant.file, part.subfile.0) {
+            self.extents(disk, grant, part)?.made().map(|extents| extents.sync())
+        } else {
+            self.flat(disk, grant, part)?.made().map(|flat| flat.sync())
+        };
+        let id = NodeDisk::subfile_id(grant.file, part);
+        let is_there = synced.is_some();
+        synced.transpose().map_err(|error| self.sync_failed(disk, id, error))?;
+        Ok(is_there)
+    }
+
+    /// Makes flat subfiles of a disk durable together.
+    pub fn sync_flats(&self, disk: &NodeDisk, flats: &[FlatFile]) -> Vec<Result<(), Failure>> {
+        let synced = disk.disk().sync_flats(flats).into_iter().zip(flats);
+        let result = |(synced, flat): (Result<(), StoreError>, &FlatFile)| {
+            synced.map_err(|error| self.sync_failed(disk, flat.id(), error))
+        };
+        synced.map(result).collect()
+    }
+
+    fn sync_failed(&self, disk: &NodeDisk, id: SubfileId, error: StoreError) -> Failure {
+        tracing::error!(disk = disk.name, subfile = %id, %error, "a sync failed");
+        // A client that writes with a descriptor then asks the node, and learns that the subfile
+        // takes no writes.
+        if let Err(error) = self.leases.raise(FileId(id.file)) {
+            tracing::error!(%error, "clients with descriptors cannot be told");
+        }
+        disk.failure(error, id, "make it durable")
+    }
+}
