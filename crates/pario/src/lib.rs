@@ -66,12 +66,12 @@ pub use names::RightsChanged;
 pub use open::OpenOptions;
 pub use pario_proto::{
     Access, AssemblyId, Awaited, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth,
-    CheckReport, CheckRequest, ClientStatus, ClusterMap, DiskId, DiskInfo, DiskStatus, ExtentIndex,
-    ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath, FileRecord, Finding, FindingKind,
-    GROUP_LIMIT, HeldLock, Identity, JobStatus, LOCK_END, LastCall, Layout, LockKind, LockRange,
-    LockWait, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus, ProcessProgress,
-    Ranks, Removal, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure, Trouble, WaitCause,
-    WaitStatus,
+    CheckReport, CheckRequest, ClientStatus, ClusterMap, DEFAULT_UNIT_BYTES, DiskId, DiskInfo,
+    DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath, FileRecord,
+    Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity, JobStatus, LOCK_END, LastCall, Layout,
+    LockKind, LockRange, LockWait, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus,
+    ProcessProgress, Ranks, Removal, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure,
+    Trouble, WaitCause, WaitStatus,
 };
 #[cfg(feature = "embedded")]
 pub use pario_server::{MissingNamespace, operation};

@@ -92,7 +92,8 @@ pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};
 pub use layout::striped::{
-    BytePlace, Piece, Pieces, Run, Runs, Segment, Segments, Striped, StripedError,
+    BytePlace, DEFAULT_UNIT_BYTES, Piece, Pieces, Run, Runs, Segment, Segments, Striped,
+    StripedError,
 };
 pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
 pub use modes::call::{Call, Disagreement, OPENING_LIMIT_BYTES, Outcome, Ranks};

@@ -24,6 +24,9 @@ use super::disks::Disks;
 use super::range::ByteRange;
 use crate::ids::SubfileIndex;
 
+/// Striping unit of files whose creator does not choose one.
+pub const DEFAULT_UNIT_BYTES: u64 = 64 << 10;
+
 /// A file in units of fixed size over a list of disks.
 ///
 /// ```

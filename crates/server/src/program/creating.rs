@@ -7,17 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskId, Disks, DisksWish, Extents, Failure, FileKind, FilePath, FileRecord,
-    Identity, Layout, LayoutWish, Opened, Reply, Striped,
+    Access, Answer, DEFAULT_UNIT_BYTES, DiskId, Disks, DisksWish, Extents, Failure, FileKind,
+    FilePath, FileRecord, Identity, Layout, LayoutWish, Opened, Reply, Striped,
 };
 
 use super::answer;
 use super::interface::{Interface, forget};
 use crate::namespace::Created;
 use crate::shared::Names;
-
-/// The striping unit of files whose creator does not choose one.
-const UNIT_BYTES: u64 = 64 << 10;
 
 /// A file that is to be created.
 pub struct Creation {
@@ -191,7 +188,8 @@ impl Interface {
         };
         let layout = match wish {
             LayoutWish::Striped { unit_bytes, disks } => {
-                let striped = Striped::new(unit_bytes.unwrap_or(UNIT_BYTES), choose(disks)?);
+                let striped =
+                    Striped::new(unit_bytes.unwrap_or(DEFAULT_UNIT_BYTES), choose(disks)?);
                 Layout::from(striped.map_err(|error| bad(error.to_string()))?)
             }
             LayoutWish::Extents { disks } => Layout::from(Extents::new(choose(disks)?)),
