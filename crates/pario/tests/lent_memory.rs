@@ -20,8 +20,8 @@ use pario_proto::{Answer, Question, Reply, Request};
 use ways::{Site, Way};
 
 const LEN: usize = 1 << 20;
-/// A time limit that is over soon.
-const SHORT: Duration = Duration::from_millis(300);
+/// A time limit that one call of a test exceeds, while the others keep it on a busy machine as well.
+const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(30);
 
 type Responding = Responder<Answer<Bulk>>;

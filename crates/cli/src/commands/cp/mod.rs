@@ -124,11 +124,6 @@ impl Flags {
     pub fn keeps_times(&self) -> bool {
         self.preserve || self.recursive || self.update
     }
-
-    /// The largest size of a new file in the cluster that has one striping unit.
-    pub fn one_unit_bytes(&self) -> u64 {
-        self.unit.unwrap_or(pario::DEFAULT_UNIT_BYTES)
-    }
 }
 
 /// Which disks.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::Context;
-use pario::FileContent;
+use pario::{DEFAULT_UNIT_BYTES, FileContent};
 use pario_image::archive::is_archive;
 
 use super::copy::{Copied, Copier};
@@ -51,7 +51,7 @@ impl Copier<'_> {
         let may_share = |(item, content): &(&Item, &anyhow::Result<Vec<u8>>)| {
             let is_local = matches!(item.from, Place::Local(_));
             content.as_ref().is_ok_and(|bytes| {
-                bytes.len() as u64 <= self.flags.one_unit_bytes()
+                bytes.len() as u64 <= self.flags.unit.unwrap_or(DEFAULT_UNIT_BYTES)
                     && (self.flags.plain || !is_local || !is_archive(bytes))
             })
         };

@@ -1,4 +1,8 @@
 //! A file that is being written: under a name of its own until it is whole, see [`partial`].
+//!
+//! A new file in the cluster that is not large has its name at once. The bytes of its last striping
+//! unit are written when all others are acknowledged: a copy that is killed leaves a file that is
+//! shorter than its source, never one of the full length with a hole.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use pario::{Cluster, FileKind, FilePath, FileRecord, LockKind};
+use pario::{Cluster, DEFAULT_UNIT_BYTES, FileKind, FilePath, FileRecord, LockKind};
 use rustix::fs::{Access, FlockOperation};
 
+use super::copy::CONTINUED_BYTES;
 use super::direction::Place;
 use super::partial::{self, Version};
 use super::plan::Item;
@@ -21,6 +26,16 @@ pub struct Target<'c> {
     cluster: &'c Cluster,
     flags: &'c Flags,
     file: Written,
+    /// What is written last.
+    tail: Tail,
+}
+
+/// The last bytes of a file that has its name already.
+#[derive(Default)]
+struct Tail {
+    /// Where they begin; nothing is held back without it.
+    start: Option<u64>,
+    bytes: Vec<u8>,
 }
 
 enum Written {
@@ -37,7 +52,14 @@ impl<'c> Target<'c> {
             Place::Local(path) => begin_local(path, item)?,
             Place::Cluster(path) => begin_in_cluster(cluster, flags, path, item)?,
         };
-        Ok(Self { cluster, flags, file })
+        let mut target = Self { cluster, flags, file, tail: Tail::default() };
+        if let Written::Cluster { is_new: true, .. } = target.file
+            && target.is_in_place()
+        {
+            let unit = flags.unit.unwrap_or(DEFAULT_UNIT_BYTES);
+            target.tail.start = item.len.map(|len| len.saturating_sub(1) / unit * unit);
+        }
+        Ok(target)
     }
 
     /// The same for a large file: goes on with an earlier copy of the same version, if there is one.
@@ -81,6 +103,7 @@ impl<'c> Target<'c> {
 
     /// Writes bytes where they belong.
     pub fn write(&mut self, piece: &[u8], offset: u64) -> anyhow::Result<()> {
+        let piece = self.tail.hold_back(piece, offset);
         match &mut self.file {
             Written::Stream(stdout) => stdout.write_all(piece)?,
             Written::Cluster { file, .. } => file.write_at(piece, offset)?,
@@ -121,6 +144,9 @@ impl<'c> Target<'c> {
         match &mut self.file {
             Written::Stream(stdout) => stdout.flush()?,
             Written::Cluster { file, name, to, mode, .. } => {
+                if let Some(start) = self.tail.start {
+                    file.write_at(&self.tail.bytes, start)?;
+                }
                 if let Some(time) = time {
                     file.set_modified(time)?;
                 }
@@ -216,7 +242,8 @@ impl<'c> Target<'c> {
             }
         };
         let before = std::mem::replace(&mut self.file, taken);
-        Self { cluster: self.cluster, flags: self.flags, file: before }.abandon();
+        let tail = Tail::default();
+        Self { cluster: self.cluster, flags: self.flags, file: before, tail }.abandon();
         Ok(true)
     }
 
@@ -270,6 +297,17 @@ impl<'c> Target<'c> {
     }
 }
 
+impl Tail {
+    /// Keeps what belongs to the tail, and gives back what comes before it. Pieces come in order.
+    fn hold_back<'p>(&mut self, piece: &'p [u8], offset: u64) -> &'p [u8] {
+        let Some(start) = self.start else { return piece };
+        let before = usize::try_from(start.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (piece, tail) = piece.split_at(before.min(piece.len()));
+        self.bytes.extend_from_slice(tail);
+        piece
+    }
+}
+
 fn begin_in_cluster(
     cluster: &Cluster,
     flags: &Flags,
@@ -298,8 +336,7 @@ fn begin_in_cluster(
     if let Some(unit) = flags.unit {
         options = options.unit(unit);
     }
-    // A file of several units could end up with its length and a hole if this process is killed.
-    let is_hidden = existing.is_some() || item.len.is_none_or(|len| len > flags.one_unit_bytes());
+    let is_hidden = existing.is_some() || item.len.is_none_or(|len| len >= CONTINUED_BYTES);
     let name = match is_hidden {
         true => beside(to, &partial::unique(to.name().unwrap_or_default().as_ref()))?,
         false => to.clone(),
@@ -364,40 +401,61 @@ fn directory_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
-    /// The names in the root directory while a new file of a size is written, and afterwards.
-    fn names_of(len: usize, flags: &Flags) -> [Vec<String>; 2] {
+    /// The entries of the root directory, with their sizes.
+    type Entries = Vec<(String, Option<u64>)>;
+
+    /// The entries while a new file of a size is written, and afterwards.
+    fn entries_of(len: u64, flags: &Flags) -> [Entries; 2] {
+        const PIECE_BYTES: usize = 300_000;
+        let content: Vec<u8> = (0..251).cycle().zip(0..len).map(|(byte, _)| byte).collect();
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
         let item = Item {
             from: Place::Local(dir.path().join("source")),
             to: Place::Cluster(FilePath::new("/new").unwrap()),
-            len: Some(len as u64),
+            len: Some(len),
             mode: Some(0o644),
             modified_ns: Some(7),
             is_extents: false,
         };
-        let names = || -> Vec<String> {
-            cluster.list("/").unwrap().map(|entry| entry.unwrap().name).collect()
+        let entries = || -> Entries {
+            let entries = cluster.list("/").unwrap().map(Result::unwrap);
+            entries.map(|entry| (entry.name, entry.measured.map(|known| known.len))).collect()
         };
         let mut target = Target::begin(&cluster, flags, &item).unwrap();
-        target.write(&vec![1; len], 0).unwrap();
-        let before = names();
-        target.finish(&item).unwrap();
-        [before, names()]
-    }
-
-    #[test]
-    fn a_file_of_several_units_has_its_name_when_it_is_whole() {
-        let narrow = Flags { unit: Some(4096), ..Flags::default() };
-        for (len, flags) in [(64 * 1024 + 1, Flags::default()), (4097, narrow)] {
-            let [before, after] = names_of(len, &flags);
-            assert!(before.len() == 1 && before[0].starts_with(".new."), "{before:?}");
-            assert_eq!(after, ["new"]);
+        for (number, piece) in (0..).zip(content.chunks(PIECE_BYTES)) {
+            target.write(piece, number * PIECE_BYTES as u64).unwrap();
         }
+        let before = entries();
+        target.finish(&item).unwrap();
+        let mut stored = vec![0; content.len()];
+        cluster.open("/new").unwrap().read_exact_at(&mut stored, 0).unwrap();
+        assert!(stored == content);
+        [before, entries()]
     }
 
     #[test]
-    fn a_file_of_one_unit_has_its_name_at_once() {
-        assert_eq!(names_of(64 * 1024, &Flags::default()), [["new"], ["new"]]);
+    fn a_large_file_has_its_name_when_it_is_whole() {
+        let [before, after] = entries_of(CONTINUED_BYTES, &Flags::default());
+        assert!(before.len() == 1 && before[0].0.starts_with(".new."), "{before:?}");
+        assert_eq!(after, [("new".to_owned(), Some(CONTINUED_BYTES))]);
+    }
+
+    #[test]
+    fn a_new_file_is_shorter_until_it_is_whole() {
+        let narrow = Flags { unit: Some(4096), ..Flags::default() };
+        let (unit, one) = (64 << 10, Flags::default());
+        for (len, flags, without_tail) in [
+            (0, &one, 0),
+            (1, &one, 0),
+            (unit, &one, 0),
+            (unit + 1, &one, unit),
+            (1_000_000, &one, 15 * unit),
+            (4097, &narrow, 4096),
+        ] {
+            let [before, after] = entries_of(len, flags);
+            assert_eq!(before, [("new".to_owned(), Some(without_tail))], "{len}");
+            assert_eq!(after, [("new".to_owned(), Some(len))]);
+        }
     }
 }
