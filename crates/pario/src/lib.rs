@@ -64,6 +64,7 @@ pub use listing::{ListedEntry, Listing};
 pub use metadata::Metadata;
 pub use names::RightsChanged;
 pub use open::OpenOptions;
+pub use pario_operation as operation;
 pub use pario_proto::{
     Access, AssemblyId, Awaited, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth,
     CheckReport, CheckRequest, ClientStatus, ClusterMap, DEFAULT_UNIT_BYTES, DiskId, DiskInfo,
@@ -74,6 +75,6 @@ pub use pario_proto::{
     Trouble, WaitCause, WaitStatus,
 };
 #[cfg(feature = "embedded")]
-pub use pario_server::{MissingNamespace, operation};
+pub use pario_server::MissingNamespace;
 pub use process::{Process, Report, Stopper, Work};
 pub use running::{RunningNode, RunningNodes, running_nodes};

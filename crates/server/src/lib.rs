@@ -26,7 +26,6 @@ pub mod job_memory;
 pub mod meetings;
 pub mod metadata;
 pub mod namespace;
-pub mod operation;
 
 mod audit;
 mod check;
@@ -61,4 +60,5 @@ pub use directory::holds_cluster;
 pub use error::NodeError;
 pub use node::monitor::{NodeMonitor, NodeReport, ResourceUse};
 pub use node::{MissingNamespace, Node, NodeBuilder};
+pub use pario_operation as operation;
 pub use request_meter::{DURATION_BOUNDS_US, RequestCounts};

@@ -79,10 +79,9 @@ impl Cluster {
     }
 }
 
-#[cfg(feature = "embedded")]
 impl Cluster {
-    /// What the node in this process can do with extents, from now on, besides what it can do
-    /// already. Nodes of their own learn nothing by this: they can do what their program can.
+    /// Adds an operation to the node of an embedded cluster. Nodes in other processes do not change:
+    /// they have the operations that their program was built with.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -95,14 +94,13 @@ impl Cluster {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn add_operation(
-        &self,
-        name: &str,
-        operation: Arc<dyn pario_server::operation::Operation>,
-    ) {
+    pub fn add_operation(&self, name: &str, operation: Arc<dyn pario_operation::Operation>) {
+        #[cfg(feature = "embedded")]
         if let Some(node) = &self.shared.embedded {
             node.operations().add_shared(name, operation);
         }
+        #[cfg(not(feature = "embedded"))]
+        let _ = (name, operation);
     }
 }
 

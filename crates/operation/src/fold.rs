@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Call, Operation, Outcome, Scratch, Seen, Task};
+use crate::{Call, Operation, Outcome, Scratch, Seen, Task};
 
 /// An operation that has one result per node; made by [`fold`].
 pub struct Fold<P, A, E, F, J> {

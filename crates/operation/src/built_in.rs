@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Operation, Outcome, Registry, Scratch, Seen, Task, fold};
+use crate::{Call, Operation, Outcome, Registry, Scratch, Seen, Task, fold};
 
 /// What the operation `count` finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Operation, own};
+use crate::{Operation, built_in};
 
 /// The operations that a node knows. They can be added while it runs.
 pub struct Registry {
@@ -17,7 +17,7 @@ impl Registry {
     /// Those that every node has.
     pub fn new() -> Self {
         let registry = Self { operations: RwLock::default() };
-        own::add_to(&registry);
+        built_in::add_to(&registry);
         registry
     }
 

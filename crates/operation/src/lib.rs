@@ -6,7 +6,7 @@
 //! extent, [`fold`] for one result per node.
 //!
 //! ```
-//! use pario_server::operation::{Seen, each, fold};
+//! use pario_operation::{Seen, each, fold};
 //!
 //! // How long the body of each extent is, in units that the caller chooses.
 //! let lengths = each(|unit: &u64, seen: &Seen<'_>| {
@@ -24,14 +24,15 @@
 //!     },
 //!     |largest, other| *largest = (*largest).max(other),
 //! );
-//! # use pario_server::operation::Operation;
+//! # use pario_operation::Operation;
 //! # fn both(_: impl Operation, _: impl Operation) {}
 //! # both(lengths, largest);
 //! ```
+#![forbid(unsafe_code)]
 
+mod built_in;
 mod each;
 mod fold;
-mod own;
 mod registry;
 
 use std::any::Any;
