@@ -3,6 +3,7 @@
 use std::io;
 
 use pario_proto::{Failure, FilePath, PathError};
+use pario_records::RecordError;
 use pario_team::TeamError;
 use thiserror::Error;
 
@@ -271,5 +272,15 @@ impl From<Failure> for Error {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         io::Error::new(error.kind(), error)
+    }
+}
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Team(error) => Self::Team(error),
+            RecordError::Invalid(text) => Self::Invalid { text },
+            RecordError::InUse(text) => Self::InUse { text },
+            other => Self::other(other.to_string()),
+        }
     }
 }

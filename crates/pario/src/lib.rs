@@ -50,7 +50,6 @@ mod metadata;
 mod names;
 mod open;
 mod process;
-pub mod records;
 mod running;
 pub mod team;
 mod unanswered;
@@ -74,6 +73,7 @@ pub use pario_proto::{
     ProcessProgress, Ranks, Removal, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure,
     Trouble, WaitCause, WaitStatus,
 };
+pub use pario_records as records;
 #[cfg(feature = "embedded")]
 pub use pario_server::MissingNamespace;
 pub use process::{Process, Report, Stopper, Work};

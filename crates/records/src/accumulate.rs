@@ -17,9 +17,9 @@ impl RecordFile {
     /// ranks accumulate numbers of one type at the same places, nothing is lost.
     ///
     /// ```
-    /// # use pario::records::RecordFile;
+    /// # use pario_records::RecordFile;
     /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("accumulating", 1, 0)?;
+    /// # let team = pario_team::Team::meet("accumulating", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let forces = file.create_record(8 * 100)?;
     /// file.accumulate(forces, 16..=31, 2.0, &[1.5_f64, 4.0])?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pario::records::{RecordError, RecordFile, RecordId};
+use pario_records::{RecordError, RecordFile, RecordId};
 
 use crate::range::bytes;
 use crate::ranks::together;

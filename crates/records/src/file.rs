@@ -28,10 +28,10 @@ pub(super) const LOCKS: u32 = 64;
 /// needs nobody else, and may be called by several threads at once.
 ///
 /// ```
-/// use pario::records::RecordFile;
+/// use pario_records::RecordFile;
 ///
 /// # let dir = tempfile::tempdir()?;
-/// # let team = pario::team::Team::meet("a record file", 1, 0)?;
+/// # let team = pario_team::Team::meet("a record file", 1, 0)?;
 /// # let path = dir.path().join("state");
 /// let file = RecordFile::create(&team, &path)?; // each rank may give another path
 /// let matrix = file.create_record(8 * 100)?;
@@ -241,9 +241,9 @@ impl RecordFile {
     /// Which rank holds which bytes of a record: one block for each part, in order.
     ///
     /// ```
-    /// # use pario::records::RecordFile;
+    /// # use pario_records::RecordFile;
     /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("distribution", 1, 0)?;
+    /// # let team = pario_team::Team::meet("distribution", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let record = file.create_record_irregular(&[100])?;
     /// for block in file.distribution(record)? {

@@ -35,9 +35,9 @@ impl RecordFile {
     /// is between stays as it is.
     ///
     /// ```
-    /// # use pario::records::RecordFile;
+    /// # use pario_records::RecordFile;
     /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("strides", 1, 0)?;
+    /// # let team = pario_team::Team::meet("strides", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let record = file.create_record(10)?;
     /// file.write(record, 4..=6, b"abc")?;
@@ -76,9 +76,9 @@ impl RecordFile {
     /// Starts to read. The memory, as long as the range, comes back when it is waited for.
     ///
     /// ```
-    /// # use pario::records::RecordFile;
+    /// # use pario_records::RecordFile;
     /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("started", 1, 0)?;
+    /// # let team = pario_team::Team::meet("started", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let record = file.create_record(1 << 20)?;
     /// let writing = file.start_write(record, 0..=2, b"abc".to_vec())?;

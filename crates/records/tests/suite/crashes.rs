@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pario::records::{RecordError, RecordFile, RecordId, map_of_part};
+use pario_records::{RecordError, RecordFile, RecordId, map_of_part};
 
 use crate::range::bytes;
 use crate::ranks::together;

@@ -104,17 +104,6 @@ impl RecordError {
     }
 }
 
-impl From<RecordError> for crate::Error {
-    fn from(error: RecordError) -> Self {
-        match error {
-            RecordError::Team(error) => Self::Team(error),
-            RecordError::Invalid(text) => Self::Invalid { text },
-            RecordError::InUse(text) => Self::InUse { text },
-            other => Self::other(other.to_string()),
-        }
-    }
-}
-
 impl From<RecordError> for io::Error {
     fn from(error: RecordError) -> Self {
         io::Error::new(error.kind(), error)

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use pario::records::{NewRecord, RecordFile, RecordId};
-use pario::team::Team;
+use pario_records::{NewRecord, RecordFile, RecordId};
+use pario_team::Team;
 
 use crate::range::bytes;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};

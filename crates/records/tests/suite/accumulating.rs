@@ -1,6 +1,6 @@
 //! Ranks that add to the same numbers at the same time.
 
-use pario::records::RecordFile;
+use pario_records::RecordFile;
 
 use crate::range::bytes;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};

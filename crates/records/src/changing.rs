@@ -31,10 +31,10 @@ impl RecordFile {
     /// one sync, however many they are.
     ///
     /// ```
-    /// use pario::records::{NewRecord, RecordFile};
+    /// use pario_records::{NewRecord, RecordFile};
     ///
     /// # let dir = tempfile::tempdir()?;
-    /// # let team = pario::team::Team::meet("many records", 1, 0)?;
+    /// # let team = pario_team::Team::meet("many records", 1, 0)?;
     /// # let file = RecordFile::create(&team, dir.path().join("state"))?;
     /// let steps = file.create_records(&vec![NewRecord::Regular(4096); 1000])?;
     /// assert_eq!(file.records().len(), 1000);

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use pario::records::{NewRecord, RecordError, RecordFile};
-use pario::team::{Team, TeamError};
+use pario_records::{NewRecord, RecordError, RecordFile};
+use pario_team::{Team, TeamError};
 
 use crate::range::bytes;
 use crate::ranks::{new_job, together};

@@ -1,7 +1,7 @@
 //! What cannot be done is refused in sentences, by all ranks alike, and the file goes on.
 
-use pario::records::{NewRecord, RecordError, RecordFile, RecordId};
-use pario::team::TeamError;
+use pario_records::{NewRecord, RecordError, RecordFile, RecordId};
+use pario_team::TeamError;
 
 use crate::ranks::{EVERY_WAY, Machines, spread, together};
 

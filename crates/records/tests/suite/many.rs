@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pario::records::{NewRecord, RecordFile, RecordId};
+use pario_records::{NewRecord, RecordFile, RecordId};
 
 use crate::range::bytes;
 use crate::ranks::together;

@@ -20,12 +20,12 @@
 //! The walk of an access is told in docs/memory.md, the bytes of a part in docs/record-format.md.
 //!
 //! ```
-//! use pario::records::RecordFile;
+//! use pario_records::RecordFile;
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("run7");
-//! let team = pario::team::from_env()?; // rank 2 of 8
-//! let file = RecordFile::open_or_create(&team, &path)?; // /disk2/run7.part2
+//! let team = pario_team::Team::meet("run7", 1, 0)?; // the only rank
+//! let file = RecordFile::open_or_create(&team, &path)?; // the part of this rank: run7.part0
 //! let grid = file.create_record(8 * 1_000_000)?; // a million doubles over all disks
 //! if team.rank() == 0 {
 //!     file.write(grid, 800..=807, &1.5_f64.to_ne_bytes())?;

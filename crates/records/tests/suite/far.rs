@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pario::records::{RecordError, RecordFile};
-use pario::team::Team;
+use pario_records::{RecordError, RecordFile};
+use pario_team::Team;
 
 use crate::range::bytes;
 use crate::ranks::process::{self, Process, Role, played};
@@ -139,7 +139,7 @@ fn a_later_job_finds_the_parts_of_all_machines() {
             assert!(found == content(5, LEN));
             let held: u64 = file.held_here(record).unwrap().iter().map(|held| held.len).sum();
             let mut all = [held];
-            team.reduce(pario::team::Reduction::Sum, &mut all).unwrap();
+            team.reduce(pario_team::Reduction::Sum, &mut all).unwrap();
             assert_eq!(all[0], LEN as u64, "every block has one rank");
             file.close().unwrap();
         });

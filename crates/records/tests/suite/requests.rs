@@ -1,6 +1,6 @@
 //! Started accesses: over when it is said, and over before their record is gone.
 
-use pario::records::RecordFile;
+use pario_records::RecordFile;
 
 use crate::range::bytes;
 use crate::ranks::{EVERY_WAY, Machines, spread, together};
@@ -24,7 +24,7 @@ fn start_many(machines: Machines) {
             })
             .collect();
         file.wait_for_all();
-        assert!(writing.iter().all(pario::records::Request::is_done));
+        assert!(writing.iter().all(pario_records::Request::is_done));
         writing.into_iter().for_each(|request| drop(request.wait().unwrap()));
         team.barrier().unwrap();
         let mut all = vec![0; 3 << 20];
@@ -57,7 +57,7 @@ fn destroy_while_used(machines: Machines) {
                 .collect();
             // The writes are over before its space is another's.
             file.destroy_record(record).unwrap();
-            assert!(writing.iter().all(pario::records::Request::is_done));
+            assert!(writing.iter().all(pario_records::Request::is_done));
             let next = file.create_record(1 << 20).unwrap();
             let mut found = vec![1; 1 << 20];
             file.read(next, bytes(0, 1 << 20), &mut found).unwrap();

@@ -164,14 +164,14 @@ fn check_space(superblock: &Superblock, map: &PartMap) -> Result<(), String> {
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
-/// # let team = pario::team::Team::meet("map of a part", 1, 0)?;
+/// # let team = pario_team::Team::meet("map of a part", 1, 0)?;
 /// # let path = dir.path().join("state");
-/// let file = pario::records::RecordFile::create(&team, &path)?;
+/// let file = pario_records::RecordFile::create(&team, &path)?;
 /// let record = file.create_record(1000)?;
 /// file.close()?;
 ///
 /// let bytes = std::fs::read(dir.path().join("state.part0"))?;
-/// let map = pario::records::map_of_part(&bytes)?;
+/// let map = pario_records::map_of_part(&bytes)?;
 /// assert_eq!(map.records[&record.number()].len, 1000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
