@@ -1,16 +1,16 @@
-//! What is fenced in the documents for readers: programs, sessions of a shell, and text.
+//! The fenced blocks of the documents: programs, shell sessions, and text.
 //!
-//! The word behind the opening fence says what it is:
+//! The word after the opening fence is the kind of the block:
 //!
-//! | word | how it is tested |
+//! | word | test |
 //! | --- | --- |
-//! | `rust` | a whole program: compiled and run (`examples/tests/documented.rs`) |
-//! | `rust,excerpt` | stands word by word in a program of the examples (`examples/tests/document.rs`) |
-//! | `rust,sketch` | no program: it only shows what another one means |
+//! | `rust` | a whole program: compiled and run (`examples/tests/suite/document_programs.rs`) |
+//! | `rust,excerpt` | quoted word by word from an example (`examples/tests/suite/flow_document.rs`) |
+//! | `rust,sketch` | no program: it explains another one |
 //! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/documented.rs`) |
-//! | `console` | a session of a shell: each line after `$ ` is run (same file) |
-//! | `sh` | commands for root, run in their order on a machine of their own (`crates/cli/tests/administering.rs`); `sh install` with the package (`packaging/debian/check`) |
-//! | `toml` | a configuration or a placement: read by what reads it (same file) |
+//! | `console` | a shell session: each line after `$ ` is run (same file) |
+//! | `sh` | commands for root, run in order on a separate machine (`crates/cli/tests/administering.rs`); `sh install` with the package (`packaging/debian/check`) |
+//! | `toml` | a configuration or a placement: parsed (same file) |
 //! | `text`, `json`, none | not run |
 
 use std::fs;
@@ -19,24 +19,24 @@ use std::path::{Path, PathBuf};
 /// A fenced block of a document.
 #[derive(Clone, Debug)]
 pub struct Fence {
-    /// The document, as a path from the root of the project.
+    /// The path of the document from the root of the project.
     pub document: String,
     /// The line of the opening fence, counted from 1.
     pub line: usize,
-    /// What stands behind the opening fence.
+    /// The word after the opening fence.
     pub language: String,
-    /// What is between the fences.
+    /// The text between the fences.
     pub text: String,
 }
 
 impl Fence {
-    /// Where it is, for messages: `README.md:53`.
+    /// Returns the location for messages: `README.md:53`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.document, self.line)
     }
 }
 
-/// The fenced blocks of README.md and of all documents in `docs`, in order.
+/// Returns the fenced blocks of README.md and of all documents in `docs`, in order.
 pub fn all(root: &Path) -> Vec<Fence> {
     let mut documents = vec![root.join("README.md")];
     add_documents(&root.join("docs"), &mut documents);
@@ -76,6 +76,6 @@ fn of_document(root: &Path, document: &Path) -> Vec<Fence> {
         }
         is_open ^= content.trim_start().starts_with("```");
     }
-    assert!(!is_open, "{name}: the last fence has no end");
+    assert!(!is_open, "{name}: the last fenced block is not closed");
     fences
 }

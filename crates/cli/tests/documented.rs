@@ -1,7 +1,7 @@
 //! The programs in C and Fortran, the sessions and the configurations of README.md and of the
 //! documents in `docs` do what they say, as they stand there: compiled and started by the commands of
 //! the documents, against an installed library. `examples/src/fences.rs` says what each kind of fence
-//! means; the programs in Rust are run by `examples/tests/documented.rs`.
+//! means; the programs in Rust are run by `examples/tests/suite/document_programs.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -236,7 +236,7 @@ fn every_fortran_program_runs_as_it_stands() {
     compile_and_run("fortran", "prog.f90", strict);
 }
 
-/// Placements, which have processes, are read by `examples/tests/document.rs`.
+/// Placements, which have processes, are read by `examples/tests/suite/flow_document.rs`.
 #[test]
 fn every_configuration_is_one() {
     let files = of_language("toml").into_iter().filter(|file| !file.text.contains("[processes]"));

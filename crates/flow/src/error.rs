@@ -1,11 +1,11 @@
-//! What can go wrong with a call.
+//! Errors of calls and of the launch.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum CallError {
-    /// An operation returned an error.
+    /// A step returned an error.
     #[error("{operation}, step {step} on thread {thread}: {message}")]
     Failed {
         /// The operation that was called, or the one used inside it.
@@ -14,10 +14,10 @@ pub enum CallError {
         step: String,
         /// The thread that ran it.
         thread: String,
-        /// What the step said.
+        /// The error of the step.
         message: String,
     },
-    /// An operation panicked; its thread goes on with the next token.
+    /// A step panicked; its thread continues with the next token.
     #[error("{operation}, step {step} on thread {thread} panicked: {message}")]
     Panicked {
         /// The operation that was called, or the one used inside it.
@@ -26,51 +26,51 @@ pub enum CallError {
         step: String,
         /// The thread that ran it.
         thread: String,
-        /// The panic's message.
+        /// The message of the panic.
         message: String,
     },
-    /// A place function chose a thread that does not exist.
+    /// The function in `.at` or `.at_indexed` selected a thread that does not exist.
     #[error(
-        "{operation}, step {step}: thread {index} of pool {pool} was chosen, but it has {size} threads (0 to {})",
+        "{operation}, step {step}: thread {index} of pool {pool} was selected, but the pool has {size} threads (0 to {})",
         size.saturating_sub(1)
     )]
     NoSuchThread {
         /// The operation.
         operation: String,
-        /// The step after the choice.
+        /// The step that selects the thread.
         step: String,
         /// The pool.
         pool: String,
-        /// What was chosen.
+        /// The selected number.
         index: usize,
-        /// How many threads the pool has.
+        /// The number of threads in the pool.
         size: usize,
     },
-    /// An address space that this call needs is gone.
+    /// A process that this call needs was lost.
     #[error(
-        "process {space} is gone, and operation {operation} needs it; start it again and call again"
+        "process {process} was lost, and operation {operation} needs it; restart the program and call again"
     )]
-    SpaceLost {
+    ProcessLost {
         /// The operation that was called.
         operation: String,
-        /// The name of the address space.
-        space: String,
+        /// The name of the process in the placement.
+        process: String,
     },
     /// A token could not be encoded, sent or decoded.
-    #[error("{operation}: a token could not travel from {from} to {to}: {message}")]
+    #[error("{operation}: cannot transfer a token from {from} to {to}: {message}")]
     Transfer {
         /// The operation.
         operation: String,
-        /// The thread that sent it.
+        /// The sender: a thread, or a process.
         from: String,
-        /// The thread it was for.
+        /// The receiver.
         to: String,
-        /// What went wrong.
+        /// The reason.
         message: String,
     },
-    /// An asynchronous operation dropped its successor without calling it.
+    /// An asynchronous step dropped its continuation.
     #[error(
-        "{operation}, step {step} on thread {thread} dropped its successor: it must call it or fail it"
+        "{operation}, step {step} on thread {thread} dropped its continuation: the step must call it or fail it"
     )]
     Dropped {
         /// The operation.
@@ -80,72 +80,72 @@ pub enum CallError {
         /// The thread.
         thread: String,
     },
-    /// The run has ended.
-    #[error("the program {program} has stopped")]
+    /// The program has stopped.
+    #[error("program {program} has stopped")]
     Stopped {
         /// The program.
         program: String,
     },
 }
 
-/// Why a program could not be launched.
+/// The reason why a program could not be launched.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The placement file is wrong.
+    /// The placement file is invalid.
     #[error(transparent)]
     Placement(#[from] crate::placement::PlacementError),
     /// A process could not be started.
-    #[error("process {process} could not be started: {message}")]
+    #[error("cannot start process {process}: {message}")]
     Start {
-        /// Its name in the placement.
+        /// The name of the process in the placement.
         process: String,
-        /// What went wrong.
+        /// The reason.
         message: String,
     },
-    /// A process ended, or did not report, before the program began.
+    /// A process ended, or did not report that it is ready, before the program began.
     #[error("process {process} was not ready after {waited_s:.1} s: {message}")]
     NotReady {
-        /// Its name in the placement.
+        /// The name of the process in the placement.
         process: String,
-        /// How long was waited.
+        /// The time from the start of the wait.
         waited_s: f64,
-        /// What is known.
+        /// The reason.
         message: String,
     },
-    /// A process runs another program than this one.
+    /// A process runs another program: its fingerprint differs.
     #[error(
         "process {process} runs another version of program {program}: start the same executable everywhere"
     )]
     OtherProgram {
-        /// Its name in the placement.
+        /// The name of the process in the placement.
         process: String,
         /// The program.
         program: String,
     },
-    /// The launcher's ranks do not fit the placement.
+    /// The number of ranks differs from the number of processes in the placement.
     #[error(
-        "{ranks} ranks were started, but the placement has {processes} processes: start as many"
+        "the launcher started {ranks} ranks, but the placement has {processes} processes: start {processes} ranks"
     )]
     Ranks {
-        /// How many ranks the launcher started.
+        /// The number of ranks that the launcher started.
         ranks: usize,
-        /// How many processes the placement has.
+        /// The number of processes in the placement.
         processes: usize,
     },
-    /// The message-passing system could not be set up.
-    #[error("the address space {space} could not be opened: {message}")]
-    Space {
-        /// Its name.
-        space: String,
-        /// What went wrong.
+    /// A process could not open its address space or its ports.
+    #[error("process {process} cannot open its address space: {message}")]
+    AddressSpace {
+        /// The name of the process in the placement.
+        process: String,
+        /// The reason.
         message: String,
     },
     /// A thread could not be started.
-    #[error("thread {thread} could not be started: {message}")]
+    #[error("cannot start thread {thread}: {message}")]
     Thread {
-        /// Its name.
+        /// The name of the thread.
         thread: String,
-        /// What the system said.
+        /// The reason.
         message: String,
     },
 }

@@ -1,15 +1,15 @@
 //! Programs made of operations.
 //!
-//! A [`Program`] has threads with states of their own, and *operations*: a token goes in, a token
-//! comes out. A sequential operation is a function that a thread runs. A parallel operation is a
-//! schedule of others, written as a [`Chain`] with eight constructs: pipeline, if, if-else, while,
-//! for, parallel, parallel-while, indexed-parallel. The same text runs in one process or in many:
-//! a [`Placement`] says which thread lives where. How many tokens are under way between a split
-//! and its merge is found while the program runs ([`Window`]), so memory is bounded.
+//! A [`Program`] has threads, each with a private state, and *operations* from token to token. A
+//! sequential operation is a function that a thread runs. A parallel operation is a schedule of
+//! operations, written as a [`Chain`] with eight constructs: pipeline, if, if-else, while, for,
+//! parallel, parallel-while, indexed-parallel. The same program runs in one process or in many: a
+//! [`Placement`] names the process of each thread. A [`Window`] limits the tokens under way between
+//! a split and its merge, so memory is bounded; by default the runtime finds its size.
 //!
-//! It is not an actor system (threads exchange nothing but the tokens of operations), not a task
-//! scheduler (a step runs on the thread that was named, with its state), and it knows no files and
-//! no disks.
+//! It is not an actor system: threads exchange only the tokens of operations. It is not a task
+//! scheduler: a step runs on the thread that the program names, with that thread's state. It knows
+//! no files and no disks.
 //!
 //! ```
 //! use pario_flow::Program;
@@ -43,7 +43,7 @@
 //! let primes = program.operation("primes", |b| b
 //!     .on(client)
 //!     .split_while(Range::split)                       // one token per number
-//!         .on(workers.any()).run(Worker::is_prime)     // whichever worker is free
+//!         .on(workers.any()).run(Worker::is_prime)     // the first free worker
 //!     .merge(client, |_| Vec::new(), |found: &mut Vec<u64>, (n, is_prime)| {
 //!         if is_prime { found.push(n) }
 //!     }));
@@ -59,25 +59,28 @@
 mod chain;
 mod error;
 pub mod graph;
-mod place;
 pub mod placement;
 mod program;
 mod runtime;
 mod schedule;
+mod thread_selector;
 mod token;
 pub mod trace;
 mod window;
 
 pub use chain::{
-    Anywhere, At, Branches, Chain, IndexRanges, Inside, NoIndices, Otherwise, Somewhere, Start,
-    Successor, Top,
+    AnyThread, Branches, Chain, Continuation, HasThread, InSplit, IndexRanges, NoIndices, NoThread,
+    OnThread, TopLevel,
 };
 pub use error::{CallError, LaunchError};
 pub use pario_net::{Bulk, BulkBuffer};
-pub use place::{Place, PoolAny, PoolAt, PoolRef, PoolThread, ThreadRef};
 pub use placement::{Placement, PlacementError};
-pub use program::{FindError, OperationRef, Process, Program};
-pub use runtime::{CallView, Doing, Request, Run, Snapshot, SplitView, StageView, ThreadView};
-pub use schedule::Context;
+pub use program::{FindError, NameScope, OperationRef, Program};
+pub use runtime::{
+    CallStatus, CurrentStep, PendingCall, ProgramSnapshot, RunningProgram, SplitStatus, StepStatus,
+    ThreadStatus,
+};
+pub use schedule::StepContext;
+pub use thread_selector::{PoolAny, PoolAt, PoolRef, PoolThread, ThreadRef, ThreadSelector};
 pub use token::Token;
 pub use window::Window;

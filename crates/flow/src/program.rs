@@ -1,19 +1,19 @@
-//! A program: its threads and its operations.
+//! A program: its threads, its operations and its fingerprint.
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::chain::{Chain, Draft, Somewhere, Start, Top};
+use crate::chain::{Chain, HasThread, NoThread, ScheduleDraft, TopLevel};
 use crate::graph::OperationGraph;
-use crate::place::{PoolRef, ThreadRef};
-use crate::schedule::{Node, Operation, Step};
-use crate::token::{Codec, Token, short_name};
+use crate::schedule::{Schedule, ScheduleStep, StepAction};
+use crate::thread_selector::{PoolRef, ThreadRef};
+use crate::token::{Token, TokenCodec, short_name};
 
 /// A program: threads with their states, and operations that run on them.
 ///
-/// A program is a description. The same text runs in one process or in many:
-/// [`launch`](Self::launch) starts the threads where the placement puts them.
+/// A program is a description. The same program runs in one process or in many:
+/// [`launch`](Self::launch) starts each thread in the process that the placement names.
 ///
 /// ```
 /// use pario_flow::Program;
@@ -33,15 +33,15 @@ use crate::token::{Codec, Token, short_name};
 /// ```
 pub struct Program {
     pub(crate) name: String,
-    pub(crate) slots: Vec<Slot>,
-    pub(crate) operations: Vec<Arc<Operation>>,
+    pub(crate) slots: Vec<SlotDeclaration>,
+    pub(crate) operations: Vec<Arc<Schedule>>,
     pub(crate) max_calls: usize,
 }
 
-/// A thread or a pool that is declared.
-pub(crate) struct Slot {
+/// The declaration of a thread or a pool.
+pub(crate) struct SlotDeclaration {
     pub(crate) name: String,
-    /// The number of threads of a pool; nothing for a thread.
+    /// The number of threads of a pool; `None` for a thread.
     pub(crate) pool: Option<usize>,
     pub(crate) make: Arc<dyn Fn(usize) -> Box<dyn Any> + Send + Sync>,
     state_name: &'static str,
@@ -60,55 +60,50 @@ impl<I, O> Clone for OperationRef<I, O> {
 }
 impl<I, O> Copy for OperationRef<I, O> {}
 
-/// A thread, pool or operation that is not in the program as it was asked for.
+/// A lookup by name that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// There is nothing of that name.
+    /// The program has nothing of that name.
     #[error("program {program} has no {what} {name:?}; it has {known}")]
     Unknown {
         /// The program.
         program: String,
-        /// What was asked for.
+        /// `thread` or `operation`.
         what: &'static str,
         /// The name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: String,
     },
-    /// It is there, with other types.
+    /// The name exists with other types.
     #[error("{what} {name:?} is a {is}, not a {asked}")]
     OtherType {
-        /// What was asked for.
+        /// `thread` or `operation`.
         what: &'static str,
         /// The name.
         name: String,
-        /// What it is.
+        /// The actual type.
         is: String,
-        /// What was asked for.
+        /// The requested type.
         asked: String,
     },
 }
 
 impl Program {
-    /// A program without threads and operations.
+    /// Creates a program without threads and operations.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), slots: Vec::new(), operations: Vec::new(), max_calls: 4096 }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How many calls may be under way at once; a further one waits. 4096 if nothing is said.
+    /// Limits the calls under way at once; a further call waits. The default is 4096.
     pub fn limit_calls(&mut self, calls: usize) {
         self.max_calls = calls.max(1);
     }
 
-    /// Adds a thread. Its state is made by `make`, in the thread itself, wherever that is.
+    /// Adds a thread. The thread itself calls `make` for its state, in the process where it runs.
     ///
     /// # Panics
-    /// If there is a thread of that name.
+    /// If the program has a thread of that name.
     pub fn thread<S: 'static>(
         &mut self,
         name: &str,
@@ -117,11 +112,11 @@ impl Program {
         ThreadRef::new(self.add_slot::<S>(name, None, move |_| make()))
     }
 
-    /// Adds a pool of `size` threads. A placement may give the pool another size. The state of
-    /// each is made by `make` from its number, in the thread itself.
+    /// Adds a pool of `size` threads. A placement may set another size. Each thread calls `make`
+    /// with its number for its state.
     ///
     /// # Panics
-    /// If there is a thread of that name, or `size` is 0.
+    /// If the program has a thread of that name, or `size` is 0.
     pub fn pool<S: 'static>(
         &mut self,
         name: &str,
@@ -132,19 +127,19 @@ impl Program {
         PoolRef::new(self.add_slot::<S>(name, Some(size), make))
     }
 
-    /// A hierarchical process: its threads and operations are named `name.thread`.
-    pub fn process<'p>(&'p mut self, name: &str) -> Process<'p> {
-        Process { prefix: format!("{name}."), program: self }
+    /// Returns a scope: its threads and operations get names such as `name.thread`.
+    pub fn scope<'p>(&'p mut self, name: &str) -> NameScope<'p> {
+        NameScope { prefix: format!("{name}."), program: self }
     }
 
     /// Adds an operation, written as a chain of steps; see [`Chain`].
     ///
     /// # Panics
-    /// If there is an operation of that name.
-    pub fn operation<I: Token, O: Token, T: Somewhere>(
+    /// If the program has an operation of that name.
+    pub fn operation<I: Token, O: Token, T: HasThread>(
         &mut self,
         name: &str,
-        build: impl FnOnce(Chain<I, I, Start, Top>) -> Chain<I, O, T, Top>,
+        build: impl FnOnce(Chain<I, I, NoThread, TopLevel>) -> Chain<I, O, T, TopLevel>,
     ) -> OperationRef<I, O> {
         assert!(
             self.operations.iter().all(|operation| operation.name != name),
@@ -153,25 +148,30 @@ impl Program {
         );
         let slots = self.slots.iter().map(|slot| (slot.name.clone(), slot.pool.is_some()));
         let names = self.operations.iter().map(|operation| operation.name.clone());
-        let mut draft = build(Chain::start(Draft::new(slots.collect(), names.collect()))).finish();
-        draft.nodes.push(Node { step: Step::Return, name: "end".into(), input: Codec::of::<O>() });
+        let mut draft =
+            build(Chain::start(ScheduleDraft::new(slots.collect(), names.collect()))).finish();
+        draft.steps.push(ScheduleStep {
+            action: StepAction::Return,
+            name: "end".into(),
+            input: TokenCodec::of::<O>(),
+        });
         let graph = OperationGraph {
             name: name.to_owned(),
             input: short_name(type_name::<I>()),
             output: short_name(type_name::<O>()),
             body: draft.shape(),
         };
-        let operation = Operation {
+        let operation = Schedule {
             name: name.to_owned(),
-            nodes: draft.nodes,
-            output: Codec::of::<O>(),
+            steps: draft.steps,
+            output: TokenCodec::of::<O>(),
             graph,
         };
         self.operations.push(Arc::new(operation));
         OperationRef { number: self.operations.len() - 1, kind: PhantomData }
     }
 
-    /// The operation of that name, for code that did not define it.
+    /// Finds an operation by name, for code that did not define it.
     pub fn find_operation<I: Token, O: Token>(
         &self,
         name: &str,
@@ -181,7 +181,7 @@ impl Program {
             .position(|known| known == name)
             .ok_or_else(|| self.unknown("operation", name, names()))?;
         let operation = &self.operations[number];
-        let is = ((operation.nodes[0].input.type_name)(), (operation.output.type_name)());
+        let is = ((operation.steps[0].input.type_name)(), (operation.output.type_name)());
         let asked = (type_name::<I>(), type_name::<O>());
         if is != asked {
             return Err(FindError::OtherType {
@@ -194,32 +194,14 @@ impl Program {
         Ok(OperationRef { number, kind: PhantomData })
     }
 
-    /// The thread of that name, for code that did not define it.
+    /// Finds a thread by name, for code that did not define it.
     pub fn find_thread<S: 'static>(&self, name: &str) -> Result<ThreadRef<S>, FindError> {
-        self.find_slot::<S>("thread", name, false).map(ThreadRef::new)
-    }
-
-    /// The pool of that name, for code that did not define it.
-    pub fn find_pool<S: 'static>(&self, name: &str) -> Result<PoolRef<S>, FindError> {
-        self.find_slot::<S>("pool", name, true).map(PoolRef::new)
-    }
-
-    /// What an operation looks like, to be drawn.
-    pub fn graph<I, O>(&self, operation: OperationRef<I, O>) -> &OperationGraph {
-        &self.operations[operation.number].graph
-    }
-
-    fn find_slot<S: 'static>(
-        &self,
-        what: &'static str,
-        name: &str,
-        is_pool: bool,
-    ) -> Result<usize, FindError> {
-        let of_kind = |slot: &&Slot| slot.pool.is_some() == is_pool;
+        let what = "thread";
+        let is_thread = |slot: &&SlotDeclaration| slot.pool.is_none();
         let number =
-            self.slots.iter().position(|slot| slot.name == name && of_kind(&slot)).ok_or_else(
+            self.slots.iter().position(|slot| slot.name == name && is_thread(&slot)).ok_or_else(
                 || {
-                    let names = self.slots.iter().filter(of_kind).map(|slot| slot.name.as_str());
+                    let names = self.slots.iter().filter(is_thread).map(|slot| slot.name.as_str());
                     self.unknown(what, name, names)
                 },
             )?;
@@ -232,7 +214,7 @@ impl Program {
                 asked: type_name::<S>().to_owned(),
             });
         }
-        Ok(number)
+        Ok(ThreadRef::new(number))
     }
 
     fn unknown<'a>(
@@ -261,7 +243,7 @@ impl Program {
             "program {:?} has two threads {name:?}",
             self.name
         );
-        self.slots.push(Slot {
+        self.slots.push(SlotDeclaration {
             name: name.to_owned(),
             pool,
             make: Arc::new(move |index| Box::new(make(index))),
@@ -270,42 +252,49 @@ impl Program {
         self.slots.len() - 1
     }
 
-    /// A number that is the same where the program is the same.
+    /// Returns a number by which two processes check that they run the same program.
+    ///
+    /// It covers, in order of declaration: the name of the program; of each thread and pool the
+    /// name, the declared size and the short name of the state's type; of each operation the name;
+    /// of each step the name and the short name of its input token's type. A short name has no
+    /// module paths, so the number does not depend on the compiler or on crate versions. It does
+    /// not cover function bodies, the fields of token types, windows and selected threads.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut text = self.name.clone();
         for slot in &self.slots {
-            text.push_str(&format!("\n{} {:?} {}", slot.name, slot.pool, slot.state_name));
+            let state = short_name(slot.state_name);
+            text.push_str(&format!("\n{} {:?} {state}", slot.name, slot.pool));
         }
         for operation in &self.operations {
             text.push_str(&format!("\n{}", operation.name));
-            for node in &operation.nodes {
-                text.push_str(&format!("\n {} {}", node.name, (node.input.type_name)()));
+            for step in &operation.steps {
+                let input = short_name((step.input.type_name)());
+                text.push_str(&format!("\n {} {input}", step.name));
             }
         }
-        // FNV-1a: any mixing will do, nobody is to be kept out by it.
+        // FNV-1a: the fingerprint detects mistakes; it is no protection against attackers.
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })
     }
 }
 
-/// A hierarchical process: a name in front of the threads and operations that belong together.
-/// It runs nothing itself.
+/// A scope: a common prefix for the names of threads and operations that belong together.
 ///
 /// ```
 /// # use pario_flow::Program;
 /// let mut program = Program::new("hierarchy");
-/// let mut server = program.process("Server");
-/// let disk = server.pool("Disk", 4, |_| ());        // a placement calls it "Server.Disk[0]"
+/// let mut server = program.scope("Server");
+/// let disk = server.pool("Disk", 4, |_| ());        // "Server.Disk[0]" in a placement
 /// let echo = server.operation("echo", |b| b.on(disk.thread(0)).run(|_, text: String| text));
 /// ```
-pub struct Process<'p> {
+pub struct NameScope<'p> {
     program: &'p mut Program,
     prefix: String,
 }
 
-impl Process<'_> {
-    /// A thread of this process; see [`Program::thread`].
+impl NameScope<'_> {
+    /// Adds a thread to this scope; see [`Program::thread`].
     pub fn thread<S: 'static>(
         &mut self,
         name: &str,
@@ -314,7 +303,7 @@ impl Process<'_> {
         self.program.thread(&format!("{}{name}", self.prefix), make)
     }
 
-    /// A pool of this process; see [`Program::pool`].
+    /// Adds a pool to this scope; see [`Program::pool`].
     pub fn pool<S: 'static>(
         &mut self,
         name: &str,
@@ -324,17 +313,56 @@ impl Process<'_> {
         self.program.pool(&format!("{}{name}", self.prefix), size, make)
     }
 
-    /// A process inside this one.
-    pub fn process(&mut self, name: &str) -> Process<'_> {
-        Process { prefix: format!("{}{name}.", self.prefix), program: self.program }
+    /// Returns a scope inside this one.
+    pub fn scope(&mut self, name: &str) -> NameScope<'_> {
+        NameScope { prefix: format!("{}{name}.", self.prefix), program: self.program }
     }
 
-    /// An operation of this process; see [`Program::operation`].
-    pub fn operation<I: Token, O: Token, T: Somewhere>(
+    /// Adds an operation to this scope; see [`Program::operation`].
+    pub fn operation<I: Token, O: Token, T: HasThread>(
         &mut self,
         name: &str,
-        build: impl FnOnce(Chain<I, I, Start, Top>) -> Chain<I, O, T, Top>,
+        build: impl FnOnce(Chain<I, I, NoThread, TopLevel>) -> Chain<I, O, T, TopLevel>,
     ) -> OperationRef<I, O> {
         self.program.operation(&format!("{}{name}", self.prefix), build)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod here {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub struct Page(pub u64);
+    }
+
+    mod elsewhere {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub struct Page(pub u64);
+    }
+
+    fn program<P: Token>(pool: usize, operation: &str, step: &str) -> Program {
+        let mut program = Program::new("books");
+        let shelf = program.thread("Shelf", Vec::<Vec<u8>>::new);
+        program.pool("Reader", pool, |_| ());
+        program.operation(operation, |b| b.on(shelf).run(|_, page: P| page).named(step));
+        program
+    }
+
+    /// The value is fixed: another compiler, module or crate version must not change it.
+    #[test]
+    fn the_fingerprint_has_names_and_no_paths() {
+        let fingerprint = program::<here::Page>(2, "read", "find").fingerprint();
+        assert_eq!(fingerprint, 0x6d2e_c00b_b4eb_b5fc);
+        assert_eq!(program::<elsewhere::Page>(2, "read", "find").fingerprint(), fingerprint);
+        for other in [
+            program::<here::Page>(3, "read", "find"),
+            program::<here::Page>(2, "write", "find"),
+            program::<here::Page>(2, "read", "seek"),
+            program::<u64>(2, "read", "find"),
+        ] {
+            assert_ne!(other.fingerprint(), fingerprint);
+        }
     }
 }

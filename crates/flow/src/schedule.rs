@@ -1,150 +1,147 @@
-//! An operation as its threads read it: steps, one after the other, with jumps.
+//! The schedule of an operation: its steps one after the other, with jumps and without types.
 
 use std::any::Any;
 use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::graph::OperationGraph;
-use crate::place::Site;
-use crate::runtime::{RawSuccessor, Stack};
-use crate::token::{Codec, Parcel};
+use crate::runtime::{ConstructStack, ErasedContinuation};
+use crate::thread_selector::ThreadSelection;
+use crate::token::{ErasedToken, TokenCodec};
 use crate::window::Window;
 
-/// An operation of a program.
-pub(crate) struct Operation {
+/// The schedule of one operation.
+pub(crate) struct Schedule {
     pub(crate) name: String,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) output: Codec,
+    pub(crate) steps: Vec<ScheduleStep>,
+    pub(crate) output: TokenCodec,
     pub(crate) graph: OperationGraph,
 }
 
-/// A step, and what is to be known of it wherever its token may arrive.
-pub(crate) struct Node {
-    pub(crate) step: Step,
-    /// How it is called in messages, pictures and traces.
+/// One step of a schedule.
+pub(crate) struct ScheduleStep {
+    pub(crate) action: StepAction,
+    /// The name in messages, pictures and traces.
     pub(crate) name: String,
-    /// How the token that enters it travels.
-    pub(crate) input: Codec,
+    /// The codec of the token that enters the step.
+    pub(crate) input: TokenCodec,
 }
 
-type RunStep = dyn Fn(&mut dyn Any, Parcel, &Context<'_>) -> Result<Parcel, String> + Send + Sync;
-type StartStep = dyn Fn(&mut dyn Any, Parcel, RawSuccessor) + Send + Sync;
-type MapStep = dyn Fn(Parcel) -> Parcel + Send + Sync;
-type Test = dyn Fn(&Parcel) -> bool + Send + Sync;
-type RangeOf = dyn Fn(&Parcel) -> Range<u64> + Send + Sync;
+type RunStep = dyn Fn(&mut dyn Any, ErasedToken, &StepContext<'_>) -> Result<ErasedToken, String>
+    + Send
+    + Sync;
+type AsyncStep = dyn Fn(&mut dyn Any, ErasedToken, ErasedContinuation) + Send + Sync;
+type MapStep = dyn Fn(ErasedToken) -> ErasedToken + Send + Sync;
+type Test = dyn Fn(&ErasedToken) -> bool + Send + Sync;
+type RangeOf = dyn Fn(&ErasedToken) -> Range<u64> + Send + Sync;
 
-/// What happens to a token. A step passes it to the next one unless it says otherwise.
-pub(crate) enum Step {
-    /// It goes to another thread.
-    Hop(Site),
-    /// A function with the thread's state makes another token of it.
+/// What a step does with its token. Unless the variant says otherwise, the token then goes to the
+/// next step.
+pub(crate) enum StepAction {
+    /// Sends the token to another thread.
+    Hop(ThreadSelection),
+    /// Calls a function with the thread's state; its result is the next token.
     Run(Box<RunStep>),
-    /// A function keeps it and calls the successor later.
-    Start(Box<StartStep>),
-    /// A function without the thread's state makes another token of it.
+    /// Calls a function that keeps the token and calls the continuation later.
+    RunAsync(Box<AsyncStep>),
+    /// Calls a function without the thread's state; its result is the next token.
     Map(Box<MapStep>),
-    /// It goes on, or elsewhere if the test fails.
+    /// Jumps to `otherwise` if the test fails.
     Branch { test: Box<Test>, otherwise: usize },
-    /// It goes elsewhere.
+    /// Jumps.
     Jump(usize),
-    /// A counted loop begins; an empty one is left at once.
+    /// Begins a counted loop; jumps to `after` if the range is empty.
     ForEnter { range: Box<RangeOf>, after: usize },
-    /// The next round of a counted loop, or its end.
+    /// Jumps to the body for the next index, or ends the loop.
     ForNext { body: usize },
-    /// It is split into tokens that are merged again.
+    /// Splits the token into tokens that a merge step merges.
     Split(SplitStep),
-    /// It is merged.
+    /// Merges the token into the output of its split.
     Merge(MergeStep),
-    /// It goes through another operation.
+    /// Goes through another operation.
     Call(usize),
-    /// The operation ends.
+    /// Ends the operation.
     Return,
 }
 
-/// Where the output token of a split-merge is made.
+/// Which thread makes the output token of a split-merge.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
-    /// By the splitting thread; the output travels.
-    Here,
-    /// By the merging thread; the input travels.
-    There,
+pub(crate) enum MadeBy {
+    /// The splitting thread; the output travels.
+    Splitter,
+    /// The merging thread; the input travels.
+    Merger,
 }
 
-type SourceOf = dyn Fn(Parcel) -> Box<dyn Source> + Send + Sync;
-type FromInput = dyn Fn(&Parcel) -> Parcel + Send + Sync;
+type SplitSourceOf = dyn Fn(ErasedToken) -> Box<dyn SplitSource> + Send + Sync;
+type FromInput = dyn Fn(&ErasedToken) -> ErasedToken + Send + Sync;
 
 pub(crate) struct SplitStep {
     pub(crate) window: Window,
-    /// The tokens of an input.
-    pub(crate) source: Box<SourceOf>,
+    /// Makes the source of an input's tokens.
+    pub(crate) source: Box<SplitSourceOf>,
     /// The first steps of the bodies.
     pub(crate) bodies: Vec<usize>,
     /// The step after the merge.
     pub(crate) after: usize,
-    pub(crate) merge_site: Site,
-    pub(crate) made: Made,
-    /// The output from the input.
+    pub(crate) merge_selection: ThreadSelection,
+    pub(crate) made_by: MadeBy,
+    /// Makes the output from the input.
     pub(crate) init: Box<FromInput>,
-    /// The input once more, where it travels.
+    /// Clones the input, for [`MadeBy::Merger`].
     pub(crate) clone: Option<Box<FromInput>>,
 }
 
-type Add = dyn Fn(&mut Parcel, Parcel, &[u64]) + Send + Sync;
+type Add = dyn Fn(&mut ErasedToken, ErasedToken, &[u64]) + Send + Sync;
 
 pub(crate) struct MergeStep {
-    /// The split whose tokens are merged.
+    /// The split whose tokens this step merges.
     pub(crate) split: usize,
-    /// How the output travels.
-    pub(crate) output: Codec,
+    /// The codec of the output.
+    pub(crate) output: TokenCodec,
     pub(crate) add: Box<Add>,
 }
 
-/// The tokens that a split makes of its input, one at a time.
-pub(crate) trait Source {
-    /// The next token, or nothing when all have been made.
-    fn next(&mut self) -> Option<Piece>;
+/// The tokens that a split makes from its input, one at a time.
+pub(crate) trait SplitSource {
+    /// Makes the next token; `None` after the last.
+    fn next(&mut self) -> Option<SplitToken>;
 }
 
 /// A token that a split has made.
-pub(crate) struct Piece {
-    pub(crate) parcel: Parcel,
-    /// Which body it enters.
+pub(crate) struct SplitToken {
+    pub(crate) token: ErasedToken,
+    /// The body that the token enters.
     pub(crate) body: usize,
-    /// Its indices, for an indexed split.
+    /// The indices of the token; empty unless the split is indexed.
     pub(crate) indices: Vec<u64>,
 }
 
-/// What a step can know about where it runs.
-pub struct Context<'a> {
+/// The thread and the loop indices that a step runs with; see [`Chain::run_with`](crate::Chain::run_with).
+pub struct StepContext<'a> {
     thread: &'a str,
     index: usize,
-    call: u64,
-    stack: &'a Stack,
+    stack: &'a ConstructStack,
     indices: OnceCell<Vec<u64>>,
 }
 
-impl<'a> Context<'a> {
-    pub(crate) fn new(thread: &'a str, index: usize, call: u64, stack: &'a Stack) -> Self {
-        Self { thread, index, call, stack, indices: OnceCell::new() }
+impl<'a> StepContext<'a> {
+    pub(crate) fn new(thread: &'a str, index: usize, stack: &'a ConstructStack) -> Self {
+        Self { thread, index, stack, indices: OnceCell::new() }
     }
 
-    /// The name of the thread, such as `Compute[2]`.
+    /// Returns the name of the thread, such as `Compute[2]`.
     pub fn thread(&self) -> &str {
         self.thread
     }
 
-    /// The number of the thread in its pool.
+    /// Returns the number of the thread in its pool.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The indices of the loops and indexed splits around this step, outermost first.
+    /// Returns the indices of the loops and indexed splits around this step, outermost first.
     pub fn indices(&self) -> &[u64] {
         self.indices.get_or_init(|| self.stack.indices())
-    }
-
-    /// The number of the call that this token belongs to.
-    pub fn call(&self) -> u64 {
-        self.call
     }
 }

@@ -1,4 +1,4 @@
-//! What flows: any type that serde can take apart and put together again.
+//! Tokens: the values that flow through a program, and how they cross process borders.
 
 use std::any::{Any, type_name};
 
@@ -10,58 +10,58 @@ pub(crate) use crate::graph::short_name;
 
 /// A value that flows through a program.
 ///
-/// Every type with `#[derive(Serialize, Deserialize)]` is one; nothing else is to be written.
-/// Between threads of one process a token moves by pointer. Between processes its fields travel
-/// encoded, and fields of type [`Bulk`] as they are, without a copy.
+/// Every type with `#[derive(Serialize, Deserialize)]` that owns its contents is a token; there is
+/// nothing else to implement. Between threads of one process a token moves by pointer. Between
+/// processes its fields travel encoded; fields of type [`Bulk`] travel unencoded and uncopied.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot flow through a program",
     label = "this type is not a token",
-    note = "a token may have to travel to another process: add `#[derive(Serialize, Deserialize)]` to `{Self}` (it must own what it holds)"
+    note = "a token may travel to another process: add `#[derive(Serialize, Deserialize)]` to `{Self}` (it must own its contents)"
 )]
 pub trait Token: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Token for T {}
 
-/// A token whose type only the steps around it know.
-pub(crate) type Parcel = Box<dyn Any + Send>;
+/// A token without its type. The steps on both sides of it know the type.
+pub(crate) type ErasedToken = Box<dyn Any + Send>;
 
-/// How tokens of one type travel.
+/// Encodes and decodes the tokens of one type.
 #[derive(Clone, Copy)]
-pub(crate) struct Codec {
-    pub(crate) encode: fn(Parcel, &mut Outgoing<'_>) -> Result<(), EncodeError>,
-    pub(crate) decode: fn(&[u8], Vec<Bulk>) -> Result<Parcel, DecodeError>,
+pub(crate) struct TokenCodec {
+    pub(crate) encode: fn(ErasedToken, &mut Outgoing<'_>) -> Result<(), EncodeError>,
+    pub(crate) decode: fn(&[u8], Vec<Bulk>) -> Result<ErasedToken, DecodeError>,
     pub(crate) type_name: fn() -> &'static str,
 }
 
-impl Codec {
+impl TokenCodec {
     pub(crate) fn of<T: Token>() -> Self {
         Self {
-            encode: |parcel, out| pario_net::encode_value(&open::<T>(parcel), out),
+            encode: |token, out| pario_net::encode_value(&downcast::<T>(token), out),
             decode: |head, segments| {
-                Ok(Box::new(pario_net::decode_value::<T>(head, segments)?) as Parcel)
+                Ok(Box::new(pario_net::decode_value::<T>(head, segments)?) as ErasedToken)
             },
             type_name: type_name::<T>,
         }
     }
 }
 
-/// The token in a parcel. The types of neighbouring steps were checked when the program was
-/// compiled, so a wrong one is a bug in this crate.
-pub(crate) fn open<T: 'static>(parcel: Parcel) -> T {
-    match parcel.downcast::<T>() {
+/// Restores the type of a token. The compiler has checked the types of neighbouring steps, so a
+/// mismatch is a bug in this crate.
+pub(crate) fn downcast<T: 'static>(token: ErasedToken) -> T {
+    match token.downcast::<T>() {
         Ok(token) => *token,
-        Err(_) => unreachable!("a step got a token that is not a {}", type_name::<T>()),
+        Err(_) => unreachable!("a step received a token that is not a {}", type_name::<T>()),
     }
 }
 
-/// The token in a parcel, to look at.
-pub(crate) fn peek<T: 'static>(parcel: &Parcel) -> &T {
-    parcel.downcast_ref().unwrap_or_else(|| {
-        unreachable!("a step looked at a token that is not a {}", type_name::<T>())
+/// Borrows a token with its type; see [`downcast`].
+pub(crate) fn downcast_ref<T: 'static>(token: &ErasedToken) -> &T {
+    token.downcast_ref().unwrap_or_else(|| {
+        unreachable!("a step borrowed a token that is not a {}", type_name::<T>())
     })
 }
 
-/// The name of a function as a person would say it: `Disk::read`, or `fallback` for a closure.
+/// Returns the short name of a function, such as `Disk::read`, or `fallback` for a closure.
 pub(crate) fn function_name<F>(fallback: &str) -> String {
     let full = type_name::<F>();
     if full.contains("{{closure}}") || full.starts_with("fn(") || full.starts_with("for<") {
@@ -78,13 +78,13 @@ pub(crate) fn function_name<F>(fallback: &str) -> String {
     }
 }
 
-/// The type in `<Type as Trait>`.
+/// Returns the type in `<Type as Trait>`.
 fn type_of(owner: &str) -> &str {
     let inner = owner.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
     inner.map_or(owner, |inner| inner.rsplit_once(" as ").map_or(inner, |(type_, _)| type_))
 }
 
-/// The parts of a path, where `::` inside angle brackets does not part.
+/// Splits a path at every `::` outside of angle brackets.
 fn split_path(full: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);

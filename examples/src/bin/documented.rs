@@ -1,4 +1,4 @@
-//! The Rust programs of README.md and of the documents in `docs`, as they stand there.
+//! Runs the Rust programs of README.md and of the documents in `docs`, unchanged.
 //!
 //! ```text
 //! cargo run -p pario-examples --bin documented                  # lists them
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Some((_, entry)) => entry(),
         None => {
             eprintln!(
-                "documented: no Rust program begins at {wanted}; without arguments all are listed"
+                "documented: no Rust program begins at {wanted}; run it without arguments for a list"
             );
             ExitCode::from(2)
         }

@@ -1,13 +1,13 @@
-//! Adding to a program that somebody else wrote: its threads and operations are found by name, and
-//! their types are checked.
+//! Extending a program that another crate defines: find its threads and operations by name, with
+//! checked types.
 //!
-//! The module `library` knows nothing of this file; it could be another crate.
+//! The module `library` does not depend on the rest of this file; it could be another crate.
 
 use library::{Book, Title};
 use pario_examples::Options;
 use pario_flow::Program;
 
-/// A library, as another crate would offer it.
+/// A library, as in another crate.
 mod library {
     use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ mod library {
 
     /// Adds the threads and operations of a library to a program.
     pub fn add_to(program: &mut Program) {
-        let mut library = program.process("Library");
+        let mut library = program.scope("Library");
         let shelf = library.thread("Shelf", || {
             let books = [("Emma", 474), ("Ulysses", 730), ("Candide", 129)];
             Shelf { books: books.map(|(title, pages)| (title.to_owned(), pages)).into() }
@@ -64,16 +64,16 @@ fn main() -> anyhow::Result<()> {
     let mut program = Program::new("reading room");
     library::add_to(&mut program);
 
-    // A new operation that uses one of theirs.
+    // A new operation that uses an operation of the library.
     let fetch = program.find_operation::<Title, Book>("Library.fetch")?;
     let reader = program.thread("Reader", || Reader { pages_per_day: 50 });
     let plan = program.operation("plan", |b| b.call(fetch).on(reader).run(Reader::plan));
 
-    // A new operation on one of their threads.
+    // A new operation on a thread of the library.
     let shelf = program.find_thread::<library::Shelf>("Library.Shelf")?;
     let catalogue = program.operation("catalogue", |b| b.on(shelf).run(titles));
 
-    // A name or a type that does not fit is found before anything runs.
+    // A wrong name or type is an error before the program starts.
     let mistakes = [
         program.find_operation::<Title, Book>("Library.lend").err(),
         program.find_operation::<Title, String>("Library.fetch").err(),

@@ -1,11 +1,10 @@
-//! A pipeline of five stages of different length, and what the window does to it.
+//! A pipeline of five stages with different service times, measured with several windows.
 //!
-//! With a window of 1 the stages work one after the other; with a larger one they work at the same
-//! time, until the slowest of them has no pause left. That takes 4 tokens here; more only wait.
-//! The automatic window has to find this out by itself.
+//! With a window of 1 the stages work one after the other. With a larger window they work at the
+//! same time; with 4 tokens the slowest stage is always busy, and further tokens only wait. The
+//! automatic window finds this size at run time.
 //!
-//! `PARIO_TRACE=trace` in front of the command writes a timing diagram to `trace.svg`; choose one
-//! window and few tokens for it.
+//! `PARIO_TRACE=trace` writes a timing diagram to `trace.svg`; choose one window and few tokens.
 
 use std::time::{Duration, Instant};
 
@@ -24,16 +23,16 @@ struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// How long the stages take, in milliseconds
+    /// Service times of the stages, in milliseconds
     #[arg(long, value_name = "MS,MS,MS,MS,MS", value_delimiter = ',',
           default_values_t = [5.0, 16.0, 20.0, 10.0, 15.0])]
     stages: Vec<f64>,
 
-    /// How many tokens flow
+    /// Number of tokens
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     tokens: u64,
 
-    /// How many tokens are under way: 4, or 2x5 for two bunches of five, or automatic
+    /// Limit of tokens under way: 4, or 2x5 for two batches of five, or automatic
     #[arg(long = "window", value_delimiter = ',', value_parser = window,
           default_values = ["1", "2", "3", "4", "10", "2x5", "automatic"])]
     windows: Vec<Window>,
@@ -53,7 +52,7 @@ impl Stage {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let stages = arguments.stages.clone();
-    anyhow::ensure!(stages.len() == 5, "there are five stages, not {}", stages.len());
+    anyhow::ensure!(stages.len() == 5, "--stages needs five times, not {}", stages.len());
     let mut program = Program::new("five stages");
     let master = program.thread("Master", || ());
     let stage = program
@@ -87,9 +86,9 @@ fn main() -> anyhow::Result<()> {
         let measured_s = began.elapsed().as_secs_f64();
         anyhow::ensure!(merged == arguments.tokens, "{merged} tokens were merged");
         let predicted_s = predict_s(&arguments.stages, arguments.tokens, *window);
-        let stages = run.snapshot().stages;
-        let of_this = stages.iter().filter(|stage| stage.operation == run.graph(pipeline).name);
-        let under_way = of_this.map(|stage| stage.peak).max().unwrap_or(0);
+        let steps = run.snapshot().steps;
+        let of_this = steps.iter().filter(|step| step.operation == run.graph(pipeline).name);
+        let under_way = of_this.map(|step| step.peak).max().unwrap_or(0);
         println!(
             "{:>9} {predicted_s:>9.3} s {measured_s:>9.3} s {:>6.3} {under_way:>10}",
             window.to_string(),
@@ -99,8 +98,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long it should take: while the slowest stage has pauses, as many rounds as the window makes
-/// necessary; otherwise one round, and the slowest stage once for every other token.
+/// Returns the expected time. If the window is too small, the tokens pass in rounds of the window's
+/// size; otherwise one round trip, and the slowest stage once for every further token.
 fn predict_s(stages_ms: &[f64], tokens: u64, window: Window) -> f64 {
     let round_trip: f64 = stages_ms.iter().sum();
     let slowest = stages_ms.iter().copied().fold(0.0, f64::max);
@@ -117,12 +116,12 @@ fn predict_s(stages_ms: &[f64], tokens: u64, window: Window) -> f64 {
 
 fn window(text: &str) -> anyhow::Result<Window> {
     let number = |text: &str| match text.parse() {
-        Ok(0) => anyhow::bail!("a window needs room for one token"),
+        Ok(0) => anyhow::bail!("a window must be at least one token"),
         other => other.context("write a number, or 2x5, or automatic"),
     };
     match text.split_once('x') {
         _ if text == "automatic" => Ok(Window::automatic()),
-        Some((bunches, size)) => Ok(Window::bunches(number(bunches)?, number(size)?)),
+        Some((batches, size)) => Ok(Window::batches(number(batches)?, number(size)?)),
         None => Ok(Window::fixed(number(text)?)),
     }
 }

@@ -1,6 +1,6 @@
-//! For: the token goes through the body once for every index of a range.
+//! For: the token passes the body once for every index of a range.
 //!
-//! Pascal's triangle, row by row. Two threads take turns: the index of the loop says whose it is.
+//! Pascal's triangle, row by row. The index of the loop selects one of two threads.
 
 use pario_examples::Options;
 use pario_flow::Program;

@@ -1,7 +1,7 @@
-//! Processes that share files, in every mode.
+//! Shared files in every mode.
 //!
-//! Each writes where the mode of the file puts it, then all look whether every byte is where it
-//! belongs. Start it as a job of four:
+//! Each process writes at the position that the mode of the file assigns; then all check that every
+//! byte is where it belongs. Start it as a job of four:
 //!
 //! ```text
 //! cargo build -p pario-examples
@@ -24,7 +24,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything, as one process of a job.
+/// Runs the example as one process of a job.
 pub fn work(group: &Group) -> anyhow::Result<()> {
     log(group).context("M_LOG")?;
     sync(group).context("M_SYNC")?;
@@ -34,7 +34,7 @@ pub fn work(group: &Group) -> anyhow::Result<()> {
     private(group, Mode::Async).context("M_ASYNC")
 }
 
-/// One pointer for all, first come, first served: everybody appends, and nothing gets lost.
+/// M_LOG: one pointer for all ranks, first come, first served: all append, and no line is lost.
 fn log(group: &Group) -> anyhow::Result<()> {
     let line = |rank: u32, number: u32| format!("rank {rank} was here, {number}\n");
     let path = path_of(group, "log");
@@ -53,7 +53,7 @@ fn log(group: &Group) -> anyhow::Result<()> {
     remove(group, &path)
 }
 
-/// One pointer for all, in the order of ranks, whatever the sizes.
+/// M_SYNC: one pointer for all ranks, in rank order, with any sizes.
 fn sync(group: &Group) -> anyhow::Result<()> {
     let part = |rank: u32| vec![byte_of(rank); rank as usize % 7 + 1];
     let path = path_of(group, "result");
@@ -73,7 +73,7 @@ fn sync(group: &Group) -> anyhow::Result<()> {
     remove(group, &path)
 }
 
-/// Records that lie side by side, one of each rank, and nobody waits for anybody.
+/// M_RECORD: records side by side, one per rank; no rank waits for another.
 fn record(group: &Group) -> anyhow::Result<()> {
     let path = path_of(group, "state");
     let file = group.create(&path, Mode::Record)?;
@@ -88,7 +88,7 @@ fn record(group: &Group) -> anyhow::Result<()> {
     remove(group, &path)
 }
 
-/// All do the same, and it is done once.
+/// M_GLOBAL: all ranks make the same call; the file is accessed once.
 fn global(group: &Group) -> anyhow::Result<()> {
     let path = path_of(group, "head");
     let file = group.create(&path, Mode::Global)?;
@@ -102,7 +102,7 @@ fn global(group: &Group) -> anyhow::Result<()> {
     remove(group, &path)
 }
 
-/// Each has a pointer of its own.
+/// M_UNIX and M_ASYNC: each rank has a private pointer.
 fn private(group: &Group, mode: Mode) -> anyhow::Result<()> {
     let path = path_of(group, "private");
     let file = group.create(&path, mode)?;
@@ -118,7 +118,7 @@ fn private(group: &Group, mode: Mode) -> anyhow::Result<()> {
     remove(group, &path)
 }
 
-/// A path that no other job has.
+/// Returns a path that no other job uses.
 fn path_of(group: &Group, name: &str) -> String {
     format!("/{name} of {}", group.job().replace('/', "-"))
 }
@@ -134,7 +134,7 @@ fn content(group: &Group, path: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Removes a file that nobody needs any more.
+/// Removes a file after all ranks are done with it.
 fn remove(group: &Group, path: &str) -> anyhow::Result<()> {
     group.barrier()?;
     if group.rank() == 0 {

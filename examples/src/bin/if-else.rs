@@ -1,7 +1,7 @@
 //! If-else: one of two bodies, by a condition.
 //!
-//! A quadratic equation has real roots or complex ones. Each kind is computed by a thread of its
-//! own, and the results are of one type again.
+//! A quadratic equation has real or complex roots. A separate thread computes each kind; both
+//! results have the same type.
 
 use pario_examples::Options;
 use pario_flow::Program;

@@ -1,7 +1,6 @@
-//! If: a token that meets a condition goes through the body, any other past it.
+//! If: a token that meets a condition passes the body; any other token skips it.
 //!
-//! Parcels from abroad have to pass customs, where duty is added; all others go straight to the
-//! counter.
+//! Parcels from abroad pass customs, which adds a duty; all others go straight to the counter.
 
 use pario_examples::Options;
 use pario_flow::Program;

@@ -1,8 +1,8 @@
-//! Indexed-parallel: one token for every combination of indices, some of them skipped; all go
-//! through the same body at the same time, and are merged with their indices.
+//! Indexed-parallel: one token for every combination of indices, some of them skipped; all pass the
+//! same body at the same time and are merged with their indices.
 //!
-//! The distances between cities. A distance is the same there and back, so only the pairs above
-//! the diagonal are computed.
+//! The distances between cities. Distances are symmetric, so only the pairs above the diagonal are
+//! computed.
 #![expect(clippy::cast_possible_truncation, reason = "few cities, on a small planet")]
 
 use pario_examples::Options;

@@ -1,8 +1,8 @@
-//! A picture whose parts take very different time, by two ways of sharing out the work.
+//! Static and balanced distribution of work, for a picture whose parts differ in cost.
 //!
-//! *Static*: every worker gets a band of the picture, whatever it costs. *Balanced*: whichever
-//! worker is free gets the next strip. The pictures are the same, the times are not: the bands
-//! near the bottom, inside the Mandelbrot set, take much longer than the sky above it.
+//! *Static*: each worker computes one band of the picture. *Balanced*: the first free worker
+//! computes the next strip. The pictures are equal; the times differ, because the bands near the
+//! bottom, inside the Mandelbrot set, take much longer than those above it.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use pario_examples::Options;
-use pario_flow::{Bulk, Context, Program};
+use pario_flow::{Bulk, Program, StepContext};
 use serde::{Deserialize, Serialize};
 
 /// Draws the upper half of the Mandelbrot set twice and compares the times
@@ -22,19 +22,19 @@ struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Where static.png and balanced.png go
+    /// Directory for static.png and balanced.png
     #[arg(long, default_value = ".")]
     folder: PathBuf,
 
-    /// How wide the pictures are, in pixels; they are half as high
+    /// Width of the pictures in pixels; the height is half of it
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u32).range(16..=16384))]
     width: u32,
 
-    /// When a point counts as inside
+    /// Iterations after which a point counts as inside
     #[arg(long, default_value_t = 2000)]
     iterations: u32,
 
-    /// How many threads compute
+    /// Number of threads that compute
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
 }
@@ -48,15 +48,15 @@ struct Sheet {
     iterations: u32,
 }
 
-/// Some rows to be computed.
+/// Rows to compute.
 #[derive(Serialize, Deserialize)]
-struct Job {
+struct Rows {
     sheet: Sheet,
     from: u32,
     to: u32,
 }
 
-/// Rows that are done; between processes the pixels travel without being copied.
+/// Computed rows. The pixels are not copied when they travel between processes.
 #[derive(Serialize, Deserialize)]
 struct Strip {
     from: u32,
@@ -69,14 +69,14 @@ struct Strip {
 struct Painting {
     width: usize,
     pixels: Vec<u8>,
-    /// How long each worker computed.
+    /// The time that each worker computed.
     busy_s: Vec<f64>,
 }
 
 impl Sheet {
-    fn cut(&self, strip: u64) -> Option<Job> {
+    fn cut(&self, strip: u64) -> Option<Rows> {
         let from = u32::try_from(strip).ok()? * STRIP;
-        Some(Job { sheet: *self, from, to: (from + STRIP).min(self.height) })
+        Some(Rows { sheet: *self, from, to: (from + STRIP).min(self.height) })
     }
 }
 
@@ -105,12 +105,12 @@ impl Painting {
 struct Worker;
 
 impl Worker {
-    fn compute(&mut self, job: Job, context: &Context<'_>) -> Result<Strip, String> {
+    fn compute(&mut self, rows: Rows, context: &StepContext<'_>) -> Result<Strip, String> {
         let began = Instant::now();
-        let rows = (job.from..job.to).flat_map(|y| (0..job.sheet.width).map(move |x| (x, y)));
-        let pixels: Vec<u8> = rows.map(|(x, y)| shade(&job.sheet, x, y)).collect();
+        let points = (rows.from..rows.to).flat_map(|y| (0..rows.sheet.width).map(move |x| (x, y)));
+        let pixels: Vec<u8> = points.map(|(x, y)| shade(&rows.sheet, x, y)).collect();
         let busy_s = began.elapsed().as_secs_f64();
-        Ok(Strip { from: job.from, pixels: pixels.into(), worker: context.index(), busy_s })
+        Ok(Strip { from: rows.from, pixels: pixels.into(), worker: context.index(), busy_s })
     }
 }
 
@@ -136,7 +136,7 @@ fn main() -> anyhow::Result<()> {
     let worker = program.pool("Worker", workers, |_| Worker);
     let strips = |sheet: &Sheet| 0..u64::from(sheet.height.div_ceil(STRIP));
     let blank = move |sheet: &Sheet| Painting::blank(sheet, workers);
-    let band = move |job: &Job| job.from as usize * workers / job.sheet.height as usize;
+    let band = move |rows: &Rows| rows.from as usize * workers / rows.sheet.height as usize;
 
     #[rustfmt::skip]
     let by_band = program.operation("static", |b| b

@@ -1,6 +1,6 @@
-//! A node that can do something of one's own with extents, and a program that has it done there.
+//! A node with an additional operation on extents, and a client that calls it.
 //!
-//! The node counts words where the text lies; what comes back is one small table per node.
+//! The node counts words where the text is stored; each node returns one small table.
 //!
 //! ```text
 //! cargo run -p pario-examples --bin own-operation -- serve /tmp/words &    # a node with the operation
@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// A node with four disks in the directory, until it is stopped.
+/// Runs a node with four disks in the directory until it is stopped.
 fn serve(directory: &str) -> anyhow::Result<()> {
     let count = fold(
         |shortest: &usize, words: &mut Words, seen: &Seen<'_>| {
@@ -48,14 +48,14 @@ fn serve(directory: &str) -> anyhow::Result<()> {
     Ok(Node::new().operation("words", count).data(directory).run()?)
 }
 
-/// Adds the words that others have found.
+/// Adds the counts of another part.
 fn add(words: &mut Words, others: Words) {
     for (word, count) in others {
         *words.entry(word).or_default() += count;
     }
 }
 
-/// Writes a text, a line to each extent, and has its words counted.
+/// Writes a text, one line per extent, and lets the node count its words.
 fn count(directory: &str) -> anyhow::Result<()> {
     let cluster = Cluster::connect(directory)?;
     let text = cluster.options().read(true).write(true).create(true).extents().open("/text")?;

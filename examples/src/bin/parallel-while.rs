@@ -1,7 +1,7 @@
-//! Parallel-while: a function takes one token after the other out of the input until there are no
-//! more; all go through the same body at the same time, and their results are merged.
+//! Parallel-while: a function takes tokens out of the input until none is left; all pass the same
+//! body at the same time, and their results are merged.
 //!
-//! The most frequent words of a rhyme. Its lines are counted by whichever thread is free.
+//! The most frequent words of a rhyme. The first free thread counts the next line.
 
 use std::collections::BTreeMap;
 

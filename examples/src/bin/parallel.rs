@@ -1,6 +1,6 @@
 //! Parallel: different bodies at the same time, each with its own split and merge function.
 //!
-//! Mean, median and range of a list of numbers are found by three threads.
+//! Three threads compute the mean, the median and the range of a list of numbers.
 
 use pario_examples::Options;
 use pario_flow::Program;

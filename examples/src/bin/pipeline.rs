@@ -1,8 +1,8 @@
-//! Pipeline: one step after the other, each on a thread of its own.
+//! Pipeline: one step after the other, each on a separate thread.
 //!
-//! A telegraph office. The clerk writes down the text, the coder puts it into cipher, the
-//! operator keys it. Several telegrams are handed in at once: while the operator keys the first,
-//! the coder has the second and the clerk the third.
+//! A telegraph office. The clerk writes down the text, the coder encrypts it, the operator keys it.
+//! Several telegrams are under way at once: while the operator keys the first, the coder has the
+//! second and the clerk the third.
 
 use pario_examples::Options;
 use pario_flow::Program;
@@ -27,7 +27,7 @@ impl Clerk {
 }
 
 impl Coder {
-    /// Every letter three places on, as Caesar did it.
+    /// Shifts every letter by three, as in Caesar's cipher.
     fn encode(&mut self, text: String) -> String {
         text.bytes().map(|letter| char::from((letter - b'A' + 3) % 26 + b'A')).collect()
     }

@@ -1,5 +1,5 @@
-//! A record file: each process keeps a part of every record on its own disk, and all read, write and
-//! add to all of it. No node has to run.
+//! A record file: each process keeps a part of every record on its local disk, and all processes
+//! read, write and accumulate the whole. No node is needed.
 //!
 //! ```text
 //! cargo build -p pario-examples
@@ -11,7 +11,7 @@ use anyhow::ensure;
 use pario::records::RecordFile;
 use pario::team::Team;
 
-/// No number of processes divides it.
+/// The number of values: a prime, so that no number of processes divides it.
 const VALUES: u64 = 10_007;
 
 fn main() -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything, as one process of a job.
+/// Runs the example as one process of a job.
 pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
     let path = format!("{directory}/records-in-rust");
     let (rank, size) = (u64::from(team.rank()), u64::from(team.size()));
@@ -33,11 +33,11 @@ pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
     let grid = file.create_record(8 * VALUES)?;
     let sum = file.create_record(8)?;
 
-    // Each writes every so many-th value: the library finds out on whose disk it is.
+    // Rank r of n writes the values r, r + n, ...; the library finds the disk of each.
     for at in (rank..VALUES).step_by(usize::try_from(size)?) {
         file.write(grid, 8 * at..=8 * at + 7, &at.to_ne_bytes())?;
     }
-    // What is here is added up here, and nothing is lost.
+    // Each process adds up the values on its own disk.
     team.barrier()?;
     for block in file.held_here(grid)? {
         let (first, end) = (block.start.div_ceil(8), (block.start + block.len).div_ceil(8));
@@ -49,7 +49,7 @@ pub fn work(team: &Team, directory: &str) -> anyhow::Result<()> {
     }
     file.close()?;
 
-    // Somebody else may open it, also a later job of another number of processes.
+    // Any later job can open the file, also with another number of processes.
     let file = RecordFile::open(team, &path)?;
     let mut total = [0; 8];
     file.read(sum, 0..=7, &mut total)?;

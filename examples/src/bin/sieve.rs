@@ -1,8 +1,8 @@
 //! The sieve of Eratosthenes: numbers flow through a ring of threads.
 //!
-//! Every prime found so far is a filter; a number that no filter divides is a new prime and
-//! becomes the next one. Filter 0 lives on slave 0, filter 1 on slave 1 and so on, round and
-//! round. The master sends the numbers off and gathers what becomes of them.
+//! Every prime found so far is a filter. A number that no filter divides is a new prime and becomes
+//! the next filter. Slave `i % 5` holds filter `i`. The master sends the numbers and collects the
+//! primes.
 
 use clap::Parser;
 use pario_examples::Options;

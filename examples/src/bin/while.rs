@@ -1,7 +1,7 @@
-//! While: the token goes through the body as long as it meets a condition, which is asked before
-//! each round.
+//! While: the token passes the body as long as it meets a condition, which is evaluated before each
+//! iteration.
 //!
-//! Square roots as Heron computed them: a guess is improved until its square is near enough.
+//! Square roots by Heron's method: improve a guess until its square is close enough.
 
 use pario_examples::Options;
 use pario_flow::Program;

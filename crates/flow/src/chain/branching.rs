@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::running::name_of;
-use super::{Anywhere, Chain, Somewhere, Top};
+use super::{AnyThread, Chain, HasThread, TopLevel};
 use crate::graph::Shape;
-use crate::schedule::Step;
-use crate::token::{Parcel, Token, peek};
+use crate::schedule::StepAction;
+use crate::token::{ErasedToken, Token, downcast_ref};
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
-    /// *If*: a token that meets the condition goes through the body, any other past it.
+    /// *If*: a token that meets the condition passes the body; any other token skips it.
     ///
     /// ```
     /// # let mut program = pario_flow::Program::new("if");
@@ -24,97 +24,103 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     pub fn when<T2>(
         mut self,
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
-        body: impl FnOnce(Chain<O, O, T, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K>
+        body: impl FnOnce(Chain<O, O, T, TopLevel>) -> Chain<O, O, T2, TopLevel>,
+    ) -> Chain<I, O, AnyThread, K>
     where
-        T: Somewhere,
+        T: HasThread,
     {
         let name = name_of(&condition, "if");
         let branch = self.push_test(condition, &name);
         self.draft.open_shapes();
-        let mut chain: Chain<O, O, T2, Top> = body(self.into_other());
+        let mut chain: Chain<O, O, T2, TopLevel> = body(self.into_other());
         let then = Box::new(chain.draft.close_shapes());
-        let end = chain.draft.here();
+        let end = chain.draft.next_step();
         chain.set_target(branch, end);
-        chain.draft.add_shape(Shape::If { condition: asked(name, "if"), then, otherwise: None });
+        chain.draft.add_shape(Shape::If {
+            condition: condition_text(name, "if"),
+            then,
+            otherwise: None,
+        });
         chain.join()
     }
 
-    /// *If-else*: a token that meets the condition goes through the first body, any other through
-    /// the second.
+    /// *If-else*: a token that meets the condition passes the first body, any other token the
+    /// second.
     pub fn if_else<O2: Token, T2, T3>(
         mut self,
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
-        then: impl FnOnce(Chain<O, O, T, Top>) -> Chain<O, O2, T2, Top>,
-        otherwise: impl FnOnce(Otherwise<O, T>) -> Chain<O, O2, T3, Top>,
-    ) -> Chain<I, O2, Anywhere, K>
+        then: impl FnOnce(Chain<O, O, T, TopLevel>) -> Chain<O, O2, T2, TopLevel>,
+        otherwise: impl FnOnce(Chain<O, O, T, TopLevel>) -> Chain<O, O2, T3, TopLevel>,
+    ) -> Chain<I, O2, AnyThread, K>
     where
-        T: Somewhere,
+        T: HasThread,
     {
         let name = name_of(&condition, "if");
         let branch = self.push_test(condition, &name);
-        let place = self.draft.place.clone();
+        let thread = self.draft.thread.clone();
         self.draft.open_shapes();
-        let mut chain: Chain<O, O2, T2, Top> = then(self.into_other());
+        let mut chain: Chain<O, O2, T2, TopLevel> = then(self.into_other());
         let first = Box::new(chain.draft.close_shapes());
-        let jump = chain.draft.push::<O2>(Step::Jump(0), "join".into());
-        let second_start = chain.draft.here();
+        let jump = chain.draft.push::<O2>(StepAction::Jump(0), "join".into());
+        let second_start = chain.draft.next_step();
         chain.set_target(branch, second_start);
-        chain.draft.place = place;
+        chain.draft.thread = thread;
         chain.draft.open_shapes();
-        let mut chain: Chain<O, O2, T3, Top> = otherwise(chain.into_other());
+        let mut chain: Chain<O, O2, T3, TopLevel> = otherwise(chain.into_other());
         let second = Some(Box::new(chain.draft.close_shapes()));
-        let end = chain.draft.here();
+        let end = chain.draft.next_step();
         chain.set_target(jump, end);
-        let condition = asked(name, "if");
+        let condition = condition_text(name, "if");
         chain.draft.add_shape(Shape::If { condition, then: first, otherwise: second });
         chain.join()
     }
 
-    /// *While*: the token goes through the body as long as it meets the condition, which is asked
-    /// before each round.
+    /// *While*: the token passes the body as long as it meets the condition, which is evaluated
+    /// before each iteration.
     pub fn repeat_while<T2>(
         mut self,
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
-        body: impl FnOnce(Chain<O, O, Anywhere, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K>
+        body: impl FnOnce(Chain<O, O, AnyThread, TopLevel>) -> Chain<O, O, T2, TopLevel>,
+    ) -> Chain<I, O, AnyThread, K>
     where
-        T: Somewhere,
+        T: HasThread,
     {
         let name = name_of(&condition, "while");
         let branch = self.push_test(condition, &name);
         self.draft.open_shapes();
-        let mut chain: Chain<O, O, T2, Top> = body(self.into_other());
+        let mut chain: Chain<O, O, T2, TopLevel> = body(self.into_other());
         let shape = Box::new(chain.draft.close_shapes());
-        chain.draft.push::<O>(Step::Jump(branch), "again".into());
-        let end = chain.draft.here();
+        chain.draft.push::<O>(StepAction::Jump(branch), "again".into());
+        let end = chain.draft.next_step();
         chain.set_target(branch, end);
-        chain.draft.add_shape(Shape::While { condition: asked(name, "while"), body: shape });
+        chain
+            .draft
+            .add_shape(Shape::While { condition: condition_text(name, "while"), body: shape });
         chain.join()
     }
 
-    /// *For*: the token goes through the body once for every index of a range that is computed
-    /// from the token at the beginning. The steps in the body learn the index from their
-    /// [`Context`](crate::Context).
+    /// *For*: the token passes the body once for every index of a range, which is computed once
+    /// from the token that enters. Steps in the body read the index from their
+    /// [`StepContext`](crate::StepContext).
     pub fn repeat<T2>(
         mut self,
         range: impl Fn(&O) -> Range<u64> + Send + Sync + 'static,
-        body: impl FnOnce(Chain<O, O, Anywhere, Top>) -> Chain<O, O, T2, Top>,
-    ) -> Chain<I, O, Anywhere, K>
+        body: impl FnOnce(Chain<O, O, AnyThread, TopLevel>) -> Chain<O, O, T2, TopLevel>,
+    ) -> Chain<I, O, AnyThread, K>
     where
-        T: Somewhere,
+        T: HasThread,
     {
         let name = name_of(&range, "for");
-        let range = move |parcel: &Parcel| range(peek::<O>(parcel));
-        let enter = Step::ForEnter { range: Box::new(range), after: 0 };
+        let range = move |token: &ErasedToken| range(downcast_ref::<O>(token));
+        let enter = StepAction::ForEnter { range: Box::new(range), after: 0 };
         let enter = self.draft.push::<O>(enter, name.clone());
         self.draft.open_shapes();
-        let mut chain: Chain<O, O, T2, Top> = body(self.into_other());
+        let mut chain: Chain<O, O, T2, TopLevel> = body(self.into_other());
         let shape = Box::new(chain.draft.close_shapes());
-        chain.draft.push::<O>(Step::ForNext { body: enter + 1 }, "next".into());
-        let end = chain.draft.here();
+        chain.draft.push::<O>(StepAction::ForNext { body: enter + 1 }, "next".into());
+        let end = chain.draft.next_step();
         chain.set_target(enter, end);
-        chain.draft.add_shape(Shape::For { range: asked(name, "for"), body: shape });
+        chain.draft.add_shape(Shape::For { range: condition_text(name, "for"), body: shape });
         chain.join()
     }
 
@@ -123,32 +129,29 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
         condition: impl Fn(&O) -> bool + Send + Sync + 'static,
         name: &str,
     ) -> usize {
-        let test = Box::new(move |parcel: &Parcel| condition(peek::<O>(parcel)));
-        self.draft.push::<O>(Step::Branch { test, otherwise: 0 }, name.to_owned())
+        let test = Box::new(move |token: &ErasedToken| condition(downcast_ref::<O>(token)));
+        self.draft.push::<O>(StepAction::Branch { test, otherwise: 0 }, name.to_owned())
     }
 }
 
-/// What a picture says beside the keyword: nothing if a closure has only the keyword for a name.
-fn asked(name: String, keyword: &str) -> String {
+/// Returns the text beside the keyword in a picture: empty if the name is the keyword itself.
+fn condition_text(name: String, keyword: &str) -> String {
     if name == keyword { String::new() } else { name }
 }
 
-/// The second body of an [`if_else`](Chain::if_else), where it begins.
-pub type Otherwise<O, T> = Chain<O, O, T, Top>;
-
 impl<I, O, T, K> Chain<I, O, T, K> {
-    fn set_target(&mut self, node: usize, to: usize) {
-        match &mut self.draft.nodes[node].step {
-            Step::Branch { otherwise: target, .. }
-            | Step::Jump(target)
-            | Step::ForEnter { after: target, .. } => *target = to,
+    fn set_target(&mut self, step: usize, to: usize) {
+        match &mut self.draft.steps[step].action {
+            StepAction::Branch { otherwise: target, .. }
+            | StepAction::Jump(target)
+            | StepAction::ForEnter { after: target, .. } => *target = to,
             _ => unreachable!("only steps that jump have a target"),
         }
     }
 
-    /// Several ways meet: which thread has the token is not known any more.
-    fn join<I2, K2>(mut self) -> Chain<I2, O, Anywhere, K2> {
-        self.draft.place.clear();
+    /// Joins branches: which thread has the token is no longer known.
+    fn join<I2, K2>(mut self) -> Chain<I2, O, AnyThread, K2> {
+        self.draft.thread.clear();
         self.into_other()
     }
 }

@@ -1,27 +1,27 @@
-//! Operations inside operations.
+//! Operations as steps of other operations: call, call-adapted.
 
-use super::{Anywhere, Chain, Somewhere};
+use super::{AnyThread, Chain, HasThread};
 use crate::graph::Shape;
-use crate::place::Place;
 use crate::program::OperationRef;
-use crate::schedule::Step;
+use crate::schedule::StepAction;
+use crate::thread_selector::ThreadSelector;
 use crate::token::Token;
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
-    /// Goes through another operation of the program.
-    pub fn call<O2: Token>(mut self, operation: OperationRef<O, O2>) -> Chain<I, O2, Anywhere, K> {
+    /// Uses another operation of the program as a step.
+    pub fn call<O2: Token>(mut self, operation: OperationRef<O, O2>) -> Chain<I, O2, AnyThread, K> {
         let name = self.draft.operation_name(operation.number).to_owned();
         let output = crate::token::short_name(std::any::type_name::<O2>());
         self.draft.add_shape(Shape::Call { operation: name.clone(), output });
-        self.draft.push::<O>(Step::Call(operation.number), name);
-        self.draft.place.clear();
+        self.draft.push::<O>(StepAction::Call(operation.number), name);
+        self.draft.thread.clear();
         self.into_other()
     }
 }
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
-    /// Goes through an operation whose tokens are of other types: `enter` makes its input of the
-    /// token, `leave` puts its output back into the token, which waits at `place` meanwhile.
+    /// Uses an operation with other token types as a step: `enter` makes its input from the token,
+    /// `leave` puts its output back into the token. `thread` keeps the token during the call.
     ///
     /// ```
     /// # let mut program = pario_flow::Program::new("adapter");
@@ -36,18 +36,18 @@ impl<I, O: Token, T, K> Chain<I, O, T, K> {
     /// assert_eq!(run.call(relabel, ("seven".into(), 7))?, ("seven".into(), 14));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_adapted<I2: Token, O2: Token, P: Place<O>>(
+    pub fn call_adapted<I2: Token, O2: Token, P: ThreadSelector<O>>(
         self,
-        place: P,
+        thread: P,
         operation: OperationRef<I2, O2>,
         enter: impl Fn(&O) -> I2 + Send + Sync + 'static,
         leave: impl Fn(&mut O, O2) + Send + Sync + 'static,
-    ) -> Chain<I, O, super::At<P::State>, K>
+    ) -> Chain<I, O, super::OnThread<P::State>, K>
     where
-        T: Somewhere,
+        T: HasThread,
         O: Clone,
     {
-        self.parallel(place, O::clone, |branches| {
+        self.parallel(thread, O::clone, |branches| {
             branches.branch(enter, |b| b.call(operation), leave)
         })
     }

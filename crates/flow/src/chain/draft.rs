@@ -1,42 +1,42 @@
-//! The steps of an operation while they are collected, and the picture that grows beside them.
+//! The draft of a schedule: the steps that a chain has added so far, and their picture.
 
 use crate::graph::{Shape, SplitKind};
-use crate::place::Site;
-use crate::schedule::{Node, Step};
-use crate::token::{Codec, Token};
+use crate::schedule::{ScheduleStep, StepAction};
+use crate::thread_selector::ThreadSelection;
+use crate::token::{Token, TokenCodec};
 use crate::window::Window;
 
-/// What has been written of an operation so far.
-pub(crate) struct Draft {
-    pub(crate) nodes: Vec<Node>,
+/// An unfinished schedule and its picture.
+pub(crate) struct ScheduleDraft {
+    pub(crate) steps: Vec<ScheduleStep>,
     /// The window for the next split.
     pub(crate) window: Window,
-    /// Where the last step runs, in words.
-    pub(crate) place: String,
-    /// One list of shapes for every construct that is open, outermost first.
+    /// The label of the last step's thread; empty if it is not known.
+    pub(crate) thread: String,
+    /// One list of shapes for each open construct, outermost first.
     shapes: Vec<Vec<Shape>>,
-    /// The splits that are open, outermost first.
+    /// The open splits, outermost first.
     pub(crate) splits: Vec<OpenSplit>,
-    /// Names of threads and pools; the latter with `true`.
+    /// Names of threads and pools, and whether each is a pool.
     slots: Vec<(String, bool)>,
     operations: Vec<String>,
 }
 
-/// A split whose merge has not been written yet.
+/// A split without its merge.
 pub(crate) struct OpenSplit {
-    pub(crate) node: usize,
+    pub(crate) step: usize,
     pub(crate) kind: SplitKind,
-    pub(crate) place: String,
+    pub(crate) thread: String,
     /// The type of the tokens that it makes.
     pub(crate) token: String,
 }
 
-impl Draft {
+impl ScheduleDraft {
     pub(crate) fn new(slots: Vec<(String, bool)>, operations: Vec<String>) -> Self {
         Self {
-            nodes: Vec::new(),
+            steps: Vec::new(),
             window: Window::default(),
-            place: String::new(),
+            thread: String::new(),
             shapes: vec![Vec::new()],
             splits: Vec::new(),
             slots,
@@ -44,20 +44,20 @@ impl Draft {
         }
     }
 
-    /// Adds a step that takes a token of type `T`, and gives its number.
-    pub(crate) fn push<T: Token>(&mut self, step: Step, name: String) -> usize {
-        self.nodes.push(Node { step, name, input: Codec::of::<T>() });
-        self.nodes.len() - 1
+    /// Adds a step that takes a token of type `T`; returns its number.
+    pub(crate) fn push<T: Token>(&mut self, action: StepAction, name: String) -> usize {
+        self.steps.push(ScheduleStep { action, name, input: TokenCodec::of::<T>() });
+        self.steps.len() - 1
     }
 
-    /// The number the next step will have.
-    pub(crate) fn here(&self) -> usize {
-        self.nodes.len()
+    /// Returns the number of the next step.
+    pub(crate) fn next_step(&self) -> usize {
+        self.steps.len()
     }
 
-    pub(crate) fn label(&self, site: &Site) -> String {
-        let (name, is_pool) = &self.slots[site.slot];
-        site.label(name, *is_pool)
+    pub(crate) fn label(&self, selection: &ThreadSelection) -> String {
+        let (name, is_pool) = &self.slots[selection.slot];
+        selection.label(name, *is_pool)
     }
 
     pub(crate) fn operation_name(&self, number: usize) -> &str {
@@ -68,7 +68,7 @@ impl Draft {
         self.shapes.last_mut().expect("the outermost list stays").push(shape);
     }
 
-    /// Shapes go into a new list until [`close_shapes`](Self::close_shapes).
+    /// Collects shapes in a new list until [`close_shapes`](Self::close_shapes).
     pub(crate) fn open_shapes(&mut self) {
         self.shapes.push(Vec::new());
     }
@@ -77,14 +77,14 @@ impl Draft {
         sequence(self.shapes.pop().expect("a list was opened"))
     }
 
-    /// The whole picture.
+    /// Takes the whole picture.
     pub(crate) fn shape(&mut self) -> Shape {
         sequence(std::mem::take(&mut self.shapes[0]))
     }
 
     pub(crate) fn rename_last(&mut self, new: &str) {
-        if let Some(node) = self.nodes.last_mut() {
-            node.name = new.to_owned();
+        if let Some(step) = self.steps.last_mut() {
+            step.name = new.to_owned();
         }
         if let Some(Shape::Run { name, .. }) =
             self.shapes.last_mut().and_then(|list| list.last_mut())

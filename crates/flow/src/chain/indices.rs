@@ -1,54 +1,26 @@
-//! The indices of an indexed split.
+//! Index ranges: the index combinations of an indexed split.
 
 use std::ops::Range;
 
-/// The ranges over which an indexed split counts: one range, a pair or a triple of ranges, or an
-/// array of them. The last index runs fastest.
+/// The ranges of an indexed split: one range, or a pair or a triple of ranges. The last index
+/// varies fastest.
 pub trait IndexRanges: 'static {
-    /// One combination of indices: a number, a pair, a triple, or an array.
+    /// One combination of indices: a number, a pair or a triple.
     type Index: Copy;
-    /// How many indices there are.
+    /// The number of indices.
     const COUNT: usize;
 
-    /// The first combination, unless a range is empty.
+    /// Returns the first combination; `None` if a range is empty.
     fn first(&self) -> Option<Self::Index>;
-    /// The combination after `at`.
+    /// Returns the combination after `at`; `None` after the last.
     fn after(&self, at: Self::Index) -> Option<Self::Index>;
-    /// The indices as a list, outermost first.
+    /// Returns the indices as a list, outermost first.
     fn list(at: Self::Index) -> Vec<u64>;
-    /// The combination that a list stands for.
+    /// Returns the combination of a list.
     ///
     /// # Panics
-    /// If the list is not one that [`list`](Self::list) gave.
+    /// If [`list`](Self::list) did not make the list.
     fn of(list: &[u64]) -> Self::Index;
-}
-
-impl<const N: usize> IndexRanges for [Range<u64>; N] {
-    type Index = [u64; N];
-    const COUNT: usize = N;
-
-    fn first(&self) -> Option<[u64; N]> {
-        self.iter().all(|range| !range.is_empty()).then(|| self.each_ref().map(|range| range.start))
-    }
-
-    fn after(&self, mut at: [u64; N]) -> Option<[u64; N]> {
-        for level in (0..N).rev() {
-            at[level] += 1;
-            if at[level] < self[level].end {
-                return Some(at);
-            }
-            at[level] = self[level].start;
-        }
-        None
-    }
-
-    fn list(at: [u64; N]) -> Vec<u64> {
-        at.to_vec()
-    }
-
-    fn of(list: &[u64]) -> [u64; N] {
-        list.try_into().expect("a token has the indices of its split")
-    }
 }
 
 impl IndexRanges for Range<u64> {
@@ -152,7 +124,6 @@ mod tests {
             }
         }
         assert_eq!(all((2..4, 0..3, 5..7)), triples);
-        assert_eq!(all([2..4, 0..3, 5..7]), triples);
         let pairs: Vec<_> = (1..3).flat_map(|a| (0..2).map(move |b| vec![a, b])).collect();
         assert_eq!(all((1..3, 0..2)), pairs);
         assert_eq!(all(3..6), [[3], [4], [5]]);
@@ -163,6 +134,6 @@ mod tests {
         assert!(all(3..3).is_empty());
         assert!(all((0..3, 1..1)).is_empty());
         assert!(all((0..3, 2..2, 0..1)).is_empty());
-        assert!(all([0..0, 0..3]).is_empty());
+        assert!(all((0..0, 0..3)).is_empty());
     }
 }

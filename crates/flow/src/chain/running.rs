@@ -1,131 +1,122 @@
-//! Steps that run a function.
+//! Steps that call a function: run, try-run, run-with, run-async, map.
 
 use std::any::{Any, type_name};
 use std::fmt::Display;
 use std::marker::PhantomData;
 
-use super::{At, Chain, Somewhere};
+use super::{Chain, HasThread, OnThread};
 use crate::graph::{RunKind, Shape};
-use crate::runtime::RawSuccessor;
-use crate::schedule::{Context, Step};
-use crate::token::{Parcel, Token, function_name, open, short_name};
+use crate::runtime::ErasedContinuation;
+use crate::schedule::{StepAction, StepContext};
+use crate::token::{ErasedToken, Token, downcast, function_name, short_name};
 
-impl<I, O: Token, S: 'static, K> Chain<I, O, At<S>, K> {
+impl<I, O: Token, S: 'static, K> Chain<I, O, OnThread<S>, K> {
     /// Runs a function with the state of the thread.
     pub fn run<O2: Token>(
         self,
         function: impl Fn(&mut S, O) -> O2 + Send + Sync + 'static,
-    ) -> Chain<I, O2, At<S>, K> {
+    ) -> Chain<I, O2, OnThread<S>, K> {
         let name = name_of(&function, "run");
         self.add_run(name, move |state, token, _| Ok::<_, String>(function(state, token)))
     }
 
-    /// Runs a function with the state of the thread; an error fails the call.
+    /// Runs a function with the state of the thread; its error fails the call.
     pub fn try_run<O2: Token, E: Display>(
         self,
         function: impl Fn(&mut S, O) -> Result<O2, E> + Send + Sync + 'static,
-    ) -> Chain<I, O2, At<S>, K> {
+    ) -> Chain<I, O2, OnThread<S>, K> {
         let name = name_of(&function, "run");
         self.add_run(name, move |state, token, _| function(state, token))
     }
 
-    /// Runs a function that is also told where it runs and for which indices; an error fails the
-    /// call.
+    /// Like [`try_run`](Self::try_run); the function also receives its thread and the indices of
+    /// the loops around it.
     pub fn run_with<O2: Token, E: Display>(
         self,
-        function: impl Fn(&mut S, O, &Context<'_>) -> Result<O2, E> + Send + Sync + 'static,
-    ) -> Chain<I, O2, At<S>, K> {
+        function: impl Fn(&mut S, O, &StepContext<'_>) -> Result<O2, E> + Send + Sync + 'static,
+    ) -> Chain<I, O2, OnThread<S>, K> {
         let name = name_of(&function, "run");
         self.add_run(name, move |state, token, context| {
             function(state, token, context).map_err(|error| error.to_string())
         })
     }
 
-    /// Starts something: the function returns at once, the thread goes on with other tokens, and
-    /// whoever has the [`Successor`] calls it when the new token is there, from any thread.
+    /// Runs a function that starts work and returns at once; the thread continues with other
+    /// tokens. The function passes the [`Continuation`] on; its holder calls it with the new token,
+    /// once, from any thread.
     pub fn run_async<O2: Token>(
         mut self,
-        function: impl Fn(&mut S, O, Successor<O2>) + Send + Sync + 'static,
-    ) -> Chain<I, O2, At<S>, K> {
+        function: impl Fn(&mut S, O, Continuation<O2>) + Send + Sync + 'static,
+    ) -> Chain<I, O2, OnThread<S>, K> {
         let name = name_of(&function, "start");
-        let step = move |state: &mut dyn Any, parcel: Parcel, raw: RawSuccessor| {
-            function(state_of(state), open(parcel), Successor { raw, kind: PhantomData });
+        let step = move |state: &mut dyn Any, token: ErasedToken, raw: ErasedContinuation| {
+            function(state_of(state), downcast(token), Continuation { raw, kind: PhantomData });
         };
         self.draw::<O2>(&name, RunKind::Asynchronous);
-        self.draft.push::<O>(Step::Start(Box::new(step)), name);
+        self.draft.push::<O>(StepAction::RunAsync(Box::new(step)), name);
         self.into_other()
     }
 
     fn add_run<O2: Token, E: Display>(
         mut self,
         name: String,
-        function: impl Fn(&mut S, O, &Context<'_>) -> Result<O2, E> + Send + Sync + 'static,
-    ) -> Chain<I, O2, At<S>, K> {
-        let step = move |state: &mut dyn Any, parcel: Parcel, context: &Context<'_>| match function(
-            state_of(state),
-            open(parcel),
-            context,
-        ) {
-            Ok(token) => Ok(Box::new(token) as Parcel),
-            Err(error) => Err(error.to_string()),
+        function: impl Fn(&mut S, O, &StepContext<'_>) -> Result<O2, E> + Send + Sync + 'static,
+    ) -> Chain<I, O2, OnThread<S>, K> {
+        let step = move |state: &mut dyn Any, token: ErasedToken, context: &StepContext<'_>| {
+            match function(state_of(state), downcast(token), context) {
+                Ok(token) => Ok(Box::new(token) as ErasedToken),
+                Err(error) => Err(error.to_string()),
+            }
         };
-        self.draw::<O2>(&name, RunKind::Waiting);
-        self.draft.push::<O>(Step::Run(Box::new(step)), name);
+        self.draw::<O2>(&name, RunKind::Synchronous);
+        self.draft.push::<O>(StepAction::Run(Box::new(step)), name);
         self.into_other()
     }
 }
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
-    /// Makes another token of the token, on the thread that has it.
+    /// Calls a function without state on the thread that has the token.
     pub fn map<O2: Token>(
         mut self,
         function: impl Fn(O) -> O2 + Send + Sync + 'static,
     ) -> Chain<I, O2, T, K>
     where
-        T: Somewhere,
+        T: HasThread,
     {
         let name = name_of(&function, "map");
         self.draw::<O2>(&name, RunKind::Inline);
-        let step = move |parcel: Parcel| Box::new(function(open(parcel))) as Parcel;
-        self.draft.push::<O>(Step::Map(Box::new(step)), name);
+        let step = move |token: ErasedToken| Box::new(function(downcast(token))) as ErasedToken;
+        self.draft.push::<O>(StepAction::Map(Box::new(step)), name);
         self.into_other()
     }
 }
 
 impl<I, O: Token, T, K> Chain<I, O, T, K> {
     fn draw<O2>(&mut self, name: &str, kind: RunKind) {
-        let place = self.draft.place.clone();
+        let thread = self.draft.thread.clone();
         let output = short_name(type_name::<O2>());
-        self.draft.add_shape(Shape::Run { name: name.to_owned(), place, output, kind });
+        self.draft.add_shape(Shape::Run { name: name.to_owned(), thread, output, kind });
     }
 }
 
-/// What goes on when an asynchronous step has its token: see [`Chain::run_async`].
+/// The rest of the schedule after an asynchronous step; see [`Chain::run_async`].
 ///
-/// It can be sent to any thread. Dropping it without a call fails the call it belongs to.
-#[must_use = "the call waits until the successor is called"]
-pub struct Successor<O> {
-    raw: RawSuccessor,
+/// It can be sent to any thread. If it is dropped, the call of the operation fails.
+#[must_use = "the call waits until the continuation is called"]
+pub struct Continuation<O> {
+    raw: ErasedContinuation,
     kind: PhantomData<fn(O)>,
 }
 
-impl<O: Token> Successor<O> {
-    /// Goes on with `token`.
+impl<O: Token> Continuation<O> {
+    /// Continues the schedule with `token`.
     pub fn call(self, token: O) {
         self.raw.call(Box::new(token));
     }
 
-    /// Fails the call.
+    /// Fails the call of the operation.
     pub fn fail(self, error: impl Display) {
         self.raw.fail(error.to_string());
-    }
-
-    /// Goes on with the token, or fails the call.
-    pub fn complete<E: Display>(self, result: Result<O, E>) {
-        match result {
-            Ok(token) => self.call(token),
-            Err(error) => self.fail(error),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The graph in the language of Graphviz.
+//! The graph in the DOT language of Graphviz.
 
 use std::fmt::Write;
 
@@ -8,9 +8,9 @@ use super::shape::{Branch, OperationGraph, RunKind, Shape, SplitKind};
 
 /// Writes the graph.
 pub(super) fn write(graph: &OperationGraph) -> String {
-    let mut writer = Writer { text: String::new(), nodes: 0, clusters: 0, indent: 1 };
+    let mut writer = DotWriter { text: String::new(), nodes: 0, clusters: 0, indent: 1 };
     let begin = writer.node("", "shape=point, width=0.12");
-    let from = End { node: begin, token: short_name(&graph.input), note: "" };
+    let from = OpenEdge { node: begin, token: short_name(&graph.input), note: "" };
     let last = writer.body(&graph.body, from);
     let end = writer.node("", "shape=circle, width=0.12");
     writer.edge(&last, end);
@@ -24,61 +24,61 @@ pub(super) fn write(graph: &OperationGraph) -> String {
     )
 }
 
-struct Writer {
+struct DotWriter {
     text: String,
     nodes: usize,
     clusters: usize,
     indent: usize,
 }
 
-/// The loose end of a way: where it comes from and what travels on it.
-struct End {
+/// An edge without its target: its source node, its token type and its note.
+struct OpenEdge {
     node: usize,
     token: String,
     note: &'static str,
 }
 
-impl Writer {
-    /// Writes the steps of a shape; gives the way that leaves the last of them.
-    fn body(&mut self, shape: &Shape, from: End) -> End {
+impl DotWriter {
+    /// Writes the steps of a shape; returns the edge that leaves the last step.
+    fn body(&mut self, shape: &Shape, from: OpenEdge) -> OpenEdge {
         let mut steps = Vec::new();
         flatten(shape, &mut steps);
         steps.into_iter().fold(from, |from, step| self.step(step, from))
     }
 
-    fn step(&mut self, shape: &Shape, from: End) -> End {
+    fn step(&mut self, shape: &Shape, from: OpenEdge) -> OpenEdge {
         let token = output(shape, &from.token);
         match shape {
-            // A sequence has been taken apart by the caller.
+            // The caller has flattened sequences.
             Shape::Sequence(_) => from,
-            Shape::Run { name, place, kind, .. } => {
+            Shape::Run { name, thread, kind, .. } => {
                 let (style, how) = match kind {
-                    RunKind::Waiting => ("rounded", ""),
+                    RunKind::Synchronous => ("rounded", ""),
                     RunKind::Asynchronous => ("\"rounded,dashed\"", "asynchronous"),
                     RunKind::Inline => ("\"rounded,dotted\"", "inline"),
                 };
-                let label = lines(&[name, place, how]);
+                let label = lines(&[name, thread, how]);
                 let node = self.node(&label, &format!("shape=box, style={style}"));
                 self.edge(&from, node);
-                End { node, token, note: "" }
+                OpenEdge { node, token, note: "" }
             }
             Shape::Call { operation, .. } => {
                 let node = self.node(operation, "shape=box, style=rounded, peripheries=2");
                 self.edge(&from, node);
-                End { node, token, note: "" }
+                OpenEdge { node, token, note: "" }
             }
             Shape::If { condition, then, otherwise } => {
-                let node = self.question("if", condition, &from);
+                let node = self.condition("if", condition, &from);
                 let input = from.token;
-                let yes = self.body(then, End { node, token: input.clone(), note: "yes" });
-                let mut no = End { node, token: input, note: "no" };
+                let yes = self.body(then, OpenEdge { node, token: input.clone(), note: "yes" });
+                let mut no = OpenEdge { node, token: input, note: "no" };
                 if let Some(otherwise) = otherwise {
                     no = self.body(otherwise, no);
                 }
                 let join = self.node("", "shape=point");
                 self.edge(&yes, join);
                 self.edge(&no, join);
-                End { node: join, token, note: "" }
+                OpenEdge { node: join, token, note: "" }
             }
             Shape::While { condition, body } => {
                 self.repetition("while", condition, ["yes", "no"], body, &from)
@@ -86,9 +86,9 @@ impl Writer {
             Shape::For { range, body } => {
                 self.repetition("for", range, ["each", "done"], body, &from)
             }
-            Shape::Split { kind, place, window, branches, merge_place, .. } => {
-                let node = self.split(*kind, [place, window, merge_place], branches, &from);
-                End { node, token, note: "" }
+            Shape::Split { kind, thread, window, branches, merge_thread, .. } => {
+                let node = self.split(*kind, [thread, window, merge_thread], branches, &from);
+                OpenEdge { node, token, note: "" }
             }
         }
     }
@@ -96,23 +96,23 @@ impl Writer {
     fn repetition(
         &mut self,
         keyword: &str,
-        asked: &str,
+        text: &str,
         [again, over]: [&'static str; 2],
         body: &Shape,
-        from: &End,
-    ) -> End {
-        let node = self.question(keyword, asked, from);
-        let back = self.body(body, End { node, token: from.token.clone(), note: again });
+        from: &OpenEdge,
+    ) -> OpenEdge {
+        let node = self.condition(keyword, text, from);
+        let back = self.body(body, OpenEdge { node, token: from.token.clone(), note: again });
         self.edge(&back, node);
-        End { node, token: from.token.clone(), note: over }
+        OpenEdge { node, token: from.token.clone(), note: over }
     }
 
     fn split(
         &mut self,
         kind: SplitKind,
-        [place, window, merge_place]: [&str; 3],
+        [thread, window, merge_thread]: [&str; 3],
         branches: &[Branch],
-        from: &End,
+        from: &OpenEdge,
     ) -> usize {
         let (split_name, merge_name) = match branches {
             [branch] => (branch.split.as_str(), branch.merge.as_str()),
@@ -128,32 +128,32 @@ impl Writer {
         let _ = writeln!(self.text, "{indent}  label={label}; style=rounded; fontsize=9;");
         self.indent += 1;
         let split =
-            self.node(&lines(&[split_name, place, &window]), "shape=trapezium, orientation=90");
+            self.node(&lines(&[split_name, thread, &window]), "shape=trapezium, orientation=90");
         let merge =
-            self.node(&lines(&[merge_name, merge_place]), "shape=trapezium, orientation=270");
+            self.node(&lines(&[merge_name, merge_thread]), "shape=trapezium, orientation=270");
         for branch in branches {
             let token = short_name(&branch.input);
             let last = if branches.len() == 1 {
-                self.body(&branch.body, End { node: split, token, note: "" })
+                self.body(&branch.body, OpenEdge { node: split, token, note: "" })
             } else {
                 let first = self.node(&branch.split, "shape=oval");
-                self.edge(&End { node: split, token: String::new(), note: "" }, first);
-                let last = self.body(&branch.body, End { node: first, token, note: "" });
+                self.edge(&OpenEdge { node: split, token: String::new(), note: "" }, first);
+                let last = self.body(&branch.body, OpenEdge { node: first, token, note: "" });
                 let node = self.node(&branch.merge, "shape=oval");
                 self.edge(&last, node);
-                End { node, token: String::new(), note: "" }
+                OpenEdge { node, token: String::new(), note: "" }
             };
             self.edge(&last, merge);
         }
         self.indent -= 1;
         let _ = writeln!(self.text, "{indent}}}");
-        // Named within the braces, the node it comes from would be drawn within the frame.
+        // Within the braces, this edge would draw its source node inside the frame.
         self.edge(from, split);
         merge
     }
 
-    fn question(&mut self, keyword: &str, asked: &str, from: &End) -> usize {
-        let node = self.node(format!("{keyword} {asked}").trim(), "shape=hexagon");
+    fn condition(&mut self, keyword: &str, text: &str, from: &OpenEdge) -> usize {
+        let node = self.node(format!("{keyword} {text}").trim(), "shape=hexagon");
         self.edge(from, node);
         node
     }
@@ -166,14 +166,14 @@ impl Writer {
         number
     }
 
-    fn edge(&mut self, from: &End, to: usize) {
+    fn edge(&mut self, from: &OpenEdge, to: usize) {
         let indent = "  ".repeat(self.indent);
         let label = quoted(&lines(&[&from.token, from.note]));
         let _ = writeln!(self.text, "{indent}n{} -> n{to} [label={label}];", from.node);
     }
 }
 
-/// The texts that are not empty, one below the other.
+/// Joins the texts that are not empty, one per line.
 fn lines(texts: &[&str]) -> String {
     let texts: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).collect();
     texts.join("\n")

@@ -1,18 +1,17 @@
-//! What an operation looks like, and its pictures.
+//! The graph of an operation, and its pictures.
 //!
-//! An [`OperationGraph`] is plain data: the builder fills it in while it wires an operation, and
-//! nothing here knows how operations run. Because operations are made of constructs that have one
-//! way in and one way out, the graph is series-parallel and is laid out in this process, without
-//! any layout engine; [`OperationGraph::to_dot`] is there for those who want one.
+//! An [`OperationGraph`] is plain data. The chain fills it in; this module does not depend on the
+//! runtime. Every construct has one entry and one exit, so the graph is series-parallel and needs
+//! no layout engine; [`OperationGraph::to_dot`] exports it for Graphviz.
 //!
 //! ```
 //! use pario_flow::graph::{OperationGraph, RunKind, Shape};
 //!
 //! let read = Shape::Run {
 //!     name: "read".into(),
-//!     place: "Disk[·]".into(),
+//!     thread: "Disk[·]".into(),
 //!     output: "Block".into(),
-//!     kind: RunKind::Waiting,
+//!     kind: RunKind::Synchronous,
 //! };
 //! let graph = OperationGraph {
 //!     name: "fetch".into(),
@@ -24,15 +23,15 @@
 //! assert!(graph.to_dot().starts_with("digraph"));
 //! ```
 
-mod chain;
 mod dot;
 mod layout;
 mod names;
-mod node;
 pub(crate) mod palette;
-mod piece;
+mod part;
+mod sequence;
 mod shape;
 mod svg;
+mod symbols;
 pub(crate) mod text;
 
 pub use names::short_name;

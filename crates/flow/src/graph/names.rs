@@ -1,6 +1,6 @@
-//! Names of types and functions as people say them.
+//! Short names of types and functions.
 
-/// A name without the modules it lies in, also within its parameters.
+/// Removes the module paths from a type name, also within its parameters.
 ///
 /// ```
 /// use pario_flow::graph::short_name;
@@ -8,7 +8,7 @@
 /// ```
 pub fn short_name(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
-    // Where the word that is being read begins in `short`.
+    // The begin of the current word in `short`.
     let mut word = 0;
     let mut rest = name.trim();
     while let Some(first) = rest.chars().next() {

@@ -1,8 +1,8 @@
-//! One colour for each thread, the same in every picture.
+//! The colours of threads: the same thread has the same colour in every picture.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The colours of one thread: background, lines, text.
+/// The background, line and text colours of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tint {
     pub(crate) fill: &'static str,
@@ -10,18 +10,18 @@ pub(crate) struct Tint {
     pub(crate) text: &'static str,
 }
 
-/// What belongs to no thread.
+/// The colours of parts without a thread.
 pub(crate) const NEUTRAL: Tint = tint("#f3f4f6", "#8b93a0", "#4b5563");
 
 /// The colour of names.
 pub(crate) const INK: &str = "#1f2937";
-/// The colour of what explains.
+/// The colour of explanations.
 pub(crate) const SOFT_INK: &str = "#6b7280";
-/// The colour of the ways that tokens take.
-pub(crate) const WAY: &str = "#4b5563";
+/// The colour of the lines between parts.
+pub(crate) const LINE_COLOUR: &str = "#4b5563";
 /// The colour of frames and grids.
 pub(crate) const HAIRLINE: &str = "#d9dde3";
-/// The colour behind everything.
+/// The background colour.
 pub(crate) const PAPER: &str = "#ffffff";
 
 const TINTS: [Tint; 12] = [
@@ -45,17 +45,17 @@ const fn tint(fill: &'static str, line: &'static str, text: &'static str) -> Tin
 
 /// The colours of the threads of one picture.
 ///
-/// A name decides its colour; only where two names of one picture would get the same one does
-/// the second in the alphabet take the next that is free.
+/// A hash of the name chooses the colour. If two names of one picture get the same colour, the
+/// second in alphabetical order takes the next free one.
 #[derive(Debug)]
 pub(crate) struct Palette {
     tints: BTreeMap<String, Tint>,
 }
 
 impl Palette {
-    /// Gives a colour to each of the places; the threads of a pool share one.
-    pub(crate) fn new<'a>(places: impl IntoIterator<Item = &'a str>) -> Palette {
-        let names: BTreeSet<&str> = places.into_iter().map(pool_of).collect();
+    /// Assigns a colour to each thread; the threads of a pool share one.
+    pub(crate) fn new<'a>(threads: impl IntoIterator<Item = &'a str>) -> Palette {
+        let names: BTreeSet<&str> = threads.into_iter().map(pool_of).collect();
         let mut taken = BTreeSet::new();
         let mut tints = BTreeMap::new();
         for name in names.into_iter().filter(|name| !name.is_empty()) {
@@ -70,18 +70,18 @@ impl Palette {
         Palette { tints }
     }
 
-    /// The colours of a place; neutral if it has no name or was not announced.
-    pub(crate) fn tint(&self, place: &str) -> Tint {
-        self.tints.get(pool_of(place)).copied().unwrap_or(NEUTRAL)
+    /// Returns the colours of a thread; neutral if `new` did not get its name.
+    pub(crate) fn tint(&self, thread: &str) -> Tint {
+        self.tints.get(pool_of(thread)).copied().unwrap_or(NEUTRAL)
     }
 }
 
-/// The pool that a thread belongs to: `Disk[3]` and `Disk[·]` belong to `Disk`.
-fn pool_of(place: &str) -> &str {
-    place.split('[').next().unwrap_or(place).trim()
+/// Returns the pool of a thread: `Disk` for `Disk[3]` and `Disk[·]`.
+fn pool_of(thread: &str) -> &str {
+    thread.split('[').next().unwrap_or(thread).trim()
 }
 
-/// A number from the name alone (FNV-1a).
+/// Returns the preferred colour of a name, by FNV-1a.
 fn preferred(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

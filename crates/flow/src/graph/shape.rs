@@ -3,54 +3,54 @@
 use std::io;
 use std::path::Path;
 
-/// An operation: its name, the tokens at its two ends, and what lies between.
+/// The graph of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationGraph {
-    /// The operation's name.
+    /// The name of the operation.
     pub name: String,
-    /// The type of the token that goes in.
+    /// The type of the input token.
     pub input: String,
-    /// The type of the token that comes out.
+    /// The type of the output token.
     pub output: String,
-    /// What happens in between.
+    /// The steps and constructs.
     pub body: Shape,
 }
 
-/// A part of an operation with one way in and one way out.
+/// A part of an operation with one entry and one exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// One part after the other; empty where the token passes unchanged.
+    /// Parts one after the other; empty if the token passes unchanged.
     Sequence(Vec<Shape>),
     /// A sequential operation, run by a thread.
     Run {
-        /// The operation's name.
+        /// The name of the step.
         name: String,
         /// The thread, such as `Client`, `Disk[·]` or `Compute[any]`.
-        place: String,
+        thread: String,
         /// The type of the token it makes.
         output: String,
         /// How the thread runs it.
         kind: RunKind,
     },
-    /// A whole operation used as one step of this one.
+    /// Another operation used as a step.
     Call {
-        /// The name of the operation used.
+        /// The name of the other operation.
         operation: String,
         /// The type of the token it makes.
         output: String,
     },
     /// A choice: one of two parts, or one part or nothing.
     If {
-        /// What is asked of the token.
+        /// The condition on the token.
         condition: String,
-        /// The part taken when the answer is yes.
+        /// The part for tokens that meet the condition.
         then: Box<Shape>,
-        /// The part taken when the answer is no; without it the token passes by.
+        /// The part for other tokens; without it they pass unchanged.
         otherwise: Option<Box<Shape>>,
     },
-    /// A part repeated as long as a condition holds; it is asked before each turn.
+    /// A part repeated as long as a condition holds; evaluated before each iteration.
     While {
-        /// What is asked of the token.
+        /// The condition on the token.
         condition: String,
         /// The part repeated.
         body: Box<Shape>,
@@ -62,31 +62,31 @@ pub enum Shape {
         /// The part repeated.
         body: Box<Shape>,
     },
-    /// A token cut into tokens that travel at the same time and are put together again.
+    /// A split into tokens that are processed at the same time, and their merge.
     Split {
         /// How the tokens are made.
         kind: SplitKind,
         /// The thread that splits.
-        place: String,
-        /// How many tokens may be under way, such as `automatic` or `20`.
+        thread: String,
+        /// The limit of tokens under way, such as `automatic` or `20`.
         window: String,
-        /// The ways the tokens take; exactly one unless the kind is [`SplitKind::Parallel`].
+        /// The bodies; exactly one unless the kind is [`SplitKind::Parallel`].
         branches: Vec<Branch>,
         /// The thread that merges.
-        merge_place: String,
+        merge_thread: String,
         /// The type of the merged token.
         output: String,
     },
 }
 
-/// One way through a split.
+/// One body of a split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// The name of the split function.
     pub split: String,
     /// The type of the token it makes.
     pub input: String,
-    /// What happens to that token.
+    /// The steps of that token.
     pub body: Shape,
     /// The name of the merge function.
     pub merge: String,
@@ -95,11 +95,11 @@ pub struct Branch {
 /// How a thread runs a sequential operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunKind {
-    /// The thread runs it to its end.
-    Waiting,
-    /// The thread starts it; the token goes on when somebody completes it.
+    /// The thread runs it to the end.
+    Synchronous,
+    /// The thread starts it; the token continues when the continuation is called.
     Asynchronous,
-    /// The thread that made the token runs it at once, without a hop.
+    /// The thread that has the token runs it, without a hop.
     Inline,
 }
 
@@ -108,7 +108,7 @@ pub enum RunKind {
 pub enum SplitKind {
     /// One token for each branch.
     Parallel,
-    /// Tokens until the split function says that it made the last one.
+    /// Tokens until the split function returns none.
     While,
     /// One token for each value of one or several indices.
     Indexed {
@@ -118,18 +118,18 @@ pub enum SplitKind {
 }
 
 impl OperationGraph {
-    /// The graph as a picture.
+    /// Draws the graph as SVG.
     pub fn to_svg(&self) -> String {
         super::svg::draw(self)
     }
 
-    /// The graph in the language of Graphviz.
+    /// Writes the graph in the DOT language of Graphviz.
     pub fn to_dot(&self) -> String {
         super::dot::write(self)
     }
 
-    /// Writes the graph to a file, as SVG if the name ends in `.svg` and as DOT if it ends in
-    /// `.dot` or `.gv`; any other ending is an error of kind `InvalidInput`.
+    /// Writes the graph to a file: as SVG for the extension `.svg`, as DOT for `.dot` and `.gv`. Any
+    /// other extension is an error of kind `InvalidInput`.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let text = match path.extension().and_then(|extension| extension.to_str()) {
@@ -137,7 +137,7 @@ impl OperationGraph {
             Some("dot" | "gv") => self.to_dot(),
             _ => {
                 let message = format!(
-                    "the graph of an operation is written as .svg, .dot or .gv, not as {}",
+                    "cannot write the graph of an operation to {}: use the extension .svg, .dot or .gv",
                     path.display()
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));

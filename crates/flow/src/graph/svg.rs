@@ -1,13 +1,13 @@
 //! The graph as SVG.
 
-use super::layout::Layout;
+use super::layout::PictureLayout;
 use super::names::short_name;
 use super::palette::{PAPER, Palette};
-use super::piece::{Anchor, DETAIL, DOT, Mark, Piece, TITLE, pair_width};
+use super::part::{Anchor, DETAIL, DOT, Mark, PicturePart, TITLE, pair_width};
 use super::shape::{OperationGraph, Shape};
 use super::text::{FONTS, escape, number};
 
-/// The distance between the picture and its edge.
+/// The margin of the picture.
 const MARGIN: f64 = 20.0;
 
 /// Draws the graph.
@@ -28,19 +28,19 @@ pub(super) fn draw(graph: &OperationGraph) -> String {
     svg
 }
 
-/// The whole picture, its upper left corner at (0, 0).
-pub(super) fn page(graph: &OperationGraph) -> Piece {
-    let mut places = Vec::new();
-    collect_places(&graph.body, &mut places);
-    let palette = Palette::new(places);
-    let chain = Layout { palette: &palette }.chain(&graph.body, &graph.input);
-    let width = chain.width();
-    let body = chain.build(width);
+/// Lays out the whole picture, with its upper left corner at (0, 0).
+pub(super) fn page(graph: &OperationGraph) -> PicturePart {
+    let mut threads = Vec::new();
+    collect_threads(&graph.body, &mut threads);
+    let palette = Palette::new(threads);
+    let sequence = PictureLayout { palette: &palette }.sequence(&graph.body, &graph.input);
+    let width = sequence.width();
+    let body = sequence.build(width);
 
     let types = format!("{} → {}", short_name(&graph.input), short_name(&graph.output));
     let (faces, texts) = ([TITLE, DETAIL], [graph.name.as_str(), types.as_str()]);
     let below = MARGIN + TITLE.size;
-    let mut page = Piece::default();
+    let mut page = PicturePart::default();
     page.write_pair((MARGIN, below), Anchor::Start, faces, texts);
 
     let y = below + 16.0 + body.up.max(DOT + 1.0);
@@ -56,21 +56,21 @@ pub(super) fn page(graph: &OperationGraph) -> Piece {
     page
 }
 
-fn collect_places<'s>(shape: &'s Shape, places: &mut Vec<&'s str>) {
+fn collect_threads<'s>(shape: &'s Shape, threads: &mut Vec<&'s str>) {
     match shape {
-        Shape::Sequence(parts) => parts.iter().for_each(|part| collect_places(part, places)),
-        Shape::Run { place, .. } => places.push(place),
+        Shape::Sequence(parts) => parts.iter().for_each(|part| collect_threads(part, threads)),
+        Shape::Run { thread, .. } => threads.push(thread),
         Shape::Call { .. } => {}
         Shape::If { then, otherwise, .. } => {
-            collect_places(then, places);
+            collect_threads(then, threads);
             if let Some(otherwise) = otherwise {
-                collect_places(otherwise, places);
+                collect_threads(otherwise, threads);
             }
         }
-        Shape::While { body, .. } | Shape::For { body, .. } => collect_places(body, places),
-        Shape::Split { place, branches, merge_place, .. } => {
-            places.extend([place.as_str(), merge_place.as_str()]);
-            branches.iter().for_each(|branch| collect_places(&branch.body, places));
+        Shape::While { body, .. } | Shape::For { body, .. } => collect_threads(body, threads),
+        Shape::Split { thread, branches, merge_thread, .. } => {
+            threads.extend([thread.as_str(), merge_thread.as_str()]);
+            branches.iter().for_each(|branch| collect_threads(&branch.body, threads));
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::graph::piece::Face;
+    use crate::graph::part::Face;
     use crate::graph::{Branch, RunKind, SplitKind};
 
     /// Left, top, right, bottom.
@@ -111,11 +111,11 @@ mod tests {
         }
     }
 
-    /// The straight pieces of a way, or many short ones along its swing.
-    fn way_areas(mark: &Mark) -> Vec<Area> {
+    /// The straight sections of a line, or many short ones along a curve.
+    fn line_areas(mark: &Mark) -> Vec<Area> {
         match mark {
-            Mark::Way { corners, .. } => corners.windows(2).map(around).collect(),
-            Mark::Swing { from, to, .. } => {
+            Mark::Line { corners, .. } => corners.windows(2).map(around).collect(),
+            Mark::Curve { from, to, .. } => {
                 let at = |step: u32| {
                     let t = f64::from(step) / 40.0;
                     let s = t * t * (3.0 - 2.0 * t);
@@ -149,7 +149,7 @@ mod tests {
         let sheet = [0.0, 0.0, page.width, page.down];
         let texts: Vec<Area> = page.marks.iter().filter_map(text_area).collect();
         let shapes: Vec<Area> = page.marks.iter().filter_map(shape_area).collect();
-        let ways: Vec<Area> = page.marks.iter().flat_map(way_areas).collect();
+        let lines: Vec<Area> = page.marks.iter().flat_map(line_areas).collect();
         for (number, text) in texts.iter().enumerate() {
             prop_assert!(within(*text, sheet), "{text:?} leaves the sheet {sheet:?}");
             for other in &texts[number + 1..] {
@@ -159,8 +159,8 @@ mod tests {
                 let fits = apart(*text, *shape) || within(*text, *shape);
                 prop_assert!(fits, "text {text:?} and shape {shape:?}");
             }
-            for way in &ways {
-                prop_assert!(apart(*text, *way), "text {text:?} and way {way:?}");
+            for line in &lines {
+                prop_assert!(apart(*text, *line), "text {text:?} and line {line:?}");
             }
         }
         for (number, shape) in shapes.iter().enumerate() {
@@ -171,8 +171,8 @@ mod tests {
                 prop_assert!(fits, "shapes {shape:?} and {other:?}");
             }
         }
-        for way in &ways {
-            prop_assert!(within(*way, sheet), "{way:?} leaves the sheet {sheet:?}");
+        for line in &lines {
+            prop_assert!(within(*line, sheet), "{line:?} leaves the sheet {sheet:?}");
         }
         Ok(())
     }
@@ -182,11 +182,14 @@ mod tests {
     }
 
     fn shape() -> impl Strategy<Value = Shape> {
-        let kind =
-            prop_oneof![Just(RunKind::Waiting), Just(RunKind::Asynchronous), Just(RunKind::Inline)];
+        let kind = prop_oneof![
+            Just(RunKind::Synchronous),
+            Just(RunKind::Asynchronous),
+            Just(RunKind::Inline)
+        ];
         let leaf = prop_oneof![
-            4 => (word(), word(), word(), kind).prop_map(|(name, place, output, kind)| {
-                Shape::Run { name, place, output, kind }
+            4 => (word(), word(), word(), kind).prop_map(|(name, thread, output, kind)| {
+                Shape::Run { name, thread, output, kind }
             }),
             1 => (word(), word()).prop_map(|(operation, output)| Shape::Call { operation, output }),
             1 => Just(Shape::Sequence(Vec::new())),
@@ -208,8 +211,8 @@ mod tests {
                 (word(), boxed()).prop_map(|(condition, body)| Shape::While { condition, body }),
                 (word(), boxed()).prop_map(|(range, body)| Shape::For { range, body }),
                 (kind, prop::collection::vec(branch, 0..4), [word(), word(), word(), word()])
-                    .prop_map(|(kind, branches, [place, window, merge_place, output])| {
-                        Shape::Split { kind, place, window, branches, merge_place, output }
+                    .prop_map(|(kind, branches, [thread, window, merge_thread, output])| {
+                        Shape::Split { kind, thread, window, branches, merge_thread, output }
                     }),
             ]
         })

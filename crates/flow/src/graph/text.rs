@@ -1,20 +1,20 @@
-//! Text in pictures: how wide it is at most, and how it is written in XML.
+//! Text in pictures: its width, and its escaped form in XML.
 
 use std::fmt::Write;
 
-/// The fonts of all pictures. The widths below are those of the widest of them.
+/// The fonts of all pictures. The widths below are those of the widest font.
 pub(crate) const FONTS: &str = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 
-/// What stands for the rest of a text that is too long.
+/// Replaces the end of a text that is too long.
 const ELLIPSIS: char = '…';
 
-/// The width of a text, in units of the size of its font, on the generous side.
+/// Returns an upper estimate of the width of a text, in units of its font size.
 pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     let ems: f64 = text.chars().map(ems).sum();
     ems * size * if bold { 1.13 } else { 1.0 }
 }
 
-/// A text of at most `most` characters; longer ones lose their end.
+/// Shortens a text to at most `most` characters.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -22,7 +22,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain([ELLIPSIS]).collect()
 }
 
-/// A text as the content of an element or the value of an attribute.
+/// Escapes a text for the content of an element or the value of an attribute.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -32,7 +32,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // XML has no way at all to write most control characters.
+            // XML cannot represent most control characters.
             '\t' | '\n' | '\r' => escaped.push(' '),
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
@@ -41,7 +41,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A coordinate: one digit after the point is finer than any screen.
+/// Formats a coordinate with at most one decimal digit.
 pub(crate) fn number(value: f64) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -53,7 +53,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// The width of a character of the widest font.
+/// Returns the width of a character in the widest font.
 fn ems(character: char) -> f64 {
     match character {
         'i' | 'j' | 'l' | '\'' | '|' | ' ' | '.' | ',' | '/' | '\\' | '·' => 0.34,
@@ -65,7 +65,7 @@ fn ems(character: char) -> f64 {
         'A'..='Z' => 0.7,
         'a'..='z' | '0'..='9' => 0.64,
         c if c.is_ascii() => 0.66,
-        // Letters of other alphabets; those of the East are as wide as high.
+        // Letters of other alphabets; East Asian characters are as wide as high.
         c if u32::from(c) < 0x0500 => 0.8,
         _ => 1.05,
     }

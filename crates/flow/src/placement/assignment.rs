@@ -1,15 +1,15 @@
-//! Every thread of the program to its process.
+//! The assignment of threads to processes.
 
-use super::error::{PlacementError, Problem, nearest};
+use super::error::{PlacementError, PlacementProblem, nearest};
 use super::file::Placement;
-use super::pattern::{Indices, Pattern};
+use super::pattern::{PatternIndices, ThreadPattern};
 
-/// A thread of the program, or a pool of threads, that has to be placed.
+/// A slot of a program: a thread or a pool, to be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadSlot {
-    /// The name, with the names of what it is part of: `Slave`, `ProcessB.ThreadC`.
+    /// The name with its scopes: `Slave`, `Server.Disk`.
     pub name: String,
-    /// The number of threads if it is a pool.
+    /// The number of threads of a pool; `None` for a thread.
     pub pool: Option<usize>,
 }
 
@@ -20,17 +20,16 @@ impl ThreadSlot {
 }
 
 impl Placement {
-    /// The number of the process of each thread: for each slot a list with one entry, or, for a
-    /// pool, with one entry for each of its threads.
+    /// Returns the process number of each thread: for each slot a list with one entry per thread.
     ///
-    /// Every thread must be placed exactly once. The sizes of pools are those of `slots`, so a
-    /// caller who honours [`Placement::pool_size`] does so before.
+    /// Fails unless every thread is placed exactly once. The pool sizes are those of `slots`; the
+    /// caller applies [`Placement::pool_size`] before.
     pub fn assign(&self, slots: &[ThreadSlot]) -> Result<Vec<Vec<usize>>, PlacementError> {
         if self.is_single_process() {
             return Ok(slots.iter().map(|slot| vec![0; slot.threads()]).collect());
         }
         self.check_pools(slots)?;
-        // For each thread its process and the line that said so.
+        // For each thread its process, and the line in the file.
         let mut placed: Vec<Vec<Option<(usize, usize)>>> =
             slots.iter().map(|slot| vec![None; slot.threads()]).collect();
         for entry in &self.threads {
@@ -40,28 +39,43 @@ impl Placement {
             let Some(number) = slots.iter().position(|slot| slot.name == *name) else {
                 let suggestion = nearest(name, slots.iter().map(|slot| slot.name.as_str()));
                 let name = name.clone();
-                return Err(failed(Problem::UnknownThread { thread: thread(), name, suggestion }));
+                return Err(failed(PlacementProblem::UnknownThread {
+                    thread: thread(),
+                    name,
+                    suggestion,
+                }));
             };
             let range = match (&entry.pattern.indices, slots[number].pool) {
-                (Indices::None, None) => 0..1,
-                (Indices::All, Some(size)) => 0..size,
-                (Indices::Some(range), Some(size)) if range.end <= size => range.clone(),
-                (Indices::Some(_), Some(size)) => {
+                (PatternIndices::None, None) => 0..1,
+                (PatternIndices::All, Some(size)) => 0..size,
+                (PatternIndices::Some(range), Some(size)) if range.end <= size => range.clone(),
+                (PatternIndices::Some(_), Some(size)) => {
                     let pool = name.clone();
-                    return Err(failed(Problem::BeyondPool { thread: thread(), pool, size }));
+                    return Err(failed(PlacementProblem::BeyondPool {
+                        thread: thread(),
+                        pool,
+                        size,
+                    }));
                 }
-                (Indices::None, Some(size)) => {
-                    return Err(failed(Problem::PoolWithoutIndex { thread: thread(), size }));
+                (PatternIndices::None, Some(size)) => {
+                    return Err(failed(PlacementProblem::PoolWithoutIndex {
+                        thread: thread(),
+                        size,
+                    }));
                 }
-                (Indices::All | Indices::Some(_), None) => {
+                (PatternIndices::All | PatternIndices::Some(_), None) => {
                     let name = name.clone();
-                    return Err(failed(Problem::NotAPool { thread: thread(), name }));
+                    return Err(failed(PlacementProblem::NotAPool { thread: thread(), name }));
                 }
             };
             for index in range {
                 if let Some((_, first)) = placed[number][index] {
                     let which = thread_name(&slots[number], index..index + 1);
-                    return Err(failed(Problem::PlacedTwice { thread: thread(), which, first }));
+                    return Err(failed(PlacementProblem::PlacedTwice {
+                        thread: thread(),
+                        which,
+                        first,
+                    }));
                 }
                 placed[number][index] = Some((entry.process, entry.line));
             }
@@ -69,20 +83,20 @@ impl Placement {
         slots.iter().zip(placed).map(|(slot, threads)| self.complete(slot, &threads)).collect()
     }
 
-    /// Every size given in the file is that of a pool of the program.
+    /// Fails if the file sets the size of a pool that the program does not have.
     fn check_pools(&self, slots: &[ThreadSlot]) -> Result<(), PlacementError> {
         let pools = || slots.iter().filter(|slot| slot.pool.is_some());
         for pool in &self.pools {
             if !pools().any(|slot| slot.name == pool.name) {
                 let suggestion = nearest(&pool.name, pools().map(|slot| slot.name.as_str()));
-                let problem = Problem::UnknownPool { pool: pool.name.clone(), suggestion };
+                let problem = PlacementProblem::UnknownPool { pool: pool.name.clone(), suggestion };
                 return Err(PlacementError::at(&self.source, Some(pool.line), problem));
             }
         }
         Ok(())
     }
 
-    /// The processes of a slot, all of whose threads must be placed.
+    /// Returns the processes of a slot; fails if a thread is not placed.
     fn complete(
         &self,
         slot: &ThreadSlot,
@@ -93,19 +107,19 @@ impl Placement {
                 .iter()
                 .position(Option::is_some)
                 .map_or(threads.len(), |length| start + length);
-            let problem = Problem::NotPlaced { thread: thread_name(slot, start..end) };
+            let problem = PlacementProblem::NotPlaced { thread: thread_name(slot, start..end) };
             return Err(PlacementError::at(&self.source, None, problem));
         }
         Ok(threads.iter().flatten().map(|(process, _)| *process).collect())
     }
 }
 
-/// Threads of a slot as they would be written in the file.
+/// Returns threads of a slot in the notation of the file.
 fn thread_name(slot: &ThreadSlot, range: std::ops::Range<usize>) -> String {
     let indices = match slot.pool {
-        None => Indices::None,
-        Some(size) if range == (0..size) && size > 1 => Indices::All,
-        Some(_) => Indices::Some(range),
+        None => PatternIndices::None,
+        Some(size) if range == (0..size) && size > 1 => PatternIndices::All,
+        Some(_) => PatternIndices::Some(range),
     };
-    Pattern { name: slot.name.clone(), indices }.to_string()
+    ThreadPattern { name: slot.name.clone(), indices }.to_string()
 }

@@ -1,46 +1,46 @@
-//! What can be wrong with a placement file.
+//! Errors in placement files.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Something is wrong with a placement: where, and what.
+/// A problem in a placement file, and its location.
 #[derive(Debug, Error)]
 #[error("{}: {problem}", location(.file, *.line, *.column))]
 pub struct PlacementError {
-    /// The file as the user named it.
+    /// The file name that the user gave.
     pub file: String,
-    /// The line, from 1, unless the problem is something that is missing.
+    /// The line, from 1; `None` if something is missing.
     pub line: Option<usize>,
-    /// The column, from 1, where the file is not TOML at all.
+    /// The column, from 1, if the file is not valid TOML.
     pub column: Option<usize>,
-    /// What is wrong.
-    pub problem: Box<Problem>,
+    /// The problem.
+    pub problem: Box<PlacementProblem>,
 }
 
-/// What is wrong with a placement.
+/// A problem in a placement file.
 #[derive(Debug, Error)]
-#[allow(missing_docs, reason = "the sentences say what the fields are")]
-pub enum Problem {
+#[allow(missing_docs, reason = "the messages explain the fields")]
+pub enum PlacementProblem {
     /// The file cannot be read.
     #[error("the placement file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
     /// The file is not TOML.
     #[error("not valid TOML: {0}")]
     Syntax(String),
-    /// The same key is there twice.
+    /// A duplicate key.
     #[error("\"{key}\" is given twice, first in line {first}")]
     Duplicate { key: String, first: usize },
-    /// A key that nobody knows.
+    /// An unknown key.
     #[error("{within} has no setting \"{key}\"{}", did_you_mean(.suggestion))]
     UnknownKey { within: String, key: String, suggestion: Option<String> },
     /// A value of the wrong kind.
     #[error("{what} must be {expected}, but is {found}")]
     Type { what: String, expected: &'static str, found: String },
-    /// There is no process at all.
+    /// The file names no process.
     #[error("there are no processes; give at least one, such as A = \"user\", under [processes]")]
     NoProcesses,
-    /// The first process is not the one that the user starts.
+    /// The first process is not marked as started by the user.
     #[error(
         "process \"{process}\": the first process is the one you start yourself, \
          so it must be {process} = \"user\""
@@ -52,67 +52,70 @@ pub enum Problem {
          (line {first_line})"
     )]
     SecondUser { process: String, first: String, first_line: usize },
-    /// A host that cannot be one.
+    /// An invalid host name.
     #[error("process \"{process}\": \"{host}\" is not the name of a host")]
     BadHost { process: String, host: String },
-    /// A thread is put into a process that does not exist.
+    /// A thread is placed in an unknown process.
     #[error(
         "thread \"{thread}\": there is no process \"{process}\"{}",
         did_you_mean(.suggestion)
     )]
     UnknownProcess { thread: String, process: String, suggestion: Option<String> },
-    /// A thread's name cannot be understood.
+    /// An invalid thread pattern.
     #[error(
         "thread \"{thread}\": write Name, Name[2], Name[0..3], Name[0..=2] or Name[*] ({reason})"
     )]
     BadPattern { thread: String, reason: &'static str },
-    /// A range holds no index.
+    /// An empty range of indices.
     #[error("thread \"{thread}\": the range is empty{hint}")]
     EmptyRange { thread: String, hint: String },
     /// The program has no such thread.
     #[error("thread \"{thread}\": the program has no thread \"{name}\"{}", did_you_mean(.suggestion))]
     UnknownThread { thread: String, name: String, suggestion: Option<String> },
-    /// An index beyond the end of a pool.
+    /// An index outside of its pool.
     #[error(
         "thread \"{thread}\": the pool \"{pool}\" has {}",
         threads_of(*.size)
     )]
     BeyondPool { thread: String, pool: String, size: usize },
-    /// A pool named as if it were a thread.
+    /// A pool without an index.
     #[error(
         "thread \"{thread}\": \"{thread}\" is a pool of {}; write \"{thread}[*]\" for the whole \
          pool",
         threads_of(*.size)
     )]
     PoolWithoutIndex { thread: String, size: usize },
-    /// A thread named as if it were a pool.
+    /// A thread with an index.
     #[error("thread \"{thread}\": \"{name}\" is a single thread, not a pool; write \"{name}\"")]
     NotAPool { thread: String, name: String },
-    /// A thread is placed a second time.
+    /// A thread is placed twice.
     #[error("thread \"{thread}\": \"{which}\" is already placed in line {first}")]
     PlacedTwice { thread: String, which: String, first: usize },
     /// A thread is not placed.
     #[error("thread \"{thread}\" is not placed; add it under [threads]")]
     NotPlaced { thread: String },
-    /// The size of a pool that the program does not have.
+    /// A size for a pool that the program does not have.
     #[error("pool \"{pool}\": the program has no pool \"{pool}\"{}", did_you_mean(.suggestion))]
     UnknownPool { pool: String, suggestion: Option<String> },
 }
 
 impl PlacementError {
-    pub(super) fn at(file: &str, line: Option<usize>, problem: Problem) -> Self {
+    pub(super) fn at(file: &str, line: Option<usize>, problem: PlacementProblem) -> Self {
         PlacementError { file: file.to_owned(), line, column: None, problem: Box::new(problem) }
     }
 }
 
-/// The one of `known` that somebody who wrote `wrote` probably meant.
-pub(super) fn nearest<'a>(wrote: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    const ALIKE: f64 = 0.75;
-    let lower = wrote.to_lowercase();
+/// Returns the name in `known` that is most similar to `written`, if one is similar enough.
+pub(super) fn nearest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    const LEAST_SIMILARITY: f64 = 0.75;
+    let lower = written.to_lowercase();
     known
         .into_iter()
         .map(|name| (strsim::jaro_winkler(&lower, &name.to_lowercase()), name))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY)
         .max_by(|(left, _), (right, _)| left.total_cmp(right))
         .map(|(_, name)| name.to_owned())
 }

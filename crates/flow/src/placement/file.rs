@@ -1,61 +1,62 @@
-//! What a placement file says.
+//! The content of a placement file.
 
 use std::path::{Path, PathBuf};
 
-use super::error::{PlacementError, Problem};
-use super::pattern::Pattern;
-use super::reader::Reader;
+use super::error::{PlacementError, PlacementProblem};
+use super::pattern::ThreadPattern;
+use super::reader::PlacementReader;
 
-/// Which processes a program consists of and which threads live in each of them.
+/// The processes of a program, and the process of each thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The name of the file in messages.
     pub(super) source: String,
-    pub(super) processes: Vec<Process>,
+    pub(super) processes: Vec<ProcessSpec>,
     pub(super) directory: Option<String>,
     pub(super) key_file: Option<PathBuf>,
-    pub(super) pools: Vec<Pool>,
-    pub(super) threads: Vec<Entry>,
+    pub(super) pools: Vec<PoolSize>,
+    pub(super) threads: Vec<ThreadEntry>,
     pub(super) single: bool,
 }
 
-/// A process of the program: an address space.
+/// The description of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
-    /// The name that the threads' lines use.
+pub struct ProcessSpec {
+    /// The name, as used under `[threads]`.
     pub name: String,
-    /// The machine; none means this one.
+    /// The machine; `None` for this one.
     pub host: Option<String>,
-    /// The program; none means the one that runs now.
+    /// The executable; `None` for the running one.
     pub executable: Option<PathBuf>,
-    /// Its arguments; none means those of the program that runs now.
+    /// The arguments; `None` for those of the running process.
     pub arguments: Option<Vec<String>>,
 }
 
-/// A size that the file gives to a pool.
+/// A pool size that the file sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pool {
+pub(super) struct PoolSize {
     pub(super) name: String,
     pub(super) size: usize,
     pub(super) line: usize,
 }
 
-/// A line that places threads.
+/// A line under `[threads]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ThreadEntry {
     pub(super) written: String,
-    pub(super) pattern: Pattern,
+    pub(super) pattern: ThreadPattern,
     pub(super) process: usize,
     pub(super) line: usize,
 }
 
 impl Placement {
-    /// Reads a file. A relative `key_file` in it is relative to the file's own folder.
+    /// Reads a file. A relative `key_file` is relative to the directory of the file.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Placement, PlacementError> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| PlacementError::at(&name, None, Problem::Unreadable(error)))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            PlacementError::at(&name, None, PlacementProblem::Unreadable(error))
+        })?;
         let mut placement = Placement::parse(&text, &name)?;
         if let (Some(key_file), Some(folder)) = (&mut placement.key_file, path.parent()) {
             *key_file = folder.join(&*key_file);
@@ -63,14 +64,15 @@ impl Placement {
         Ok(placement)
     }
 
-    /// Understands the text of a file; `source_name` is what messages call it.
+    /// Parses the text of a file; error messages call the file `source_name`.
     pub fn parse(text: &str, source_name: &str) -> Result<Placement, PlacementError> {
-        Reader::new(text, source_name).placement()
+        PlacementReader::new(text, source_name).placement()
     }
 
-    /// What holds without a file: one process, in which all threads live.
+    /// Returns the placement without a file: all threads in one process.
     pub fn single_process() -> Placement {
-        let user = Process { name: "user".into(), host: None, executable: None, arguments: None };
+        let user =
+            ProcessSpec { name: "user".into(), host: None, executable: None, arguments: None };
         Placement {
             source: "no placement file".into(),
             processes: vec![user],
@@ -82,27 +84,27 @@ impl Placement {
         }
     }
 
-    /// The processes in order; the first is the one the user starts.
-    pub fn processes(&self) -> &[Process] {
+    /// Returns the processes in order; the user starts the first.
+    pub fn processes(&self) -> &[ProcessSpec] {
         &self.processes
     }
 
-    /// The size the file gives to a pool, if it gives any.
+    /// Returns the size that the file sets for a pool.
     pub fn pool_size(&self, name: &str) -> Option<usize> {
         self.pools.iter().find(|pool| pool.name == name).map(|pool| pool.size)
     }
 
-    /// The address where the first process listens when others started all of them.
+    /// Returns the address at which the first process listens for other machines.
     pub fn directory(&self) -> Option<&str> {
         self.directory.as_deref()
     }
 
-    /// The file with the key that the processes share.
+    /// Returns the file with the key that the processes share.
     pub fn key_file(&self) -> Option<&Path> {
         self.key_file.as_deref()
     }
 
-    /// Whether this is [`Placement::single_process`], which places threads without naming them.
+    /// Returns whether this is [`Placement::single_process`].
     pub fn is_single_process(&self) -> bool {
         self.single
     }

@@ -1,4 +1,4 @@
-//! Starting the other processes of a program.
+//! The process launcher: starts the other processes of a program.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::file::Process;
+use super::file::ProcessSpec;
 
-/// Starts processes: on this machine by spawning them, on others through `ssh`.
+/// Starts processes: by spawning on this machine, by `ssh` on others.
 #[derive(Debug, Clone, Copy)]
-pub struct Launcher;
+pub struct ProcessLauncher;
 
-/// A process could not be started.
+/// The reason why a process could not be started.
 #[derive(Debug, Error)]
-pub enum LaunchError {
-    /// The path of the program that runs now is not known.
-    #[error("process \"{process}\": the program that runs now cannot be found: {error}")]
+pub enum SpawnError {
+    /// The path of the running executable is unknown.
+    #[error("process \"{process}\": cannot find the running executable: {error}")]
     Executable {
         /// The process.
         process: String,
@@ -27,19 +27,19 @@ pub enum LaunchError {
         #[source]
         error: io::Error,
     },
-    /// The program, or `ssh`, cannot be run.
-    #[error("process \"{process}\": {program} cannot be started: {error}")]
+    /// The executable, or `ssh`, cannot be run.
+    #[error("process \"{process}\": cannot start {program}: {error}")]
     Spawn {
         /// The process.
         process: String,
-        /// What was to be run.
+        /// The executable.
         program: String,
         /// Why.
         #[source]
         error: io::Error,
     },
-    /// The remote shell ended before it took the secret.
-    #[error("process \"{process}\": {host} did not take the key: {error}")]
+    /// The remote shell ended before it read the secret.
+    #[error("process \"{process}\": {host} did not read the key: {error}")]
     Secret {
         /// The process.
         process: String,
@@ -49,77 +49,73 @@ pub enum LaunchError {
         #[source]
         error: io::Error,
     },
-    /// The secret or the environment cannot be handed over as they are.
+    /// The secret, the host or the environment is invalid.
     #[error("process \"{process}\": {what}")]
     Unsuitable {
         /// The process.
         process: String,
-        /// What cannot be handed over.
+        /// The problem.
         what: String,
     },
 }
 
-/// A process that was started. It is killed when this is dropped.
+/// A started process. Dropping this kills it.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedProcess {
     name: String,
     child: Child,
-    /// Open as long as the process should live, if it is on another machine: a process that sees
-    /// its end knows that the program is gone.
-    lifeline: Option<ChildStdin>,
+    /// The standard input of a process on another machine, open until the process is to end: the end
+    /// of its input tells that process that the program has ended.
+    stdin: Option<ChildStdin>,
 }
 
-impl Launcher {
-    /// The variable with the secret, or with `stdin` where the secret is the first line there.
+impl ProcessLauncher {
+    /// The variable with the secret, or with `stdin` if the secret is the first line of the standard
+    /// input.
     pub const KEY_VARIABLE: &'static str = "PARIO_KEY";
-    /// The variable that names another program than `ssh`.
+    /// The variable with the path of a replacement for `ssh`.
     pub const SSH_VARIABLE: &'static str = "PARIO_SSH";
 
-    /// Starts a process with some variables added to its environment.
+    /// Starts a process with additional environment variables.
     ///
-    /// On this machine it gets the secret in the variable `PARIO_KEY`. On others the command line
-    /// can be seen by everybody, so there `PARIO_KEY` is `stdin` and the secret is the first line
-    /// of the standard input, which stays open until the process is stopped. What the process
-    /// prints goes where the output of this one goes.
+    /// On this machine the process receives the secret in the variable `PARIO_KEY`. On other
+    /// machines all users can read the command line, so `PARIO_KEY` is `stdin` and the secret is the
+    /// first line of the standard input, which stays open until the process is stopped. The process
+    /// inherits the standard output and standard error.
     pub fn start(
-        process: &Process,
+        process: &ProcessSpec,
         environment: &[(&str, String)],
         secret: &str,
-    ) -> Result<Started, LaunchError> {
-        let ssh = std::env::var_os(Launcher::SSH_VARIABLE)
+    ) -> Result<StartedProcess, SpawnError> {
+        let ssh = std::env::var_os(ProcessLauncher::SSH_VARIABLE)
             .filter(|program| !program.is_empty())
             .unwrap_or_else(|| "ssh".into());
         start(&ssh, process, environment, secret)
     }
 }
 
-impl Started {
-    /// The name of the process in the placement file.
+impl StartedProcess {
+    /// Returns the name of the process in the placement file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the process on this machine: its own, or that of its `ssh`.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// How the process ended, if it did.
+    /// Returns the exit status if the process has exited.
     pub fn try_status(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits for the process to end by itself, then kills it, and says how it ended.
-    pub fn stop(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+    /// Waits until the process exits, kills it after `timeout`, and returns its exit status.
+    pub fn stop(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-        self.lifeline = None;
+        self.stdin = None;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            let left = patience.saturating_sub(begin.elapsed());
+            let left = timeout.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -131,9 +127,9 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for StartedProcess {
     fn drop(&mut self) {
-        // Both fail only if the process is gone already, which is what is wanted.
+        // Both fail only if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -141,15 +137,15 @@ impl Drop for Started {
 
 fn start(
     ssh: &OsStr,
-    process: &Process,
+    process: &ProcessSpec,
     environment: &[(&str, String)],
     secret: &str,
-) -> Result<Started, LaunchError> {
+) -> Result<StartedProcess, SpawnError> {
     check(process, environment, secret)?;
     let executable = match &process.executable {
         Some(path) => path.clone().into_os_string(),
         None => std::env::current_exe()
-            .map_err(|error| LaunchError::Executable { process: process.name.clone(), error })?
+            .map_err(|error| SpawnError::Executable { process: process.name.clone(), error })?
             .into_os_string(),
     };
     let arguments: Vec<OsString> = match &process.arguments {
@@ -159,24 +155,24 @@ fn start(
     match process.host.as_deref().filter(|host| !is_this_machine(host)) {
         None => start_here(process, &executable, &arguments, environment, secret),
         Some(host) => {
-            let line = remote_line(&executable, &arguments, environment);
-            start_there(ssh, process, host, &line, secret)
+            let line = remote_command(&executable, &arguments, environment);
+            start_by_ssh(ssh, process, host, &line, secret)
         }
     }
 }
 
 fn check(
-    process: &Process,
+    process: &ProcessSpec,
     environment: &[(&str, String)],
     secret: &str,
-) -> Result<(), LaunchError> {
+) -> Result<(), SpawnError> {
     let unsuitable =
-        |what: String| Err(LaunchError::Unsuitable { process: process.name.clone(), what });
+        |what: String| Err(SpawnError::Unsuitable { process: process.name.clone(), what });
     if secret.is_empty() || secret.contains(['\n', '\r', '\0']) {
-        return unsuitable("the key must be one line that is not empty".into());
+        return unsuitable("the key must be one line and not empty".into());
     }
     if process.host.as_ref().is_some_and(|host| host.is_empty() || host.starts_with('-')) {
-        return unsuitable("the name of the host is not one".into());
+        return unsuitable("the host name is empty or begins with a hyphen".into());
     }
     for (name, value) in environment {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -193,60 +189,60 @@ fn check(
 }
 
 fn start_here(
-    process: &Process,
+    process: &ProcessSpec,
     executable: &OsStr,
     arguments: &[OsString],
     environment: &[(&str, String)],
     secret: &str,
-) -> Result<Started, LaunchError> {
+) -> Result<StartedProcess, SpawnError> {
     let child = Command::new(executable)
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .env(Launcher::KEY_VARIABLE, secret)
+        .env(ProcessLauncher::KEY_VARIABLE, secret)
         .stdin(Stdio::null())
         .spawn()
-        .map_err(|error| LaunchError::Spawn {
+        .map_err(|error| SpawnError::Spawn {
             process: process.name.clone(),
             program: executable.to_string_lossy().into_owned(),
             error,
         })?;
-    Ok(Started { name: process.name.clone(), child, lifeline: None })
+    Ok(StartedProcess { name: process.name.clone(), child, stdin: None })
 }
 
-fn start_there(
+fn start_by_ssh(
     ssh: &OsStr,
-    process: &Process,
+    process: &ProcessSpec,
     host: &str,
     line: &OsStr,
     secret: &str,
-) -> Result<Started, LaunchError> {
+) -> Result<StartedProcess, SpawnError> {
     let mut child = Command::new(ssh)
         .args(["-o", "BatchMode=yes", host])
         .arg(line)
         .stdin(Stdio::piped())
         .spawn()
-        .map_err(|error| LaunchError::Spawn {
+        .map_err(|error| SpawnError::Spawn {
             process: process.name.clone(),
             program: ssh.to_string_lossy().into_owned(),
             error,
         })?;
     let stdin = child.stdin.take();
-    // From here on the child is killed if anything goes wrong.
-    let mut started = Started { name: process.name.clone(), child, lifeline: stdin };
-    let handed_over = match &mut started.lifeline {
+    // From here on an error kills the child.
+    let mut started = StartedProcess { name: process.name.clone(), child, stdin };
+    let sent = match &mut started.stdin {
         Some(stdin) => stdin.write_all(format!("{secret}\n").as_bytes()),
         None => Err(io::ErrorKind::BrokenPipe.into()),
     };
-    match handed_over {
+    match sent {
         Ok(()) => Ok(started),
         Err(error) => {
-            Err(LaunchError::Secret { process: process.name.clone(), host: host.to_owned(), error })
+            Err(SpawnError::Secret { process: process.name.clone(), host: host.to_owned(), error })
         }
     }
 }
 
-/// The line for the shell of the other machine.
-fn remote_line(
+/// Returns the command line for the shell of the other machine.
+fn remote_command(
     executable: &OsStr,
     arguments: &[OsString],
     environment: &[(&str, String)],
@@ -259,7 +255,7 @@ fn remote_line(
     for (name, value) in environment {
         add(format!("{name}={value}").as_bytes());
     }
-    add(format!("{}=stdin", Launcher::KEY_VARIABLE).as_bytes());
+    add(format!("{}=stdin", ProcessLauncher::KEY_VARIABLE).as_bytes());
     add(executable.as_bytes());
     for argument in arguments {
         add(argument.as_bytes());
@@ -267,7 +263,7 @@ fn remote_line(
     OsString::from_vec(line)
 }
 
-/// A word as a POSIX shell reads it back unchanged.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &[u8]) -> Vec<u8> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-+=:,./@%".contains(byte);
     if !word.is_empty() && word.iter().all(plain) {
@@ -284,7 +280,7 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Whether a host is the machine this runs on.
+/// Returns whether a host name means this machine.
 fn is_this_machine(host: &str) -> bool {
     let name = rustix::system::uname();
     let own = name.nodename().to_string_lossy();
@@ -304,10 +300,10 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
-    fn shell(script: &str) -> Process {
-        Process {
+    fn shell(script: &str) -> ProcessSpec {
+        ProcessSpec {
             name: "B".into(),
             host: None,
             executable: Some("/bin/sh".into()),
@@ -319,11 +315,11 @@ mod tests {
         fs::read_to_string(folder.join("out")).unwrap()
     }
 
-    /// A program that stands for ssh: it notes its arguments and runs the last of them here.
+    /// Creates a script in place of ssh: it notes its arguments and runs the last of them here.
     ///
-    /// Another process copies it to its place: a program cannot be run while anybody has it open
-    /// for writing, and a test beside this one may just then fork with all files open.
-    fn stand_in(folder: &Path) -> PathBuf {
+    /// `install` copies it to its path: a file that a process has open for writing cannot be
+    /// executed, and a concurrent test may fork with all files open.
+    fn fake_ssh(folder: &Path) -> PathBuf {
         let (text, path) = (folder.join("text"), folder.join("ssh"));
         let notes = folder.join("notes").display().to_string();
         let script = format!("#!/bin/sh\necho \"$1 $2 $3\" > '{notes}'\nexec /bin/sh -c \"$4\"\n");
@@ -341,12 +337,11 @@ mod tests {
         let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
         for host in [None, Some("localhost".to_owned()), Some(own)] {
             let process =
-                Process { host, ..shell("echo \"$PARIO_KEY/$PARIO_SPACE\" > \"$PARIO_OUT\"") };
+                ProcessSpec { host, ..shell("echo \"$PARIO_KEY/$PARIO_SPACE\" > \"$PARIO_OUT\"") };
             let ssh = OsStr::new("/does/not/exist");
             let mut started = start(ssh, &process, &environment, "secret").unwrap();
             assert_eq!(started.name(), "B");
-            assert!(started.pid() > 0);
-            assert!(started.stop(PATIENCE).unwrap().success());
+            assert!(started.stop(TIMEOUT).unwrap().success());
             assert_eq!(output(folder.path()), "secret/it's 1\n");
         }
     }
@@ -354,14 +349,14 @@ mod tests {
     #[test]
     fn on_other_machines_the_key_comes_through_the_standard_input() {
         let folder = tempfile::tempdir().unwrap();
-        let ssh = stand_in(folder.path());
+        let ssh = fake_ssh(folder.path());
         let out = folder.path().join("out").display().to_string();
         let script = "read -r key; echo \"$PARIO_KEY/$key/$PARIO_SPACE/$1\" > \"$PARIO_OUT\"";
-        let mut process = Process { host: Some("n2.example".into()), ..shell(script) };
+        let mut process = ProcessSpec { host: Some("n2.example".into()), ..shell(script) };
         process.arguments.as_mut().unwrap().extend(["sh".to_owned(), "a 'b' $c".to_owned()]);
         let environment = [("PARIO_OUT", out), ("PARIO_SPACE", "$HOME; \"x\"".into())];
         let mut started = start(ssh.as_os_str(), &process, &environment, "secret").unwrap();
-        assert!(started.stop(PATIENCE).unwrap().success());
+        assert!(started.stop(TIMEOUT).unwrap().success());
         assert_eq!(output(folder.path()), "stdin/secret/$HOME; \"x\"/a 'b' $c\n");
         let notes = fs::read_to_string(folder.path().join("notes")).unwrap();
         assert_eq!(notes, "-o BatchMode=yes n2.example\n");
@@ -370,60 +365,57 @@ mod tests {
     #[test]
     fn a_remote_process_sees_the_end_of_its_input_when_it_is_stopped() {
         let folder = tempfile::tempdir().unwrap();
-        let ssh = stand_in(folder.path());
+        let ssh = fake_ssh(folder.path());
         let process =
-            Process { host: Some("n2.example".into()), ..shell("read key; read more; exit 5") };
+            ProcessSpec { host: Some("n2.example".into()), ..shell("read key; read more; exit 5") };
         let mut started = start(ssh.as_os_str(), &process, &[], "secret").unwrap();
         assert_eq!(started.try_status().unwrap(), None);
-        assert_eq!(started.stop(PATIENCE).unwrap().code(), Some(5));
+        assert_eq!(started.stop(TIMEOUT).unwrap().code(), Some(5));
     }
 
     #[test]
-    fn who_does_not_end_is_killed() {
+    fn a_process_that_does_not_exit_is_killed() {
         let mut started = start(OsStr::new("ssh"), &shell("exec sleep 600"), &[], "s").unwrap();
         assert_eq!(started.try_status().unwrap(), None);
         let status = started.stop(Duration::from_millis(20)).unwrap();
         assert!(!status.success());
         assert_eq!(started.try_status().unwrap(), Some(status));
-        assert_eq!(started.stop(PATIENCE).unwrap(), status, "stopping twice is the same");
+        assert_eq!(started.stop(TIMEOUT).unwrap(), status, "stopping twice is the same");
     }
 
     #[test]
-    fn who_is_dropped_is_killed_and_reaped() {
+    fn a_dropped_process_is_killed_and_reaped() {
         let started = start(OsStr::new("ssh"), &shell("exec sleep 600"), &[], "s").unwrap();
-        let entry = PathBuf::from(format!("/proc/{}", started.pid()));
+        let entry = PathBuf::from(format!("/proc/{}", started.child.id()));
         assert!(entry.exists());
         drop(started);
         assert!(!entry.exists());
     }
 
     #[test]
-    fn what_cannot_be_started_is_named() {
-        let missing = Process { executable: Some("/no/such/sieve".into()), ..shell("") };
+    fn an_executable_that_cannot_start_is_named() {
+        let missing = ProcessSpec { executable: Some("/no/such/sieve".into()), ..shell("") };
         let error = start(OsStr::new("ssh"), &missing, &[], "s").unwrap_err();
         let message = error.to_string();
-        assert!(
-            message.starts_with("process \"B\": /no/such/sieve cannot be started: "),
-            "{message}"
-        );
-        let far = Process { host: Some("n2.example".into()), ..shell("") };
+        assert!(message.starts_with("process \"B\": cannot start /no/such/sieve: "), "{message}");
+        let far = ProcessSpec { host: Some("n2.example".into()), ..shell("") };
         let error = start(OsStr::new("/no/such/ssh"), &far, &[], "s").unwrap_err();
-        assert!(error.to_string().starts_with("process \"B\": /no/such/ssh cannot be started: "));
+        assert!(error.to_string().starts_with("process \"B\": cannot start /no/such/ssh: "));
     }
 
     #[test]
-    fn what_cannot_be_handed_over_is_refused() {
-        let refused = |process: &Process, name: &str, value: &str, secret: &str| {
+    fn invalid_keys_hosts_and_variables_are_refused() {
+        let refused = |process: &ProcessSpec, name: &str, value: &str, secret: &str| {
             let environment = [(name, value.to_owned())];
             let result = start(OsStr::new("ssh"), process, &environment, secret);
-            assert!(matches!(result, Err(LaunchError::Unsuitable { .. })), "{name} {value:?}");
+            assert!(matches!(result, Err(SpawnError::Unsuitable { .. })), "{name} {value:?}");
         };
         refused(&shell(""), "A", "", "two\nlines");
         refused(&shell(""), "A", "", "");
         refused(&shell(""), "A B", "", "s");
         refused(&shell(""), "", "", "s");
         refused(&shell(""), "A", "\0", "s");
-        let option = Process { host: Some("-oProxyCommand=x".into()), ..shell("") };
+        let option = ProcessSpec { host: Some("-oProxyCommand=x".into()), ..shell("") };
         refused(&option, "A", "", "s");
     }
 

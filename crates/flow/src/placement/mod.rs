@@ -1,7 +1,7 @@
-//! Which thread lives in which process, and how the processes are started.
+//! Placements: the process of each thread, and how the processes start.
 //!
 //! A [`Placement`] is read from a TOML file. It names the processes of a program in order, the
-//! first being the one the user starts, and says for every thread in which of them it lives:
+//! first being the one that the user starts, and the process of every thread:
 //!
 //! ```
 //! use pario_flow::placement::{Placement, ThreadSlot};
@@ -25,8 +25,8 @@
 //! # Ok::<(), pario_flow::placement::PlacementError>(())
 //! ```
 //!
-//! The other processes are started by the [`Launcher`], or were started already by `mpirun` or
-//! `srun`, which a [`Rank`] in the environment tells.
+//! The [`ProcessLauncher`] starts the other processes, unless `mpirun` or `srun` has started them;
+//! then the environment holds a [`LauncherRank`].
 
 mod assignment;
 mod error;
@@ -37,7 +37,7 @@ mod rank;
 mod reader;
 
 pub use assignment::ThreadSlot;
-pub use error::{PlacementError, Problem};
-pub use file::{Placement, Process};
-pub use launcher::{LaunchError, Launcher, Started};
-pub use rank::Rank;
+pub use error::{PlacementError, PlacementProblem};
+pub use file::{Placement, ProcessSpec};
+pub use launcher::{ProcessLauncher, SpawnError, StartedProcess};
+pub use rank::LauncherRank;

@@ -1,23 +1,23 @@
-//! Which threads a line of the placement file speaks of.
+//! Thread patterns: the threads that a line of the placement file names.
 
 use std::fmt;
 use std::ops::Range;
 
-use super::error::Problem;
+use super::error::PlacementProblem;
 
-/// A thread or some threads of a pool, as written: `Master`, `Slave[4]`, `Slave[0..3]`.
+/// A pattern for threads: `Master`, `Slave[4]`, `Slave[0..3]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern {
-    /// The thread or pool, with the names of what it is part of: `ProcessB.ThreadC`.
+pub(super) struct ThreadPattern {
+    /// The thread or pool with its scopes: `Server.Disk`.
     pub(super) name: String,
-    /// Which of the pool's threads.
-    pub(super) indices: Indices,
+    /// The indices in the pool.
+    pub(super) indices: PatternIndices,
 }
 
-/// Which threads of a pool.
+/// The indices of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Indices {
-    /// The name stood alone: it is no pool.
+pub(super) enum PatternIndices {
+    /// No index: a thread, not a pool.
     None,
     /// `[*]`
     All,
@@ -25,10 +25,10 @@ pub(super) enum Indices {
     Some(Range<usize>),
 }
 
-impl Pattern {
-    /// Understands what was written.
-    pub(super) fn parse(written: &str) -> Result<Pattern, Problem> {
-        let bad = |reason| Problem::BadPattern { thread: written.to_owned(), reason };
+impl ThreadPattern {
+    /// Parses a pattern.
+    pub(super) fn parse(written: &str) -> Result<ThreadPattern, PlacementProblem> {
+        let bad = |reason| PlacementProblem::BadPattern { thread: written.to_owned(), reason };
         let text = written.trim();
         let (name, inside) = match text.strip_suffix(']') {
             Some(front) => {
@@ -44,28 +44,30 @@ impl Pattern {
             return Err(bad("the name is missing or is not a name"));
         }
         let indices = match inside {
-            None => Indices::None,
-            Some("*") => Indices::All,
-            Some(inside) => Indices::Some(range(written, inside)?),
+            None => PatternIndices::None,
+            Some("*") => PatternIndices::All,
+            Some(inside) => PatternIndices::Some(range(written, inside)?),
         };
-        Ok(Pattern { name: name.to_owned(), indices })
+        Ok(ThreadPattern { name: name.to_owned(), indices })
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for ThreadPattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.indices {
-            Indices::None => write!(out, "{}", self.name),
-            Indices::All => write!(out, "{}[*]", self.name),
-            Indices::Some(range) if range.len() == 1 => {
+            PatternIndices::None => write!(out, "{}", self.name),
+            PatternIndices::All => write!(out, "{}[*]", self.name),
+            PatternIndices::Some(range) if range.len() == 1 => {
                 write!(out, "{}[{}]", self.name, range.start)
             }
-            Indices::Some(range) => write!(out, "{}[{}..{}]", self.name, range.start, range.end),
+            PatternIndices::Some(range) => {
+                write!(out, "{}[{}..{}]", self.name, range.start, range.end)
+            }
         }
     }
 }
 
-/// Parts between dots, each of them a word that may be followed by an index.
+/// Returns whether a text is a name: words, each with an optional index, separated by dots.
 fn is_name(text: &str) -> bool {
     text.split('.').all(|part| {
         let word = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
@@ -77,8 +79,8 @@ fn is_name(text: &str) -> bool {
     })
 }
 
-fn range(written: &str, inside: &str) -> Result<Range<usize>, Problem> {
-    let bad = |reason| Problem::BadPattern { thread: written.to_owned(), reason };
+fn range(written: &str, inside: &str) -> Result<Range<usize>, PlacementProblem> {
+    let bad = |reason| PlacementProblem::BadPattern { thread: written.to_owned(), reason };
     let number = |text: &str| {
         let text = text.trim();
         if !text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -105,7 +107,7 @@ fn range(written: &str, inside: &str) -> Result<Range<usize>, Problem> {
         } else {
             String::new()
         };
-        return Err(Problem::EmptyRange { thread: written.to_owned(), hint });
+        return Err(PlacementProblem::EmptyRange { thread: written.to_owned(), hint });
     }
     Ok(start..end)
 }
@@ -116,26 +118,29 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> (String, Indices) {
-        let pattern = Pattern::parse(text).unwrap();
+    fn parsed(text: &str) -> (String, PatternIndices) {
+        let pattern = ThreadPattern::parse(text).unwrap();
         (pattern.name, pattern.indices)
     }
 
     #[test]
     fn every_form() {
-        assert_eq!(parsed("Master"), ("Master".into(), Indices::None));
-        assert_eq!(parsed("Slave[*]"), ("Slave".into(), Indices::All));
-        assert_eq!(parsed("Slave[4]"), ("Slave".into(), Indices::Some(4..5)));
-        assert_eq!(parsed("Slave[0..3]"), ("Slave".into(), Indices::Some(0..3)));
-        assert_eq!(parsed("Slave[3..=4]"), ("Slave".into(), Indices::Some(3..5)));
-        assert_eq!(parsed("ProcessB.ThreadC"), ("ProcessB.ThreadC".into(), Indices::None));
-        assert_eq!(parsed("Node[1].Disk[0..2]"), ("Node[1].Disk".into(), Indices::Some(0..2)));
-        assert_eq!(parsed("Node[1].Disk"), ("Node[1].Disk".into(), Indices::None));
-        assert_eq!(parsed(" Slave [ 0 .. 3 ] "), ("Slave".into(), Indices::Some(0..3)));
+        assert_eq!(parsed("Master"), ("Master".into(), PatternIndices::None));
+        assert_eq!(parsed("Slave[*]"), ("Slave".into(), PatternIndices::All));
+        assert_eq!(parsed("Slave[4]"), ("Slave".into(), PatternIndices::Some(4..5)));
+        assert_eq!(parsed("Slave[0..3]"), ("Slave".into(), PatternIndices::Some(0..3)));
+        assert_eq!(parsed("Slave[3..=4]"), ("Slave".into(), PatternIndices::Some(3..5)));
+        assert_eq!(parsed("ProcessB.ThreadC"), ("ProcessB.ThreadC".into(), PatternIndices::None));
+        assert_eq!(
+            parsed("Node[1].Disk[0..2]"),
+            ("Node[1].Disk".into(), PatternIndices::Some(0..2))
+        );
+        assert_eq!(parsed("Node[1].Disk"), ("Node[1].Disk".into(), PatternIndices::None));
+        assert_eq!(parsed(" Slave [ 0 .. 3 ] "), ("Slave".into(), PatternIndices::Some(0..3)));
     }
 
     #[test]
-    fn what_is_not_understood() {
+    fn invalid_patterns_are_refused() {
         let bad = [
             "",
             "[0]",
@@ -157,31 +162,31 @@ mod tests {
             "Slave[*].X[0]",
         ];
         for text in bad {
-            let problem = Pattern::parse(text).unwrap_err();
-            assert!(matches!(problem, Problem::BadPattern { .. }), "{text}: {problem}");
+            let problem = ThreadPattern::parse(text).unwrap_err();
+            assert!(matches!(problem, PlacementProblem::BadPattern { .. }), "{text}: {problem}");
         }
     }
 
     #[test]
     fn empty_ranges() {
         for text in ["Slave[3..3]", "Slave[0..0]", "Slave[4..2]", "Slave[4..=2]"] {
-            let problem = Pattern::parse(text).unwrap_err();
-            assert!(matches!(problem, Problem::EmptyRange { .. }), "{text}: {problem}");
+            let problem = ThreadPattern::parse(text).unwrap_err();
+            assert!(matches!(problem, PlacementProblem::EmptyRange { .. }), "{text}: {problem}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_gives_an_answer(text in "[A-C.\\[\\]0-9=* ]{0,12}") {
-            let _ = Pattern::parse(&text);
+            let _ = ThreadPattern::parse(&text);
         }
 
         #[test]
         fn what_is_shown_reads_back(
             name in "[A-Z][a-z]{0,5}(\\.[A-Z][a-z]{0,5})?", start in 0usize..50, length in 1usize..50,
         ) {
-            let pattern = Pattern { name, indices: Indices::Some(start..start + length) };
-            prop_assert_eq!(Pattern::parse(&pattern.to_string()).unwrap(), pattern);
+            let pattern = ThreadPattern { name, indices: PatternIndices::Some(start..start + length) };
+            prop_assert_eq!(ThreadPattern::parse(&pattern.to_string()).unwrap(), pattern);
         }
     }
 }

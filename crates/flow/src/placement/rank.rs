@@ -1,28 +1,28 @@
-//! The number that mpirun or srun gave to this process.
+//! The rank that mpirun or srun assigned to this process.
 
-/// This process as one of several that a launcher started together.
+/// The rank of this process among the processes that a launcher started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rank {
+pub struct LauncherRank {
     /// The number of this process, from 0.
     pub rank: usize,
     /// The number of processes, at least 2.
     pub size: usize,
-    /// What tells this job from others that run at the same time, if the launcher says.
+    /// The unique name of the job, if the launcher sets one.
     pub job: Option<String>,
 }
 
-impl Rank {
-    /// Reads what Open MPI, MPICH or Slurm left in the environment, which `variable` looks up.
+impl LauncherRank {
+    /// Reads the variables of Open MPI, MPICH or Slurm; `variable` looks up the environment.
     ///
-    /// A job of one process counts as none. Neither does a Slurm allocation count by itself: only
-    /// processes that `srun` started have a rank, the script that calls it has none.
+    /// Returns `None` for a job of one process. In Slurm, only processes that `srun` started have a
+    /// rank; the script of the job has none.
     ///
     /// ```
-    /// use pario_flow::placement::Rank;
-    /// let rank = Rank::from_environment(|name| std::env::var(name).ok());
+    /// use pario_flow::placement::LauncherRank;
+    /// let rank = LauncherRank::from_environment(|name| std::env::var(name).ok());
     /// println!("{rank:?}");
     /// ```
-    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<LauncherRank> {
         let number = |name: &str| variable(name)?.trim().parse::<usize>().ok();
         let step = slurm_step(&variable);
         // The innermost launcher decides: mpirun within a Slurm step sets its own variables.
@@ -37,14 +37,14 @@ impl Rank {
             let size = number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS"))?;
             (number("SLURM_PROCID")?, size, Some(step))
         };
-        (size > 1 && rank < size).then_some(Rank { rank, size, job })
+        (size > 1 && rank < size).then_some(LauncherRank { rank, size, job })
     }
 }
 
-/// Job and step, if this process was started by `srun`.
+/// Returns job and step if `srun` started this process.
 ///
-/// The script of a job and the shell of an allocation run in steps of their own, which Slurm
-/// numbers from the upper end of 32 bits.
+/// Slurm runs the script of a job and the shell of an allocation in special steps, numbered from
+/// the upper end of 32 bits.
 fn slurm_step(variable: &impl Fn(&str) -> Option<String>) -> Option<String> {
     const FIRST_SPECIAL: u32 = 0xffff_fff0;
     let job = variable("SLURM_JOB_ID")?;
@@ -59,14 +59,14 @@ fn slurm_step(variable: &impl Fn(&str) -> Option<String>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn rank(variables: &[(&str, &str)]) -> Option<Rank> {
-        Rank::from_environment(|name| {
+    fn rank(variables: &[(&str, &str)]) -> Option<LauncherRank> {
+        LauncherRank::from_environment(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
         })
     }
 
-    fn some(rank: usize, size: usize, job: Option<&str>) -> Option<Rank> {
-        Some(Rank { rank, size, job: job.map(str::to_owned) })
+    fn some(rank: usize, size: usize, job: Option<&str>) -> Option<LauncherRank> {
+        Some(LauncherRank { rank, size, job: job.map(str::to_owned) })
     }
 
     #[test]

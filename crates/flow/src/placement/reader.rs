@@ -1,4 +1,4 @@
-//! The text of a placement file.
+//! The reader of placement files.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{PlacementError, Problem, nearest};
-use super::file::{Entry, Placement, Pool, Process};
-use super::pattern::Pattern;
+use super::error::{PlacementError, PlacementProblem, nearest};
+use super::file::{Placement, PoolSize, ProcessSpec, ThreadEntry};
+use super::pattern::ThreadPattern;
 
-/// Reads one text; knows how to say where something is.
-pub(super) struct Reader<'t> {
+/// Reads the text of a placement file and locates errors in it.
+pub(super) struct PlacementReader<'t> {
     text: &'t str,
     source: &'t str,
 }
@@ -19,9 +19,9 @@ pub(super) struct Reader<'t> {
 type Key<'t> = Spanned<Cow<'t, str>>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
-impl<'t> Reader<'t> {
+impl<'t> PlacementReader<'t> {
     pub(super) fn new(text: &'t str, source: &'t str) -> Self {
-        Reader { text, source }
+        PlacementReader { text, source }
     }
 
     pub(super) fn placement(&self) -> Result<Placement, PlacementError> {
@@ -59,7 +59,7 @@ impl<'t> Reader<'t> {
         Ok(placement)
     }
 
-    fn processes(&self, table: Option<&DeTable<'t>>) -> Result<Vec<Process>, PlacementError> {
+    fn processes(&self, table: Option<&DeTable<'t>>) -> Result<Vec<ProcessSpec>, PlacementError> {
         let entries = table.map(in_order).unwrap_or_default();
         let mut processes = Vec::new();
         let mut first: Option<(&str, usize)> = None;
@@ -76,12 +76,13 @@ impl<'t> Reader<'t> {
             match first {
                 Some((first, first_line)) if user => {
                     let (process, first) = (name.to_owned(), first.to_owned());
-                    return Err(
-                        self.at(key.span(), Problem::SecondUser { process, first, first_line })
-                    );
+                    return Err(self.at(
+                        key.span(),
+                        PlacementProblem::SecondUser { process, first, first_line },
+                    ));
                 }
                 None if !user => {
-                    let problem = Problem::FirstNotUser { process: name.to_owned() };
+                    let problem = PlacementProblem::FirstNotUser { process: name.to_owned() };
                     return Err(self.at(key.span(), problem));
                 }
                 _ => {}
@@ -90,24 +91,26 @@ impl<'t> Reader<'t> {
             processes.push(self.process(name, value)?);
         }
         if processes.is_empty() {
-            return Err(PlacementError::at(self.source, None, Problem::NoProcesses));
+            return Err(PlacementError::at(self.source, None, PlacementProblem::NoProcesses));
         }
         Ok(processes)
     }
 
-    fn process(&self, name: &str, value: &Value<'t>) -> Result<Process, PlacementError> {
+    fn process(&self, name: &str, value: &Value<'t>) -> Result<ProcessSpec, PlacementError> {
         let mut process =
-            Process { name: name.to_owned(), host: None, executable: None, arguments: None };
+            ProcessSpec { name: name.to_owned(), host: None, executable: None, arguments: None };
         let DeValue::Table(table) = value.get_ref() else { return Ok(process) };
         for (key, value) in in_order(table) {
             match key.get_ref().as_ref() {
                 "host" => {
                     let host = self.string("host", value)?.to_owned();
-                    // A host that looks like an option would be one to ssh.
+                    // ssh would read a leading hyphen as an option.
                     let strange = |c: char| c.is_whitespace() || c.is_control();
                     if host.is_empty() || host.starts_with('-') || host.contains(strange) {
                         let process = name.to_owned();
-                        return Err(self.at(value.span(), Problem::BadHost { process, host }));
+                        return Err(
+                            self.at(value.span(), PlacementProblem::BadHost { process, host })
+                        );
                     }
                     process.host = Some(host);
                 }
@@ -133,7 +136,7 @@ impl<'t> Reader<'t> {
         Ok(process)
     }
 
-    fn pools(&self, table: &DeTable<'t>) -> Result<Vec<Pool>, PlacementError> {
+    fn pools(&self, table: &DeTable<'t>) -> Result<Vec<PoolSize>, PlacementError> {
         let mut pools = Vec::new();
         self.leaves(table, "", &mut |name, key, value| {
             let size = value
@@ -145,7 +148,7 @@ impl<'t> Reader<'t> {
                 let what = format!("the size of pool \"{name}\"");
                 return Err(self.wrong_type(what, "a number from 1", value));
             };
-            pools.push(Pool { name, size, line: self.line(key.span()) });
+            pools.push(PoolSize { name, size, line: self.line(key.span()) });
             Ok(())
         })?;
         Ok(pools)
@@ -154,12 +157,12 @@ impl<'t> Reader<'t> {
     fn threads(
         &self,
         table: &DeTable<'t>,
-        processes: &[Process],
-    ) -> Result<Vec<Entry>, PlacementError> {
+        processes: &[ProcessSpec],
+    ) -> Result<Vec<ThreadEntry>, PlacementError> {
         let mut entries = Vec::new();
         self.leaves(table, "", &mut |written, key, value| {
             let failed = |problem| self.at(key.span(), problem);
-            let pattern = Pattern::parse(&written).map_err(failed)?;
+            let pattern = ThreadPattern::parse(&written).map_err(failed)?;
             let DeValue::String(name) = value.get_ref() else {
                 let what = format!("thread \"{written}\"");
                 return Err(self.wrong_type(what, "the name of a process", value));
@@ -169,9 +172,13 @@ impl<'t> Reader<'t> {
                 let suggestion = nearest(name, names);
                 let process = name.to_string();
                 let thread = written;
-                return Err(failed(Problem::UnknownProcess { thread, process, suggestion }));
+                return Err(failed(PlacementProblem::UnknownProcess {
+                    thread,
+                    process,
+                    suggestion,
+                }));
             };
-            entries.push(Entry { written, pattern, process, line: self.line(key.span()) });
+            entries.push(ThreadEntry { written, pattern, process, line: self.line(key.span()) });
             Ok(())
         })?;
         entries.sort_by_key(|entry| entry.line);
@@ -227,13 +234,14 @@ impl<'t> Reader<'t> {
             }
             _ => format!("a value of type {}", value.get_ref().type_str()),
         };
-        self.at(value.span(), Problem::Type { what, expected, found })
+        self.at(value.span(), PlacementProblem::Type { what, expected, found })
     }
 
     fn unknown_key(&self, within: &str, key: &Key<'t>, known: &[&str]) -> PlacementError {
         let name = key.get_ref().to_string();
         let suggestion = nearest(&name, known.iter().copied());
-        let problem = Problem::UnknownKey { within: within.to_owned(), key: name, suggestion };
+        let problem =
+            PlacementProblem::UnknownKey { within: within.to_owned(), key: name, suggestion };
         self.at(key.span(), problem)
     }
 
@@ -242,23 +250,23 @@ impl<'t> Reader<'t> {
         if let Some(duplicate) = self.duplicate(error, &span) {
             return self.at(span, duplicate);
         }
-        let problem = Problem::Syntax(error.message().trim().replace('\n', "; "));
+        let problem = PlacementProblem::Syntax(error.message().trim().replace('\n', "; "));
         let column = Some(self.column(&span));
         PlacementError { column, ..self.at(span, problem) }
     }
 
-    /// A key that is there twice, with the line of the first.
-    fn duplicate(&self, error: &toml::de::Error, span: &Range<usize>) -> Option<Problem> {
+    /// Returns the problem of a duplicate key, with the line of the first.
+    fn duplicate(&self, error: &toml::de::Error, span: &Range<usize>) -> Option<PlacementProblem> {
         if !error.message().starts_with("duplicate key") {
             return None;
         }
         let key = self.text.get(span.clone())?.trim_matches(['"', '\'']);
         let (root, _) = DeTable::parse_recoverable(self.text);
         let first = first_key(root.get_ref(), key, span.start)?;
-        Some(Problem::Duplicate { key: key.to_owned(), first: self.line(first) })
+        Some(PlacementProblem::Duplicate { key: key.to_owned(), first: self.line(first) })
     }
 
-    fn at(&self, span: Range<usize>, problem: Problem) -> PlacementError {
+    fn at(&self, span: Range<usize>, problem: PlacementProblem) -> PlacementError {
         PlacementError::at(self.source, Some(self.line(span)), problem)
     }
 
@@ -276,14 +284,14 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The entries in the order of the text; a TOML table has none of its own.
+/// Returns the entries in the order of the text; a TOML table is unordered.
 fn in_order<'v, 't>(table: &'v DeTable<'t>) -> Vec<(&'v Key<'t>, &'v Value<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// Where the last key of this name before a position is.
+/// Returns the span of the last key of this name before a position.
 fn first_key(table: &DeTable<'_>, name: &str, before: usize) -> Option<Range<usize>> {
     let mut found: Option<Range<usize>> = None;
     for (key, value) in table.iter() {

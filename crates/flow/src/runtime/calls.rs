@@ -1,4 +1,4 @@
-//! Calls under way, and those who wait for them.
+//! Calls under way: the table of a process, the completion of a call, and ended calls.
 
 use std::any::type_name;
 use std::collections::{BTreeMap, HashMap};
@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::clock::now_ns;
-use super::ids::SpaceNumber;
-use super::snapshot::CallView;
+use super::ids::ProcessNumber;
+use super::snapshot::CallStatus;
 use crate::error::CallError;
-use crate::token::{Parcel, Token, open};
+use crate::token::{ErasedToken, Token, downcast};
 
-/// The calls that a process has made and that have not ended.
-pub(crate) struct Calls {
-    open: Mutex<Open>,
+/// The open calls of a process: those that it has made and that have not ended.
+pub(crate) struct CallTable {
+    open: Mutex<OpenCalls>,
     room: Condvar,
     limit: usize,
-    /// All calls before this one have ended.
+    /// All calls before this number have ended.
     oldest: AtomicU64,
 }
 
-struct Open {
+struct OpenCalls {
     calls: BTreeMap<u64, OpenCall>,
     next: u64,
     is_stopped: bool,
@@ -37,45 +37,45 @@ struct Open {
 struct OpenCall {
     operation: usize,
     since_ns: u64,
-    outcome: Arc<Outcome>,
+    completion: Arc<CallCompletion>,
 }
 
-/// The result of a call, when it is there.
-pub(crate) struct Outcome {
-    state: Mutex<State>,
+/// The result of a call, once the call has ended.
+pub(crate) struct CallCompletion {
+    state: Mutex<CompletionState>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    result: Option<Result<Parcel, CallError>>,
+struct CompletionState {
+    result: Option<Result<ErasedToken, CallError>>,
     is_done: bool,
     waker: Option<Waker>,
-    /// What is done with the result, if nobody holds a request.
-    then: Option<Then>,
+    /// Receives the result, if the call has no [`PendingCall`].
+    callback: Option<ResultCallback>,
 }
 
-/// What is done with the result of a call.
-pub(crate) type Then = Box<dyn FnOnce(Result<Parcel, CallError>) + Send>;
+/// The function that receives the result of a call.
+pub(crate) type ResultCallback = Box<dyn FnOnce(Result<ErasedToken, CallError>) + Send>;
 
-impl Calls {
+impl CallTable {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            open: Mutex::new(Open { calls: BTreeMap::new(), next: 0, is_stopped: false }),
+            open: Mutex::new(OpenCalls { calls: BTreeMap::new(), next: 0, is_stopped: false }),
             room: Condvar::new(),
             limit,
             oldest: AtomicU64::new(0),
         }
     }
 
-    /// A new call, once there is room; nothing if the program has stopped. With `then`, this is
-    /// what is done with its result, by the thread that ends the call; it is never called if
-    /// nothing begins.
+    /// Waits until fewer calls than the limit are open, then opens one. Returns `None` if the
+    /// program has stopped; then the callback is not called. The thread that ends the call calls
+    /// the callback.
     pub(crate) fn begin(
         &self,
         operation: usize,
-        then: Option<Then>,
-    ) -> Option<(u64, Arc<Outcome>)> {
+        callback: Option<ResultCallback>,
+    ) -> Option<(u64, Arc<CallCompletion>)> {
         let mut open = self.open.lock();
         while open.calls.len() >= self.limit && !open.is_stopped {
             self.room.wait(&mut open);
@@ -85,18 +85,18 @@ impl Calls {
         }
         let number = open.next;
         open.next += 1;
-        let outcome = Arc::new(Outcome {
-            state: Mutex::new(State { then, ..State::default() }),
+        let completion = Arc::new(CallCompletion {
+            state: Mutex::new(CompletionState { callback, ..CompletionState::default() }),
             done: Condvar::new(),
         });
-        let call = OpenCall { operation, since_ns: now_ns(), outcome: outcome.clone() };
+        let call = OpenCall { operation, since_ns: now_ns(), completion: completion.clone() };
         open.calls.insert(number, call);
         self.note_oldest(&open);
-        Some((number, outcome))
+        Some((number, completion))
     }
 
-    /// Ends a call; `false` if it has ended before.
-    pub(crate) fn end(&self, number: u64, result: Result<Parcel, CallError>) -> bool {
+    /// Ends a call; returns `false` if it had already ended.
+    pub(crate) fn end(&self, number: u64, result: Result<ErasedToken, CallError>) -> bool {
         let mut open = self.open.lock();
         let Some(call) = open.calls.remove(&number) else {
             return false;
@@ -104,7 +104,7 @@ impl Calls {
         self.note_oldest(&open);
         self.room.notify_one();
         drop(open);
-        call.outcome.set(result);
+        call.completion.set(result);
         true
     }
 
@@ -112,7 +112,7 @@ impl Calls {
         self.oldest.load(Ordering::Relaxed)
     }
 
-    /// The operation of a call that is under way.
+    /// Returns the operation of an open call.
     pub(crate) fn operation(&self, number: u64) -> Option<usize> {
         self.open.lock().calls.get(&number).map(|call| call.operation)
     }
@@ -121,7 +121,7 @@ impl Calls {
         !self.open.lock().calls.is_empty()
     }
 
-    /// Ends all calls, and lets no new ones begin.
+    /// Ends all calls; no new call can begin.
     pub(crate) fn stop(&self, error: &CallError) {
         let mut open = self.open.lock();
         open.is_stopped = true;
@@ -129,37 +129,38 @@ impl Calls {
         self.room.notify_all();
         drop(open);
         for call in calls.into_values() {
-            call.outcome.set(Err(error.clone()));
+            call.completion.set(Err(error.clone()));
         }
     }
 
-    pub(crate) fn view(&self, names: impl Fn(usize) -> String) -> Vec<CallView> {
+    pub(crate) fn status(&self, names: impl Fn(usize) -> String) -> Vec<CallStatus> {
         let now = now_ns();
         let open = self.open.lock();
-        let view = |(number, call): (&u64, &OpenCall)| CallView {
+        let status = |(number, call): (&u64, &OpenCall)| CallStatus {
             number: *number,
             operation: names(call.operation),
             age_ns: now.saturating_sub(call.since_ns),
         };
-        open.calls.iter().map(view).collect()
+        open.calls.iter().map(status).collect()
     }
 
-    fn note_oldest(&self, open: &Open) {
+    fn note_oldest(&self, open: &OpenCalls) {
         let oldest = open.calls.keys().next().copied().unwrap_or(open.next);
         self.oldest.store(oldest, Ordering::Relaxed);
     }
 }
 
-impl Outcome {
-    /// Called once, by whoever took the call out of those that are open, and without any lock.
-    fn set(&self, result: Result<Parcel, CallError>) {
+impl CallCompletion {
+    /// Sets the result. The thread that removed the call from the open calls calls this once, and
+    /// holds no lock.
+    fn set(&self, result: Result<ErasedToken, CallError>) {
         let mut state = self.state.lock();
         state.is_done = true;
-        if let Some(then) = state.then.take() {
+        if let Some(callback) = state.callback.take() {
             drop(state);
-            // What panics here must not end the thread, which has other calls to serve.
-            if catch_unwind(AssertUnwindSafe(|| then(result))).is_err() {
-                tracing::error!("what was to be done with the result of a call has panicked");
+            // A panic must not end this thread, which serves other calls.
+            if catch_unwind(AssertUnwindSafe(|| callback(result))).is_err() {
+                tracing::error!("the callback for the result of a call panicked");
             }
             return;
         }
@@ -173,41 +174,36 @@ impl Outcome {
     }
 }
 
-/// A call that was started: it can be waited for, looked at, or awaited.
+/// A started call, to be waited for, polled or awaited.
 ///
 /// Dropping it does not stop the call.
-#[must_use = "the result comes by waiting"]
-pub struct Request<O> {
-    outcome: Arc<Outcome>,
+#[must_use = "wait for the result"]
+pub struct PendingCall<O> {
+    completion: Arc<CallCompletion>,
     number: u64,
     kind: PhantomData<fn() -> O>,
 }
 
-impl<O: Token> Request<O> {
-    pub(crate) fn new(number: u64, outcome: Arc<Outcome>) -> Self {
-        Self { outcome, number, kind: PhantomData }
-    }
-
-    /// The number of the call, as snapshots and traces show it.
-    pub fn number(&self) -> u64 {
-        self.number
+impl<O: Token> PendingCall<O> {
+    pub(crate) fn new(number: u64, completion: Arc<CallCompletion>) -> Self {
+        Self { completion, number, kind: PhantomData }
     }
 
     /// Waits for the result.
     pub fn wait(self) -> Result<O, CallError> {
-        let mut state = self.outcome.state.lock();
+        let mut state = self.completion.state.lock();
         while !state.is_done {
-            self.outcome.done.wait(&mut state);
+            self.completion.done.wait(&mut state);
         }
         Self::take(&mut state)
     }
 
-    /// Waits for the result, but not longer than `timeout`; then the request comes back.
+    /// Waits for the result for at most `timeout`; returns the pending call if it has not ended.
     pub fn wait_timeout(self, timeout: Duration) -> Result<Result<O, CallError>, Self> {
         let deadline = Instant::now() + timeout;
-        let mut state = self.outcome.state.lock();
+        let mut state = self.completion.state.lock();
         while !state.is_done {
-            if self.outcome.done.wait_until(&mut state, deadline).timed_out() && !state.is_done {
+            if self.completion.done.wait_until(&mut state, deadline).timed_out() && !state.is_done {
                 drop(state);
                 return Err(self);
             }
@@ -215,21 +211,21 @@ impl<O: Token> Request<O> {
         Ok(Self::take(&mut state))
     }
 
-    /// Whether the result is there.
+    /// Returns whether the call has ended.
     pub fn is_done(&self) -> bool {
-        self.outcome.state.lock().is_done
+        self.completion.state.lock().is_done
     }
 
-    fn take(state: &mut State) -> Result<O, CallError> {
-        state.result.take().expect("a result is taken once").map(open)
+    fn take(state: &mut CompletionState) -> Result<O, CallError> {
+        state.result.take().expect("a result is taken once").map(downcast)
     }
 }
 
-impl<O: Token> Future for Request<O> {
+impl<O: Token> Future for PendingCall<O> {
     type Output = Result<O, CallError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.outcome.state.lock();
+        let mut state = self.completion.state.lock();
         if state.is_done {
             return Poll::Ready(Self::take(&mut state));
         }
@@ -238,32 +234,32 @@ impl<O: Token> Future for Request<O> {
     }
 }
 
-impl<O> std::fmt::Debug for Request<O> {
+impl<O> std::fmt::Debug for PendingCall<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Request {} for {}", self.number, type_name::<O>())
+        write!(f, "PendingCall {} for {}", self.number, type_name::<O>())
     }
 }
 
-/// Which calls are over, as far as this process has heard: their tokens are dropped.
+/// The calls that have ended, as far as this process knows: it drops their tokens.
 #[derive(Default)]
-pub(crate) struct Ended {
-    /// Whether there ever was a call that did not end well; until then no token is without one.
+pub(crate) struct EndedCalls {
+    /// Whether any call was ever aborted or lost; until then every token belongs to an open call.
     is_used: AtomicBool,
-    origins: Mutex<HashMap<SpaceNumber, Origin>>,
+    origins: Mutex<HashMap<ProcessNumber, CallsOfOrigin>>,
 }
 
 #[derive(Default)]
-struct Origin {
-    /// All calls before this one have ended.
+struct CallsOfOrigin {
+    /// All calls before this number have ended.
     oldest: u64,
-    /// Calls that were given up, not before `oldest`; never more than calls are under way.
+    /// Aborted calls from `oldest` on; at most as many as calls are under way.
     aborted: Vec<u64>,
     is_lost: bool,
 }
 
-impl Ended {
-    /// Hears that all calls before `oldest` have ended.
-    pub(crate) fn note_oldest(&self, origin: SpaceNumber, oldest: u64) {
+impl EndedCalls {
+    /// Notes that all calls of a process before `oldest` have ended.
+    pub(crate) fn note_oldest(&self, origin: ProcessNumber, oldest: u64) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
         }
@@ -275,7 +271,7 @@ impl Ended {
         }
     }
 
-    pub(crate) fn abort(&self, origin: SpaceNumber, number: u64) {
+    pub(crate) fn abort(&self, origin: ProcessNumber, number: u64) {
         self.is_used.store(true, Ordering::Release);
         let mut origins = self.origins.lock();
         let origin = origins.entry(origin).or_default();
@@ -284,12 +280,12 @@ impl Ended {
         }
     }
 
-    pub(crate) fn lose(&self, origin: SpaceNumber) {
+    pub(crate) fn mark_lost(&self, origin: ProcessNumber) {
         self.is_used.store(true, Ordering::Release);
         self.origins.lock().entry(origin).or_default().is_lost = true;
     }
 
-    pub(crate) fn contains(&self, origin: SpaceNumber, number: u64) -> bool {
+    pub(crate) fn contains(&self, origin: ProcessNumber, number: u64) -> bool {
         self.is_used.load(Ordering::Acquire)
             && self.origins.lock().get(&origin).is_some_and(|origin| {
                 origin.is_lost || number < origin.oldest || origin.aborted.contains(&number)

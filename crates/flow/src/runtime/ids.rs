@@ -1,45 +1,52 @@
-//! Numbers for what a running program is made of; the same in all its processes.
+//! The numbers of processes, threads, steps, calls and splits; the same in all processes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-/// A thread of the program, counted over all pools.
+/// The number of a thread, counted over all threads and pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ThreadNumber(pub(crate) u32);
 
-/// A process of the program, in the order of the placement.
+/// The number of a process, in the order of the placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct SpaceNumber(pub(crate) u32);
+pub(crate) struct ProcessNumber(pub(crate) u32);
 
-/// A step of an operation.
+/// The position of a step: its operation, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Position {
+pub(crate) struct StepPosition {
     pub(crate) operation: u32,
-    pub(crate) node: u32,
+    pub(crate) step: u32,
 }
 
-impl Position {
-    pub(crate) fn new(operation: usize, node: usize) -> Self {
-        let fit = |number: usize| u32::try_from(number).expect("programs have fewer steps");
-        Self { operation: fit(operation), node: fit(node) }
+impl StepPosition {
+    pub(crate) fn new(operation: usize, step: usize) -> Self {
+        let fit = |number: usize| u32::try_from(number).expect("a program has fewer steps");
+        Self { operation: fit(operation), step: fit(step) }
     }
 
-    pub(crate) fn at(self, node: usize) -> Self {
-        Self { node: u32::try_from(node).expect("programs have fewer steps"), ..self }
+    pub(crate) fn at(self, step: usize) -> Self {
+        Self { step: u32::try_from(step).expect("a program has fewer steps"), ..self }
     }
 
     pub(crate) fn next(self) -> Self {
-        Self { node: self.node + 1, ..self }
+        Self { step: self.step + 1, ..self }
     }
 }
 
 /// A call: the process that made it, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct CallId {
-    pub(crate) origin: SpaceNumber,
+    pub(crate) origin: ProcessNumber,
     pub(crate) number: u64,
+}
+
+impl CallId {
+    /// The id for messages that belong to no call.
+    pub(crate) fn none(origin: ProcessNumber) -> Self {
+        Self { origin, number: u64::MAX }
+    }
 }
 
 /// A split under way: the thread that splits, and its number there.
@@ -49,11 +56,10 @@ pub(crate) struct SplitId {
     pub(crate) number: u64,
 }
 
-/// A map from numbers that this program has given out itself, so that nobody can choose them to
-/// collide.
+/// A map with keys that the program assigns itself, so that no attacker can make them collide.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// Mixes numbers well enough for ones that are counted up.
+/// A fast hash, good enough for consecutive numbers.
 #[derive(Default)]
 pub(crate) struct NumberHasher(u64);
 

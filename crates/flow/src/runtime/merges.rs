@@ -1,53 +1,54 @@
-//! Merging: tokens come together, and the splitting thread hears of it.
+//! Merges: the merging thread merges the tokens of a split and reports them to the splitting thread.
 
 use super::clock::now_ns;
-use super::ids::{CallId, Position, SplitId};
-use super::message::{Begin, Journey, Message, Payload, Plain};
-use super::shared::Shared;
-use super::splits::Bunches;
-use super::stack::Stack;
-use super::worker::{Moving, Worker};
+use super::construct_stack::ConstructStack;
+use super::ids::{CallId, SplitId, StepPosition};
+use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
+use super::process_runtime::ProcessRuntime;
+use super::splits::Batches;
+use super::thread_worker::{CurrentToken, ThreadWorker};
 use crate::error::CallError;
-use crate::schedule::{Made, MergeStep, Step};
-use crate::token::Parcel;
+use crate::schedule::{MadeBy, MergeStep, StepAction};
+use crate::token::ErasedToken;
 use crate::trace::SpanKind;
-use crate::window::Trip;
+use crate::window::TripReport;
 
 /// A merge under way.
 pub(crate) struct MergeState {
     pub(crate) call: CallId,
-    /// What is being merged into, once the split's beginning has arrived.
-    begun: Option<Begun>,
-    /// Tokens that were here before it.
-    early: Vec<Moving>,
+    /// The output, once the begin of the split has arrived.
+    output: Option<MergeOutput>,
+    /// Tokens that arrived before the begin of the split.
+    early_tokens: Vec<CurrentToken>,
     merged: u64,
     total: Option<u64>,
-    /// Trips the splitting thread has not been told of.
-    untold: Vec<Trip>,
-    bunches: Bunches,
-    /// For the token that was split: how long these waited, and how many did.
+    /// Trips not yet reported to the splitting thread.
+    unreported: Vec<TripReport>,
+    batches: Batches,
+    /// The total wait of the merged tokens, and the number of tokens that waited; they become part
+    /// of the waits of the output.
     waited_ns: u64,
     waits: u64,
 }
 
-struct Begun {
-    position: Position,
-    outer: Stack,
-    journey: Journey,
+struct MergeOutput {
+    position: StepPosition,
+    outer: ConstructStack,
+    hop_waits: HopWaits,
     oldest: u64,
-    output: Parcel,
+    output: ErasedToken,
 }
 
 impl MergeState {
-    pub(crate) fn early(call: CallId) -> Self {
+    pub(crate) fn new(call: CallId) -> Self {
         Self {
             call,
-            begun: None,
-            early: Vec::new(),
+            output: None,
+            early_tokens: Vec::new(),
             merged: 0,
             total: None,
-            untold: Vec::new(),
-            bunches: Bunches::default(),
+            unreported: Vec::new(),
+            batches: Batches::default(),
             waited_ns: 0,
             waits: 0,
         }
@@ -55,160 +56,170 @@ impl MergeState {
 
     pub(crate) fn begin(
         &mut self,
-        position: Position,
-        outer: Stack,
-        journey: Journey,
+        position: StepPosition,
+        outer: ConstructStack,
+        hop_waits: HopWaits,
         oldest: u64,
-        output: Parcel,
+        output: ErasedToken,
     ) {
-        self.begun = Some(Begun { position, outer, journey, oldest, output });
+        self.output = Some(MergeOutput { position, outer, hop_waits, oldest, output });
     }
 
-    /// Notes a merged token; the trips to tell the splitting thread of, if it is time to.
-    fn note(&mut self, moving: &Moving) -> Option<Vec<Trip>> {
-        let frame = moving.stack.split()?;
-        let journey = moving.journey;
-        let trip =
-            Trip { split_ns: frame.split_ns, waited_ns: journey.waited_ns, waits: journey.waits };
+    /// Counts a merged token; returns the trips if a report to the splitting thread is due.
+    fn note(&mut self, current: &CurrentToken) -> Option<Vec<TripReport>> {
+        let frame = current.stack.split()?;
+        let hop_waits = current.hop_waits;
+        let trip = TripReport {
+            split_ns: frame.split_ns,
+            waited_ns: hop_waits.waited_ns,
+            waits: hop_waits.waits,
+        };
         self.merged += 1;
-        self.waited_ns += journey.waited_ns;
-        self.waits += u64::from(journey.waits != 0);
-        if frame.tell_every == 0 {
-            return self.bunches.add(frame.number, frame.bunch.max(1), trip);
+        self.waited_ns += hop_waits.waited_ns;
+        self.waits += u64::from(hop_waits.waits != 0);
+        if frame.report_every == 0 {
+            return self.batches.add(frame.number, frame.batch.max(1), trip);
         }
-        self.untold.push(trip);
-        (self.untold.len() >= frame.tell_every as usize).then(|| std::mem::take(&mut self.untold))
+        self.unreported.push(trip);
+        (self.unreported.len() >= frame.report_every as usize)
+            .then(|| std::mem::take(&mut self.unreported))
     }
 
-    /// The output, with what its parts have met, if all have been merged.
-    fn finish(&mut self, after: impl FnOnce(Position) -> Position) -> Option<Moving> {
+    /// Returns the output, with the waits of its tokens, if all tokens are merged.
+    fn finish(&mut self, after: impl FnOnce(StepPosition) -> StepPosition) -> Option<CurrentToken> {
         if self.total != Some(self.merged) {
             return None;
         }
-        let begun = self.begun.take()?;
-        let mut journey = begun.journey;
+        let merged = self.output.take()?;
+        let mut hop_waits = merged.hop_waits;
         if let Some(waited_ns) = self.waited_ns.checked_div(self.merged) {
-            journey.waited_ns += waited_ns;
+            hop_waits.waited_ns += waited_ns;
             if self.waits * 2 >= self.merged {
-                journey.waits |= 1 << (journey.hops % 64);
+                hop_waits.waits |= 1 << (hop_waits.hops % 64);
             }
-            journey.hops += 1;
+            hop_waits.hops += 1;
         }
-        Some(Moving {
+        Some(CurrentToken {
             call: self.call,
-            oldest: begun.oldest,
-            position: after(begun.position),
-            stack: begun.outer,
-            journey,
-            parcel: begun.output,
+            oldest: merged.oldest,
+            position: after(merged.position),
+            stack: merged.outer,
+            hop_waits,
+            token: merged.output,
         })
     }
 }
 
-impl Worker {
-    /// Merges a token; the output if it was the last one.
+impl ThreadWorker {
+    /// Merges a token; returns the output after the last token.
     pub(super) fn merge(
         &mut self,
-        shared: &Shared,
+        runtime: &ProcessRuntime,
         step: &MergeStep,
-        mut moving: Moving,
-    ) -> Option<Moving> {
-        let frame = moving.stack.split().expect("a merge is inside its split");
+        mut current: CurrentToken,
+    ) -> Option<CurrentToken> {
+        let frame = current.stack.split().expect("a merge is inside its split");
         let id = frame.split;
-        let state = self.merges.entry(id).or_insert_with(|| MergeState::early(moving.call));
-        let Some(begun) = &mut state.begun else {
-            state.early.push(moving);
+        let state = self.merges.entry(id).or_insert_with(|| MergeState::new(current.call));
+        let Some(merged) = &mut state.output else {
+            state.early_tokens.push(current);
             return None;
         };
         let began = self.time_ns;
-        self.board.begin(moving.position, began);
-        let parcel = std::mem::replace(&mut moving.parcel, Box::new(()));
-        (step.add)(&mut begun.output, parcel, &frame.indices);
-        let told = state.note(&moving);
-        let output = self.finish_merge(shared, id);
+        self.activity.begin(current.position, began);
+        let token = std::mem::replace(&mut current.token, Box::new(()));
+        (step.add)(&mut merged.output, token, &frame.indices);
+        let report = state.note(&current);
+        let output = self.finish_merge(runtime, id);
         self.time_ns = now_ns();
-        self.board.end(moving.position, began, self.time_ns);
-        self.record(moving.position, SpanKind::Merge, moving.call, &moving.stack, began);
-        if let (Some(trips), None) = (told, &output) {
-            self.tell_splitter(shared, id, moving.call, trips);
+        self.activity.end(current.position, began, self.time_ns);
+        self.record(current.position, SpanKind::Merge, current.call, &current.stack, began);
+        if let (Some(trips), None) = (report, &output) {
+            self.report_merged(runtime, id, current.call, trips);
         }
         output
     }
 
-    /// A split in another thread begins, whose tokens come here.
-    pub(super) fn begin_merge_elsewhere(
+    /// Begins the merge of a split of another thread.
+    pub(super) fn begin_remote_merge(
         &mut self,
-        shared: &Shared,
-        begin: Begin,
+        runtime: &ProcessRuntime,
+        begin: MergeBegin,
         payload: Payload,
     ) {
         let call = begin.call;
-        shared.ended.note_oldest(call.origin, begin.oldest);
-        if shared.ended.contains(call.origin, call.number) {
+        runtime.ended.note_oldest(call.origin, begin.oldest);
+        if runtime.ended.contains(call.origin, call.number) {
             return;
         }
         self.doing = Some((call, begin.position));
-        let Step::Split(step) = &shared.node(begin.position).step else {
-            unreachable!("a split begins at its step")
+        let StepAction::Split(step) = &runtime.step(begin.position).action else {
+            unreachable!("a split is at a split step")
         };
-        let codec = match begin.made() {
-            Made::There => shared.node(begin.position).input,
-            Made::Here => self.output_codec(shared, begin.position),
+        let codec = match begin.made_by() {
+            MadeBy::Merger => runtime.step(begin.position).input,
+            MadeBy::Splitter => self.output_codec(runtime, begin.position),
         };
-        let output = match payload.open(codec) {
-            Ok(input) if begin.made() == Made::There => (step.init)(&input),
+        let output = match payload.decode(codec) {
+            Ok(input) if begin.made_by() == MadeBy::Merger => (step.init)(&input),
             Ok(output) => output,
             Err(error) => {
                 let error = CallError::Transfer {
-                    operation: shared.operation_name(begin.position),
-                    from: shared.thread_name(begin.split.thread).to_owned(),
-                    to: self.board.name.clone(),
+                    operation: runtime.operation_name(begin.position),
+                    from: runtime.thread_name(begin.split.thread).to_owned(),
+                    to: self.activity.name.clone(),
                     message: error.to_string(),
                 };
-                return self.give_up(shared, call, error);
+                return self.fail_call(runtime, call, error);
             }
         };
-        let state = self.merges.entry(begin.split).or_insert_with(|| MergeState::early(call));
-        let outer = Stack::from_frames(begin.outer);
-        state.begin(begin.position, outer, begin.journey, begin.oldest, output);
-        for moving in std::mem::take(&mut state.early) {
-            self.advance(shared, moving);
+        let state = self.merges.entry(begin.split).or_insert_with(|| MergeState::new(call));
+        let outer = ConstructStack::from_frames(begin.outer);
+        state.begin(begin.position, outer, begin.hop_waits, begin.oldest, output);
+        for current in std::mem::take(&mut state.early_tokens) {
+            self.advance(runtime, current);
         }
-        self.check_merge(shared, begin.split);
+        self.check_merge(runtime, begin.split);
     }
 
-    /// So many tokens were split off in all.
-    pub(super) fn end_merge(&mut self, shared: &Shared, id: SplitId, total: u64) {
+    /// Sets the number of tokens of a split.
+    pub(super) fn end_merge(&mut self, runtime: &ProcessRuntime, id: SplitId, total: u64) {
         if let Some(state) = self.merges.get_mut(&id) {
             state.total = Some(total);
-            self.check_merge(shared, id);
+            self.check_merge(runtime, id);
         }
     }
 
-    /// Goes on with the output if all tokens have been merged.
-    fn check_merge(&mut self, shared: &Shared, id: SplitId) {
-        if let Some(output) = self.finish_merge(shared, id) {
-            self.advance(shared, output);
+    /// Continues with the output if all tokens are merged.
+    fn check_merge(&mut self, runtime: &ProcessRuntime, id: SplitId) {
+        if let Some(output) = self.finish_merge(runtime, id) {
+            self.advance(runtime, output);
         }
     }
 
-    fn finish_merge(&mut self, shared: &Shared, id: SplitId) -> Option<Moving> {
-        let after = |position: Position| match &shared.node(position).step {
-            Step::Split(split) => position.at(split.after),
-            _ => unreachable!("a split stands at its step"),
+    fn finish_merge(&mut self, runtime: &ProcessRuntime, id: SplitId) -> Option<CurrentToken> {
+        let after = |position: StepPosition| match &runtime.step(position).action {
+            StepAction::Split(split) => position.at(split.after),
+            _ => unreachable!("a split is at a split step"),
         };
         let output = self.merges.get_mut(&id)?.finish(after)?;
         self.merges.remove(&id);
         Some(output)
     }
 
-    fn tell_splitter(&mut self, shared: &Shared, id: SplitId, call: CallId, trips: Vec<Trip>) {
+    fn report_merged(
+        &mut self,
+        runtime: &ProcessRuntime,
+        id: SplitId,
+        call: CallId,
+        trips: Vec<TripReport>,
+    ) {
         if id.thread == self.me {
-            return self.tokens_merged(shared, id.number, &trips);
+            return self.tokens_merged(runtime, id.number, &trips);
         }
-        let merged = Message::Plain(Plain::Merged { split: id.number, trips });
-        if let Err(error) = shared.send(id.thread, call, merged) {
-            self.give_up(shared, call, error);
+        let merged = Message::Control(ControlMessage::Merged { split: id.number, trips });
+        if let Err(error) = runtime.send(id.thread, call, merged) {
+            self.fail_call(runtime, call, error);
         }
     }
 }

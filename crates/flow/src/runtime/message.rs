@@ -1,68 +1,69 @@
-//! What threads and stewards of a program tell each other.
+//! The messages between the threads and coordinators of a program.
 
 use bytes::Bytes;
 use pario_net::{Bulk, DecodeError, EncodeError, Incoming, Outgoing};
 use serde::{Deserialize, Serialize};
 
-use super::ids::{CallId, Position, SpaceNumber, SplitId, ThreadNumber};
-use super::snapshot::SpaceView;
-use super::stack::{FrameKind, Stack};
+use super::construct_stack::{ConstructKind, ConstructStack};
+use super::ids::{CallId, ProcessNumber, SplitId, StepPosition, ThreadNumber};
+use super::snapshot::ProcessStatus;
 use crate::error::CallError;
-use crate::schedule::Made;
-use crate::token::{Codec, Parcel};
+use crate::schedule::MadeBy;
+use crate::token::{ErasedToken, TokenCodec};
 use crate::trace::Trace;
-use crate::window::Trip;
+use crate::window::TripReport;
 
-/// A message to a thread or to a steward.
+/// A message to a thread or to a coordinator.
 pub(crate) enum Message {
     /// A token for a thread.
     Token(Envelope),
-    /// A split has begun whose tokens this thread will merge.
-    Begin(Begin, Payload),
-    /// The result of a call, for the steward where it was made.
+    /// The begin of a split, for the thread that will merge its tokens.
+    MergeBegin(MergeBegin, Payload),
+    /// The result of a call, for the coordinator of the calling process.
     Result(CallId, Payload),
-    /// What needs no token.
-    Plain(Plain),
+    /// A message without a token.
+    Control(ControlMessage),
 }
 
 /// A token on its way to a thread.
 pub(crate) struct Envelope {
     pub(crate) route: Route,
-    pub(crate) stack: Stack,
-    /// The thread that gets it owes word to whoever chose it, once it is done.
-    pub(crate) debt: Option<Debt>,
-    /// When it was put into the queue, in the time of the process with the queue.
+    pub(crate) stack: ConstructStack,
+    /// Set if a pool balancer selected the thread, which must release it when it is done.
+    pub(crate) claim: Option<ThreadClaim>,
+    /// When the token entered the queue, on the clock of the process that has the queue.
     pub(crate) queued_ns: u64,
     pub(crate) payload: Payload,
 }
 
 impl Envelope {
-    /// A token that enters a queue now.
-    pub(crate) fn now(route: Route, stack: Stack, payload: Payload) -> Self {
-        Self { route, stack, debt: None, queued_ns: super::clock::now_ns(), payload }
+    /// Wraps a token that enters a queue now.
+    pub(crate) fn now(route: Route, stack: ConstructStack, payload: Payload) -> Self {
+        Self { route, stack, claim: None, queued_ns: super::clock::now_ns(), payload }
     }
 }
 
-/// What is the same for a token wherever it goes.
+/// The call of a token, its next step, and its waits so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Route {
     pub(crate) call: CallId,
-    /// All calls of that process before this one have ended.
+    /// All calls of the calling process before this number have ended.
     pub(crate) oldest: u64,
-    pub(crate) position: Position,
-    pub(crate) trip: Journey,
+    pub(crate) position: StepPosition,
+    pub(crate) hop_waits: HopWaits,
 }
 
-/// What a token has met since it was split off.
+/// How often and how long a token waited for busy threads since it was split off.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Journey {
+pub(crate) struct HopWaits {
     pub(crate) waited_ns: u64,
+    /// The hops at which it waited: bit `hop % 64`.
     pub(crate) waits: u64,
     pub(crate) hops: u32,
 }
 
-impl Journey {
-    /// The token came to another thread; it waited there for so long because the thread was busy.
+impl HopWaits {
+    /// Adds a hop to a thread that was busy for `waited_ns` after the token had arrived.
     pub(crate) fn hop(&mut self, waited_ns: u64) {
         if waited_ns > 0 {
             self.waited_ns += waited_ns;
@@ -72,95 +73,98 @@ impl Journey {
     }
 }
 
+/// The pool balancer that counts a thread as busy until the thread is released.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Debt {
-    pub(crate) to: SpaceNumber,
+pub(crate) struct ThreadClaim {
+    pub(crate) claimed_by: ProcessNumber,
     pub(crate) slot: u32,
 }
 
-/// A token, with the way to encode it, or as it was received.
+/// A token of this process with its codec, or an encoded token of another process.
 pub(crate) enum Payload {
-    Here(Parcel, Codec),
+    Local(ErasedToken, TokenCodec),
     Received { head: Bytes, segments: Vec<Bulk> },
 }
 
 impl Payload {
-    pub(crate) fn open(self, codec: Codec) -> Result<Parcel, DecodeError> {
+    pub(crate) fn decode(self, codec: TokenCodec) -> Result<ErasedToken, DecodeError> {
         match self {
-            Self::Here(parcel, _) => Ok(parcel),
+            Self::Local(token, _) => Ok(token),
             Self::Received { head, segments } => (codec.decode)(&head, segments),
         }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Begin {
+pub(crate) struct MergeBegin {
     pub(crate) call: CallId,
     pub(crate) oldest: u64,
     pub(crate) split: SplitId,
-    /// The step that splits.
-    pub(crate) position: Position,
-    /// The frames and the journey of the token that was split.
-    pub(crate) outer: Vec<FrameKind>,
-    pub(crate) journey: Journey,
+    /// The split step.
+    pub(crate) position: StepPosition,
+    /// The frames and the waits of the token that was split.
+    pub(crate) outer: Vec<ConstructKind>,
+    pub(crate) hop_waits: HopWaits,
+    /// Whether the payload is the input, from which the merging thread makes the output.
     pub(crate) is_input: bool,
 }
 
-impl Begin {
-    pub(crate) fn made(&self) -> Made {
-        if self.is_input { Made::There } else { Made::Here }
+impl MergeBegin {
+    pub(crate) fn made_by(&self) -> MadeBy {
+        if self.is_input { MadeBy::Merger } else { MadeBy::Splitter }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Plain {
-    /// To a merging thread: this many tokens were split off.
+pub(crate) enum ControlMessage {
+    /// To a merging thread: the number of tokens of the split.
     End { split: SplitId, total: u64 },
-    /// To a splitting thread: these tokens have been merged.
-    Merged { split: u64, trips: Vec<Trip> },
-    /// To a splitting thread from itself: go on.
+    /// To a splitting thread: the trips of merged tokens.
+    Merged { split: u64, trips: Vec<TripReport> },
+    /// To a splitting thread, from itself: continue the split.
     Resume { split: u64 },
-    /// A call is over: forget its tokens.
+    /// To all: the call has ended; drop its tokens.
     Abort { call: CallId },
-    /// To a steward: a call it has made failed.
+    /// To a coordinator: a call of its process failed.
     Failed { call: CallId, error: CallError },
-    /// To a steward: a thread that it has chosen is free again.
-    Settled { slot: u32, thread: ThreadNumber },
-    /// To the first steward: a process is ready.
-    Ready { space: SpaceNumber, fingerprint: u64 },
-    /// To a steward, from the first: the program begins. From now on the loss of the first is heard.
+    /// To a coordinator: a thread that its pool balancer selected is free again.
+    ThreadFree { slot: u32, thread: ThreadNumber },
+    /// To the first coordinator: a process is ready.
+    Ready { process: ProcessNumber, fingerprint: u64 },
+    /// To a coordinator, from the first: the program begins. From now on the receiver notices the
+    /// loss of the first process.
     Welcome,
-    /// To a steward: a process is gone.
-    Gone { space: SpaceNumber },
-    /// To a steward, from the first: how is it going?
-    Ask { question: u64, wants_trace: bool },
-    /// To the first steward: so it is going.
-    Answer { question: u64, view: SpaceView, trace: Option<Trace>, now_ns: u64 },
-    /// The program ends.
+    /// To a coordinator: a process was lost.
+    ProcessLost { process: ProcessNumber },
+    /// To a coordinator, from the first: send a report.
+    RequestReport { request: u64, wants_trace: bool },
+    /// To the first coordinator: the requested report.
+    Report { request: u64, status: ProcessStatus, trace: Option<Trace>, now_ns: u64 },
+    /// To all: the program ends.
     Stop,
 }
 
 #[derive(Serialize, Deserialize)]
-enum Header {
-    Token { route: Route, frames: Vec<FrameKind>, debt: Option<Debt> },
-    Begin(Begin),
+enum MessageHeader {
+    Token { route: Route, frames: Vec<ConstructKind>, claim: Option<ThreadClaim> },
+    MergeBegin(MergeBegin),
     Result(CallId),
-    Plain(Plain),
+    Control(ControlMessage),
 }
 
 impl pario_net::Token for Message {
     fn encode(self, out: &mut Outgoing<'_>) -> Result<(), EncodeError> {
         let (header, payload) = match self {
-            Self::Token(Envelope { route, stack, debt, payload, .. }) => {
-                (Header::Token { route, frames: stack.to_frames(), debt }, Some(payload))
+            Self::Token(Envelope { route, stack, claim, payload, .. }) => {
+                (MessageHeader::Token { route, frames: stack.to_frames(), claim }, Some(payload))
             }
-            Self::Begin(begin, payload) => (Header::Begin(begin), Some(payload)),
-            Self::Result(call, payload) => (Header::Result(call), Some(payload)),
-            Self::Plain(plain) => (Header::Plain(plain), None),
+            Self::MergeBegin(begin, payload) => (MessageHeader::MergeBegin(begin), Some(payload)),
+            Self::Result(call, payload) => (MessageHeader::Result(call), Some(payload)),
+            Self::Control(message) => (MessageHeader::Control(message), None),
         };
         pario_net::encode_value(&header, out)?;
         match payload {
-            Some(Payload::Here(parcel, codec)) => (codec.encode)(parcel, out),
+            Some(Payload::Local(token, codec)) => (codec.encode)(token, out),
             Some(Payload::Received { head, segments }) => {
                 out.head().extend_from_slice(&head);
                 segments.into_iter().for_each(|segment| out.bulk(segment));
@@ -172,22 +176,22 @@ impl pario_net::Token for Message {
 
     fn decode(mut incoming: Incoming<'_>) -> Result<Self, DecodeError> {
         let segments = incoming.segments();
-        let (header, used) = pario_net::decode_front::<Header>(incoming.head())?;
-        if let Header::Plain(plain) = header {
-            return Ok(Self::Plain(plain));
+        let (header, used) = pario_net::decode_front::<MessageHeader>(incoming.head())?;
+        if let MessageHeader::Control(message) = header {
+            return Ok(Self::Control(message));
         }
         let payload = Payload::Received { head: incoming.head_bytes().slice(used..), segments };
         Ok(match header {
-            Header::Token { route, frames, debt } => Self::Token(Envelope {
+            MessageHeader::Token { route, frames, claim } => Self::Token(Envelope {
                 route,
-                stack: Stack::from_frames(frames),
-                debt,
+                stack: ConstructStack::from_frames(frames),
+                claim,
                 queued_ns: incoming.arrived_ns().unwrap_or_else(super::clock::now_ns),
                 payload,
             }),
-            Header::Begin(begin) => Self::Begin(begin, payload),
-            Header::Result(call) => Self::Result(call, payload),
-            Header::Plain(plain) => Self::Plain(plain),
+            MessageHeader::MergeBegin(begin) => Self::MergeBegin(begin, payload),
+            MessageHeader::Result(call) => Self::Result(call, payload),
+            MessageHeader::Control(message) => Self::Control(message),
         })
     }
 }

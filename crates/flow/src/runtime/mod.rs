@@ -1,33 +1,36 @@
-//! A program at work: threads that take tokens out of their queues, and what holds them together.
+//! The runtime: the threads that run the steps, and the coordinators of the processes.
 //!
-//! Each thread of the program is a [`Worker`](worker::Worker) with an input port of the
-//! message-passing system. It takes a message, runs the steps of the schedule that are its, and
-//! sends the token on, so *the thread that produced a token runs the schedule* until the next hop.
-//! Splits live in the thread that splits, merges in the thread that merges; between them go the
-//! tokens, and word of how many have been merged. One [`Steward`](steward::Steward) per process
-//! hears of results, failures and lost processes.
+//! Each thread of the program is a [`ThreadWorker`](thread_worker::ThreadWorker) with an input port
+//! of the message-passing system. It receives a token, runs the steps of the schedule that belong
+//! to it, and sends the token on. *The thread that produced a token runs the schedule* until the
+//! next hop. A split is kept by the splitting thread, its merge by the merging thread. The
+//! splitting thread sends tokens; the merging thread reports the tokens that it has merged. One
+//! [`ProcessCoordinator`](coordinator::ProcessCoordinator) per process receives results, failures
+//! and the loss of processes.
 
-mod balance;
-mod board;
+mod activity;
 mod calls;
 mod clock;
+mod construct_stack;
+mod continuation;
+mod coordinator;
 mod ids;
 mod launch;
 mod merges;
 mod message;
-mod recorder;
-mod role;
-mod run;
-mod shared;
+mod pool_balancer;
+mod process_role;
+mod process_runtime;
+mod running_program;
 mod snapshot;
+mod span_recorder;
 mod splits;
-mod stack;
-mod steward;
-mod successor;
-mod worker;
+mod thread_worker;
 
-pub use calls::Request;
-pub use run::Run;
-pub use snapshot::{CallView, Doing, Snapshot, SplitView, StageView, ThreadView};
-pub(crate) use stack::Stack;
-pub use successor::RawSuccessor;
+pub use calls::PendingCall;
+pub(crate) use construct_stack::ConstructStack;
+pub use continuation::ErasedContinuation;
+pub use running_program::RunningProgram;
+pub use snapshot::{
+    CallStatus, CurrentStep, ProgramSnapshot, SplitStatus, StepStatus, ThreadStatus,
+};

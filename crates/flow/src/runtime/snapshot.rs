@@ -1,24 +1,24 @@
-//! How a running program is doing.
+//! Snapshots: the status of a running program, and its texts.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a running program at one moment.
+/// The status of a running program at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct ProgramSnapshot {
     /// The program.
     pub program: String,
     /// Calls under way, made by the first process.
-    pub calls: Vec<CallView>,
-    /// What each step of each operation has done, over all threads.
-    pub stages: Vec<StageView>,
-    /// What each thread is doing.
-    pub threads: Vec<ThreadView>,
-    /// Tokens that wait for a free thread of a pool: pool and number.
+    pub calls: Vec<CallStatus>,
+    /// The steps of all operations, summed over all threads.
+    pub steps: Vec<StepStatus>,
+    /// The threads of all processes.
+    pub threads: Vec<ThreadStatus>,
+    /// Tokens that wait for a free thread of a pool: pool, number of tokens.
     pub unassigned: Vec<(String, usize)>,
-    /// Processes that are gone.
+    /// Lost processes.
     pub lost: Vec<String>,
     /// Processes that did not answer in time.
     pub silent: Vec<String>,
@@ -26,29 +26,29 @@ pub struct Snapshot {
 
 /// A call under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CallView {
+pub struct CallStatus {
     /// Its number.
     pub number: u64,
     /// The operation that was called.
     pub operation: String,
-    /// How long ago it began.
+    /// The time since its begin.
     pub age_ns: u64,
 }
 
 /// A step of an operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StageView {
+pub struct StepStatus {
     /// The operation.
     pub operation: String,
     /// The step.
     pub step: String,
-    /// Tokens that entered it; for a split, tokens that it made.
+    /// Tokens that entered the step; for a split, tokens that it made.
     pub tokens_in: u64,
-    /// Tokens that left it; for a split, tokens that it knows to be merged.
+    /// Tokens that left the step; for a split, tokens reported as merged.
     pub tokens_out: u64,
-    /// The time spent in it, as a share of the time since the start; a pool can have more than 1.
+    /// The time spent in the step, as a share of the time since the start; above 1 for a pool.
     pub busy_share: f64,
-    /// For a split, the most tokens that were under way at once.
+    /// For a split, the largest number of tokens under way at once.
     pub peak: u64,
     /// For a split, its window: `automatic`, `4`, `2 × 10`.
     pub window: Option<String>,
@@ -56,37 +56,37 @@ pub struct StageView {
 
 /// A thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ThreadView {
-    /// The process it lives in.
-    pub space: String,
+pub struct ThreadStatus {
+    /// Its process.
+    pub process: String,
     /// Its name.
     pub name: String,
     /// Messages in its queue.
     pub queued: u64,
-    /// Messages it has dealt with.
-    pub tokens: u64,
-    /// The share of the time since the start that it was busy.
+    /// Messages that it has handled.
+    pub handled: u64,
+    /// Its busy time, as a share of the time since the start.
     pub busy_share: f64,
-    /// What it is doing now.
-    pub doing: Option<Doing>,
-    /// The splits it has under way.
-    pub splits: Vec<SplitView>,
+    /// The step that it runs now.
+    pub doing: Option<CurrentStep>,
+    /// Its splits under way.
+    pub splits: Vec<SplitStatus>,
 }
 
-/// A step that a thread is in.
+/// The step that a thread runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Doing {
+pub struct CurrentStep {
     /// The operation.
     pub operation: String,
     /// The step.
     pub step: String,
-    /// For how long.
+    /// The time since its begin.
     pub for_ns: u64,
 }
 
 /// A split under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SplitView {
+pub struct SplitStatus {
     /// The call it belongs to.
     pub call: u64,
     /// The operation.
@@ -95,26 +95,26 @@ pub struct SplitView {
     pub step: String,
     /// Tokens split off so far.
     pub split: u64,
-    /// Tokens known to be merged.
+    /// Tokens reported as merged.
     pub merged: u64,
-    /// How many may be under way now.
+    /// The current window.
     pub window: u64,
-    /// Whether the window keeps the next token back.
+    /// Whether the window holds the next token back.
     pub is_full: bool,
-    /// How long ago it began.
+    /// The time since its begin.
     pub age_ns: u64,
 }
 
-/// What one process knows.
+/// The status of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct SpaceView {
-    pub(crate) stages: Vec<StageView>,
-    pub(crate) threads: Vec<ThreadView>,
+pub(crate) struct ProcessStatus {
+    pub(crate) steps: Vec<StepStatus>,
+    pub(crate) threads: Vec<ThreadStatus>,
     pub(crate) unassigned: Vec<(String, usize)>,
 }
 
-impl Snapshot {
-    /// Who waits for whom: what each call under way is waiting for, in words.
+impl ProgramSnapshot {
+    /// Describes what each call under way waits for.
     pub fn waits(&self) -> String {
         let mut text = String::new();
         for call in &self.calls {
@@ -148,7 +148,7 @@ impl Snapshot {
             text += &format!(
                 "thread {} ({}): in {} of {} for {}, {} waiting behind it\n",
                 thread.name,
-                thread.space,
+                thread.process,
                 doing.step,
                 doing.operation,
                 seconds(doing.for_ns),
@@ -158,30 +158,28 @@ impl Snapshot {
         for (pool, tokens) in self.unassigned.iter().filter(|(_, tokens)| *tokens > 0) {
             text += &format!("pool {pool}: {tokens} tokens wait for a free thread\n");
         }
-        for space in &self.lost {
-            text += &format!("process {space} is gone\n");
+        for process in &self.lost {
+            text += &format!("process {process} was lost\n");
         }
-        for space in &self.silent {
-            text += &format!("process {space} does not answer\n");
+        for process in &self.silent {
+            text += &format!("process {process} does not answer\n");
         }
         if !self.calls.is_empty() && self.threads.iter().all(|t| t.doing.is_none() && t.queued == 0)
         {
             let kept: u64 = self
-                .stages
+                .steps
                 .iter()
                 .filter(|s| s.window.is_none())
                 .map(|s| s.tokens_in - s.tokens_out.min(s.tokens_in))
                 .sum();
-            text += &format!(
-                "no thread has anything to do: {kept} tokens are kept by asynchronous steps\n"
-            );
-            for stage in &self.stages {
-                if stage.window.is_none() && stage.tokens_in > stage.tokens_out {
+            text += &format!("all threads are idle: asynchronous steps keep {kept} tokens\n");
+            for step in &self.steps {
+                if step.window.is_none() && step.tokens_in > step.tokens_out {
                     text += &format!(
                         "  {} of {} keeps {}\n",
-                        stage.step,
-                        stage.operation,
-                        stage.tokens_in - stage.tokens_out
+                        step.step,
+                        step.operation,
+                        step.tokens_in - step.tokens_out
                     );
                 }
             }
@@ -189,7 +187,7 @@ impl Snapshot {
         text
     }
 
-    fn splits_of(&self, call: u64) -> impl Iterator<Item = (&ThreadView, &SplitView)> {
+    fn splits_of(&self, call: u64) -> impl Iterator<Item = (&ThreadStatus, &SplitStatus)> {
         self.threads
             .iter()
             .flat_map(|thread| thread.splits.iter().map(move |split| (thread, split)))
@@ -197,7 +195,7 @@ impl Snapshot {
     }
 }
 
-impl fmt::Display for Snapshot {
+impl fmt::Display for ProgramSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program {}: {} calls under way", self.program, self.calls.len())?;
         writeln!(
@@ -205,26 +203,26 @@ impl fmt::Display for Snapshot {
             "{:<24} {:<20} {:>10} {:>10} {:>6} {:>10}",
             "operation", "step", "in", "out", "busy", "window"
         )?;
-        for stage in self.stages.iter().filter(|stage| stage.tokens_in > 0) {
-            let window = match &stage.window {
-                Some(window) => format!("{window} ≤{}", stage.peak),
+        for step in self.steps.iter().filter(|step| step.tokens_in > 0) {
+            let window = match &step.window {
+                Some(window) => format!("{window} ≤{}", step.peak),
                 None => String::new(),
             };
             writeln!(
                 f,
                 "{:<24} {:<20} {:>10} {:>10} {:>5.0}% {:>10}",
-                stage.operation,
-                stage.step,
-                stage.tokens_in,
-                stage.tokens_out,
-                stage.busy_share * 100.0,
+                step.operation,
+                step.step,
+                step.tokens_in,
+                step.tokens_out,
+                step.busy_share * 100.0,
                 window
             )?;
         }
         writeln!(
             f,
             "{:<24} {:<20} {:>10} {:>10} {:>6} doing",
-            "thread", "process", "dealt with", "queued", "busy"
+            "thread", "process", "handled", "queued", "busy"
         )?;
         for thread in &self.threads {
             let doing = thread.doing.as_ref().map_or(String::new(), |doing| {
@@ -234,8 +232,8 @@ impl fmt::Display for Snapshot {
                 f,
                 "{:<24} {:<20} {:>10} {:>10} {:>5.0}% {doing}",
                 thread.name,
-                thread.space,
-                thread.tokens,
+                thread.process,
+                thread.handled,
                 thread.queued,
                 thread.busy_share * 100.0
             )?;

@@ -1,63 +1,64 @@
-//! Splitting: tokens leave as the window allows.
+//! Splits: the splitting thread sends tokens as far as the window allows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::board::SplitCounters;
+use super::activity::SplitCounters;
 use super::clock::now_ns;
-use super::ids::{CallId, Position, SplitId, ThreadNumber};
+use super::construct_stack::{ConstructKind, ConstructStack, SplitFrame};
+use super::ids::{CallId, SplitId, StepPosition, ThreadNumber};
 use super::merges::MergeState;
-use super::message::{Begin, Journey, Message, Payload, Plain};
-use super::shared::Shared;
-use super::stack::{FrameKind, SplitFrame, Stack};
-use super::worker::{Moving, Worker};
-use crate::schedule::{Made, Piece, Source, SplitStep, Step};
+use super::message::{ControlMessage, HopWaits, MergeBegin, Message, Payload};
+use super::process_runtime::ProcessRuntime;
+use super::thread_worker::{CurrentToken, ThreadWorker};
+use crate::schedule::{MadeBy, SplitSource, SplitStep, SplitToken, StepAction};
 use crate::trace::SpanKind;
-use crate::window::{Automatic, Trip, Window};
+use crate::window::{AutomaticWindow, TripReport, Window};
 
-/// After so many tokens without a look at the queue, other messages have their turn.
-const TURN: u64 = 64;
+/// Tokens split off in a row before the thread handles other messages.
+const TOKENS_PER_TURN: u64 = 64;
 
 /// A split under way.
 pub(crate) struct SplitState {
     pub(crate) call: CallId,
     oldest: u64,
-    position: Position,
-    outer: Stack,
+    position: StepPosition,
+    outer: ConstructStack,
     merge_at: ThreadNumber,
-    source: Box<dyn Source>,
-    control: Control,
+    source: Box<dyn SplitSource>,
+    control: WindowControl,
     /// Tokens split off.
     split: u64,
-    /// Tokens known to be merged.
+    /// Tokens reported as merged.
     merged: u64,
     counters: Arc<SplitCounters>,
 }
 
-/// How splitting off tokens ended for now.
-enum Left {
+/// The state of a split after [`ThreadWorker::split_off`].
+enum SplitProgress {
     Open(Box<SplitState>),
     Ended { merge_at: ThreadNumber, call: CallId, total: u64 },
-    GivenUp,
+    Aborted,
 }
 
-enum Control {
+enum WindowControl {
     Fixed(u64),
-    Automatic(Box<Automatic>),
-    Bunches { bunches: u64, size: u64, merged: u64 },
+    Automatic(Box<AutomaticWindow>),
+    Batches { batches: u64, size: u64, merged: u64 },
 }
 
-impl Control {
-    /// A new one; `learnt` is what an automatic window was at the end of the split before.
-    fn new(window: Window, learnt: Option<usize>) -> Self {
+impl WindowControl {
+    /// Creates the control of a split. `learned` is the automatic window at the end of the previous
+    /// split of the same step.
+    fn new(window: Window, learned: Option<usize>) -> Self {
         match window {
-            Window::Automatic { limit } => Self::Automatic(Box::new(match learnt {
-                Some(window) => Automatic::after(limit, window),
-                None => Automatic::new(limit),
+            Window::Automatic { limit } => Self::Automatic(Box::new(match learned {
+                Some(window) => AutomaticWindow::after(limit, window),
+                None => AutomaticWindow::new(limit),
             })),
             Window::Fixed(tokens) => Self::Fixed(tokens as u64),
-            Window::Bunches { bunches, size } => {
-                Self::Bunches { bunches: bunches as u64, size: size as u64, merged: 0 }
+            Window::Batches { batches, size } => {
+                Self::Batches { batches: batches as u64, size: size as u64, merged: 0 }
             }
         }
     }
@@ -66,41 +67,41 @@ impl Control {
         match self {
             Self::Fixed(tokens) => *tokens,
             Self::Automatic(automatic) => automatic.window() as u64,
-            Self::Bunches { bunches, size, .. } => bunches * size,
+            Self::Batches { batches, size, .. } => batches * size,
         }
     }
 
-    /// Whether one more token may leave.
+    /// Returns whether one more token may leave.
     fn has_room(&self, split: u64, merged: u64) -> bool {
         match self {
-            Self::Bunches { bunches, size, merged } => {
-                !split.is_multiple_of(*size) || split / size - merged < *bunches
+            Self::Batches { batches, size, merged } => {
+                !split.is_multiple_of(*size) || split / size - merged < *batches
             }
             _ => split - merged < self.window(),
         }
     }
 
-    /// After how many tokens the merging thread should tell; 0 for whole bunches.
-    fn tell_every(&self) -> u32 {
+    /// Returns the number of tokens after which the merging thread reports; 0 for whole batches.
+    fn report_every(&self) -> u32 {
         match self {
-            Self::Bunches { .. } => 0,
+            Self::Batches { .. } => 0,
             _ => u32::try_from(self.window() / 4).unwrap_or(u32::MAX).clamp(1, 64),
         }
     }
 
-    fn bunch(&self) -> u32 {
+    fn batch(&self) -> u32 {
         match self {
-            Self::Bunches { size, .. } => u32::try_from(*size).unwrap_or(u32::MAX),
+            Self::Batches { size, .. } => u32::try_from(*size).unwrap_or(u32::MAX),
             _ => 0,
         }
     }
 
-    fn merged(&mut self, trips: &[Trip], now_ns: u64) {
+    fn merged(&mut self, trips: &[TripReport], now_ns: u64) {
         match self {
             Self::Automatic(automatic) => {
                 trips.iter().for_each(|trip| automatic.merged(*trip, now_ns));
             }
-            Self::Bunches { size, merged, .. } => *merged += trips.len() as u64 / *size,
+            Self::Batches { size, merged, .. } => *merged += trips.len() as u64 / *size,
             Self::Fixed(_) => {}
         }
     }
@@ -112,163 +113,182 @@ impl Control {
     }
 }
 
-impl Worker {
-    /// A token is to be split.
-    pub(super) fn begin_split(&mut self, shared: &Shared, step: &SplitStep, moving: Moving) {
-        let position = moving.position;
-        let call = moving.call;
-        let target =
-            shared.resolve(&step.merge_site, &moving.parcel, || moving.stack.indices(), position);
+impl ThreadWorker {
+    /// Begins the split of a token.
+    pub(super) fn begin_split(
+        &mut self,
+        runtime: &ProcessRuntime,
+        step: &SplitStep,
+        current: CurrentToken,
+    ) {
+        let position = current.position;
+        let call = current.call;
+        let target = runtime.resolve(
+            &step.merge_selection,
+            &current.token,
+            || current.stack.indices(),
+            position,
+        );
         let merge_at = match target {
             Ok(Some(thread)) => thread,
             Ok(None) => {
-                let slot = &shared.slots[step.merge_site.slot];
+                let slot = &runtime.slots[step.merge_selection.slot];
                 #[expect(clippy::cast_possible_truncation, reason = "less than the pool's size")]
                 slot.thread((call.number % slot.size as u64) as usize)
             }
-            Err(error) => return self.give_up(shared, call, error),
+            Err(error) => return self.fail_call(runtime, call, error),
         };
         let number = self.next_split;
         self.next_split += 1;
         let id = SplitId { thread: self.me, number };
-        let first = match (step.made, &step.clone) {
-            (Made::There, Some(clone)) if merge_at != self.me => clone(&moving.parcel),
-            _ => (step.init)(&moving.parcel),
+        let first = match (step.made_by, &step.clone) {
+            (MadeBy::Merger, Some(clone)) if merge_at != self.me => clone(&current.token),
+            _ => (step.init)(&current.token),
         };
         if merge_at == self.me {
-            let merge = self.merges.entry(id).or_insert_with(|| MergeState::early(call));
-            merge.begin(position, moving.stack.clone(), moving.journey, moving.oldest, first);
+            let merge = self.merges.entry(id).or_insert_with(|| MergeState::new(call));
+            merge.begin(position, current.stack.clone(), current.hop_waits, current.oldest, first);
         } else {
-            let is_input = step.made == Made::There;
+            let is_input = step.made_by == MadeBy::Merger;
             let codec = if is_input {
-                shared.node(position).input
+                runtime.step(position).input
             } else {
-                self.output_codec(shared, position)
+                self.output_codec(runtime, position)
             };
-            let begin = Begin {
+            let begin = MergeBegin {
                 call,
-                oldest: moving.oldest,
+                oldest: current.oldest,
                 split: id,
                 position,
-                outer: moving.stack.to_frames(),
-                journey: moving.journey,
+                outer: current.stack.to_frames(),
+                hop_waits: current.hop_waits,
                 is_input,
             };
-            let message = Message::Begin(begin, Payload::Here(first, codec));
-            if let Err(error) = shared.send(merge_at, call, message) {
-                return self.give_up(shared, call, error);
+            let message = Message::MergeBegin(begin, Payload::Local(first, codec));
+            if let Err(error) = runtime.send(merge_at, call, message) {
+                return self.fail_call(runtime, call, error);
             }
         }
         let state = SplitState {
             call,
-            oldest: moving.oldest,
+            oldest: current.oldest,
             position,
-            outer: moving.stack,
+            outer: current.stack,
             merge_at,
-            source: (step.source)(moving.parcel),
-            control: Control::new(step.window, self.learnt.get(&position).copied()),
+            source: (step.source)(current.token),
+            control: WindowControl::new(step.window, self.learned_windows.get(&position).copied()),
             split: 0,
             merged: 0,
-            counters: self.board.open_split(number, call, position),
+            counters: self.activity.open_split(number, call, position),
         };
         self.splits.insert(number, Box::new(state));
-        self.continue_split(shared, number);
+        self.continue_split(runtime, number);
     }
 
     /// Splits off tokens until the window is full or the input is used up.
-    pub(super) fn continue_split(&mut self, shared: &Shared, number: u64) {
+    pub(super) fn continue_split(&mut self, runtime: &ProcessRuntime, number: u64) {
         let Some(split) = self.splits.remove(&number) else {
             return;
         };
-        self.continuing.push(number);
-        let left = self.split_off(shared, number, split);
-        self.continuing.retain(|continuing| *continuing != number);
-        self.told.retain(|(told, _)| *told != number);
-        match left {
-            Left::Open(split) => {
+        self.active_splits.push(number);
+        let progress = self.split_off(runtime, number, split);
+        self.active_splits.retain(|active| *active != number);
+        self.merged_inline.retain(|(split, _)| *split != number);
+        match progress {
+            SplitProgress::Open(split) => {
                 self.splits.insert(number, split);
             }
-            Left::Ended { merge_at, call, total } => {
-                self.board.close_split(number);
-                self.split_ended(shared, number, merge_at, call, total);
+            SplitProgress::Ended { merge_at, call, total } => {
+                self.activity.close_split(number);
+                self.split_ended(runtime, number, merge_at, call, total);
             }
-            Left::GivenUp => self.board.close_split(number),
+            SplitProgress::Aborted => self.activity.close_split(number),
         }
     }
 
-    fn split_off(&mut self, shared: &Shared, number: u64, mut split: Box<SplitState>) -> Left {
-        let Step::Split(step) = &shared.node(split.position).step else {
-            unreachable!("a split stands at its step")
+    fn split_off(
+        &mut self,
+        runtime: &ProcessRuntime,
+        number: u64,
+        mut split: Box<SplitState>,
+    ) -> SplitProgress {
+        let StepAction::Split(step) = &runtime.step(split.position).action else {
+            unreachable!("a split is at a split step")
         };
-        let mut turn = 0;
+        let mut in_a_row = 0;
         loop {
             self.doing = Some((split.call, split.position));
             if !split.control.has_room(split.split, split.merged) {
                 split.control.note_full();
                 split.note(self, true);
-                return Left::Open(split);
+                return SplitProgress::Open(split);
             }
-            if turn >= TURN && self.has_more() {
-                let resume = Message::Plain(Plain::Resume { split: number });
-                if let Err(error) = shared.send(self.me, split.call, resume) {
-                    self.give_up(shared, split.call, error);
-                    return Left::GivenUp;
+            if in_a_row >= TOKENS_PER_TURN && self.has_more() {
+                let resume = Message::Control(ControlMessage::Resume { split: number });
+                if let Err(error) = runtime.send(self.me, split.call, resume) {
+                    self.fail_call(runtime, split.call, error);
+                    return SplitProgress::Aborted;
                 }
                 split.note(self, false);
-                return Left::Open(split);
+                return SplitProgress::Open(split);
             }
-            turn += 1;
+            in_a_row += 1;
             let began = self.time_ns;
             let piece = split.source.next();
-            if self.board.recorder.is_some() {
+            if self.activity.recorder.is_some() {
                 self.time_ns = now_ns();
                 let stack = split.frame(number, self.me, 0, Vec::new());
                 self.record(split.position, SpanKind::Split, split.call, &stack, began);
             }
-            let Some(Piece { parcel, body, indices }) = piece else {
+            let Some(SplitToken { token, body, indices }) = piece else {
                 split.note(self, false);
-                if let Control::Automatic(automatic) = &split.control {
-                    self.learnt.insert(split.position, automatic.window());
+                if let WindowControl::Automatic(automatic) = &split.control {
+                    self.learned_windows.insert(split.position, automatic.window());
                 }
                 let SplitState { merge_at, call, split: total, .. } = *split;
-                return Left::Ended { merge_at, call, total };
+                return SplitProgress::Ended { merge_at, call, total };
             };
             let stack = split.frame(number, self.me, self.time_ns, indices);
             split.split += 1;
-            let moving = Moving {
+            let current = CurrentToken {
                 call: split.call,
                 oldest: split.oldest,
                 position: split.position.at(step.bodies[body]),
                 stack,
-                journey: Journey::default(),
-                parcel,
+                hop_waits: HopWaits::default(),
+                token,
             };
-            self.advance(shared, moving);
-            // What was merged on the way is known already.
-            let trips: Vec<Trip> = self
-                .told
-                .extract_if(.., |(told, _)| *told == number)
+            self.advance(runtime, current);
+            // Tokens that this thread merged in `advance`.
+            let trips: Vec<TripReport> = self
+                .merged_inline
+                .extract_if(.., |(split, _)| *split == number)
                 .map(|(_, trip)| trip)
                 .collect();
             if !trips.is_empty() {
                 split.merged(&trips, self.time_ns);
             }
             split.note(self, false);
-            if shared.ended.contains(split.call.origin, split.call.number) {
-                return Left::GivenUp;
+            if runtime.ended.contains(split.call.origin, split.call.number) {
+                return SplitProgress::Aborted;
             }
         }
     }
 
-    /// Tokens of a split have been merged, here or elsewhere.
-    pub(super) fn tokens_merged(&mut self, shared: &Shared, number: u64, trips: &[Trip]) {
+    /// Counts merged tokens of a split and continues it.
+    pub(super) fn tokens_merged(
+        &mut self,
+        runtime: &ProcessRuntime,
+        number: u64,
+        trips: &[TripReport],
+    ) {
         match self.splits.get_mut(&number) {
             Some(split) => {
                 split.merged(trips, self.time_ns);
-                self.continue_split(shared, number);
+                self.continue_split(runtime, number);
             }
-            None if self.continuing.contains(&number) => {
-                self.told.extend(trips.iter().map(|trip| (number, *trip)));
+            None if self.active_splits.contains(&number) => {
+                self.merged_inline.extend(trips.iter().map(|trip| (number, *trip)));
             }
             None => {}
         }
@@ -276,7 +296,7 @@ impl Worker {
 
     fn split_ended(
         &mut self,
-        shared: &Shared,
+        runtime: &ProcessRuntime,
         number: u64,
         merge_at: ThreadNumber,
         call: CallId,
@@ -284,22 +304,28 @@ impl Worker {
     ) {
         let id = SplitId { thread: self.me, number };
         if merge_at == self.me {
-            return self.end_merge(shared, id, total);
+            return self.end_merge(runtime, id, total);
         }
-        let end = Message::Plain(Plain::End { split: id, total });
-        if let Err(error) = shared.send(merge_at, call, end) {
-            self.give_up(shared, call, error);
+        let end = Message::Control(ControlMessage::End { split: id, total });
+        if let Err(error) = runtime.send(merge_at, call, end) {
+            self.fail_call(runtime, call, error);
         }
     }
 
-    /// How the output of a split travels.
-    pub(super) fn output_codec(&self, shared: &Shared, split: Position) -> crate::token::Codec {
-        let operation = &shared.operations[split.operation as usize];
+    /// Returns the codec of the output of a split.
+    pub(super) fn output_codec(
+        &self,
+        runtime: &ProcessRuntime,
+        split: StepPosition,
+    ) -> crate::token::TokenCodec {
+        let operation = &runtime.operations[split.operation as usize];
         operation
-            .nodes
+            .steps
             .iter()
-            .find_map(|node| match &node.step {
-                Step::Merge(merge) if merge.split == split.node as usize => Some(merge.output),
+            .find_map(|step| match &step.action {
+                StepAction::Merge(merge) if merge.split == split.step as usize => {
+                    Some(merge.output)
+                }
                 _ => None,
             })
             .unwrap_or(operation.output)
@@ -307,25 +333,31 @@ impl Worker {
 }
 
 impl SplitState {
-    fn frame(&self, number: u64, me: ThreadNumber, now_ns: u64, indices: Vec<u64>) -> Stack {
-        self.outer.push(FrameKind::Split(SplitFrame {
+    fn frame(
+        &self,
+        number: u64,
+        me: ThreadNumber,
+        now_ns: u64,
+        indices: Vec<u64>,
+    ) -> ConstructStack {
+        self.outer.push(ConstructKind::Split(SplitFrame {
             split: SplitId { thread: me, number },
             merge_at: self.merge_at,
             number: self.split,
             indices,
             split_ns: now_ns,
-            tell_every: self.control.tell_every(),
-            bunch: self.control.bunch(),
+            report_every: self.control.report_every(),
+            batch: self.control.batch(),
         }))
     }
 
-    fn merged(&mut self, trips: &[Trip], now_ns: u64) {
+    fn merged(&mut self, trips: &[TripReport], now_ns: u64) {
         self.merged += trips.len() as u64;
         self.control.merged(trips, now_ns);
     }
 
-    fn note(&self, worker: &Worker, is_full: bool) {
-        worker.board.note_split(
+    fn note(&self, worker: &ThreadWorker, is_full: bool) {
+        worker.activity.note_split(
             &self.counters,
             self.split,
             self.merged,
@@ -335,19 +367,24 @@ impl SplitState {
     }
 }
 
-/// Bunches that are not whole yet: tokens merged of each.
+/// The trips of incomplete batches, by batch.
 #[derive(Default)]
-pub(crate) struct Bunches(HashMap<u64, Vec<Trip>>);
+pub(crate) struct Batches(HashMap<u64, Vec<TripReport>>);
 
-impl Bunches {
-    /// Adds a token; the whole bunch if it was the last one of it.
-    pub(crate) fn add(&mut self, token: u64, size: u32, trip: Trip) -> Option<Vec<Trip>> {
-        let bunch = token / u64::from(size);
-        let trips = self.0.entry(bunch).or_default();
+impl Batches {
+    /// Adds a token; returns the trips of its batch if the batch is complete.
+    pub(crate) fn add(
+        &mut self,
+        token: u64,
+        size: u32,
+        trip: TripReport,
+    ) -> Option<Vec<TripReport>> {
+        let batch = token / u64::from(size);
+        let trips = self.0.entry(batch).or_default();
         trips.push(trip);
         if trips.len() < size as usize {
             return None;
         }
-        self.0.remove(&bunch)
+        self.0.remove(&batch)
     }
 }

@@ -1,20 +1,20 @@
-//! The axis of time: round steps, and units that people can read.
+//! The time axis: round steps and readable units.
 
 /// The units from small to large, in nanoseconds.
 const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
 
 /// The marks of an axis that begins at 0.
 #[derive(Debug)]
-pub(super) struct Axis {
+pub(super) struct TimeAxis {
     /// The distance between two marks.
     pub(super) step_ns: f64,
-    /// How many marks there are after the one at 0.
+    /// The number of marks after the mark at 0.
     pub(super) steps: u32,
 }
 
-impl Axis {
-    /// Round steps for a time, about `wanted` of them.
-    pub(super) fn new(total_ns: f64, wanted: f64) -> Axis {
+impl TimeAxis {
+    /// Chooses round steps for a time, about `wanted` of them.
+    pub(super) fn new(total_ns: f64, wanted: f64) -> TimeAxis {
         let rough = (total_ns / wanted).max(1.0);
         let ten = 10f64.powf(rough.log10().floor());
         let step_ns = [1.0, 2.0, 5.0, 10.0]
@@ -26,10 +26,10 @@ impl Axis {
         while f64::from(steps + 1) * step_ns <= total_ns * 1.000_001 && steps < 1_000 {
             steps += 1;
         }
-        Axis { step_ns, steps }
+        TimeAxis { step_ns, steps }
     }
 
-    /// What is written at a mark. All marks of an axis have the same unit.
+    /// Returns the label of a mark. All marks of an axis have the same unit.
     pub(super) fn label(&self, step: u32) -> String {
         let last = self.step_ns * f64::from(self.steps.max(1));
         let (size, unit) = unit(last);
@@ -38,7 +38,7 @@ impl Axis {
     }
 }
 
-/// A duration with three digits and its unit.
+/// Formats a duration with three digits and its unit.
 pub(super) fn duration(ns: f64) -> String {
     let (size, unit) = unit(ns);
     let value = ns / size;
@@ -54,7 +54,7 @@ fn unit(ns: f64) -> (f64, &'static str) {
     UNITS.into_iter().rev().find(|(size, _)| ns >= *size).unwrap_or(UNITS[0])
 }
 
-/// A number without needless zeros.
+/// Formats a number without trailing zeros.
 fn digits(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn labels(total_ns: f64) -> Vec<String> {
-        let axis = Axis::new(total_ns, 8.0);
+        let axis = TimeAxis::new(total_ns, 8.0);
         (0..=axis.steps).map(|step| axis.label(step)).collect()
     }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn there_are_always_marks_but_not_many() {
         for exponent in 0..60u32 {
-            let axis = Axis::new(1.3 * 2f64.powi(exponent.try_into().unwrap()), 8.0);
+            let axis = TimeAxis::new(1.3 * 2f64.powi(exponent.try_into().unwrap()), 8.0);
             assert!((1..=10).contains(&axis.steps), "{axis:?}");
         }
     }

@@ -1,14 +1,14 @@
-//! The boxes of a timing diagram. Executions that are too short to be seen apart share one box, so
-//! that a diagram of any trace has a bounded number of boxes per thread.
+//! The boxes of a timing diagram. Executions too short to be visible share a box, which bounds the
+//! number of boxes per thread.
 
 use super::span::Span;
 
-/// One box: an execution, or several short ones that follow each other.
+/// One box: an execution, or consecutive short ones.
 #[derive(Debug)]
 pub(super) struct SpanBox<'t> {
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// The longest of its executions, which names it.
+    /// The longest of its executions, which gives the name.
     pub longest: &'t Span,
     /// The number of executions.
     pub count: usize,
@@ -18,8 +18,8 @@ pub(super) struct SpanBox<'t> {
     pub is_uniform: bool,
 }
 
-/// The boxes of one thread, whose spans are in the order of their beginnings. Executions shorter than
-/// `narrowest_ns` join the short ones before them, if the gap between them is shorter as well.
+/// Returns the boxes of one thread, whose spans are in order of their begins. An execution shorter
+/// than `narrowest_ns` joins the short one before it if the gap between them is shorter as well.
 pub(super) fn boxes<'t>(spans: &[&'t Span], narrowest_ns: u64) -> Vec<SpanBox<'t>> {
     let mut boxes: Vec<SpanBox<'t>> = Vec::new();
     for span in spans {
@@ -31,7 +31,7 @@ pub(super) fn boxes<'t>(spans: &[&'t Span], narrowest_ns: u64) -> Vec<SpanBox<'t
     boxes
 }
 
-/// The length of a span; one that ends before it begins has none.
+/// Returns the length of a span; 0 if it ends before it begins.
 pub(super) fn length_ns(span: &Span) -> u64 {
     span.end_ns.saturating_sub(span.begin_ns)
 }
@@ -48,8 +48,8 @@ impl<'t> SpanBox<'t> {
         }
     }
 
-    /// Whether a span joins this box: both are of short spans, nothing that could be seen lies
-    /// between them, and a box that can be seen is of one name.
+    /// Returns whether a span joins this box: both are short, no visible gap lies between them, and
+    /// a visible box keeps one name.
     fn takes(&self, span: &Span, narrowest_ns: u64) -> bool {
         let is_short = length_ns(span) < narrowest_ns && length_ns(self.longest) < narrowest_ns;
         let is_near = span.begin_ns.saturating_sub(self.end_ns) < narrowest_ns;
@@ -77,7 +77,7 @@ mod tests {
 
     fn span(name: &str, begin_ns: u64, end_ns: u64) -> Span {
         Span {
-            space: "A".into(),
+            process: "A".into(),
             thread: "T".into(),
             name: name.into(),
             note: String::new(),

@@ -1,40 +1,40 @@
-//! The trace in the JSON format of Chrome's tracing, which Perfetto loads.
+//! The trace in the JSON format of Chrome, which Perfetto loads.
 //!
-//! Each address space is a process and each thread a thread of it; both are numbered from 1 and
-//! named by metadata events. Times are in microseconds from the first execution on.
+//! Processes and threads are numbered from 1 and named by metadata events. Times are in
+//! microseconds since the first execution.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::rows::{Row, rows};
+use super::rows::{ThreadRow, rows};
 use super::span::{SpanKind, Trace};
 
 /// Writes the trace.
 pub(super) fn write(trace: &Trace) -> String {
     let rows = rows(&trace.spans);
     let mut events = Vec::with_capacity(trace.spans.len() + 2 * rows.len());
-    let mut numbers: BTreeMap<Row<'_>, (usize, usize)> = BTreeMap::new();
-    let mut space = 0;
+    let mut numbers: BTreeMap<ThreadRow<'_>, (usize, usize)> = BTreeMap::new();
+    let mut process = 0;
     for (number, row) in rows.iter().enumerate() {
-        if number == 0 || rows[number - 1].space != row.space {
-            space += 1;
-            let name = Arguments::Name { name: row.space };
-            events.push(Event::metadata("process_name", space, 0, name));
-            let order = Arguments::Order { sort_index: space };
-            events.push(Event::metadata("process_sort_index", space, 0, order));
+        if number == 0 || rows[number - 1].process != row.process {
+            process += 1;
+            let name = EventArguments::Name { name: row.process };
+            events.push(TraceEvent::metadata("process_name", process, 0, name));
+            let order = EventArguments::Order { sort_index: process };
+            events.push(TraceEvent::metadata("process_sort_index", process, 0, order));
         }
         let thread = number + 1;
-        numbers.insert(*row, (space, thread));
-        let name = Arguments::Name { name: row.thread };
-        events.push(Event::metadata("thread_name", space, thread, name));
-        let order = Arguments::Order { sort_index: thread };
-        events.push(Event::metadata("thread_sort_index", space, thread, order));
+        numbers.insert(*row, (process, thread));
+        let name = EventArguments::Name { name: row.thread };
+        events.push(TraceEvent::metadata("thread_name", process, thread, name));
+        let order = EventArguments::Order { sort_index: thread };
+        events.push(TraceEvent::metadata("thread_sort_index", process, thread, order));
     }
     let start = trace.spans.iter().map(|span| span.begin_ns).min().unwrap_or(0);
     for span in &trace.spans {
-        let (pid, tid) = numbers[&Row { space: &span.space, thread: &span.thread }];
-        events.push(Event {
+        let (pid, tid) = numbers[&ThreadRow { process: &span.process, thread: &span.thread }];
+        events.push(TraceEvent {
             name: &span.name,
             ph: "X",
             cat: Some(match span.kind {
@@ -47,7 +47,7 @@ pub(super) fn write(trace: &Trace) -> String {
             tid,
             ts: Some(microseconds(span.begin_ns - start)),
             dur: Some(microseconds(span.end_ns.saturating_sub(span.begin_ns))),
-            args: Arguments::Execution {
+            args: EventArguments::Execution {
                 call: span.call,
                 token: (span.token > 0).then_some(span.token),
                 waited_us: microseconds(span.waited_ns),
@@ -55,10 +55,10 @@ pub(super) fn write(trace: &Trace) -> String {
             },
         });
     }
-    let file = File {
+    let file = TraceFile {
         events,
         unit: "ms",
-        other: Other { executions: trace.spans.len(), dropped: trace.dropped },
+        other: TraceMetadata { executions: trace.spans.len(), dropped: trace.dropped },
     };
     // Numbers and texts always have a JSON form.
     serde_json::to_string(&file).unwrap_or_default()
@@ -69,23 +69,23 @@ fn microseconds(ns: u64) -> f64 {
 }
 
 #[derive(Serialize)]
-struct File<'t> {
+struct TraceFile<'t> {
     #[serde(rename = "traceEvents")]
-    events: Vec<Event<'t>>,
+    events: Vec<TraceEvent<'t>>,
     #[serde(rename = "displayTimeUnit")]
     unit: &'static str,
     #[serde(rename = "otherData")]
-    other: Other,
+    other: TraceMetadata,
 }
 
 #[derive(Serialize)]
-struct Other {
+struct TraceMetadata {
     executions: usize,
     dropped: u64,
 }
 
 #[derive(Serialize)]
-struct Event<'t> {
+struct TraceEvent<'t> {
     name: &'t str,
     ph: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,12 +96,12 @@ struct Event<'t> {
     ts: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
-    args: Arguments<'t>,
+    args: EventArguments<'t>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Arguments<'t> {
+enum EventArguments<'t> {
     Name {
         name: &'t str,
     },
@@ -118,8 +118,8 @@ enum Arguments<'t> {
     },
 }
 
-impl<'t> Event<'t> {
-    fn metadata(name: &'t str, pid: usize, tid: usize, args: Arguments<'t>) -> Self {
-        Event { name, ph: "M", cat: None, pid, tid, ts: None, dur: None, args }
+impl<'t> TraceEvent<'t> {
+    fn metadata(name: &'t str, pid: usize, tid: usize, args: EventArguments<'t>) -> Self {
+        TraceEvent { name, ph: "M", cat: None, pid, tid, ts: None, dur: None, args }
     }
 }

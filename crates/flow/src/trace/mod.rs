@@ -1,14 +1,14 @@
-//! What ran where and when, and its pictures.
+//! Traces: the executions of all threads, and their pictures.
 //!
-//! A [`Trace`] is plain data gathered by the threads of a program. It can be looked at in two
-//! ways: as a Chrome trace, which Perfetto and `chrome://tracing` load, and as a timing diagram
-//! with one row for each thread, a box for each execution, and a dashed box for each wait.
+//! A [`Trace`] is plain data recorded by the threads of a program. It has two output formats: a
+//! Chrome trace, which Perfetto and `chrome://tracing` load, and a timing diagram with one row for
+//! each thread, a box for each execution, and a dashed box for each wait.
 //!
 //! ```
 //! use pario_flow::trace::{Span, SpanKind, Trace};
 //!
 //! let span = Span {
-//!     space: "A".into(),
+//!     process: "A".into(),
 //!     thread: "Disk[0]".into(),
 //!     name: "read".into(),
 //!     note: String::new(),

@@ -1,47 +1,47 @@
 //! The trace as a timing diagram.
 //!
 //! Time runs from left to right over the width of a page. Each thread has a row. An execution is a
-//! box in it; executions that are too short to be seen apart share a box. A wait is a dashed box that
-//! names what the thread waited for. The tooltip of a box says how long it took and what it moved.
-//! Below the rows stands what the time went into, name by name.
+//! box; executions too short to be visible share a box. A wait is a dashed box with the name of what
+//! the thread waited for. The tooltip of a box shows its duration and its note. The legend below the
+//! rows lists the total time of each name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::axis::{Axis, duration};
+use super::axis::{TimeAxis, duration};
 use super::boxes::{SpanBox, boxes, length_ns};
-use super::rows::{Row, rows};
+use super::rows::{ThreadRow, rows};
 use super::span::{Span, SpanKind, Trace};
 use crate::graph::palette::{HAIRLINE, INK, PAPER, Palette, SOFT_INK};
 use crate::graph::text::{FONTS, escape, number, shorten, width};
 
-/// Names explained below the rows; the rest is counted.
+/// The names in the legend; further names are only counted.
 const NAMES_LIMIT: usize = 24;
 const NAME_LENGTH_LIMIT: usize = 32;
 
 const MARGIN: f64 = 20.0;
 const ROW_GAP: f64 = 6.0;
-/// The height of the line that names an address space.
-const SPACE: f64 = 28.0;
-/// The column at the right that says how busy a thread was.
-const BUSY: f64 = 56.0;
-/// The width of the whole time. With labels and margins it fits a page at its own size.
+/// The height of the line with the name of a process.
+const PROCESS_LINE: f64 = 28.0;
+/// The width of the column at the right with the busy share of a thread.
+const BUSY_COLUMN: f64 = 56.0;
+/// The width of the plot. With labels and margins it fits a page unscaled.
 const PLOT: f64 = 1_000.0;
-/// The narrowest box that can be seen for itself.
+/// The narrowest visible box.
 const NARROWEST: f64 = 2.0;
-/// Boxes of that width in the whole time.
+/// The number of boxes of that width in the plot.
 const COLUMNS: u64 = 500;
 
 const HEADING_SIZE: f64 = 16.0;
 const TEXT_SIZE: f64 = 13.0;
-/// For boxes that are narrow.
+/// The text size in narrow boxes.
 const SMALL_TEXT_SIZE: f64 = 11.0;
 
 /// Draws the trace.
 pub(super) fn draw(trace: &Trace) -> String {
     let mut spans: Vec<&Span> = trace.spans.iter().collect();
     spans.sort_by_key(|span| (span.begin_ns, u64::MAX - span.end_ns));
-    let mut picture = Picture::new(&spans);
+    let mut picture = TimingDiagram::new(&spans);
     picture.heading(trace);
     picture.rows();
     picture.axis();
@@ -49,63 +49,66 @@ pub(super) fn draw(trace: &Trace) -> String {
     picture.finish()
 }
 
-/// A diagram while it is drawn, from top to bottom.
-struct Picture<'t> {
+/// A diagram, drawn from top to bottom.
+struct TimingDiagram<'t> {
     rows: Vec<Lane<'t>>,
-    /// What the time went into.
-    totals: BTreeMap<(SpanKind, &'t str), Total>,
+    /// The total time of each name.
+    totals: BTreeMap<(SpanKind, &'t str), NameTotal>,
     palette: Palette,
     start_ns: u64,
     total_ns: f64,
-    /// How long the execution of the narrowest box takes.
+    /// The duration of the narrowest box.
     narrowest_ns: u64,
-    /// Where time 0 is.
+    /// The x position of time 0.
     left: f64,
-    /// The height of a row: few rows are high.
+    /// The height of a row.
     row: f64,
-    /// Where the first row begins.
+    /// The y position of the first row.
     top: f64,
-    /// Where the next thing goes.
+    /// The y position of the next element.
     y: f64,
-    /// Grid lines lie behind boxes, so boxes are kept until the grid is known.
+    /// Boxes and texts; they cover the grid in `back`.
     front: String,
     back: String,
 }
 
-/// All executions of one name.
+/// The executions of one name.
 #[derive(Default)]
-struct Total {
+struct NameTotal {
     count: u64,
     sum_ns: u64,
 }
 
-/// A thread and what it did.
+/// A thread and its executions.
 struct Lane<'t> {
-    row: Row<'t>,
+    row: ThreadRow<'t>,
     spans: Vec<&'t Span>,
 }
 
-impl<'t> Picture<'t> {
+impl<'t> TimingDiagram<'t> {
     fn new(spans: &[&'t Span]) -> Self {
         let start_ns = spans.iter().map(|span| span.begin_ns).min().unwrap_or(0);
         let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
         let total_ns = (end_ns.saturating_sub(start_ns).max(1)) as f64;
-        let mut lanes: BTreeMap<Row<'t>, Vec<&'t Span>> = BTreeMap::new();
+        let mut lanes: BTreeMap<ThreadRow<'t>, Vec<&'t Span>> = BTreeMap::new();
         for span in spans {
-            lanes.entry(Row { space: &span.space, thread: &span.thread }).or_default().push(span);
+            lanes
+                .entry(ThreadRow { process: &span.process, thread: &span.thread })
+                .or_default()
+                .push(span);
         }
         let rows: Vec<Lane<'t>> = rows(spans.iter().copied())
             .into_iter()
             .map(|row| Lane { row, spans: lanes.remove(&row).unwrap_or_default() })
             .collect();
         let labels = rows.iter().map(|lane| label_width(lane.row.thread)).fold(40.0, f64::max);
-        let mut totals: BTreeMap<(SpanKind, &'t str), Total> = BTreeMap::new();
+        let mut totals: BTreeMap<(SpanKind, &'t str), NameTotal> = BTreeMap::new();
         for span in spans {
             let total = totals.entry((span.kind, &span.name)).or_default();
             total.count += 1;
             total.sum_ns = total.sum_ns.saturating_add(length_ns(span));
         }
-        Picture {
+        TimingDiagram {
             palette: Palette::new(totals.keys().map(|(_, name)| *name)),
             totals,
             row: row_height(rows.len()),
@@ -133,7 +136,7 @@ impl<'t> Picture<'t> {
         self.text([MARGIN, self.y], HEADING_SIZE, "start", INK, &summary);
         if trace.dropped > 0 {
             self.y += 20.0;
-            let lost = format!("{} more were not recorded for lack of room", trace.dropped);
+            let lost = format!("{} more were not recorded: the limit was reached", trace.dropped);
             self.text([MARGIN, self.y], TEXT_SIZE, "start", SOFT_INK, &lost);
         }
         self.y += 14.0;
@@ -141,14 +144,14 @@ impl<'t> Picture<'t> {
     }
 
     fn rows(&mut self) {
-        let spaces: BTreeSet<&str> = self.rows.iter().map(|lane| lane.row.space).collect();
+        let processes: BTreeSet<&str> = self.rows.iter().map(|lane| lane.row.process).collect();
         let mut last = None;
         for lane in std::mem::take(&mut self.rows) {
-            if spaces.len() > 1 && last != Some(lane.row.space) {
-                self.y += SPACE;
+            if processes.len() > 1 && last != Some(lane.row.process) {
+                self.y += PROCESS_LINE;
                 let at = [MARGIN, self.y - 8.0];
-                self.bold(at, &shorten(lane.row.space, NAME_LENGTH_LIMIT));
-                last = Some(lane.row.space);
+                self.bold(at, &shorten(lane.row.process, NAME_LENGTH_LIMIT));
+                last = Some(lane.row.process);
             }
             self.lane(&lane);
             self.y += self.row + ROW_GAP;
@@ -171,7 +174,7 @@ impl<'t> Picture<'t> {
             self.span_box(&shown);
         }
         let share = busy_ns(&lane.spans) as f64 / self.total_ns * 100.0;
-        let at = [self.left + PLOT + BUSY, baseline];
+        let at = [self.left + PLOT + BUSY_COLUMN, baseline];
         self.text(at, TEXT_SIZE, "end", SOFT_INK, &format!("{share:.0} %"));
     }
 
@@ -180,7 +183,7 @@ impl<'t> Picture<'t> {
         let begin = self.left + self.scaled((shown.begin_ns - self.start_ns) as f64);
         let wide = self.scaled((shown.end_ns - shown.begin_ns) as f64).max(0.8);
         let tint = self.palette.tint(&span.name);
-        let look = Look::of(span.kind, (tint.fill, tint.line, tint.text));
+        let look = BoxStyle::of(span.kind, (tint.fill, tint.line, tint.text));
         let is_line = wide < NARROWEST + 1.0;
         let (fill, stroke) = if is_line { (tint.line, "0") } else { (look.fill, "1") };
         let _ = writeln!(
@@ -191,7 +194,7 @@ impl<'t> Picture<'t> {
             number(self.row - 2.0),
             tint.line,
             look.dashes,
-            escape(&about(shown))
+            escape(&tooltip(shown))
         );
         let sizes = labels(shown)
             .into_iter()
@@ -204,7 +207,7 @@ impl<'t> Picture<'t> {
     }
 
     fn axis(&mut self) {
-        let axis = Axis::new(self.total_ns, (PLOT / 100.0).floor());
+        let axis = TimeAxis::new(self.total_ns, (PLOT / 100.0).floor());
         let bottom = self.y + 4.0;
         for step in 0..=axis.steps {
             let x = self.left + self.scaled(axis.step_ns * f64::from(step));
@@ -216,12 +219,12 @@ impl<'t> Picture<'t> {
             );
             self.text([x, bottom + 16.0], TEXT_SIZE, "middle", SOFT_INK, &axis.label(step));
         }
-        let at = [self.left + PLOT + BUSY, bottom + 16.0];
+        let at = [self.left + PLOT + BUSY_COLUMN, bottom + 16.0];
         self.text(at, TEXT_SIZE, "end", SOFT_INK, "busy");
         self.y = bottom + 40.0;
     }
 
-    /// A line for each name: its colour, how often, and how long in all; the longest first.
+    /// Draws a line for each name: colour, count and total time; the longest total first.
     fn legend(&mut self) {
         const SIDE: f64 = 16.0;
         const LINE: f64 = 24.0;
@@ -242,7 +245,7 @@ impl<'t> Picture<'t> {
         let count_at = MARGIN + SIDE + 8.0 + widest + 90.0;
         for ((kind, name), total) in totals.iter().take(NAMES_LIMIT) {
             let tint = self.palette.tint(name);
-            let look = Look::of(*kind, (tint.fill, tint.line, tint.text));
+            let look = BoxStyle::of(*kind, (tint.fill, tint.line, tint.text));
             let _ = writeln!(
                 self.front,
                 "<rect x=\"{}\" y=\"{}\" width=\"{SIDE}\" height=\"{SIDE}\" fill=\"{}\" \
@@ -271,7 +274,7 @@ impl<'t> Picture<'t> {
     }
 
     fn finish(self) -> String {
-        let (wide, high) = (number(self.left + PLOT + BUSY + MARGIN), number(self.y));
+        let (wide, high) = (number(self.left + PLOT + BUSY_COLUMN + MARGIN), number(self.y));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{high}\" \
              viewBox=\"0 0 {wide} {high}\" font-family=\"{FONTS}\" \
@@ -308,7 +311,7 @@ impl<'t> Picture<'t> {
     }
 }
 
-/// Few rows are high, so that the picture fills its page; many are as low as their text allows.
+/// Returns the height of a row: few rows fill the page, many are as low as their text allows.
 fn row_height(rows: usize) -> f64 {
     match rows {
         0..=4 => 44.0,
@@ -321,27 +324,30 @@ fn label_width(thread: &str) -> f64 {
     width(&shorten(thread, NAME_LENGTH_LIMIT), TEXT_SIZE, false)
 }
 
-/// How the boxes of a kind look: operations are light, splits white, merges full, waits dashed.
-struct Look {
+/// The style of the boxes of a kind: operations light, splits white, merges full, waits dashed.
+struct BoxStyle {
     fill: &'static str,
     ink: &'static str,
     dashes: &'static str,
 }
 
-impl Look {
-    fn of(kind: SpanKind, (light, full, dark): (&'static str, &'static str, &'static str)) -> Look {
+impl BoxStyle {
+    fn of(
+        kind: SpanKind,
+        (light, full, dark): (&'static str, &'static str, &'static str),
+    ) -> BoxStyle {
         let (fill, ink, dashes) = match kind {
             SpanKind::Run => (light, dark, ""),
             SpanKind::Split => (PAPER, dark, ""),
             SpanKind::Merge => (full, PAPER, ""),
             SpanKind::Wait => (PAPER, dark, " stroke-dasharray=\"4 3\""),
         };
-        Look { fill, ink, dashes }
+        BoxStyle { fill, ink, dashes }
     }
 }
 
-/// What the tooltip of a box says.
-fn about(shown: &SpanBox<'_>) -> String {
+/// Returns the tooltip of a box.
+fn tooltip(shown: &SpanBox<'_>) -> String {
     let span = shown.longest;
     let sum = duration(shown.sum_ns as f64);
     if shown.count > 1 {
@@ -352,21 +358,21 @@ fn about(shown: &SpanBox<'_>) -> String {
             shown.count, span.name, span.call
         );
     }
-    let mut about = span.name.clone();
+    let mut text = span.name.clone();
     if span.token > 0 {
-        let _ = write!(about, ", token {}", span.token);
+        let _ = write!(text, ", token {}", span.token);
     }
     if !span.note.is_empty() {
-        let _ = write!(about, ", {}", span.note);
+        let _ = write!(text, ", {}", span.note);
     }
-    let _ = write!(about, ", call {}: {sum}", span.call);
+    let _ = write!(text, ", call {}: {sum}", span.call);
     if span.kind != SpanKind::Wait {
-        let _ = write!(about, ", after {} in the queue", duration(span.waited_ns as f64));
+        let _ = write!(text, ", after {} in the queue", duration(span.waited_ns as f64));
     }
-    about
+    text
 }
 
-/// What could stand in a box, the longest first.
+/// Returns possible labels of a box, the longest first.
 fn labels(shown: &SpanBox<'_>) -> Vec<String> {
     let span = shown.longest;
     match (shown.count, shown.is_uniform) {
@@ -377,7 +383,7 @@ fn labels(shown: &SpanBox<'_>) -> Vec<String> {
     }
 }
 
-/// The time in which at least one of the executions ran; spans are in the order of their beginnings.
+/// Returns the time in which at least one execution ran; spans are in order of their begins.
 fn busy_ns(spans: &[&Span]) -> u64 {
     let mut until = 0;
     let mut busy = 0;

@@ -1,115 +1,114 @@
-//! The window that finds its own size.
+//! The automatic window, which finds its size at run time.
 //!
-//! Every token notes at which of its hops it had to wait because the thread there was busy, and
-//! for how long. From a round of such notes two things follow without any model of the stages:
+//! Every token notes at which hops it waited for a busy thread, and how long. A round of such notes
+//! answers two questions without a model of the stages:
 //!
-//! - *Is the slowest stage busy all the time?* It is if there is a hop at which nearly every token
-//!   waits: whenever that thread finished something, the next token was there already. If there is
-//!   no such hop, every stage is idle at times, and one more token under way helps.
-//! - *How many tokens are under way for nothing?* A token that waits for a share of its trip stands
-//!   for that share of a token too many; summed over the window this is how many wait on average.
-//!   The smallest window that keeps the slowest stage busy has less than one (equation 3-2 of the
-//!   thesis, solved for the whole number above it); if it is clearly more, one token fewer will do.
+//! - *Is the slowest stage always busy?* Yes, if nearly every token waits at one hop: whenever that
+//!   thread finished a token, the next one was queued. If there is no such hop, every stage is idle
+//!   at times, and one more token under way helps.
+//! - *How many tokens only wait?* The waiting share of the trips, times the window, is the average
+//!   number of waiting tokens. The smallest window that keeps the slowest stage busy has less than
+//!   one: it is the smallest whole `w` with `(w - 1) * slowest >= round_trip - slowest`. If the
+//!   number is clearly above one, the window can shrink.
 //!
-//! Where a trip takes less than a few milliseconds, putting threads to sleep and waking them costs
-//! as much as what they do, and a larger window saves more of that than any model would say. There
-//! the window climbs: it tries larger ones as long as they bring more tokens through, and smaller
-//! ones as long as they do not bring fewer.
+//! If a trip takes less than [`SHORT_TRIP_NS`], waking threads costs as much as their work, and a
+//! larger window saves wake-ups. There the window climbs: it tries larger windows as long as they
+//! raise the throughput, and smaller ones as long as they do not lower it.
 //!
-//! Tokens that overtake each other, stages that are pools, other calls on the same threads, splits
-//! inside splits: all show up as waiting or as idle threads in the same way. Time on the wire and
-//! time to wake a thread are not waiting, so a far stage gets the larger window that it needs.
+//! Tokens that overtake each other, pools as stages, other calls on the same threads and nested
+//! splits all appear as waits or as idle threads. Network time and the time to wake a thread are not
+//! waits, so a remote stage gets the larger window that it needs.
 
-/// What a merged token tells about its trip.
+/// The report of a merged token about its trip from split to merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Trip {
-    /// When it was split off, in the splitting process's time.
+pub(crate) struct TripReport {
+    /// When the token was split off, on the clock of the splitting process.
     pub(crate) split_ns: u64,
-    /// How long it waited for busy threads.
+    /// The time that it waited for busy threads.
     pub(crate) waited_ns: u64,
-    /// At which hops it waited: bit 0 for the first.
+    /// The hops at which it waited: bit 0 for the first.
     pub(crate) waits: u64,
 }
 
-/// The number of tokens that may be under way, found at run time.
+/// A window whose size is found at run time.
 #[derive(Debug)]
-pub(crate) struct Automatic {
+pub(crate) struct AutomaticWindow {
     window: usize,
     limit: usize,
-    /// Tokens that left under an earlier window and say nothing about this one.
+    /// Tokens that left under an earlier window and do not count for this one.
     stale: usize,
-    round: Round,
-    /// While nothing has been found to be busy yet, rounds are short.
+    round: ObservationRound,
+    /// Rounds are short until a busy stage has been found.
     is_starting: bool,
-    /// A smaller window was tried and was too small; rounds until it may be tried again.
+    /// Rounds until a window that proved wrong may be tried again.
     rest: u32,
-    /// How long to rest the next time.
+    /// The value of `rest` after the next wrong window.
     next_rest: u32,
-    /// A window that is being tried, where trips are short.
-    attempt: Option<Attempt>,
-    /// Whether a smaller one is tried next.
+    /// The window under trial, if trips are short.
+    attempt: Option<WindowTrial>,
+    /// Whether the next trial is a smaller window.
     tries_smaller: bool,
 }
 
 #[derive(Debug)]
-struct Attempt {
-    /// The window before, and the tokens per second with it.
+struct WindowTrial {
+    /// The previous window, and its rate in tokens per nanosecond.
     from: usize,
     rate: f64,
 }
 
 #[derive(Debug)]
-struct Round {
+struct ObservationRound {
     tokens: usize,
     began_ns: u64,
     waited_ns: u64,
     trip_ns: u64,
-    /// How many tokens waited at each hop.
+    /// The number of tokens that waited at each hop.
     waits: [u32; 64],
-    /// Whether the window kept a token back in this round; otherwise its size does not matter.
+    /// Whether the window held a token back in this round; otherwise its size does not matter.
     was_full: bool,
 }
 
-impl Round {
+impl ObservationRound {
     const EMPTY: Self =
         Self { tokens: 0, began_ns: 0, waited_ns: 0, trip_ns: 0, waits: [0; 64], was_full: false };
 }
 
-/// The window that every split begins with.
-const FIRST: usize = 3;
-/// The slowest stage counts as busy if this share of the tokens finds it so.
-const BUSY: f64 = 0.9;
-/// Only if nearly all tokens find it busy may the window shrink.
-const SURELY_BUSY: f64 = 0.98;
-/// More tokens waiting than this are too many; a whole number of tokens leaves up to one.
-const TOO_MANY_WAIT: f64 = 1.3;
+/// The initial window.
+const INITIAL_WINDOW: usize = 3;
+/// The slowest stage counts as busy if this share of the tokens waits for it.
+const BUSY_SHARE: f64 = 0.9;
+/// The window may shrink only if this share of the tokens waits for the slowest stage.
+const SURELY_BUSY_SHARE: f64 = 0.98;
+/// The window may shrink only if more tokens wait on average; the best window has up to one.
+const TOO_MANY_WAITING: f64 = 1.3;
 
-/// Below this, waking threads may cost as much as what they do.
+/// Below this trip time, waking threads may cost as much as their work.
 const SHORT_TRIP_NS: u64 = 2_000_000;
-/// A round lasts at least so long, so that it says something.
+/// The shortest round.
 const SHORTEST_ROUND_NS: u64 = 1_000_000;
-/// So much more must come through for a larger window to be worth it.
-const BETTER: f64 = 1.1;
-/// A smaller window is as good if so much still comes through.
-const AS_GOOD: f64 = 0.95;
-/// If this share of the window waits, it is far too large, whatever was tried before.
-const NEARLY_ALL_WAIT: f64 = 0.8;
-/// With fewer than these, no stage is nearly busy, and the window is far too small.
-const HARDLY_BUSY: f64 = 0.3;
-const HARDLY_ANY_WAIT: f64 = 0.25;
+/// A larger window stays if it raises the throughput by this factor.
+const WORTHWHILE_GAIN: f64 = 1.1;
+/// A smaller window stays if it keeps this share of the throughput.
+const KEPT_THROUGHPUT: f64 = 0.95;
+/// If this share of the window waits, the window is far too large and shrinks despite `rest`.
+const NEARLY_ALL_WAITING: f64 = 0.8;
+/// Below both of these, no stage is nearly busy and the window is far too small.
+const HARDLY_BUSY_SHARE: f64 = 0.3;
+const HARDLY_ANY_WAITING: f64 = 0.25;
 
-impl Automatic {
+impl AutomaticWindow {
     pub(crate) fn new(limit: usize) -> Self {
-        Self::after(limit, FIRST)
+        Self::after(limit, INITIAL_WINDOW)
     }
 
-    /// For a split like one whose window was found to be `window`.
+    /// Continues with the window of a previous split.
     pub(crate) fn after(limit: usize, window: usize) -> Self {
         Self {
             window: window.clamp(1, limit),
             limit,
             stale: 0,
-            round: Round::EMPTY,
+            round: ObservationRound::EMPTY,
             is_starting: true,
             rest: 0,
             next_rest: 4,
@@ -122,13 +121,13 @@ impl Automatic {
         self.window
     }
 
-    /// The window keeps a token back.
+    /// Notes that the window holds a token back.
     pub(crate) fn note_full(&mut self) {
         self.round.was_full = true;
     }
 
-    /// A token has been merged.
-    pub(crate) fn merged(&mut self, trip: Trip, now_ns: u64) {
+    /// Adds the report of a merged token; at the end of a round, adjusts the window.
+    pub(crate) fn merged(&mut self, trip: TripReport, now_ns: u64) {
         if self.stale > 0 {
             self.stale -= 1;
             return;
@@ -154,7 +153,7 @@ impl Automatic {
     }
 
     fn judge(&mut self, lasted_ns: u64) {
-        let round = std::mem::replace(&mut self.round, Round::EMPTY);
+        let round = std::mem::replace(&mut self.round, ObservationRound::EMPTY);
         if !round.was_full {
             return;
         }
@@ -165,25 +164,29 @@ impl Automatic {
         let most_waits = round.waits.iter().copied().max().unwrap_or(0);
         let busy = f64::from(most_waits) / round.tokens as f64;
         let waiting = self.window as f64 * round.waited_ns as f64 / (round.trip_ns.max(1)) as f64;
-        if busy < BUSY {
+        if busy < BUSY_SHARE {
             self.grow(busy, waiting);
         } else {
             self.is_starting = false;
             self.rest = self.rest.saturating_sub(1);
-            let is_far = waiting > NEARLY_ALL_WAIT * self.window as f64;
-            if busy >= SURELY_BUSY && waiting > TOO_MANY_WAIT && (self.rest == 0 || is_far) {
+            let is_far = waiting > NEARLY_ALL_WAITING * self.window as f64;
+            if busy >= SURELY_BUSY_SHARE && waiting > TOO_MANY_WAITING && (self.rest == 0 || is_far)
+            {
                 self.shrink(is_far);
             }
         }
     }
 
-    /// Looks for the smallest window with which nearly as many tokens come through as with any.
+    /// Searches for the smallest window with nearly the best throughput.
     fn climb(&mut self, rate: f64) {
         match self.attempt.take() {
-            Some(Attempt { from, rate: before }) => {
+            Some(WindowTrial { from, rate: before }) => {
                 let is_larger = self.window > from;
-                let is_worth_it =
-                    if is_larger { rate > before * BETTER } else { rate > before * AS_GOOD };
+                let is_worth_it = if is_larger {
+                    rate > before * WORTHWHILE_GAIN
+                } else {
+                    rate > before * KEPT_THROUGHPUT
+                };
                 if is_worth_it {
                     (self.rest, self.next_rest) = (0, 4);
                 } else {
@@ -204,7 +207,7 @@ impl Automatic {
                     self.tries_smaller = !self.tries_smaller;
                     return;
                 }
-                self.attempt = Some(Attempt { from: self.window, rate });
+                self.attempt = Some(WindowTrial { from: self.window, rate });
                 self.change(next);
             }
         }
@@ -214,13 +217,13 @@ impl Automatic {
         if self.window == self.limit {
             return;
         }
-        // While hardly anything waits anywhere, the distance may be large.
-        let is_far = busy < HARDLY_BUSY && waiting < HARDLY_ANY_WAIT;
+        // If hardly any token waits, the best window may be far away.
+        let is_far = busy < HARDLY_BUSY_SHARE && waiting < HARDLY_ANY_WAITING;
         let step = if is_far { self.window } else { 1 };
         if is_far {
             self.is_starting = true;
         } else if !self.is_starting {
-            // A smaller window does not do: leave this one alone for a while.
+            // A smaller window was too small: keep the new one for a while.
             self.rest = self.next_rest;
             self.next_rest = (self.next_rest * 2).min(256);
         }
@@ -232,8 +235,8 @@ impl Automatic {
         self.change(self.window.saturating_sub(step).max(1));
     }
 
-    /// Changes the window. What is under way now, and what leaves at once because of the change,
-    /// says nothing about the new one.
+    /// Changes the window. Tokens under way now, and those that leave at once because of the change,
+    /// do not count for the new window.
     fn change(&mut self, window: usize) {
         self.stale = self.window.max(window);
         self.window = window;

@@ -1,32 +1,31 @@
-//! How many tokens of a split may be under way.
+//! Windows: limits of the tokens of a split under way.
 
 mod automatic;
 
-pub(crate) use automatic::{Automatic, Trip};
+pub(crate) use automatic::{AutomaticWindow, TripReport};
 
-/// The flow control of a split-merge: how many of its tokens may be under way at once.
+/// The flow control of a split-merge: the limit of its tokens under way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// The smallest number that keeps the slowest stage busy, found while the program runs, and
-    /// never more than `limit`.
+    /// The smallest number that keeps the slowest stage busy, found at run time, at most `limit`.
     Automatic {
-        /// The most tokens that may be under way.
+        /// The largest window.
         limit: usize,
     },
-    /// Always this many.
+    /// Always this many tokens.
     Fixed(usize),
-    /// Tokens leave in bunches; when a bunch has been merged as a whole, the next leaves. Fewer
-    /// messages go back from the merging to the splitting thread.
-    Bunches {
-        /// How many bunches are under way.
-        bunches: usize,
-        /// How many tokens a bunch has.
+    /// Tokens leave in batches; after all tokens of a batch are merged, the next batch leaves. The
+    /// merging thread sends fewer messages to the splitting thread.
+    Batches {
+        /// The number of batches under way.
+        batches: usize,
+        /// The number of tokens in a batch.
         size: usize,
     },
 }
 
 impl Window {
-    /// Found at run time, up to 256 tokens. This is the default.
+    /// The default: found at run time, up to 256 tokens.
     pub const fn automatic() -> Self {
         Self::Automatic { limit: 256 }
     }
@@ -36,7 +35,7 @@ impl Window {
     /// # Panics
     /// If `limit` is 0.
     pub const fn automatic_up_to(limit: usize) -> Self {
-        assert!(limit > 0, "a window needs room for one token");
+        assert!(limit > 0, "a window must be at least one token");
         Self::Automatic { limit }
     }
 
@@ -45,26 +44,17 @@ impl Window {
     /// # Panics
     /// If `tokens` is 0.
     pub const fn fixed(tokens: usize) -> Self {
-        assert!(tokens > 0, "a window needs room for one token");
+        assert!(tokens > 0, "a window must be at least one token");
         Self::Fixed(tokens)
     }
 
-    /// `bunches` of `size` tokens under way.
+    /// `batches` of `size` tokens under way.
     ///
     /// # Panics
     /// If one of them is 0.
-    pub const fn bunches(bunches: usize, size: usize) -> Self {
-        assert!(bunches > 0 && size > 0, "a window needs room for one token");
-        Self::Bunches { bunches, size }
-    }
-
-    /// The most tokens that can be under way.
-    pub const fn limit(self) -> usize {
-        match self {
-            Self::Automatic { limit } => limit,
-            Self::Fixed(tokens) => tokens,
-            Self::Bunches { bunches, size } => bunches.saturating_mul(size),
-        }
+    pub const fn batches(batches: usize, size: usize) -> Self {
+        assert!(batches > 0 && size > 0, "a window must be at least one token");
+        Self::Batches { batches, size }
     }
 }
 
@@ -79,7 +69,7 @@ impl std::fmt::Display for Window {
         match self {
             Self::Automatic { .. } => f.write_str("automatic"),
             Self::Fixed(tokens) => write!(f, "{tokens}"),
-            Self::Bunches { bunches, size } => write!(f, "{bunches} × {size}"),
+            Self::Batches { batches, size } => write!(f, "{batches} × {size}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A merge outside of all splits.
+//! A merge outside of any split.
 use pario_flow::Program;
 
 struct Disk;

@@ -1,4 +1,4 @@
-//! A pool is no place: which of its threads?
+//! A pool without a selected thread.
 use pario_flow::Program;
 
 struct Disk;

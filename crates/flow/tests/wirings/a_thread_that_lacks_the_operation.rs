@@ -1,4 +1,4 @@
-//! A step runs on a thread with another state.
+//! A function on a thread with another state.
 use pario_flow::Program;
 
 struct Disk;

@@ -1,4 +1,4 @@
-//! The two ways of an if-else end with different tokens.
+//! The two bodies of an if-else return different token types.
 use pario_flow::Program;
 
 struct Disk;

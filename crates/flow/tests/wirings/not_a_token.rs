@@ -1,4 +1,4 @@
-//! A token that cannot travel.
+//! A token type that cannot travel between processes.
 use pario_flow::Program;
 
 struct Disk;

@@ -1,4 +1,4 @@
-//! A step gets another token than the one before it gives.
+//! A step whose input differs from the output of the step before it.
 use pario_flow::Program;
 
 struct Disk;

@@ -41,7 +41,7 @@ impl Report {
     ) {
         let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
         self.trace.spans.extend(spans.into_iter().map(|span| Span {
-            space: node.to_owned(),
+            process: node.to_owned(),
             kind: kind_of(&span),
             thread: span.thread,
             name: span.name,
@@ -63,7 +63,7 @@ impl Report {
         (begin_ns, end_ns): (u64, u64),
     ) {
         self.trace.spans.push(Span {
-            space: node.to_owned(),
+            process: node.to_owned(),
             thread: "network".to_owned(),
             name: "answer".to_owned(),
             note: format!("{bytes} bytes"),

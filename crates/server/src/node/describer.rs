@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use pario_flow::Run;
+use pario_flow::RunningProgram;
 use pario_proto::{DiskId, Failure, FileId, FileRecord};
 use parking_lot::Mutex;
 
@@ -32,7 +32,7 @@ type Caller = Arc<Mutex<Option<Done>>>;
 pub struct Describer {
     jobs: Sender<Job>,
     /// The program of the node, once it runs.
-    program: OnceLock<(Weak<Run>, Operations)>,
+    program: OnceLock<(Weak<RunningProgram>, Operations)>,
 }
 
 /// What the thread of the describer receives.
@@ -65,7 +65,7 @@ impl Describer {
     }
 
     /// The program of the node runs.
-    pub fn connect(&self, run: &Arc<Run>, operations: Operations) {
+    pub fn connect(&self, run: &Arc<RunningProgram>, operations: Operations) {
         // It is called once, before the node takes requests.
         let _ = self.program.set((Arc::downgrade(run), operations));
     }
@@ -138,7 +138,12 @@ impl Describer {
 }
 
 /// The thread of the describer.
-pub fn work(shared: &Arc<Shared>, run: &Run, operations: &Operations, jobs: &Receiver<Job>) {
+pub fn work(
+    shared: &Arc<Shared>,
+    run: &RunningProgram,
+    operations: &Operations,
+    jobs: &Receiver<Job>,
+) {
     let Some(names) = &shared.names else { return };
     let mut round = Round {
         shared,
@@ -199,7 +204,7 @@ fn answer(caller: &Caller, is_done: bool) {
 struct Round<'a> {
     shared: &'a Arc<Shared>,
     names: &'a Names,
-    run: &'a Run,
+    run: &'a RunningProgram,
     operations: &'a Operations,
     /// Callers that do not wait for ever.
     callers: Vec<(Instant, Caller)>,

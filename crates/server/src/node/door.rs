@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, Run, Token};
+use pario_flow::{OperationRef, RunningProgram, Token};
 use pario_net::wire::BULK_BYTES;
 use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Sender, SpaceId};
 use pario_proto::{
@@ -32,7 +32,7 @@ pub const THREADS: usize = 4;
 /// The door of a node.
 pub struct Door {
     pub(super) shared: Arc<Shared>,
-    pub(super) run: Arc<Run>,
+    pub(super) run: Arc<RunningProgram>,
     pub(super) operations: Operations,
     together: Together,
     port: Port,
@@ -41,7 +41,12 @@ pub struct Door {
 
 impl Door {
     /// The door of a node whose program runs.
-    pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations, port: Port) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        run: Arc<RunningProgram>,
+        operations: Operations,
+        port: Port,
+    ) -> Self {
         let together = Together::new(shared.clone(), run.clone(), operations);
         Self { shared, run, operations, together, port, turns: Turns::default() }
     }

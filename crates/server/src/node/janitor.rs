@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use pario_flow::Run;
+use pario_flow::RunningProgram;
 use pario_proto::{FileId, FileRecord};
 use parking_lot::Mutex;
 
@@ -64,7 +64,12 @@ impl Janitor {
 }
 
 /// The janitor's thread.
-pub fn work(shared: &Arc<Shared>, run: &Run, operations: &Operations, jobs: &Receiver<Job>) {
+pub fn work(
+    shared: &Arc<Shared>,
+    run: &RunningProgram,
+    operations: &Operations,
+    jobs: &Receiver<Job>,
+) {
     let Some(names) = &shared.names else { return };
     let mut round = Round {
         names,
@@ -105,7 +110,7 @@ pub fn work(shared: &Arc<Shared>, run: &Run, operations: &Operations, jobs: &Rec
 /// What the janitor is at.
 struct Round<'a> {
     names: &'a Names,
-    run: &'a Run,
+    run: &'a RunningProgram,
     operations: &'a Operations,
     waiting: Vec<FileRecord>,
     /// Batches of files that are removed for the first time.

@@ -29,7 +29,7 @@ pub use builder::NodeBuilder;
 pub use missing_namespace::MissingNamespace;
 use missing_namespace::Rebuild;
 pub use monitor::NodeMonitor;
-use pario_flow::Run;
+use pario_flow::RunningProgram;
 use pario_net::wire::Limits;
 use pario_net::{AnswerPort, Credit, DescriptorDoor, Key, Options, PortOptions, Space};
 use pario_proto::{CheckReport, ClusterMap, Identity, NodeInfo, TOKEN_LIMIT_BYTES};
@@ -72,7 +72,7 @@ const ROUTES_PER_CLIENT: usize = 4;
 pub struct Node {
     shared: Arc<Shared>,
     space: Space,
-    run: Option<Arc<Run>>,
+    run: Option<Arc<RunningProgram>>,
     threads: Vec<JoinHandle<()>>,
     short_cut: Option<DescriptorDoor>,
     notes: notes::Notes,
@@ -263,7 +263,7 @@ impl Node {
     /// Starts the threads that are not part of the program.
     fn begin_work(
         &mut self,
-        run: Arc<Run>,
+        run: Arc<RunningProgram>,
         operations: Operations,
         background: Option<Background>,
     ) -> Result<(), NodeError> {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pario_flow::Run;
+use pario_flow::RunningProgram;
 use pario_net::{DescriptorDoor, User};
 use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part, TrafficAnswer};
 use pario_store::FlatFile;
@@ -29,7 +29,7 @@ const MAKE_WAIT: Duration = Duration::from_secs(1);
 /// Opens the socket for descriptors, beside the node's own.
 pub fn open(
     shared: &Arc<Shared>,
-    run: Arc<Run>,
+    run: Arc<RunningProgram>,
     operations: Operations,
 ) -> io::Result<DescriptorDoor> {
     let path = socket_path(shared);
@@ -53,7 +53,7 @@ pub fn open(
 /// Has subfiles made and opened by the clerks, and waits for a limited time.
 fn make(
     shared: &Arc<Shared>,
-    run: &Run,
+    run: &RunningProgram,
     operations: &Operations,
     grant: &Grant,
     parts: Vec<(usize, Part)>,

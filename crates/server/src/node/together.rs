@@ -6,7 +6,7 @@ mod watching;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pario_flow::Run;
+use pario_flow::RunningProgram;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, AssemblyId, Call, Failure, FilePath, Identity, JobCall, Layout, LockCall, LockRequest,
@@ -28,7 +28,7 @@ use crate::team_places::TeamPlaces;
 #[derive(Clone)]
 pub struct Together {
     shared: Arc<Shared>,
-    run: Arc<Run>,
+    run: Arc<RunningProgram>,
     operations: Operations,
     meetings: Arc<Meetings<JobCaller, Reporter>>,
     teams: Arc<TeamPlaces>,
@@ -60,7 +60,7 @@ impl JobCaller {
 
 impl Together {
     /// The meeting place of a node.
-    pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations) -> Self {
+    pub fn new(shared: Arc<Shared>, run: Arc<RunningProgram>, operations: Operations) -> Self {
         let meetings = Arc::new(Meetings::with_quotas(shared.quotas.clone()));
         let teams = Arc::default();
         Self { shared, run, operations, meetings, teams }

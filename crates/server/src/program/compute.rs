@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pario_flow::Successor;
+use pario_flow::Continuation;
 
 use super::process::{Calling, Company};
 use super::visit::{Visit, stored};
@@ -28,7 +28,7 @@ impl Compute {
     }
 
     /// Takes what is at hand of each extent, and shows those to the task of which that is enough.
-    pub fn look(&mut self, mut company: Company, next: Successor<Company>) {
+    pub fn look(&mut self, mut company: Company, next: Continuation<Company>) {
         let running = company.running.clone();
         if let Some(timeline) = running.timeline() {
             timeline.note_wait(self.number, Awaited::Extents, company.ready_ns);
@@ -47,7 +47,7 @@ impl Compute {
     }
 
     /// Shows an extent to the task, now that everything is there.
-    pub fn see(&mut self, mut visit: Visit, next: Successor<Visit>) {
+    pub fn see(&mut self, mut visit: Visit, next: Continuation<Visit>) {
         let running = visit.running.clone();
         if let Some(timeline) = running.timeline() {
             let (awaited, ready_ns) = visit.awaited();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pario_flow::Successor;
+use pario_flow::Continuation;
 use pario_net::Bulk;
 use pario_proto::{Answer, Failure, PeerRequest, Reply, Request};
 
@@ -23,7 +23,7 @@ impl Directory {
     }
 
     /// Has another node do something.
-    pub fn ask(&mut self, work: SubfilesWork, next: Successor<SubfilesDone>) {
+    pub fn ask(&mut self, work: SubfilesWork, next: Continuation<SubfilesDone>) {
         let node = self.node;
         let request = match work.work {
             Work::Remove { files, epoch } => PeerRequest::RemoveSubfiles { files, epoch },

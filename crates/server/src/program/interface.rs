@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_flow::Successor;
+use pario_flow::Continuation;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Access, Answer, Entry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant,
@@ -34,14 +34,14 @@ impl Interface {
 
     /// Answers a request for names; those that change something are answered when the change is
     /// durable.
-    pub fn serve(&mut self, call: NamesCall, next: Successor<Answer<Bulk>>) {
+    pub fn serve(&mut self, call: NamesCall, next: Continuation<Answer<Bulk>>) {
         let NamesCall { space, who, request } = call;
         let shared = self.shared.clone();
         let names = match shared.names() {
             Ok(names) => names,
             Err(failure) => return next.call(answer(Err(failure))),
         };
-        let done = |next: Successor<Answer<Bulk>>| {
+        let done = |next: Continuation<Answer<Bulk>>| {
             move |result: Result<(), Failure>| next.call(answer(result.map(|()| Reply::Done)))
         };
         let namespace = &names.namespace;
@@ -190,7 +190,7 @@ impl Interface {
     }
 
     /// Changes rights; the operation goes on to tell all nodes.
-    pub fn set_rights(&mut self, call: NamesCall, next: Successor<RightsChange>) {
+    pub fn set_rights(&mut self, call: NamesCall, next: Continuation<RightsChange>) {
         let change = |shared: &Shared, result: Result<FileRecord, Failure>| {
             let (nodes, epoch) =
                 (nodes_of(shared, result.as_ref().ok()), shared.known_grant_epoch());
@@ -218,7 +218,7 @@ impl Interface {
 
     /// Has new rights written into the descriptions on the disks, as far as their nodes are there and
     /// answer soon; the others get them later.
-    pub fn describe_rights(&mut self, change: RightsChange, next: Successor<RightsChange>) {
+    pub fn describe_rights(&mut self, change: RightsChange, next: Continuation<RightsChange>) {
         match (&change.result, &self.shared.names) {
             (Ok(record), Some(names)) if record.layout.is_some() => {
                 let (record, wait) = (record.clone(), Some(DESCRIBE_WAIT));

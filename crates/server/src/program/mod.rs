@@ -17,7 +17,7 @@ mod work;
 
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, Program, Run};
+use pario_flow::{OperationRef, Program, RunningProgram};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
     Answer, DiskId, ExtentPlace, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
@@ -153,7 +153,7 @@ pub struct Described {
 }
 
 /// Starts the program of a node.
-pub fn launch(shared: &Arc<Shared>) -> Result<(Run, Operations), NodeError> {
+pub fn launch(shared: &Arc<Shared>) -> Result<(RunningProgram, Operations), NodeError> {
     let mut program = Program::new("node");
     let (nodes, me) = (shared.config.nodes.len(), shared.me);
     let config = shared.node();

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_flow::{OperationRef, PoolRef, Program, Successor, ThreadRef, Window};
+use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Window};
 use pario_proto::Part;
 
 use super::compute::Compute;
@@ -150,7 +150,7 @@ pub fn add_to(program: &mut Program, workers: Workers) -> OperationRef<Calling, 
 
 impl Walker {
     /// Asks another node for something that is wanted with an extent.
-    fn ask(&mut self, piece: Piece, next: Successor<Piece>) {
+    fn ask(&mut self, piece: Piece, next: Continuation<Piece>) {
         piece.ask(move |piece| next.call(piece));
     }
 }

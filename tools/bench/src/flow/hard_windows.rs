@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use pario_flow::{OperationRef, Program, Successor};
+use pario_flow::{Continuation, OperationRef, Program};
 
 use super::under_way::UnderWay;
 use super::waits::wait;
@@ -121,7 +121,7 @@ fn nested(slices: u64) -> Result<(Duration, u64)> {
 
 /// The time for so many tokens, and the most under way.
 fn reordering(tokens: u64) -> Result<(Duration, u64)> {
-    let (requests, waiting) = crossbeam_channel::unbounded::<(u64, Successor<u64>)>();
+    let (requests, waiting) = crossbeam_channel::unbounded::<(u64, Continuation<u64>)>();
     let servers: Vec<_> = (0..DISK_REQUESTS)
         .map(|seed| {
             let waiting = waiting.clone();

@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use pario_flow::{OperationRef, Program, Run, Window};
+use pario_flow::{OperationRef, Program, RunningProgram, Window};
 
 use super::plain_hops::{Calls, Channels};
 use super::twin::Twin;
@@ -84,7 +84,7 @@ pub fn run_process(setting: &Setting, report: &mut Report) -> Result<()> {
 
 /// A program in this process.
 struct Ours {
-    run: Run,
+    run: RunningProgram,
     /// From the number of tokens that are to enter to the number that has left.
     operation: OperationRef<u64, u64>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use pario_flow::{OperationRef, Program, Run, ThreadRef, Window};
+use pario_flow::{OperationRef, Program, RunningProgram, ThreadRef, Window};
 
 use super::under_way::UnderWay;
 use super::waits::wait;
@@ -21,7 +21,7 @@ pub const STAGES: [Duration; 5] = [
 
 /// A program with the same pipeline once for each window.
 pub struct Pipelines {
-    run: Run,
+    run: RunningProgram,
     /// From the number of tokens that are to enter to the number that has left.
     operations: Vec<OperationRef<u64, u64>>,
     under_way: Arc<UnderWay>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use pario_flow::placement::Placement;
-use pario_flow::{OperationRef, Program, Run, Window};
+use pario_flow::{OperationRef, Program, RunningProgram, Window};
 
 use super::farm::{Job, add_farm, sum_of};
 use super::hops::{count, next};
@@ -67,7 +67,7 @@ fn serve(_words: &[String]) -> Result<()> {
 
 /// The program as it runs.
 pub struct Twin {
-    run: Run,
+    run: RunningProgram,
     operations: Operations,
 }
 

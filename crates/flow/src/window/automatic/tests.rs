@@ -1,23 +1,23 @@
-//! The automatic window on pipelines that are simulated in virtual time.
+//! The automatic window on pipelines simulated in virtual time.
 #![allow(clippy::cast_possible_truncation, reason = "times and windows are small")]
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Automatic, Trip};
+use super::{AutomaticWindow, TripReport};
 
 const MS: u64 = 1_000_000;
 
-/// A stage: some threads that take tokens from a common queue.
+/// A stage: threads with a common queue.
 struct Stage {
     threads: usize,
-    /// How long the next token takes.
+    /// The service time of the next token.
     time_ns: Box<dyn FnMut(u64) -> u64>,
-    /// How long a token is on its way to this stage.
+    /// The transfer time to this stage.
     wire_ns: u64,
 }
 
-struct Outcome {
+struct SimulationResult {
     time_ns: u64,
     most_under_way: usize,
     last_window: usize,
@@ -27,15 +27,15 @@ fn stage(time_ns: u64) -> Stage {
     Stage { threads: 1, time_ns: Box::new(move |_| time_ns), wire_ns: 0 }
 }
 
-/// What a stage is at: tokens in its queue, and threads at work.
+/// The queued tokens and the busy threads of a stage.
 #[derive(Default)]
-struct Place {
+struct StageQueue {
     queue: VecDeque<(usize, u64)>,
     busy: usize,
 }
 
-/// Sends `tokens` tokens through the stages, as many at once as `window` says.
-fn simulate(stages: &mut [Stage], tokens: usize, control: &mut dyn Control) -> Outcome {
+/// Sends `tokens` tokens through the stages, as many at once as `control` allows.
+fn simulate(stages: &mut [Stage], tokens: usize, control: &mut dyn Control) -> SimulationResult {
     simulate_from(0, stages, tokens, control)
 }
 
@@ -44,9 +44,9 @@ fn simulate_from(
     stages: &mut [Stage],
     tokens: usize,
     control: &mut dyn Control,
-) -> Outcome {
-    let mut trips = vec![(Trip::default(), 0u32); tokens];
-    let mut places: Vec<Place> = stages.iter().map(|_| Place::default()).collect();
+) -> SimulationResult {
+    let mut trips = vec![(TripReport::default(), 0u32); tokens];
+    let mut queues: Vec<StageQueue> = stages.iter().map(|_| StageQueue::default()).collect();
     // Tokens that arrive at a stage (false) or leave it (true), in order of time.
     let mut events = BinaryHeap::new();
     let (mut split, mut merged, mut most, mut sequence) = (0, 0, 0, 0u64);
@@ -67,7 +67,7 @@ fn simulate_from(
         };
         now = time;
         if leaves {
-            places[at].busy -= 1;
+            queues[at].busy -= 1;
 
             if at + 1 < stages.len() {
                 events.push(Reverse((
@@ -83,39 +83,43 @@ fn simulate_from(
                 control.merged(trips[token].0, now);
             }
         } else {
-            places[at].queue.push_back((token, now));
+            queues[at].queue.push_back((token, now));
         }
-        while places[at].busy < stages[at].threads {
-            let Some((token, queued)) = places[at].queue.pop_front() else { break };
+        while queues[at].busy < stages[at].threads {
+            let Some((token, queued)) = queues[at].queue.pop_front() else { break };
             let (trip, hops) = &mut trips[token];
             if now > queued {
                 trip.waited_ns += now - queued;
                 trip.waits |= 1 << (*hops % 64);
             }
             *hops += 1;
-            places[at].busy += 1;
+            queues[at].busy += 1;
             let done = now + (stages[at].time_ns)(now);
             events.push(Reverse((done, sequence, true, at, token)));
             sequence += 1;
         }
     }
-    Outcome { time_ns: now - start_ns, most_under_way: most, last_window: control.window() }
+    SimulationResult {
+        time_ns: now - start_ns,
+        most_under_way: most,
+        last_window: control.window(),
+    }
 }
 
 trait Control {
     fn window(&self) -> usize;
     fn note_full(&mut self);
-    fn merged(&mut self, trip: Trip, now_ns: u64);
+    fn merged(&mut self, trip: TripReport, now_ns: u64);
 }
 
-impl Control for Automatic {
+impl Control for AutomaticWindow {
     fn window(&self) -> usize {
         self.window()
     }
     fn note_full(&mut self) {
         self.note_full();
     }
-    fn merged(&mut self, trip: Trip, now_ns: u64) {
+    fn merged(&mut self, trip: TripReport, now_ns: u64) {
         self.merged(trip, now_ns);
     }
 }
@@ -126,7 +130,7 @@ impl Control for usize {
         *self
     }
     fn note_full(&mut self) {}
-    fn merged(&mut self, _: Trip, _: u64) {}
+    fn merged(&mut self, _: TripReport, _: u64) {}
 }
 
 fn five_stages() -> Vec<Stage> {
@@ -143,7 +147,7 @@ fn the_simulation_agrees_with_the_equations() {
 
 #[test]
 fn the_five_stages_get_four_tokens() {
-    let mut control = Automatic::new(256);
+    let mut control = AutomaticWindow::new(256);
     let outcome = simulate(&mut five_stages(), 200, &mut control);
     let best = (66 + 199 * 20) * MS;
     assert_eq!(outcome.last_window, 4);
@@ -155,7 +159,7 @@ fn the_five_stages_get_four_tokens() {
 fn a_serial_stage_behind_a_long_wire_gets_the_tokens_that_fill_the_wire() {
     let mut stages = vec![stage(MS / 10), stage(MS)];
     stages[1].wire_ns = 30 * MS;
-    let mut control = Automatic::new(256);
+    let mut control = AutomaticWindow::new(256);
     let outcome = simulate(&mut stages, 5_000, &mut control);
     assert!((32..=36).contains(&outcome.last_window), "window {}", outcome.last_window);
     assert!(outcome.time_ns < 5_300 * MS, "{} ms", outcome.time_ns / MS);
@@ -165,7 +169,7 @@ fn a_serial_stage_behind_a_long_wire_gets_the_tokens_that_fill_the_wire() {
 fn a_pool_gets_a_token_for_each_of_its_threads() {
     let mut stages = vec![stage(MS / 100), stage(10 * MS)];
     stages[1].threads = 12;
-    let mut control = Automatic::new(256);
+    let mut control = AutomaticWindow::new(256);
     let outcome = simulate(&mut stages, 10_000, &mut control);
     assert!((12..=16).contains(&outcome.last_window), "window {}", outcome.last_window);
     assert!(outcome.time_ns < 10_000 / 12 * 10 * MS * 102 / 100, "{} ms", outcome.time_ns / MS);
@@ -183,7 +187,7 @@ fn stages_of_varying_length_are_kept_busy() {
         let stages = || -> Vec<Stage> {
             (0u64..).zip([5, 16, 20, 10, 15]).map(|(at, ms)| varying(ms, seed * 10 + at)).collect()
         };
-        let mut control = Automatic::new(256);
+        let mut control = AutomaticWindow::new(256);
         let outcome = simulate(&mut stages(), 5_000, &mut control);
         let best = simulate(&mut stages(), 5_000, &mut 256).time_ns;
         let ratio = best as f64 / outcome.time_ns as f64;
@@ -201,7 +205,7 @@ fn tokens_that_overtake_each_other_change_nothing() {
         vec![stage(MS / 10), Stage { threads: 8, time_ns: Box::new(disk), wire_ns: 0 }, stage(MS)]
     };
     for seed in 0..5 {
-        let mut control = Automatic::new(256);
+        let mut control = AutomaticWindow::new(256);
         let outcome = simulate(&mut stages(seed), 5_000, &mut control);
         let best = simulate(&mut stages(seed), 5_000, &mut 256).time_ns;
         let ratio = best as f64 / outcome.time_ns as f64;
@@ -216,7 +220,7 @@ fn the_window_follows_when_conditions_change() {
     // then, and after twenty seconds the wire to it becomes long.
     let mut stages = vec![stage(2 * MS), stage(0)];
     stages[1].time_ns = Box::new(|now| if now < 10_000 * MS { 20 * MS } else { 2 * MS });
-    let mut control = Automatic::new(256);
+    let mut control = AutomaticWindow::new(256);
     simulate(&mut stages, 8_000, &mut control);
     assert!(control.window() <= 3, "window {}", control.window());
 
@@ -230,19 +234,20 @@ fn the_window_follows_when_conditions_change() {
 
 #[test]
 fn a_slow_split_needs_no_window() {
-    // Nothing is ever kept back, so nothing is learnt.
-    let mut control = Automatic::new(256);
+    // The window never holds a token back, so it does not change.
+    let mut control = AutomaticWindow::new(256);
     for token in 0..1_000u64 {
-        control.merged(Trip { split_ns: token * MS, waited_ns: 0, waits: 0 }, token * MS + MS);
+        control
+            .merged(TripReport { split_ns: token * MS, waited_ns: 0, waits: 0 }, token * MS + MS);
     }
-    assert_eq!(control.window(), Automatic::new(256).window());
+    assert_eq!(control.window(), AutomaticWindow::new(256).window());
 }
 
 #[test]
 fn the_limit_holds() {
     let mut stages = vec![stage(MS)];
     stages[0].wire_ns = 1_000 * MS;
-    let mut control = Automatic::new(7);
+    let mut control = AutomaticWindow::new(7);
     let outcome = simulate(&mut stages, 2_000, &mut control);
     assert_eq!((outcome.most_under_way, outcome.last_window), (7, 7));
 }
@@ -251,14 +256,17 @@ fn the_limit_holds() {
 fn short_trips_climb_to_what_brings_more_through() {
     // Waking costs twenty times what the stage does, and is paid once for all tokens under way.
     let rate = |window: usize| window as f64 / (20.0 + window as f64);
-    let mut control = Automatic::new(256);
+    let mut control = AutomaticWindow::new(256);
     let (mut now, mut tokens) = (0.0, 0u64);
     while tokens < 200_000 {
         control.note_full();
         now += 1_000.0 / rate(control.window());
         tokens += 1;
         let now_ns = now as u64;
-        control.merged(Trip { split_ns: now_ns.saturating_sub(50_000), ..Trip::default() }, now_ns);
+        control.merged(
+            TripReport { split_ns: now_ns.saturating_sub(50_000), ..TripReport::default() },
+            now_ns,
+        );
     }
     let share = rate(control.window());
     assert!(share > 0.8, "{share:.2} with window {}", control.window());

@@ -1,7 +1,7 @@
-//! Each construct against what it means when it is written as a plain function.
+//! Each construct compared with the same computation as a plain function.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-use pario_flow::{Context, Program, Window};
+use pario_flow::{Program, StepContext, Window};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -72,7 +72,7 @@ fn for_counts_and_tells_the_index() -> Outcome {
             |list: &Vec<u64>| 3..3 + list.len() as u64,
             |b| {
                 b.on(worker.at_indexed(|_: &Vec<u64>, at| at[0] as usize % 2)).run_with(
-                    |_, mut list: Vec<u64>, context: &Context<'_>| {
+                    |_, mut list: Vec<u64>, context: &StepContext<'_>| {
                         let index = context.indices()[0];
                         assert_eq!(context.thread(), format!("Worker[{}]", index % 2));
                         list.push(index);
@@ -99,7 +99,7 @@ fn loops_nest() -> Outcome {
                 b.repeat(
                     |_| 0..2,
                     |b| {
-                        b.on(worker).run_with(|_, mut list: Vec<_>, context: &Context<'_>| {
+                        b.on(worker).run_with(|_, mut list: Vec<_>, context: &StepContext<'_>| {
                             list.push((context.indices()[0], context.indices()[1]));
                             Ok::<_, String>(list)
                         })
@@ -116,13 +116,14 @@ fn loops_nest() -> Outcome {
 #[test]
 fn every_window_merges_every_token_once() -> Outcome {
     let windows = [
-        Window::automatic(),
-        Window::fixed(1),
-        Window::fixed(7),
-        Window::bunches(2, 5),
-        Window::bunches(1, 1),
+        (Window::automatic(), 256),
+        (Window::automatic_up_to(4), 4),
+        (Window::fixed(1), 1),
+        (Window::fixed(7), 7),
+        (Window::batches(2, 5), 10),
+        (Window::batches(1, 1), 1),
     ];
-    for window in windows {
+    for (window, limit) in windows {
         for merges_elsewhere in [false, true] {
             let mut program = Program::new("sum");
             let client = program.thread("Client", || ());
@@ -149,8 +150,8 @@ fn every_window_merges_every_token_once() -> Outcome {
                 let sum = (0..n).map(|n| n * n).sum();
                 assert_eq!(run.call(squares, n)?, (n, sum, n), "{window}");
             }
-            let peak = run.snapshot().stages.iter().map(|stage| stage.peak).max().unwrap_or(0);
-            assert!(peak <= window.limit() as u64, "{window}: {peak}");
+            let peak = run.snapshot().steps.iter().map(|step| step.peak).max().unwrap_or(0);
+            assert!(peak <= limit, "{window}: {peak}");
             assert!(peak > 0);
         }
     }
@@ -188,18 +189,18 @@ fn indexed_splits_skip_and_tell_all_indices() -> Outcome {
     let cells = program.operation("cells", |b| {
         b.on(client)
             .split_indexed(
-                |(rows, columns): &(u64, u64)| [1..*rows, 0..*columns, 0..2],
-                |_, [row, column, side]| ((row + column) % 2 == side).then_some(row * 100 + column),
+                |(rows, columns): &(u64, u64)| (1..*rows, 0..*columns, 0..2),
+                |_, (row, column, side)| ((row + column) % 2 == side).then_some(row * 100 + column),
             )
             .on(worker.at_indexed(|_: &u64, at| (at[0] + at[1]) as usize % 4))
-            .run_with(|_, cell, context: &Context<'_>| {
+            .run_with(|_, cell, context: &StepContext<'_>| {
                 assert_eq!(context.indices()[0] * 100 + context.indices()[1], cell);
                 Ok::<_, String>(cell)
             })
             .merge_indexed(
                 client,
                 |_| Vec::new(),
-                |cells: &mut Vec<_>, cell, at: [u64; 3]| cells.push((at, cell)),
+                |cells: &mut Vec<_>, cell, at: (u64, u64, u64)| cells.push((at, cell)),
             )
     });
     let run = program.launch(None)?;
@@ -208,7 +209,7 @@ fn indexed_splits_skip_and_tell_all_indices() -> Outcome {
     let mut expected = Vec::new();
     for row in 1..4 {
         for column in 0..3 {
-            expected.push(([row, column, (row + column) % 2], row * 100 + column));
+            expected.push(((row, column, (row + column) % 2), row * 100 + column));
         }
     }
     assert_eq!(found, expected);
@@ -280,7 +281,7 @@ fn parallel_runs_different_bodies() -> Outcome {
 #[test]
 fn operations_and_threads_are_found_by_name() -> Outcome {
     let mut program = Program::new("extended");
-    let mut server = program.process("Server");
+    let mut server = program.scope("Server");
     let disk = server.thread("Disk", || 3u64);
     server.operation("read", |b| b.on(disk).run(|me, n: u64| n * *me));
     // As another crate would: it knows names and types only.

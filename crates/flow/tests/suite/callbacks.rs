@@ -1,17 +1,17 @@
-//! Calls whose result is passed on by the thread that ends them.
+//! Calls with a callback, which the thread that ends the call runs.
 
 use std::sync::mpsc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use pario_flow::{CallError, Program, Successor};
+use pario_flow::{CallError, Continuation, Program};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Ended = (u64, Result<u64, CallError>, ThreadId);
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// What passes a result on, with the number it was started with and the thread that ends it.
+/// Returns a callback that sends the result with `number` and the id of the thread that runs it.
 fn pass_on(
     to: &mpsc::Sender<Ended>,
     number: u64,
@@ -21,7 +21,7 @@ fn pass_on(
 }
 
 #[test]
-fn results_and_failures_are_passed_on_once() -> Outcome {
+fn results_and_failures_reach_the_callback_once() -> Outcome {
     let mut program = Program::new("passing");
     let worker = program.pool("Worker", 2, |_| ());
     let halve = program.operation("halve", |b| {
@@ -52,8 +52,8 @@ fn results_and_failures_are_passed_on_once() -> Outcome {
 }
 
 #[test]
-fn stopping_passes_an_error_on_once() -> Outcome {
-    let (keep, kept) = mpsc::channel::<Successor<u64>>();
+fn stopping_passes_an_error_to_each_callback_once() -> Outcome {
+    let (keep, kept) = mpsc::channel::<Continuation<u64>>();
     let mut program = Program::new("stopping");
     let worker = program.thread("Worker", || ());
     let wait = program.operation("wait", move |b| {
@@ -80,10 +80,9 @@ fn stopping_passes_an_error_on_once() -> Outcome {
     Ok(())
 }
 
-/// A call is started from where another has ended, which no lock may prevent; and a panic there
-/// does not end the thread.
+/// A callback starts another call, so no lock may be held; and its panic does not end the thread.
 #[test]
-fn what_is_done_then_may_use_the_program_and_may_panic() -> Outcome {
+fn a_callback_may_use_the_program_and_may_panic() -> Outcome {
     let mut program = Program::new("chain");
     program.limit_calls(1);
     let worker = program.thread("Worker", || ());

@@ -1,29 +1,29 @@
-//! The smaller programs of docs/flow-model.md.
+//! The short programs quoted in docs/flow-model.md.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pario_flow::{Context, Program, Successor, Window};
+use pario_flow::{Continuation, Program, StepContext, Window};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// An asynchronous step: a thread that hands its tokens to somebody else and goes on.
+/// An asynchronous step: a thread passes its tokens to another thread and continues.
 #[test]
 fn an_asynchronous_step() -> Outcome {
     struct Disk {
-        requests: mpsc::Sender<(u64, Successor<Vec<u8>>)>,
+        requests: mpsc::Sender<(u64, Continuation<Vec<u8>>)>,
     }
 
     impl Disk {
-        fn read(&mut self, block: u64, next: Successor<Vec<u8>>) {
-            // The thread is free again at once; whoever has `next` calls it later.
+        fn read(&mut self, block: u64, next: Continuation<Vec<u8>>) {
+            // Returns at once; the device thread calls `next` later.
             if let Err(mpsc::SendError((_, next))) = self.requests.send((block, next)) {
-                next.fail("the disk is gone");
+                next.fail("the disk has stopped");
             }
         }
     }
 
-    let (requests, queue) = mpsc::channel::<(u64, Successor<Vec<u8>>)>();
+    let (requests, queue) = mpsc::channel::<(u64, Continuation<Vec<u8>>)>();
     let device = std::thread::spawn(move || {
         for (block, next) in queue {
             next.call(block.to_le_bytes().to_vec());
@@ -52,7 +52,7 @@ fn calling() -> Outcome {
     let is_there = request.is_done();
     let sixteen = match request.wait_timeout(Duration::from_secs(60)) {
         Ok(result) => result?,
-        Err(request) => request.wait()?, // it takes longer: the request came back
+        Err(request) => request.wait()?, // not ended yet: wait on
     };
 
     let requests: Result<Vec<_>, _> = (0..10).map(|n| run.start(square, n)).collect();
@@ -68,9 +68,9 @@ fn calling() -> Outcome {
 fn a_hierarchy() -> Outcome {
     let mut program = Program::new("hierarchy");
 
-    let mut server = program.process("Server");
+    let mut server = program.scope("Server");
     let cache = server.thread("Cache", Vec::<u64>::new); // Server.Cache
-    let mut storage = server.process("Storage");
+    let mut storage = server.scope("Storage");
     let disk = storage.pool("Disk", 4, |index| index as u64); // Server.Storage.Disk[0] to [3]
 
     let read = program.operation("read", |b| {
@@ -87,7 +87,7 @@ fn a_hierarchy() -> Outcome {
     Ok(())
 }
 
-/// The conditions and split functions run where the token is; an `on` in front moves them.
+/// Conditions and split functions run on the thread that has the token; an `on` moves the token.
 #[test]
 fn who_runs_what() -> Outcome {
     fn here() -> String {
@@ -96,7 +96,7 @@ fn who_runs_what() -> Outcome {
     fn note(
         _: &mut (),
         mut names: Vec<String>,
-        context: &Context<'_>,
+        context: &StepContext<'_>,
     ) -> Result<Vec<String>, String> {
         names.push(format!("step on {}", context.thread()));
         Ok(names)
@@ -115,14 +115,14 @@ fn who_runs_what() -> Outcome {
     #[rustfmt::skip]
     let where_it_is = program.operation("where it is", |b| b
         .on(a).run_with(note)
-        .split_indexed(|_| 0..1, split)         // runs on A, which made the token
+        .split_indexed(|_| 0..1, split)         // runs on A, which has the token
             .on(b_).run_with(note)
         .merge(c, |token| token.clone(), merge)); // runs on C
 
     #[rustfmt::skip]
     let moved = program.operation("moved", |b| b
         .on(a).run_with(note)
-        .on(c)                                  // nothing but a hop
+        .on(c)                                  // only a hop
         .split_indexed(|_| 0..1, split)         // runs on C
             .on(b_).run_with(note)
         .merge(c, |token| token.clone(), merge));
@@ -144,7 +144,7 @@ fn windows() -> Outcome {
     #[rustfmt::skip]
     let sum = program.operation("sum", |b| b
         .on(client)
-        .window(Window::bunches(2, 10))
+        .window(Window::batches(2, 10))
         .split_indexed(|n: &u64| 0..*n, |_, i| Some(i))
             .on(worker.any()).run(|_, n| n)
         .merge(client, |_| 0, |sum: &mut u64, n| *sum += n));

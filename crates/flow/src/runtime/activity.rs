@@ -1,4 +1,4 @@
-//! What a thread is doing, for others to see.
+//! The activity of a thread: counters and the current step, which other threads can read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,26 +7,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use super::clock::now_ns;
-use super::ids::{CallId, Position};
-use super::recorder::Recorder;
-use super::snapshot::{Doing, SplitView, StageView, ThreadView};
-use crate::schedule::Operation;
+use super::ids::{CallId, StepPosition};
+use super::snapshot::{CurrentStep, SplitStatus, StepStatus, ThreadStatus};
+use super::span_recorder::SpanRecorder;
+use crate::schedule::Schedule;
 
-/// The public face of a thread. Only the thread itself writes it.
-pub(crate) struct Board {
+/// The counters of one thread. Only the thread itself writes them, except for completions of
+/// asynchronous steps.
+pub(crate) struct ThreadActivity {
     pub(crate) name: String,
     since_ns: u64,
     busy_ns: AtomicU64,
-    tokens: AtomicU64,
-    /// The step under way: operation and step, each plus one; 0 for none.
+    handled: AtomicU64,
+    /// The current step: operation and step, each plus one; 0 for none.
     doing: AtomicU64,
     doing_since_ns: AtomicU64,
-    /// One for every step of the program.
+    /// The counters of every step of the program.
     steps: Vec<StepCounters>,
-    /// Where the steps of each operation begin in `steps`.
+    /// The index in `steps` of the first step of each operation.
     firsts: Vec<usize>,
     splits: Mutex<HashMap<u64, Arc<SplitCounters>>>,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<SpanRecorder>,
 }
 
 #[derive(Default)]
@@ -37,10 +38,10 @@ struct StepCounters {
     peak: AtomicU64,
 }
 
-/// A split under way.
+/// The counters of a split under way.
 pub(crate) struct SplitCounters {
     call: CallId,
-    position: Position,
+    position: StepPosition,
     since_ns: u64,
     split: AtomicU64,
     merged: AtomicU64,
@@ -48,23 +49,23 @@ pub(crate) struct SplitCounters {
     is_full: AtomicU64,
 }
 
-impl Board {
+impl ThreadActivity {
     pub(crate) fn new(
         name: String,
-        operations: &[Arc<Operation>],
-        recorder: Option<Recorder>,
+        operations: &[Arc<Schedule>],
+        recorder: Option<SpanRecorder>,
     ) -> Self {
         let mut firsts = Vec::new();
         let mut count = 0;
         for operation in operations {
             firsts.push(count);
-            count += operation.nodes.len();
+            count += operation.steps.len();
         }
         Self {
             name,
             since_ns: now_ns(),
             busy_ns: AtomicU64::new(0),
-            tokens: AtomicU64::new(0),
+            handled: AtomicU64::new(0),
             doing: AtomicU64::new(0),
             doing_since_ns: AtomicU64::new(0),
             steps: (0..count).map(|_| StepCounters::default()).collect(),
@@ -74,37 +75,37 @@ impl Board {
         }
     }
 
-    fn step(&self, position: Position) -> &StepCounters {
-        &self.steps[self.firsts[position.operation as usize] + position.node as usize]
+    fn step(&self, position: StepPosition) -> &StepCounters {
+        &self.steps[self.firsts[position.operation as usize] + position.step as usize]
     }
 
-    pub(crate) fn begin(&self, position: Position, now_ns: u64) {
-        let code = (u64::from(position.operation) + 1) << 32 | (u64::from(position.node) + 1);
+    pub(crate) fn begin(&self, position: StepPosition, now_ns: u64) {
+        let code = (u64::from(position.operation) + 1) << 32 | (u64::from(position.step) + 1);
         self.doing_since_ns.store(now_ns, Relaxed);
         self.doing.store(code, Relaxed);
         add(&self.step(position).tokens_in, 1);
     }
 
-    pub(crate) fn end(&self, position: Position, began_ns: u64, now_ns: u64) {
+    pub(crate) fn end(&self, position: StepPosition, began_ns: u64, now_ns: u64) {
         let step = self.step(position);
         add(&step.tokens_out, 1);
         add(&step.busy_ns, now_ns.saturating_sub(began_ns));
     }
 
-    /// The thread has done with a message.
+    /// Notes that the thread has handled a message.
     pub(crate) fn idle(&self, busy_ns: u64) {
         self.doing.store(0, Relaxed);
         add(&self.busy_ns, busy_ns);
-        add(&self.tokens, 1);
+        add(&self.handled, 1);
     }
 
-    /// How many messages the thread has dealt with.
-    pub(crate) fn tokens(&self) -> u64 {
-        self.tokens.load(Relaxed)
+    /// Returns the number of messages that the thread has handled.
+    pub(crate) fn messages_handled(&self) -> u64 {
+        self.handled.load(Relaxed)
     }
 
-    /// A token came out of an asynchronous step, possibly on another thread.
-    pub(crate) fn completed(&self, position: Position) {
+    /// Counts a token that left an asynchronous step; any thread may call this.
+    pub(crate) fn completed(&self, position: StepPosition) {
         self.step(position).tokens_out.fetch_add(1, Relaxed);
     }
 
@@ -112,7 +113,7 @@ impl Board {
         &self,
         number: u64,
         call: CallId,
-        position: Position,
+        position: StepPosition,
     ) -> Arc<SplitCounters> {
         let counters = Arc::new(SplitCounters {
             call,
@@ -131,7 +132,7 @@ impl Board {
         self.splits.lock().remove(&number);
     }
 
-    /// Notes how far a split is.
+    /// Updates the counters of a split.
     pub(crate) fn note_split(
         &self,
         counters: &SplitCounters,
@@ -150,32 +151,32 @@ impl Board {
         step.peak.fetch_max(split - merged, Relaxed);
     }
 
-    pub(crate) fn view(
+    pub(crate) fn status(
         &self,
         queued: u64,
-        operations: &[Arc<Operation>],
-        space: &str,
-    ) -> ThreadView {
+        operations: &[Arc<Schedule>],
+        process: &str,
+    ) -> ThreadStatus {
         let now = now_ns();
         let code = self.doing.load(Relaxed);
         let doing = (code != 0).then(|| {
             let operation = &operations[(code >> 32) as usize - 1];
-            Doing {
+            CurrentStep {
                 operation: operation.name.clone(),
-                step: operation.nodes[(code & 0xffff_ffff) as usize - 1].name.clone(),
+                step: operation.steps[(code & 0xffff_ffff) as usize - 1].name.clone(),
                 for_ns: now.saturating_sub(self.doing_since_ns.load(Relaxed)),
             }
         });
         let running = doing.as_ref().map_or(0, |doing| doing.for_ns);
         let alive = now.saturating_sub(self.since_ns).max(1);
         let splits = self.splits.lock();
-        let mut splits: Vec<SplitView> = splits
+        let mut splits: Vec<SplitStatus> = splits
             .values()
-            .map(|split| SplitView {
+            .map(|split| SplitStatus {
                 call: split.call.number,
                 operation: operations[split.position.operation as usize].name.clone(),
-                step: operations[split.position.operation as usize].nodes
-                    [split.position.node as usize]
+                step: operations[split.position.operation as usize].steps
+                    [split.position.step as usize]
                     .name
                     .clone(),
                 split: split.split.load(Relaxed),
@@ -186,31 +187,31 @@ impl Board {
             })
             .collect();
         splits.sort_by_key(|split| (split.call, split.step.clone()));
-        ThreadView {
-            space: space.to_owned(),
+        ThreadStatus {
+            process: process.to_owned(),
             name: self.name.clone(),
             queued,
-            tokens: self.tokens.load(Relaxed),
+            handled: self.handled.load(Relaxed),
             busy_share: ((self.busy_ns.load(Relaxed) + running) as f64 / alive as f64).min(1.0),
             doing,
             splits,
         }
     }
 
-    /// Adds what this thread did to the stages, which are the steps of all operations in order.
-    pub(crate) fn add_to(&self, stages: &mut [StageView]) {
+    /// Adds the counters of this thread to `all`, the steps of all operations in order.
+    pub(crate) fn add_to(&self, all: &mut [StepStatus]) {
         let alive = now_ns().saturating_sub(self.since_ns).max(1);
-        for (step, stage) in self.steps.iter().zip(stages) {
+        for (step, sum) in self.steps.iter().zip(all) {
             let busy = step.busy_ns.load(Relaxed) as f64 / alive as f64;
-            stage.tokens_in += step.tokens_in.load(Relaxed);
-            stage.tokens_out += step.tokens_out.load(Relaxed);
-            stage.busy_share += busy;
-            stage.peak = stage.peak.max(step.peak.load(Relaxed));
+            sum.tokens_in += step.tokens_in.load(Relaxed);
+            sum.tokens_out += step.tokens_out.load(Relaxed);
+            sum.busy_share += busy;
+            sum.peak = sum.peak.max(step.peak.load(Relaxed));
         }
     }
 }
 
-/// Adds to a counter that only one thread writes.
+/// Adds to a counter that only this thread writes.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }

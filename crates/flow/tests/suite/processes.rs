@@ -1,10 +1,12 @@
-//! Programs in several processes. Each test is started again by its own placement: the process
-//! that is started so takes part, and ends in `launch`.
+//! Programs in several processes. The launch starts the test executable again with the same
+//! arguments; such a process takes part in the program and exits in `launch`.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::time::{Duration, Instant};
 
-use pario_flow::{Bulk, BulkBuffer, CallError, Placement, Program, Run, Successor, Window};
+use pario_flow::{
+    Bulk, BulkBuffer, CallError, Continuation, Placement, Program, RunningProgram, Window,
+};
 use serde::{Deserialize, Serialize};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -39,8 +41,8 @@ fn tile(number: u64) -> Tile {
 
 #[test]
 fn the_same_program_runs_in_three_processes() -> Outcome {
-    for window in [Window::automatic(), Window::fixed(3), Window::bunches(2, 4)] {
-        // A started process takes part in the first round of this loop, and then ends.
+    for window in [Window::automatic(), Window::fixed(3), Window::batches(2, 4)] {
+        // A started process takes part in the first iteration of this loop, and then exits.
         let mut program = Program::new("tiles");
         let client = program.thread("Client", || ());
         let merger = program.thread("Merger", std::process::id);
@@ -94,12 +96,12 @@ fn the_same_program_runs_in_three_processes() -> Outcome {
     Ok(())
 }
 
-/// A program whose workers can be told to fail, to keep a token for ever, or to die.
-fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>> {
+/// A program with operations that fail, keep a token for ever, or abort the process.
+fn dangerous(name: &str) -> Result<(RunningProgram, Operations), Box<dyn std::error::Error>> {
     let mut program = Program::new(name);
     let client = program.thread("Client", || ());
     let merger = program.thread("Merger", || ());
-    let worker = program.pool("Worker", 4, |_| Vec::<Successor<u64>>::new());
+    let worker = program.pool("Worker", 4, |_| Vec::<Continuation<u64>>::new());
     let echo = program.operation("echo", |b| {
         b.on(client)
             .split_indexed(|_: &u64| 0..8, |at, _| Some(*at))
@@ -115,7 +117,7 @@ fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>
     let keep = program.operation("keep", |b| {
         b.on(client)
             .on(worker.at(|at: &u64| *at as usize))
-            .run_async(|kept: &mut Vec<Successor<u64>>, _: u64, next| kept.push(next))
+            .run_async(|kept: &mut Vec<Continuation<u64>>, _: u64, next| kept.push(next))
     });
     let die = program.operation("die", |b| {
         b.on(client)
@@ -129,8 +131,8 @@ fn dangerous(name: &str) -> Result<(Run, Operations), Box<dyn std::error::Error>
 }
 
 #[test]
-fn a_process_that_only_others_talk_to_is_missed_too() -> Outcome {
-    // The token goes from A over B to C, where it ends the process: A never speaks to C's threads.
+fn the_loss_of_a_process_that_only_others_talk_to_is_noticed() -> Outcome {
+    // The token goes from A over B to C, where it aborts the process: A sends nothing to C's threads.
     let mut program = Program::new("relay");
     let client = program.thread("Client", || ());
     let merger = program.thread("Merger", || ());
@@ -147,7 +149,7 @@ fn a_process_that_only_others_talk_to_is_missed_too() -> Outcome {
     let began = Instant::now();
     let error = run.call(relay, 1).unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
-    assert!(matches!(&error, CallError::SpaceLost { space, .. } if space == "C"), "{error}");
+    assert!(matches!(&error, CallError::ProcessLost { process, .. } if process == "C"), "{error}");
     assert_eq!(run.call(echo, 5)?, 5);
     Ok(())
 }
@@ -156,7 +158,7 @@ fn a_process_that_only_others_talk_to_is_missed_too() -> Outcome {
 fn the_others_end_when_the_first_process_dies() -> Outcome {
     const HOLD: &str = "PARIO_TEST_HOLD";
     if let Ok(folder) = std::env::var(HOLD) {
-        // The first process, or one that it has started: these leave their numbers behind.
+        // The first process, or one that it has started: each writes its process id.
         let name = std::env::var("PARIO_SPACE").unwrap_or_else(|_| "A".into());
         std::fs::write(format!("{folder}/{name}"), std::process::id().to_string())?;
         let (_run, _) = dangerous("orphans")?;
@@ -188,7 +190,7 @@ struct Operations {
 }
 
 #[test]
-fn errors_come_home_from_other_processes() -> Outcome {
+fn errors_of_other_processes_reach_the_caller() -> Outcome {
     let (run, operations) = dangerous("errors")?;
     for at in [0, 3] {
         let expected = CallError::Failed {
@@ -213,17 +215,17 @@ fn a_process_that_dies_fails_the_calls_that_need_it_and_no_others() -> Outcome {
     let began = Instant::now();
     let error = run.call(operations.die, 1).unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
-    assert_eq!(error, CallError::SpaceLost { operation: "die".into(), space: "B".into() });
+    assert_eq!(error, CallError::ProcessLost { operation: "die".into(), process: "B".into() });
     let error = in_b.wait().unwrap_err();
-    assert_eq!(error, CallError::SpaceLost { operation: "keep".into(), space: "B".into() });
-    // What does not need B goes on; what does, fails at once.
+    assert_eq!(error, CallError::ProcessLost { operation: "keep".into(), process: "B".into() });
+    // Calls that do not need B continue; calls that need B fail at once.
     assert!(!in_c.is_done());
     assert_eq!(run.call(operations.echo, 3)?, 24);
     let error = run.call(operations.echo, 0).unwrap_err();
-    assert_eq!(error, CallError::SpaceLost { operation: "echo".into(), space: "B".into() });
+    assert_eq!(error, CallError::ProcessLost { operation: "echo".into(), process: "B".into() });
     let snapshot = run.snapshot();
     assert_eq!(snapshot.lost, ["B"]);
-    assert!(snapshot.waits().contains("process B is gone"), "{snapshot}");
+    assert!(snapshot.waits().contains("process B was lost"), "{snapshot}");
     drop(run);
     assert!(matches!(in_c.wait(), Err(CallError::Stopped { .. })));
     Ok(())
@@ -233,8 +235,8 @@ fn a_process_that_dies_fails_the_calls_that_need_it_and_no_others() -> Outcome {
 fn traces_come_from_all_processes() -> Outcome {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("trace");
-    // A process that is started by this one finds the variable set. It is set before there is a
-    // second thread that could read the environment.
+    // A started process finds the variable set. It is set before a second thread could read the
+    // environment.
     if std::env::var_os("PARIO_TRACE").is_none() {
         let status = std::process::Command::new(std::env::current_exe()?)
             .args(std::env::args_os().skip(1))
@@ -253,10 +255,10 @@ fn traces_come_from_all_processes() -> Outcome {
         assert_eq!(run.call(operations.echo, at)?, 8 * at);
     }
     let trace = run.trace();
-    let mut spaces: Vec<&str> = trace.spans.iter().map(|span| span.space.as_str()).collect();
-    spaces.sort_unstable();
-    spaces.dedup();
-    assert_eq!(spaces, ["A", "B", "C"]);
+    let mut processes: Vec<&str> = trace.spans.iter().map(|span| span.process.as_str()).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    assert_eq!(processes, ["A", "B", "C"]);
     Ok(())
 }
 
@@ -267,7 +269,7 @@ fn ranks_of_a_launcher_are_the_processes() -> Outcome {
         assert_eq!(run.call(operations.echo, 3)?, 24);
         return Ok(());
     }
-    // What mpirun -n 3 does.
+    // As mpirun -n 3 starts them.
     let start = |rank: u32| {
         std::process::Command::new(std::env::current_exe().unwrap())
             .args(std::env::args_os().skip(1))

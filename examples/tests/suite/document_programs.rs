@@ -1,5 +1,5 @@
-//! Every Rust program of the documents does what it says, as it stands there: with a node running,
-//! and with what the commands above it on the page have made.
+//! Runs every Rust program of the documents unchanged, with a running node and with the files that
+//! the commands above it on the page create.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -10,25 +10,25 @@ use pario_server::Node;
 use pario_server::config::Config;
 use tempfile::TempDir;
 
-#[path = "../src/fences.rs"]
-mod fences;
+use crate::fences;
 
-/// How many processes run a program that shares files.
+/// The number of processes of a program that shares files.
 const RANKS: u32 = 4;
 
-struct Page {
+/// A directory and a node for one program.
+struct ProgramRun {
     dir: TempDir,
     socket: String,
     _node: Node,
 }
 
-impl Page {
+impl ProgramRun {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::alone(&dir.path().join("data"));
         config.nodes[0].socket = dir.path().join("s");
         let socket = format!("unix:{}", config.nodes[0].socket.display());
-        // What `pario serve` can do.
+        // The operations of `pario serve`.
         let node = Node::new().operations(pario_image::operations());
         let node = node.start_beside(&config, "local").unwrap();
         Self { dir, socket, _node: node }
@@ -60,7 +60,7 @@ fn every_rust_program_of_the_documents_runs_as_it_stands() {
     assert!(programs.len() >= 6, "only {} programs were found", programs.len());
     let mut all = String::new();
     for program in programs {
-        let (page, place) = (Page::new(), program.place());
+        let (page, place) = (ProgramRun::new(), program.place());
         if program.text.contains("\"/body\"") {
             // `pario volume import --phantom`, with fewer voxels.
             let cluster = Cluster::connect(&page.socket).unwrap();
@@ -87,6 +87,6 @@ fn every_rust_program_of_the_documents_runs_as_it_stands() {
         "333833500\n",
         "2 times the letter a\n",
     ] {
-        assert!(all.contains(expected), "no program has printed {expected:?}:\n{all}");
+        assert!(all.contains(expected), "no program printed {expected:?}:\n{all}");
     }
 }

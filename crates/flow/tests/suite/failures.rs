@@ -1,15 +1,15 @@
-//! Operations that fail: the call says where and why, and everything else goes on.
+//! Failures: the error names the step and the reason, and other calls are not affected.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use std::sync::mpsc;
 
-use pario_flow::{CallError, Program, Run, Successor, Window};
+use pario_flow::{CallError, Continuation, Program, RunningProgram, Window};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Nothing is left of any call. A thread forgets a failed call in its own time, so a last call
-/// goes through all queues first.
-fn assert_clean(run: &Run, flush: impl Fn()) {
+/// Asserts that no call has left anything behind. Threads drop a failed call asynchronously, so
+/// `flush` first sends a call through all queues.
+fn assert_clean(run: &RunningProgram, flush: impl Fn()) {
     flush();
     let snapshot = run.snapshot();
     assert!(snapshot.calls.is_empty(), "{snapshot}");
@@ -57,7 +57,7 @@ fn an_error_fails_its_call_alone() -> Outcome {
 enum Panics {
     Nowhere,
     Split,
-    Place,
+    Selector,
     Run,
     Condition,
     Init,
@@ -85,8 +85,9 @@ fn panics_anywhere_are_errors_of_the_call() -> Outcome {
             .when(
                 |panics| panics.unless(Panics::Condition) == *panics,
                 |b| {
-                    b.on(pool
-                        .at(|panics: &Panics| usize::from(panics.unless(Panics::Place) != *panics)))
+                    b.on(pool.at(|panics: &Panics| {
+                        usize::from(panics.unless(Panics::Selector) != *panics)
+                    }))
                 },
             )
             .merge(
@@ -100,7 +101,7 @@ fn panics_anywhere_are_errors_of_the_call() -> Outcome {
     let run = program.launch(None)?;
     for (panics, thread) in [
         (Panics::Split, "Client"),
-        (Panics::Place, "Worker"),
+        (Panics::Selector, "Worker"),
         (Panics::Run, "Worker"),
         (Panics::Condition, "Worker"),
         (Panics::Init, "Client"),
@@ -128,7 +129,7 @@ fn a_thread_that_does_not_exist_is_an_error() -> Outcome {
     assert_eq!(run.call(go, 2)?, 2);
     assert_eq!(
         run.call(go, 3).unwrap_err().to_string(),
-        "go, step Pool[·]: thread 3 of pool Pool was chosen, but it has 3 threads (0 to 2)"
+        "go, step Pool[·]: thread 3 of pool Pool was selected, but the pool has 3 threads (0 to 2)"
     );
     assert_clean(&run, || ());
     Ok(())
@@ -136,7 +137,7 @@ fn a_thread_that_does_not_exist_is_an_error() -> Outcome {
 
 #[test]
 fn successors_may_be_called_later_from_anywhere_in_any_order() -> Outcome {
-    let (keep, kept) = mpsc::channel::<(u64, Successor<u64>)>();
+    let (keep, kept) = mpsc::channel::<(u64, Continuation<u64>)>();
     let mut program = Program::new("later");
     let client = program.thread("Client", || ());
     let disk = program.pool("Disk", 2, |_| ());
@@ -178,12 +179,12 @@ fn a_successor_that_is_dropped_fails_the_call() -> Outcome {
     let mut program = Program::new("dropped");
     let worker = program.thread("Worker", || ());
     let lose = program.operation("lose", |b| {
-        b.on(worker).run_async(|_, _: u64, next: Successor<u64>| drop(next))
+        b.on(worker).run_async(|_, _: u64, next: Continuation<u64>| drop(next))
     });
     let run = program.launch(None)?;
     assert_eq!(
         run.call(lose, 1).unwrap_err().to_string(),
-        "lose, step start on thread Worker dropped its successor: it must call it or fail it"
+        "lose, step start on thread Worker dropped its continuation: the step must call it or fail it"
     );
     assert_clean(&run, || ());
     Ok(())
@@ -191,7 +192,7 @@ fn a_successor_that_is_dropped_fails_the_call() -> Outcome {
 
 #[test]
 fn stopping_fails_what_is_under_way() -> Outcome {
-    let (keep, kept) = mpsc::channel::<Successor<u64>>();
+    let (keep, kept) = mpsc::channel::<Continuation<u64>>();
     let mut program = Program::new("stopping");
     let worker = program.thread("Worker", || ());
     let wait = program.operation("wait", move |b| {
@@ -213,15 +214,13 @@ fn a_state_that_cannot_be_made_is_an_error_of_the_launch() {
     let error = program.launch(None).err().map(|error| error.to_string());
     assert_eq!(
         error.as_deref(),
-        Some(
-            "thread Disk[2] could not be started: its state could not be made: there is no disk 2"
-        )
+        Some("cannot start thread Disk[2]: making its state panicked: there is no disk 2")
     );
 }
 
 #[test]
 fn a_snapshot_says_who_waits_for_whom() -> Outcome {
-    let (keep, kept) = mpsc::channel::<Successor<u64>>();
+    let (keep, kept) = mpsc::channel::<Continuation<u64>>();
     let mut program = Program::new("waits");
     let client = program.thread("Client", || ());
     let disk = program.thread("Disk", || ());
@@ -237,10 +236,10 @@ fn a_snapshot_says_who_waits_for_whom() -> Outcome {
     let run = program.launch(None)?;
     let request = run.start(read, 5)?;
     let held = [kept.recv()?, kept.recv()?];
-    // Both threads have done what they can in a moment.
+    // Wait until both threads are idle.
     let waits = loop {
         let snapshot = run.snapshot();
-        let is_full = |thread: &pario_flow::ThreadView| thread.splits.iter().any(|s| s.is_full);
+        let is_full = |thread: &pario_flow::ThreadStatus| thread.splits.iter().any(|s| s.is_full);
         let is_idle = snapshot.threads.iter().all(|t| t.doing.is_none() && t.queued == 0);
         if is_idle && snapshot.threads.iter().any(is_full) {
             break snapshot.waits();
@@ -249,7 +248,7 @@ fn a_snapshot_says_who_waits_for_whom() -> Outcome {
     for part in [
         "call 0 of read: under way for ",
         "read split on Client: 2 split off, 0 merged, 2 of 2 under way (the window is full)",
-        "no thread has anything to do: 2 tokens are kept by asynchronous steps",
+        "all threads are idle: asynchronous steps keep 2 tokens",
         "read sector of read keeps 2",
     ] {
         assert!(waits.contains(part), "{part:?} is missing in\n{waits}");

@@ -1,15 +1,15 @@
-//! Every example in one process and in several: what it prints is known, and does not depend on
-//! where its threads live.
+//! Every example in one process and in several: its output is known and does not depend on the
+//! placement.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs an example and gives what it printed.
+/// Runs an example and returns its output.
 fn run(executable: &str, arguments: &[&str]) -> String {
     let output = Command::new(executable).args(arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{executable} {arguments:?}: {}\n{errors}", output.status);
-    assert!(errors.is_empty(), "{executable} {arguments:?} complains:\n{errors}");
+    assert!(errors.is_empty(), "{executable} {arguments:?} prints errors:\n{errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -17,7 +17,7 @@ fn placement(example: &str) -> String {
     format!("{}/{example}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// An example prints this, wherever its threads are.
+/// Tests that an example prints a text with any placement.
 macro_rules! prints {
     ($test:ident, $example:literal, $text:expr) => {
         #[test]
@@ -102,7 +102,7 @@ prints!(
 "
 );
 
-/// One process alone; several under launchers are in the tests of the command.
+/// A job of one process; the tests of the command run several under launchers.
 #[test]
 fn group() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn five_stages() {
     }
 }
 
-/// Three tokens keep the slowest stage busy; tokens that wait in another process are seen to wait.
+/// Three tokens keep the slowest stage busy; waits in another process count.
 #[test]
 fn the_automatic_window_stays_small_in_several_processes() {
     let placement = placement("five-stages");
@@ -237,7 +237,7 @@ fn a_wrong_placement_is_explained() {
     );
 }
 
-/// A node with an operation of its own, in a process of its own; it ends with the test.
+/// A node with an additional operation, in a separate process that ends with the test.
 #[test]
 fn own_operation() {
     struct Serving(std::process::Child);
@@ -250,7 +250,7 @@ fn own_operation() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     let executable = env!("CARGO_BIN_EXE_own-operation");
-    // The node of whoever runs the tests is none of its business.
+    // The test must not find a node that the user runs.
     let mut serving = Command::new(executable);
     serving.args(["serve", path]).env("XDG_RUNTIME_DIR", dir.path());
     let _serving = Serving(serving.spawn().unwrap());

@@ -1,8 +1,8 @@
-//! Placement files: what they mean, and what is said about wrong ones.
+//! Placement files: their meaning, and the messages for invalid ones.
 
 use std::path::{Path, PathBuf};
 
-use pario_flow::placement::{Placement, PlacementError, Problem, ThreadSlot};
+use pario_flow::placement::{Placement, PlacementError, PlacementProblem, ThreadSlot};
 use proptest::prelude::*;
 
 const SIEVE: &str = r#"
@@ -75,7 +75,7 @@ fn a_file_on_disk() {
 
     let missing = folder.path().join("missing.toml");
     let error = Placement::from_file(&missing).unwrap_err();
-    assert!(matches!(*error.problem, Problem::Unreadable(_)));
+    assert!(matches!(*error.problem, PlacementProblem::Unreadable(_)));
     let begin = format!("{}: the placement file cannot be read: ", missing.display());
     assert!(error.to_string().starts_with(&begin), "{error}");
 }
@@ -251,9 +251,9 @@ fn sizes_of_pools_that_do_not_exist() {
 }
 
 #[test]
-fn what_is_not_toml_has_line_and_column() {
+fn invalid_toml_has_line_and_column() {
     let error = refused("[processes]\nA = \"user\"\nB = {{\n");
-    assert!(matches!(*error.problem, Problem::Syntax(_)));
+    assert!(matches!(*error.problem, PlacementProblem::Syntax(_)));
     assert!(error.to_string().starts_with("sieve.toml:3:6: not valid TOML: "), "{error}");
     let error = refused("[processes]\nÄ = \"ü\" \"user\"\n");
     assert_eq!((error.line, error.column.is_some()), (Some(2), true), "{error}");
@@ -298,7 +298,7 @@ proptest! {
         let placement = Placement::parse(&text, "random.toml").unwrap();
         prop_assert_eq!(placement.assign(&slots).unwrap(), expected);
 
-        // Without any one of its lines the same file leaves a thread out; with one twice, not.
+        // Without any one of its lines, the file leaves a thread out.
         let lines: Vec<&str> = text.lines().collect();
         for left_out in 6..lines.len() {
             let mut fewer = lines.clone();
@@ -307,7 +307,7 @@ proptest! {
                 .unwrap()
                 .assign(&slots)
                 .unwrap_err();
-            let not_placed = matches!(*error.problem, Problem::NotPlaced { .. });
+            let not_placed = matches!(*error.problem, PlacementProblem::NotPlaced { .. });
             prop_assert!(not_placed, "{}", error);
         }
     }

@@ -1,5 +1,5 @@
-//! docs/flow-model.md and README.md tell the truth: their pictures are those the examples draw, their programs those
-//! of the examples, their messages those that are printed.
+//! docs/flow-model.md and README.md match the code: their pictures are drawn by the examples, their
+//! programs are quoted from the examples, their messages are the printed ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,7 @@ use std::process::Command;
 
 use pario_flow::placement::{Placement, ThreadSlot};
 
-#[path = "../src/fences.rs"]
-mod fences;
+use crate::fences;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -23,7 +22,7 @@ fn document() -> String {
     read("docs/flow-model.md")
 }
 
-/// Set `PARIO_PICTURES=write` to draw the pictures of the documents anew.
+/// Set `PARIO_PICTURES=write` to redraw the pictures of the documents.
 #[test]
 fn the_pictures_are_those_that_the_examples_draw() {
     let executables = [
@@ -65,8 +64,8 @@ fn the_pictures_are_those_that_the_examples_draw() {
             let kept = read(Path::new("docs/pictures").join(&name));
             assert!(
                 drawn == kept,
-                "docs/pictures/{name} is out of date; draw it anew with \
-                 PARIO_PICTURES=write cargo test -p pario-examples --test document"
+                "docs/pictures/{name} is out of date; redraw it with \
+                 PARIO_PICTURES=write cargo test -p pario-examples --test suite"
             );
         }
     }
@@ -84,7 +83,7 @@ fn every_picture_and_link_of_the_document_is_there() {
     assert!(targets.len() > 10);
     for target in targets {
         let path = root().join("docs").join(target);
-        assert!(path.exists(), "docs/flow-model.md refers to {target}, which is not there");
+        assert!(path.exists(), "docs/flow-model.md refers to {target}, which does not exist");
     }
 }
 
@@ -94,7 +93,7 @@ fn the_programs_of_the_document_are_those_of_the_examples() {
     let sources: Vec<String> = std::fs::read_dir(root().join("examples/src/bin"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .chain([PathBuf::from("examples/tests/model.rs")])
+        .chain([PathBuf::from("examples/tests/suite/flow_snippets.rs")])
         .map(|path| without_indentation(&read(path)))
         .collect();
     let excerpts = fences::all(root()).into_iter().filter(|fence| {
@@ -115,7 +114,7 @@ fn without_indentation(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The placement of the document is one: its pools and threads are where it says.
+/// The placements of the documents are valid and can be assigned.
 #[test]
 fn the_placement_of_the_document_can_be_used() {
     let placements: Vec<_> = fences::all(root())
@@ -133,7 +132,7 @@ fn the_placement_of_the_document_can_be_used() {
     }
 }
 
-/// What is said about a wrong placement of a master and five slaves.
+/// Returns the message for an invalid placement of a master and five slaves.
 fn complaint(text: &str) -> String {
     let slots = [
         ThreadSlot { name: "Master".into(), pool: None },

@@ -1,23 +1,23 @@
-//! What ran when, while a program is traced.
+//! The span recorder of a traced thread.
 
 use parking_lot::Mutex;
 
-use super::ids::Position;
-use crate::schedule::Operation;
+use super::ids::StepPosition;
+use crate::schedule::Schedule;
 use crate::trace::{Span, SpanKind, Trace};
 use std::sync::Arc;
 
-/// How many executions of each thread are kept; the first ones, later ones are counted.
-const LIMIT: usize = 250_000;
+/// The number of executions kept per thread: the first ones. The recorder only counts later ones.
+const SPAN_LIMIT: usize = 250_000;
 
-/// The executions of one thread.
-pub(crate) struct Recorder {
-    records: Mutex<(Vec<Record>, u64)>,
+/// The executions of one thread, and the number of executions beyond the limit.
+pub(crate) struct SpanRecorder {
+    records: Mutex<(Vec<SpanRecord>, u64)>,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Record {
-    pub(crate) position: Position,
+pub(crate) struct SpanRecord {
+    pub(crate) position: StepPosition,
     pub(crate) kind: SpanKind,
     pub(crate) call: u64,
     pub(crate) token: u64,
@@ -26,28 +26,28 @@ pub(crate) struct Record {
     pub(crate) waited_ns: u64,
 }
 
-impl Recorder {
+impl SpanRecorder {
     pub(crate) fn new() -> Self {
         Self { records: Mutex::new((Vec::new(), 0)) }
     }
 
-    pub(crate) fn add(&self, record: Record) {
+    pub(crate) fn add(&self, record: SpanRecord) {
         let (records, dropped) = &mut *self.records.lock();
-        if records.len() < LIMIT {
+        if records.len() < SPAN_LIMIT {
             records.push(record);
         } else {
             *dropped += 1;
         }
     }
 
-    pub(crate) fn trace(&self, space: &str, thread: &str, operations: &[Arc<Operation>]) -> Trace {
+    pub(crate) fn trace(&self, process: &str, thread: &str, operations: &[Arc<Schedule>]) -> Trace {
         let (records, dropped) = &*self.records.lock();
-        let span = |record: &Record| {
+        let span = |record: &SpanRecord| {
             let operation = &operations[record.position.operation as usize];
             Span {
-                space: space.to_owned(),
+                process: process.to_owned(),
                 thread: thread.to_owned(),
-                name: operation.nodes[record.position.node as usize].name.clone(),
+                name: operation.steps[record.position.step as usize].name.clone(),
                 note: String::new(),
                 kind: record.kind,
                 call: record.call,

@@ -1,7 +1,9 @@
-//! Programs of random shape give what their shape means when it is evaluated by a plain function.
+//! Programs of random shape compared with a plain function that evaluates the shape.
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-use pario_flow::{Anywhere, Chain, OperationRef, PoolRef, Program, Successor, Top, Window};
+use pario_flow::{
+    AnyThread, Chain, Continuation, OperationRef, PoolRef, Program, TopLevel, Window,
+};
 use proptest::prelude::*;
 
 /// A program from numbers to numbers.
@@ -12,7 +14,7 @@ enum Shape {
         factor: u64,
         place: Where,
     },
-    /// The same, by a successor that another thread calls.
+    /// The same, by a continuation that another thread calls.
     Later {
         factor: u64,
     },
@@ -47,7 +49,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     let window = prop_oneof![
         Just(Window::automatic()),
         (1..5usize).prop_map(Window::fixed),
-        (1..4usize, 1..4usize).prop_map(|(bunches, size)| Window::bunches(bunches, size)),
+        (1..4usize, 1..4usize).prop_map(|(bunches, size)| Window::batches(bunches, size)),
     ];
     leaf.prop_recursive(4, 12, 3, move |inner| {
         let boxed = || inner.clone().prop_map(Box::new);
@@ -66,7 +68,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// What goes through a program: a number, and how often a *while* may still go round.
+/// The token: a number, and the remaining iterations of a *while*.
 type Number = (u64, u8);
 
 fn step(n: u64, factor: u64) -> u64 {
@@ -114,7 +116,7 @@ struct Builder {
     program: Program,
     client: PoolRef<u64>,
     pool: PoolRef<u64>,
-    later: std::sync::mpsc::Sender<(Number, Successor<Number>)>,
+    later: std::sync::mpsc::Sender<(Number, Continuation<Number>)>,
 }
 
 impl Builder {
@@ -122,7 +124,7 @@ impl Builder {
     fn operation(&mut self, shape: &Shape) -> OperationRef<Number, Number> {
         let name = format!("operation {}", fastrand::u64(..));
         let client = self.client;
-        // What is used inside must be there before.
+        // Inner operations must be defined first.
         let inner = self.inner(shape);
         let pool = self.pool;
         let later = self.later.clone();
@@ -153,7 +155,7 @@ impl Builder {
     }
 }
 
-type Plain = Chain<Number, Number, Anywhere, Top>;
+type Plain = Chain<Number, Number, AnyThread, TopLevel>;
 
 fn add_shape(
     shape: &Shape,
@@ -161,7 +163,7 @@ fn add_shape(
     pool: PoolRef<u64>,
     client: PoolRef<u64>,
     inner: Vec<OperationRef<Number, Number>>,
-    later: std::sync::mpsc::Sender<(Number, Successor<Number>)>,
+    later: std::sync::mpsc::Sender<(Number, Continuation<Number>)>,
 ) -> Plain {
     let never = |_: &Number| false;
     match shape.clone() {
@@ -239,7 +241,7 @@ proptest! {
 
     #[test]
     fn programs_mean_what_they_say(shape in shape(), inputs in prop::collection::vec(0..1000u64, 1..4)) {
-        let (later, kept) = std::sync::mpsc::channel::<(Number, Successor<Number>)>();
+        let (later, kept) = std::sync::mpsc::channel::<(Number, Continuation<Number>)>();
         let mut program = Program::new("random");
         let client = program.pool("Client", 2, |_| 0u64);
         let pool = program.pool("Pool", 3, |_| 0u64);

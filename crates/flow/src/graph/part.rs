@@ -1,42 +1,42 @@
-//! Parts of a picture and what they consist of.
+//! Parts of a picture, and the marks that they consist of.
 
 use std::fmt::Write;
 
 use super::palette::Tint;
 use super::text::{self, number};
 
-/// A part of a picture with one way in and one way out.
+/// A part of a picture with one entry and one exit.
 ///
-/// The way in is at (0, 0), the way out at (`width`, 0). `lead` and `trail` are how far within the
-/// part the first thing and the last thing lie that a way can be drawn to.
+/// The entry is at (0, 0), the exit at (`width`, 0). `lead` and `trail` are the distances from there
+/// to the first and the last symbol within the part, to which lines are drawn.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct PicturePart {
     pub(super) width: f64,
-    /// How far the part reaches above the line from way in to way out.
+    /// The height above the line from entry to exit.
     pub(super) up: f64,
-    /// How far it reaches below.
+    /// The height below that line.
     pub(super) down: f64,
     pub(super) lead: f64,
     pub(super) trail: f64,
     pub(super) marks: Vec<Mark>,
 }
 
-/// Something that is drawn.
+/// A drawing element.
 #[derive(Debug, Clone)]
 pub(super) enum Mark {
     /// A text, its baseline at `y`.
     Text { x: f64, y: f64, anchor: Anchor, face: Face, colour: &'static str, text: String },
-    /// A word and what explains it, on one baseline at `y`.
+    /// A word and its explanation, on one baseline at `y`.
     Pair { x: f64, y: f64, anchor: Anchor, faces: [Face; 2], texts: [String; 2] },
-    /// A rectangle, its corners rounded.
-    Box { x: f64, y: f64, width: f64, height: f64, radius: f64, tint: Tint, edge: Edge },
+    /// A rectangle with rounded corners.
+    Box { x: f64, y: f64, width: f64, height: f64, radius: f64, tint: Tint, border: Border },
     /// A polygon.
     Polygon { corners: Vec<(f64, f64)>, tint: Tint },
-    /// A way along straight lines with rounded corners.
-    Way { corners: Vec<(f64, f64)>, arrow: bool },
-    /// A way that swings from one height to another.
-    Swing { from: (f64, f64), to: (f64, f64), arrow: bool },
-    /// A point where ways begin, meet or end.
+    /// A line of straight sections with rounded corners.
+    Line { corners: Vec<(f64, f64)>, arrow: bool },
+    /// A curve from one height to another.
+    Curve { from: (f64, f64), to: (f64, f64), arrow: bool },
+    /// A point where lines begin, meet or end.
     Dot { x: f64, y: f64, hollow: bool },
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Anchor {
     Middle,
 }
 
-/// How letters look.
+/// The size and style of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Face {
     pub(super) size: f64,
@@ -55,40 +55,40 @@ pub(super) struct Face {
     pub(super) italic: bool,
 }
 
-/// How the edge of a box looks.
+/// The border of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(super) enum Border {
     Plain,
     Dashed,
     Thin,
 }
 
-/// Names of what does something.
+/// The face of names.
 pub(super) const NAME: Face = Face { size: 13.0, bold: true, italic: false };
-/// Threads, types.
+/// The face of threads and types.
 pub(super) const DETAIL: Face = Face { size: 11.0, bold: false, italic: false };
-/// Answers, captions.
+/// The face of captions and branch labels.
 pub(super) const NOTE: Face = Face { size: 10.5, bold: false, italic: true };
-/// The operation's own name.
+/// The face of the operation's name.
 pub(super) const TITLE: Face = Face { size: 16.0, bold: true, italic: false };
 
-/// Texts longer than this lose their end.
-const LONGEST_TEXT: usize = 56;
+/// The longest text, in characters; longer ones are shortened.
+const TEXT_LIMIT: usize = 56;
 /// The radius of [`Mark::Dot`].
 pub(super) const DOT: f64 = 4.0;
 const ARROW: f64 = 8.0;
 const CORNER: f64 = 9.0;
 
 impl Face {
-    /// The width of a text as it will be drawn.
+    /// Returns the width of a text as it is drawn.
     pub(super) fn width(self, text: &str) -> f64 {
-        text::width(&text::shorten(text, LONGEST_TEXT), self.size, self.bold)
+        text::width(&text::shorten(text, TEXT_LIMIT), self.size, self.bold)
     }
 }
 
-impl Piece {
-    /// Adds another part, its way in at (`x`, `y`).
-    pub(super) fn put(&mut self, x: f64, y: f64, part: Piece) {
+impl PicturePart {
+    /// Adds another part with its entry at (`x`, `y`).
+    pub(super) fn put(&mut self, x: f64, y: f64, part: PicturePart) {
         self.up = self.up.max(part.up - y);
         self.down = self.down.max(part.down + y);
         self.marks.extend(part.marks.into_iter().map(|mark| mark.moved(x, y)));
@@ -111,7 +111,7 @@ impl Piece {
         self.marks.push(Mark::Text { x, y, anchor, face, colour, text: text.to_owned() });
     }
 
-    /// Adds a word and what explains it.
+    /// Adds a word and its explanation.
     pub(super) fn write_pair(
         &mut self,
         (x, y): (f64, f64),
@@ -126,7 +126,7 @@ impl Piece {
     }
 }
 
-/// The width of a [`Mark::Pair`].
+/// Returns the width of a [`Mark::Pair`].
 pub(super) fn pair_width(faces: [Face; 2], texts: [&str; 2]) -> f64 {
     faces[0].width(texts[0]) + 7.0 + faces[1].width(texts[1])
 }
@@ -139,15 +139,15 @@ impl Mark {
             | Mark::Pair { x, y, .. }
             | Mark::Box { x, y, .. }
             | Mark::Dot { x, y, .. } => (*x, *y) = (*x + dx, *y + dy),
-            Mark::Polygon { corners, .. } | Mark::Way { corners, .. } => {
+            Mark::Polygon { corners, .. } | Mark::Line { corners, .. } => {
                 corners.iter_mut().for_each(shift);
             }
-            Mark::Swing { from, to, .. } => [from, to].into_iter().for_each(shift),
+            Mark::Curve { from, to, .. } => [from, to].into_iter().for_each(shift),
         }
         self
     }
 
-    /// The mark as SVG.
+    /// Writes the mark as SVG.
     pub(super) fn write_svg(&self, out: &mut String) {
         // Writing to a string does not fail.
         let _ = match self {
@@ -156,21 +156,21 @@ impl Mark {
             }
             Mark::Pair { x, y, anchor, faces, texts } => {
                 let word = (faces[0], super::palette::INK, texts[0].as_str());
-                let rest = (faces[1], super::palette::WAY, texts[1].as_str());
+                let rest = (faces[1], super::palette::LINE_COLOUR, texts[1].as_str());
                 write_texts(out, (*x, *y), *anchor, &[word, rest])
             }
-            Mark::Box { x, y, width, height, radius, tint, edge } => {
-                let edge = match edge {
-                    Edge::Plain => "stroke-width=\"1.4\"",
-                    Edge::Dashed => "stroke-width=\"1.4\" stroke-dasharray=\"5 3\"",
-                    Edge::Thin => "stroke-width=\"1\"",
+            Mark::Box { x, y, width, height, radius, tint, border } => {
+                let border = match border {
+                    Border::Plain => "stroke-width=\"1.4\"",
+                    Border::Dashed => "stroke-width=\"1.4\" stroke-dasharray=\"5 3\"",
+                    Border::Thin => "stroke-width=\"1\"",
                 };
                 let (x, y) = (number(*x), number(*y));
                 let (width, height, radius) = (number(*width), number(*height), number(*radius));
                 writeln!(
                     out,
                     "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
-                     rx=\"{radius}\" fill=\"{}\" stroke=\"{}\" {edge}/>",
+                     rx=\"{radius}\" fill=\"{}\" stroke=\"{}\" {border}/>",
                     tint.fill, tint.line
                 )
             }
@@ -182,10 +182,11 @@ impl Mark {
                 tint.fill,
                 tint.line
             ),
-            Mark::Way { corners, arrow } => write_way(out, corners, *arrow),
-            Mark::Swing { from, to, arrow } => write_swing(out, *from, *to, *arrow),
+            Mark::Line { corners, arrow } => write_line(out, corners, *arrow),
+            Mark::Curve { from, to, arrow } => write_curve(out, *from, *to, *arrow),
             Mark::Dot { x, y, hollow } => {
-                let fill = if *hollow { super::palette::PAPER } else { super::palette::WAY };
+                let fill =
+                    if *hollow { super::palette::PAPER } else { super::palette::LINE_COLOUR };
                 writeln!(
                     out,
                     "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{fill}\" stroke=\"{}\" \
@@ -193,14 +194,14 @@ impl Mark {
                     number(*x),
                     number(*y),
                     number(if *hollow { DOT + 1.0 } else { DOT }),
-                    super::palette::WAY
+                    super::palette::LINE_COLOUR
                 )
             }
         };
     }
 }
 
-/// A text, or several after each other, each with its own face and colour.
+/// Writes one or several texts in a row, each with its own face and colour.
 fn write_texts(
     out: &mut String,
     (x, y): (f64, f64),
@@ -243,14 +244,14 @@ fn write_face(out: &mut String, face: Face, colour: &str) -> std::fmt::Result {
 }
 
 fn write_shortened(out: &mut String, full: &str) -> std::fmt::Result {
-    let shown = text::shorten(full, LONGEST_TEXT);
+    let shown = text::shorten(full, TEXT_LIMIT);
     if shown != full {
         write!(out, "<title>{}</title>", text::escape(full))?;
     }
     write!(out, "{}", text::escape(&shown))
 }
 
-fn write_way(out: &mut String, corners: &[(f64, f64)], arrow: bool) -> std::fmt::Result {
+fn write_line(out: &mut String, corners: &[(f64, f64)], arrow: bool) -> std::fmt::Result {
     let (Some(&first), Some(&last)) = (corners.first(), corners.last()) else { return Ok(()) };
     let before = corners.iter().rev().nth(1).copied().unwrap_or(first);
     let (dx, dy) = direction(before, last);
@@ -272,14 +273,14 @@ fn write_way(out: &mut String, corners: &[(f64, f64)], arrow: bool) -> std::fmt:
             number(corner.1 + by * radius)
         )?;
     }
-    // The line ends within the arrow's head, so that its end does not stick out.
+    // The line ends within the head of the arrow.
     let back = if arrow { ARROW / 2.0 } else { 0.0 };
     write!(path, "L{} {}", number(last.0 - dx * back), number(last.1 - dy * back))?;
     write_path(out, &path)?;
     if arrow { write_head(out, last, (dx, dy)) } else { Ok(()) }
 }
 
-fn write_swing(
+fn write_curve(
     out: &mut String,
     from: (f64, f64),
     to: (f64, f64),
@@ -301,7 +302,7 @@ fn write_swing(
 }
 
 fn write_path(out: &mut String, path: &str) -> std::fmt::Result {
-    let colour = super::palette::WAY;
+    let colour = super::palette::LINE_COLOUR;
     writeln!(out, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.3\"/>")
 }
 
@@ -313,7 +314,12 @@ fn write_head(out: &mut String, (x, y): (f64, f64), (dx, dy): (f64, f64)) -> std
         (base.0 - dy * half, base.1 + dx * half),
         (base.0 + dy * half, base.1 - dx * half),
     ];
-    writeln!(out, "<polygon points=\"{}\" fill=\"{}\"/>", points(&corners), super::palette::WAY)
+    writeln!(
+        out,
+        "<polygon points=\"{}\" fill=\"{}\"/>",
+        points(&corners),
+        super::palette::LINE_COLOUR
+    )
 }
 
 fn points(corners: &[(f64, f64)]) -> String {

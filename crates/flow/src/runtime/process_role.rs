@@ -1,48 +1,48 @@
-//! Which process of the program this is, and how it finds the others.
+//! The role of this process in the program, and how it opens its address space.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use pario_net::{Address, ConnectError, Key, PrivateListener, Space, SpaceError};
 
-use super::ids::SpaceNumber;
+use super::ids::ProcessNumber;
 use crate::error::LaunchError;
-use crate::placement::{Placement, Rank};
+use crate::placement::{LauncherRank, Placement};
 
-/// The process that this is, for processes that a launcher started.
+/// Names this process, if the first process started it.
 pub(super) const SPACE_VARIABLE: &str = "PARIO_SPACE";
-/// Where the first process hosts the directory.
+/// The address at which the first process hosts the directory.
 pub(super) const DIRECTORY_VARIABLE: &str = "PARIO_DIRECTORY";
-/// The key of the program, in hexadecimal digits; or `stdin`.
+/// The key of the program in hexadecimal digits, or `stdin`.
 const KEY_VARIABLE: &str = "PARIO_KEY";
-/// How long a rank waits for the first one to be there.
+/// How long a process tries to join the first one.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-const JOIN_AGAIN: Duration = Duration::from_millis(20);
+const JOIN_RETRY: Duration = Duration::from_millis(20);
 
-pub(super) enum Role {
+pub(super) enum ProcessRole {
     /// The only process.
-    Alone,
+    Single,
     /// The first of several.
     First { starts_others: bool, key: Option<Key> },
-    /// The first of several that something else has started: the others know this address.
+    /// The first of several that a launcher started; the others know this address.
     FirstRank { address: Address, key: Option<Key> },
-    /// Another one.
-    Other { me: SpaceNumber, directory: Address, key: Option<Key> },
+    /// Any other process.
+    Other { me: ProcessNumber, directory: Address, key: Option<Key> },
 }
 
-impl Role {
+impl ProcessRole {
     pub(super) fn find(
         program: &str,
         placement: &Placement,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, LaunchError> {
         if placement.is_single_process() {
-            return Ok(Self::Alone);
+            return Ok(Self::Single);
         }
         if let Some(name) = variable(SPACE_VARIABLE) {
             return Self::started(&name, placement, variable);
         }
-        let Some(rank) = Rank::from_environment(variable) else {
+        let Some(rank) = LauncherRank::from_environment(variable) else {
             return Ok(Self::First { starts_others: true, key: Some(Key::random()) });
         };
         if rank.size != placement.processes().len() {
@@ -54,7 +54,7 @@ impl Role {
         if rank.rank == 0 {
             return Ok(Self::FirstRank { address, key });
         }
-        let me = SpaceNumber(u32::try_from(rank.rank).expect("there are fewer ranks"));
+        let me = ProcessNumber(u32::try_from(rank.rank).expect("a program has fewer ranks"));
         Ok(Self::Other { me, directory: address, key })
     }
 
@@ -63,44 +63,44 @@ impl Role {
         placement: &Placement,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, LaunchError> {
-        let wrong = |message: String| LaunchError::Start { process: name.to_owned(), message };
-        let me = placement
-            .processes()
-            .iter()
-            .position(|process| process.name == name)
-            .ok_or_else(|| wrong("the placement here does not have it".into()))?;
+        let failed = |message: String| LaunchError::Start { process: name.to_owned(), message };
+        let me = placement.processes().iter().position(|process| process.name == name).ok_or_else(
+            || failed("the placement that this process reads does not name it".into()),
+        )?;
         let directory = variable(DIRECTORY_VARIABLE)
-            .ok_or_else(|| wrong(format!("{DIRECTORY_VARIABLE} is missing")))?
+            .ok_or_else(|| {
+                failed(format!("the environment variable {DIRECTORY_VARIABLE} is not set"))
+            })?
             .parse()
-            .map_err(|error| wrong(format!("{error}")))?;
+            .map_err(|error| failed(format!("{error}")))?;
         let key = match variable(KEY_VARIABLE) {
             Some(key) if key == "stdin" => {
                 let mut line = String::new();
-                std::io::stdin().read_line(&mut line).map_err(|error| wrong(error.to_string()))?;
+                std::io::stdin().read_line(&mut line).map_err(|error| failed(error.to_string()))?;
                 Some(line)
             }
             other => other,
         };
         let key = key.map(|key| Key::from_hex(key.trim())).transpose();
-        let key = key.map_err(|error| wrong(error.to_string()))?;
-        let me = SpaceNumber(u32::try_from(me).expect("there are fewer processes"));
+        let key = key.map_err(|error| failed(error.to_string()))?;
+        let me = ProcessNumber(u32::try_from(me).expect("a program has fewer processes"));
         Ok(Self::Other { me, directory, key })
     }
 
-    pub(super) fn me(&self) -> SpaceNumber {
+    pub(super) fn me(&self) -> ProcessNumber {
         match self {
             Self::Other { me, .. } => *me,
-            _ => super::steward::FIRST,
+            _ => super::coordinator::FIRST,
         }
     }
 
     /// Opens the address space of this process.
     pub(super) fn open_space(&self, placement: &Placement) -> Result<Space, LaunchError> {
         let name = &placement.processes()[self.me().0 as usize].name;
-        let failed = |message: String| LaunchError::Space { space: name.clone(), message };
+        let failed = |message: String| LaunchError::AddressSpace { process: name.clone(), message };
         let mut builder = Space::builder(name);
         match self {
-            Self::Alone => Ok(Space::alone(name)),
+            Self::Single => Ok(Space::alone(name)),
             Self::First { key, .. } => {
                 builder = builder.host();
                 if let Some(key) = key {
@@ -139,10 +139,10 @@ impl Role {
                 loop {
                     match builder.clone().build() {
                         Ok(space) => return Ok(space),
-                        // The first process may not be there yet.
+                        // The first process may not listen yet.
                         Err(SpaceError::Join {
                             error: ConnectError::Unreachable { .. }, ..
-                        }) if Instant::now() < deadline => std::thread::sleep(JOIN_AGAIN),
+                        }) if Instant::now() < deadline => std::thread::sleep(JOIN_RETRY),
                         Err(error) => return Err(failed(error.to_string())),
                     }
                 }
@@ -151,7 +151,7 @@ impl Role {
     }
 }
 
-/// The address on which the first process listens for processes on other machines.
+/// Returns the address on which the first process listens for other machines.
 fn first_address(placement: &Placement) -> Result<SocketAddr, String> {
     if let Some(directory) = placement.directory() {
         return resolve(directory);
@@ -159,7 +159,7 @@ fn first_address(placement: &Placement) -> Result<SocketAddr, String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy().into_owned();
     resolve(&format!("{name}:0")).map_err(|error| {
-        format!("{error}; say where this process can be reached with directory = \"HOST:PORT\"")
+        format!("{error}; set directory = \"HOST:PORT\" in the placement file to an address of this machine")
     })
 }
 
@@ -170,7 +170,7 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("{text} has no address"))
 }
 
-/// The address of this machine on the way to another; nothing is sent.
+/// Returns the address of this machine on the route to another. Sends nothing.
 fn own_address_towards(other: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr =
         if other.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
@@ -179,24 +179,28 @@ fn own_address_towards(other: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The key that all ranks know: from the environment, or from a file that the placement names.
+/// Reads the key that all ranks share: from the environment, or from the placement's `key_file`.
 fn rank_key(
     placement: &Placement,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Key>, LaunchError> {
-    let wrong = |message: String| LaunchError::Start { process: "rank".into(), message };
+    let failed = |message: String| LaunchError::Start { process: "rank".into(), message };
     let text = match (variable(KEY_VARIABLE), placement.key_file()) {
         (Some(key), _) => key,
         (None, Some(path)) => pario_net::read_private_file(path, true)
-            .map_err(|error| wrong(format!("key file {}: {error}", path.display())))?,
+            .map_err(|error| failed(format!("key file {}: {error}", path.display())))?,
         (None, None) => return Ok(None),
     };
-    Key::from_hex(text.trim()).map(Some).map_err(|error| wrong(error.to_string()))
+    Key::from_hex(text.trim()).map(Some).map_err(|error| failed(error.to_string()))
 }
 
-/// Where the first rank hosts the directory: as the placement says, or at a path that all ranks of
-/// the job on this machine come to.
-fn rank_address(program: &str, placement: &Placement, rank: &Rank) -> Result<Address, LaunchError> {
+/// Returns the address at which the first rank hosts the directory: the placement's `directory`, or
+/// a socket path that all ranks of the job on this machine compute.
+fn rank_address(
+    program: &str,
+    placement: &Placement,
+    rank: &LauncherRank,
+) -> Result<Address, LaunchError> {
     if let Some(directory) = placement.directory() {
         return resolve(directory).map(Address::tcp).map_err(|message| LaunchError::Start {
             process: placement.processes()[0].name.clone(),
@@ -208,6 +212,6 @@ fn rank_address(program: &str, placement: &Placement, rank: &Rank) -> Result<Add
     let path = PrivateListener::meeting_path("flow", &format!("{program}\0{job}"));
     path.map(Address::unix).map_err(|error| LaunchError::Start {
         process: placement.processes()[0].name.clone(),
-        message: format!("there is no place for its socket: {error}"),
+        message: format!("cannot choose a path for its socket: {error}"),
     })
 }

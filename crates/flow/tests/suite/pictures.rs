@@ -1,19 +1,18 @@
-//! Pictures of each construct, and what must hold for all of them.
+//! Pictures of each construct, and properties of all pictures.
 //!
-//! With the variable `PARIO_PICTURES` set to a folder, the pictures are also written there, to be
-//! looked at.
+//! If the variable `PARIO_PICTURES` names a directory, the tests also write the pictures there.
 
 use pario_flow::graph::{Branch, OperationGraph, RunKind, Shape, SplitKind};
 use pario_flow::trace::{Span, SpanKind, Trace};
 
-fn run(name: &str, place: &str, output: &str) -> Shape {
-    let (name, place, output) = (name.into(), place.into(), output.into());
-    Shape::Run { name, place, output, kind: RunKind::Waiting }
+fn run(name: &str, thread: &str, output: &str) -> Shape {
+    let (name, thread, output) = (name.into(), thread.into(), output.into());
+    Shape::Run { name, thread, output, kind: RunKind::Synchronous }
 }
 
 fn with_kind(shape: Shape, kind: RunKind) -> Shape {
     match shape {
-        Shape::Run { name, place, output, .. } => Shape::Run { name, place, output, kind },
+        Shape::Run { name, thread, output, .. } => Shape::Run { name, thread, output, kind },
         other => other,
     }
 }
@@ -26,10 +25,10 @@ fn branch(split: &str, input: &str, body: Vec<Shape>, merge: &str) -> Branch {
 fn split(kind: SplitKind, window: &str, branches: Vec<Branch>, output: &str) -> Shape {
     Shape::Split {
         kind,
-        place: "Client".into(),
+        thread: "Client".into(),
         window: window.into(),
         branches,
-        merge_place: "Client".into(),
+        merge_thread: "Client".into(),
         output: output.into(),
     }
 }
@@ -262,7 +261,7 @@ fn pictures_say_what_they_show() {
 
 fn span(thread: &str, name: &str, token: u64, begin_ns: u64, end_ns: u64) -> Span {
     Span {
-        space: "A".into(),
+        process: "A".into(),
         thread: thread.into(),
         name: name.into(),
         note: String::new(),
@@ -275,8 +274,8 @@ fn span(thread: &str, name: &str, token: u64, begin_ns: u64, end_ns: u64) -> Spa
     }
 }
 
-/// A pipeline whose stages take the given times, with so many tokens under way at once: each
-/// stage takes the tokens in order, and a token begins when one before it has left.
+/// A pipeline whose stages take the given times, with at most `window` tokens under way: each stage
+/// takes the tokens in order.
 fn pipeline(stages_ms: &[u64], tokens: u64, window: usize) -> Trace {
     let hop = 530_000;
     let mut free = vec![0; stages_ms.len()];
@@ -298,8 +297,8 @@ fn pipeline(stages_ms: &[u64], tokens: u64, window: usize) -> Trace {
     Trace { spans, dropped: 0 }
 }
 
-/// Two address spaces, a pool, a split and a merge.
-fn two_spaces() -> Trace {
+/// Two processes, a pool, a split and a merge.
+fn two_processes() -> Trace {
     let mut spans = Vec::new();
     for token in 1..=12u64 {
         let begin = token * 40_000;
@@ -308,7 +307,7 @@ fn two_spaces() -> Trace {
         let disk = format!("Disk[{}]", token % 11);
         let read = span(&disk, "read", token, begin + 20_000, begin + 150_000 + token * 9_000);
         let end = read.end_ns;
-        spans.push(Span { space: "B".into(), ..read });
+        spans.push(Span { process: "B".into(), ..read });
         let merge = span("Client", "add", token, end + 3_000, end + 14_000);
         spans.push(Span { kind: SpanKind::Merge, ..merge });
     }
@@ -334,8 +333,8 @@ fn a_pipeline_has_a_row_for_each_stage() {
 
 #[test]
 fn rows_are_grouped_by_address_space_and_ordered_by_number() {
-    let svg = two_spaces().to_timing_svg();
-    keep("timing_two_spaces.svg", &svg);
+    let svg = two_processes().to_timing_svg();
+    keep("timing_two_processes.svg", &svg);
     let at = |text: &str| svg.find(&format!(">{text}</text>")).expect(text);
     let order = ["A", "Client", "B", "Disk[0]", "Disk[2]", "Disk[9]", "Disk[10]"];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])));
@@ -362,7 +361,7 @@ fn text_sizes(svg: &str) -> Vec<f64> {
 
 #[test]
 fn text_is_readable_at_the_size_of_a_page() {
-    for trace in [pipeline(&[1, 2, 3], 1_000, 4), pipeline(&[50, 160], 12, 1), two_spaces()] {
+    for trace in [pipeline(&[1, 2, 3], 1_000, 4), pipeline(&[50, 160], 12, 1), two_processes()] {
         let svg = trace.to_timing_svg();
         let wide = svg.split("width=\"").nth(1).unwrap().split('"').next().unwrap();
         let scale = (1_280.0 / wide.parse::<f64>().unwrap()).min(1.0);
@@ -403,9 +402,9 @@ fn strange_traces_have_pictures() {
 
 #[test]
 fn the_chrome_trace_names_processes_and_threads() {
-    let trace = two_spaces();
+    let trace = two_processes();
     let text = trace.to_chrome_json();
-    keep("two_spaces.json", &text);
+    keep("two_processes.json", &text);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let named = |kind: &str| -> Vec<(u64, u64, String)> {
@@ -446,7 +445,7 @@ fn traces_of_several_spaces_become_one() {
 fn the_ending_of_a_file_decides_what_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let graph = &gallery()[1];
-    let trace = two_spaces();
+    let trace = two_processes();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     graph.save(folder.path().join("graph.svg")).unwrap();
     graph.save(folder.path().join("graph.dot")).unwrap();

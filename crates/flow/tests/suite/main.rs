@@ -1,0 +1,10 @@
+//! Tests of dataflow programs: constructs, failures, processes, placements, pictures.
+
+mod callbacks;
+mod constructs;
+mod failures;
+mod pictures;
+mod placement;
+mod processes;
+mod random_programs;
+mod wirings;
