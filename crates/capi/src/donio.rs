@@ -11,26 +11,28 @@ use pario::{CachedFile, CachedOptions};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
-use crate::border::returning;
-use crate::errors::{Doing, Done, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, Failed, While};
-use crate::names::{self, Meaning};
+use crate::boundary::return_errno;
+use crate::errors::{
+    CallError, CallKind, CallResult, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, IntoCallResult,
+};
+use crate::names::{self, NameTarget};
 use crate::{opening, process, team};
 
 /// What the manual calls O_CREAT. On this system the number is that of O_TRUNC.
-pub const MANUALS_CREATE: c_int = 512;
+pub const MANUAL_O_CREAT: c_int = 512;
 /// The file is replaced as a whole when it is flushed.
-pub const REPLACE: c_int = 0x1000_0000;
+pub const DO_REPLACE: c_int = 0x1000_0000;
 /// Flags of the system that change nothing here.
-const IGNORED: c_int = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_SYNC | libc::O_LARGEFILE;
+const IGNORED_FLAGS: c_int = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_SYNC | libc::O_LARGEFILE;
 
-type Shared = Arc<Mutex<CachedFile>>;
+type CachedFileRef = Arc<Mutex<CachedFile>>;
 
-static FILES: Mutex<Option<HashMap<c_int, Shared>>> = Mutex::new(None);
+static FILES: Mutex<Option<HashMap<c_int, CachedFileRef>>> = Mutex::new(None);
 
 /// Says which process of how many this is, and meets the others.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_nio(rank: c_int, size: c_int) -> c_int {
-    returning(|| team::init(rank, size).map(|()| 0))
+    return_errno(|| team::init(rank, size).map(|()| 0))
 }
 
 /// Opens a file in the memory of all processes, together with them.
@@ -40,7 +42,7 @@ pub extern "C" fn do_nio(rank: c_int, size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_open(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| open(unsafe { names::text(name) }, flags, mode, None))
+    return_errno(|| open(unsafe { names::from_c(name) }, flags, mode, None))
 }
 
 /// The same for a file of which only so many bytes are in memory at a time.
@@ -55,31 +57,31 @@ pub unsafe extern "C" fn do_open_within(
     memory: i64,
 ) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| open(unsafe { names::text(name) }, flags, mode, Some(memory)))
+    return_errno(|| open(unsafe { names::from_c(name) }, flags, mode, Some(memory)))
 }
 
 /// Says how long the file can become, together with all.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lsize(fd: c_int, bytes: c_int) -> c_int {
-    returning(|| reserve(fd, bytes.into()).map(|()| bytes))
+    return_errno(|| reserve(fd, bytes.into()).map(|()| bytes))
 }
 
 /// The same for large files.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lsize64(fd: c_int, bytes: i64) -> i64 {
-    returning(|| reserve(fd, bytes).map(|()| bytes))
+    return_errno(|| reserve(fd, bytes).map(|()| bytes))
 }
 
 /// Moves the pointer of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lseek(fd: c_int, offset: c_int, whence: c_int) -> c_int {
-    returning(|| seek(fd, offset.into(), whence, c_int::MAX.into()).and_then(int))
+    return_errno(|| seek(fd, offset.into(), whence, c_int::MAX.into()).and_then(int))
 }
 
 /// The same for large files.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lseek64(fd: c_int, offset: i64, whence: c_int) -> i64 {
-    returning(|| seek(fd, offset, whence, i64::MAX))
+    return_errno(|| seek(fd, offset, whence, i64::MAX))
 }
 
 /// Reads where the pointer is.
@@ -89,7 +91,7 @@ pub extern "C" fn do_lseek64(fd: c_int, offset: i64, whence: c_int) -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_read(fd: c_int, buffer: *mut c_void, bytes: c_int) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe { read(fd, buffer, bytes.into()) }.and_then(int))
+    return_errno(|| unsafe { read(fd, buffer, bytes.into()) }.and_then(int))
 }
 
 /// The same for large buffers.
@@ -99,7 +101,7 @@ pub unsafe extern "C" fn do_read(fd: c_int, buffer: *mut c_void, bytes: c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_read64(fd: c_int, buffer: *mut c_void, bytes: i64) -> i64 {
     // SAFETY: as the caller says.
-    returning(|| unsafe { read(fd, buffer, bytes) })
+    return_errno(|| unsafe { read(fd, buffer, bytes) })
 }
 
 /// Writes where the pointer is.
@@ -109,7 +111,7 @@ pub unsafe extern "C" fn do_read64(fd: c_int, buffer: *mut c_void, bytes: i64) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_write(fd: c_int, buffer: *const c_void, bytes: c_int) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe { write(fd, buffer, bytes.into()) }.and_then(int))
+    return_errno(|| unsafe { write(fd, buffer, bytes.into()) }.and_then(int))
 }
 
 /// The same for large buffers.
@@ -119,30 +121,35 @@ pub unsafe extern "C" fn do_write(fd: c_int, buffer: *const c_void, bytes: c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_write64(fd: c_int, buffer: *const c_void, bytes: i64) -> i64 {
     // SAFETY: as the caller says.
-    returning(|| unsafe { write(fd, buffer, bytes) })
+    return_errno(|| unsafe { write(fd, buffer, bytes) })
 }
 
 /// Makes durable what all have written, together with all.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_flush(fd: c_int) -> c_int {
-    returning(|| flush(fd).map(|()| 0))
+    return_errno(|| flush(fd).map(|()| 0))
 }
 
 /// Makes durable what all have written and closes the file, together with all.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_close(fd: c_int) -> c_int {
-    returning(|| close(fd).map(|()| 0))
+    return_errno(|| close(fd).map(|()| 0))
 }
 
 /// Opens a file; names mean what they mean to `open`.
-pub fn open(name: Done<String>, flags: c_int, mode: c_int, memory: Option<i64>) -> Done<c_int> {
-    let team = team::ready()?;
+pub fn open(
+    name: CallResult<String>,
+    flags: c_int,
+    mode: c_int,
+    memory: Option<i64>,
+) -> CallResult<c_int> {
+    let team = team::require_initialized()?;
     let prepared = name.and_then(|name| {
         let options = within(&name, options_of(&name, flags)?, memory)?;
         prepare(&name, options, flags, mode, team.rank())
     });
-    let (place, options, held) = team::all_fine(&team, prepared)?;
-    let file = options.open(&team, place).while_doing(Doing::Opening)?;
+    let (place, options, held) = team::check_all_ranks(&team, prepared)?;
+    let file = options.open(&team, place).in_call(CallKind::Open)?;
     let number = held.into_raw_fd();
     let file = Arc::new(Mutex::new(file));
     // A number that is in use here was closed behind our back.
@@ -150,7 +157,7 @@ pub fn open(name: Done<String>, flags: c_int, mode: c_int, memory: Option<i64>) 
     Ok(number)
 }
 
-type Prepared = (Place, CachedOptions, std::os::fd::OwnedFd);
+type PreparedOpen = (Place, CachedOptions, std::os::fd::OwnedFd);
 
 fn prepare(
     name: &str,
@@ -158,21 +165,21 @@ fn prepare(
     flags: c_int,
     mode: c_int,
     rank: u32,
-) -> Done<Prepared> {
-    let is_created = flags & (libc::O_CREAT | MANUALS_CREATE) != 0;
+) -> CallResult<PreparedOpen> {
+    let is_created = flags & (libc::O_CREAT | MANUAL_O_CREAT) != 0;
     let mode = u32::from_ne_bytes(mode.to_ne_bytes()) & 0o7777;
     // The number is nobody else's, and nothing can be read or written through it directly.
     let held = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let held = held.map_err(|errno| {
-        Failed::new(EPFSLMFILE, format!("{name}: there are no descriptors left: {errno}"))
+        CallError::new(EPFSLMFILE, format!("{name}: there are no descriptors left: {errno}"))
     })?;
-    match names::meaning(name, || Ok(rank))? {
-        Meaning::Plain(path) => {
+    match names::resolve(name, || Ok(rank))? {
+        NameTarget::Plain(path) => {
             use std::os::unix::ffi::OsStrExt as _;
             let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
             Ok((path.into(), options.mode(mode), held))
         }
-        Meaning::Shared(path) => {
+        NameTarget::Shared(path) => {
             let process = process::current()?;
             let cluster = process.group.cluster();
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
@@ -185,73 +192,74 @@ fn prepare(
     }
 }
 
-fn options_of(name: &str, flags: c_int) -> Done<CachedOptions> {
+fn options_of(name: &str, flags: c_int) -> CallResult<CachedOptions> {
     let is = |flag: c_int| flags & flag != 0;
-    let creating = libc::O_CREAT | libc::O_EXCL | MANUALS_CREATE;
-    let known = libc::O_ACCMODE | libc::O_APPEND | creating | REPLACE;
+    let creating = libc::O_CREAT | libc::O_EXCL | MANUAL_O_CREAT;
+    let known = libc::O_ACCMODE | libc::O_APPEND | creating | DO_REPLACE;
     let access = flags & libc::O_ACCMODE;
-    if flags & !(known | IGNORED) != 0 || access == libc::O_ACCMODE {
+    if flags & !(known | IGNORED_FLAGS) != 0 || access == libc::O_ACCMODE {
         let text = format!("{name}: the flags {flags:#x} mean nothing to a cached file");
-        return Err(Failed::invalid(text));
+        return Err(CallError::invalid(text));
     }
     // Next to the O_CREAT of the system, the number means what it means to the system.
     let is_systems = is(libc::O_CREAT);
     Ok(CachedOptions::new()
         .read(access != libc::O_WRONLY)
         .write(access != libc::O_RDONLY)
-        .create(is_systems || is(MANUALS_CREATE))
+        .create(is_systems || is(MANUAL_O_CREAT))
         .create_new(is_systems && is(libc::O_EXCL))
-        .truncate(is_systems && is(MANUALS_CREATE) && !is(libc::O_APPEND))
+        .truncate(is_systems && is(MANUAL_O_CREAT) && !is(libc::O_APPEND))
         .append(is(libc::O_APPEND))
-        .replace(is(REPLACE)))
+        .replace(is(DO_REPLACE)))
 }
 
 /// Options with a limit of memory, if there is one.
-fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> Done<CachedOptions> {
+fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> CallResult<CachedOptions> {
     let Some(memory) = memory else { return Ok(options) };
     match u64::try_from(memory) {
         Ok(bytes) => Ok(options.memory(bytes)),
-        Err(_) => Err(Failed::invalid(format!("{name}: {memory} bytes of memory"))),
+        Err(_) => Err(CallError::invalid(format!("{name}: {memory} bytes of memory"))),
     }
 }
 
 /// The file of a descriptor.
-fn find(fd: c_int) -> Done<Shared> {
+fn find(fd: c_int) -> CallResult<CachedFileRef> {
     process::check_fork()?;
     let found = FILES.lock().as_ref().and_then(|files| files.get(&fd).cloned());
-    found.ok_or_else(|| Failed::new(EPFSLBADF, format!("{fd} is no descriptor of a cached file")))
+    found
+        .ok_or_else(|| CallError::new(EPFSLBADF, format!("{fd} is no descriptor of a cached file")))
 }
 
 /// What `do_lsize` does.
-pub fn reserve(fd: c_int, bytes: i64) -> Done<()> {
+pub fn reserve(fd: c_int, bytes: i64) -> CallResult<()> {
     let file = find(fd)?;
     let mut file = file.lock();
     // A negative size is refused for all, as one that is too large.
-    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).while_doing(Doing::Else)
+    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).in_call(CallKind::Other)
 }
 
 /// What `do_lseek` does: the new place, which is no larger than the largest.
-pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> Done<i64> {
+pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let mut file = file.lock();
     let to = match whence {
         libc::SEEK_SET => match u64::try_from(offset) {
             Ok(offset) => SeekFrom::Start(offset),
-            Err(_) => return Err(Failed::invalid(format!("{offset} is before the beginning"))),
+            Err(_) => return Err(CallError::invalid(format!("{offset} is before the beginning"))),
         },
         libc::SEEK_CUR => SeekFrom::Current(offset),
         libc::SEEK_END => SeekFrom::End(offset),
         _ => {
             let text = format!("{whence} is none of SEEK_SET, SEEK_CUR and SEEK_END");
-            return Err(Failed::invalid(text));
+            return Err(CallError::invalid(text));
         }
     };
     let before = file.position();
-    let place = i64::try_from(file.move_to(to).while_doing(Doing::Else)?).unwrap_or(i64::MAX);
+    let place = i64::try_from(file.move_to(to).in_call(CallKind::Other)?).unwrap_or(i64::MAX);
     if place > largest {
-        file.move_to(SeekFrom::Start(before)).while_doing(Doing::Else)?;
+        file.move_to(SeekFrom::Start(before)).in_call(CallKind::Other)?;
         let text = format!("byte {place} is beyond what this call can tell: use do_lseek64");
-        return Err(Failed::new(libc::EOVERFLOW, text));
+        return Err(CallError::new(libc::EOVERFLOW, text));
     }
     Ok(place)
 }
@@ -260,13 +268,13 @@ pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> Done<i64> {
 ///
 /// # Safety
 /// The buffer is null, or has room for so many bytes.
-pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> Done<i64> {
+pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let len = checked_len(buffer.is_null(), bytes)?;
     if len > 0 {
         // SAFETY: it is not null, and the caller says that there is room for so many.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len) };
-        file.lock().read_all(buffer).while_doing(Doing::Else)?;
+        file.lock().read_all(buffer).in_call(CallKind::Other)?;
     }
     Ok(bytes)
 }
@@ -275,7 +283,7 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> Done<i64> {
 ///
 /// # Safety
 /// The buffer is null, or has so many bytes.
-pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> Done<i64> {
+pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let len = checked_len(buffer.is_null(), bytes)?;
     let buffer = match len {
@@ -283,29 +291,29 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> Done<i64> {
         // SAFETY: it is not null, and the caller says that so many are there.
         _ => unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) },
     };
-    file.lock().write_whole(buffer).while_doing(Doing::Else)?;
+    file.lock().write_whole(buffer).in_call(CallKind::Other)?;
     Ok(bytes)
 }
 
-fn checked_len(is_null: bool, bytes: i64) -> Done<usize> {
+fn checked_len(is_null: bool, bytes: i64) -> CallResult<usize> {
     let largest = isize::MAX.cast_unsigned();
     let len = usize::try_from(bytes).ok().filter(|len| *len <= largest);
-    let len = len.ok_or_else(|| Failed::new(EPFSLIOLEN, format!("{bytes} bytes")))?;
+    let len = len.ok_or_else(|| CallError::new(EPFSLIOLEN, format!("{bytes} bytes")))?;
     if is_null && len > 0 {
-        return Err(Failed::null("the buffer"));
+        return Err(CallError::null_pointer("the buffer"));
     }
     Ok(len)
 }
 
 /// What `do_flush` does.
-pub fn flush(fd: c_int) -> Done<()> {
+pub fn flush(fd: c_int) -> CallResult<()> {
     let file = find(fd)?;
     let flushed = file.lock().flush();
-    flushed.while_doing(Doing::Else)
+    flushed.in_call(CallKind::Other)
 }
 
 /// What `do_close` does. The descriptor is closed, whatever it says.
-pub fn close(fd: c_int) -> Done<()> {
+pub fn close(fd: c_int) -> CallResult<()> {
     let file = find(fd)?;
     let taken = FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     drop(taken);
@@ -315,18 +323,18 @@ pub fn close(fd: c_int) -> Done<()> {
             // SAFETY: the number is that of a descriptor which was made here and given to nobody but
             // the caller, who is closing it.
             unsafe { rustix::io::close(fd) };
-            closed.while_doing(Doing::Else)
+            closed.in_call(CallKind::Other)
         }
         Err(file) => {
             FILES.lock().get_or_insert_default().insert(fd, file);
-            Err(Failed::new(libc::EBUSY, format!("{fd}: another thread uses it")))
+            Err(CallError::new(libc::EBUSY, format!("{fd}: another thread uses it")))
         }
     }
 }
 
-fn int(value: i64) -> Done<c_int> {
+fn int(value: i64) -> CallResult<c_int> {
     c_int::try_from(value).map_err(|_| {
-        Failed::new(
+        CallError::new(
             libc::EOVERFLOW,
             format!("{value} does not fit into an int: use the form with 64"),
         )

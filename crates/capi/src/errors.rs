@@ -8,14 +8,14 @@ use pario::team::TeamError;
 use pario::{Error, Failure, PathError, Trouble};
 
 /// The first number of the errors of this library. The system's numbers end far below.
-pub const FIRST: c_int = 5000;
+pub const FIRST_NUMBER: c_int = 5000;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $offset:literal, $text:literal;)*) => {
-        $($(#[$doc])* pub const $name: c_int = FIRST + $offset;)*
+        $($(#[$doc])* pub const $name: c_int = FIRST_NUMBER + $offset;)*
 
         /// All errors of this library: name, number and text.
-        pub const ALL: &[(&str, c_int, &str)] = &[$((stringify!($name), $name, $text)),*];
+        pub const LIBRARY_ERRORS: &[(&str, c_int, &str)] = &[$((stringify!($name), $name, $text)),*];
     };
 }
 
@@ -56,7 +56,7 @@ errors! {
 
 /// Why a call fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct CallError {
     /// What goes to `errno`.
     pub number: c_int,
     /// What happened, to what, and what to do; empty if the number says it all.
@@ -64,22 +64,22 @@ pub struct Failed {
 }
 
 /// What came of a call.
-pub type Done<T> = Result<T, Failed>;
+pub type CallResult<T> = Result<T, CallError>;
 
 /// What a call does, as far as it decides what an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum CallKind {
     /// Opening a file, or looking for the cluster.
-    Opening,
+    Open,
     /// Reading or writing.
-    Moving,
+    Transfer,
     /// Finding out what came of a started request.
-    Waiting,
+    Wait,
     /// Anything else.
-    Else,
+    Other,
 }
 
-impl Failed {
+impl CallError {
     /// A number, and what is known beyond it.
     pub fn new(number: c_int, text: impl Into<String>) -> Self {
         Self { number, text: text.into() }
@@ -91,32 +91,32 @@ impl Failed {
     }
 
     /// A null pointer.
-    pub fn null(what: &str) -> Self {
+    pub fn null_pointer(what: &str) -> Self {
         Self::new(libc::EFAULT, format!("{what} is NULL"))
     }
 
     /// The same error, said of a file that has this name.
-    pub fn of_name(mut self, name: &str) -> Self {
+    pub fn with_name(mut self, name: &str) -> Self {
         self.text =
             if self.text.is_empty() { name.to_owned() } else { format!("{name}: {}", self.text) };
         self
     }
 
     /// What the system has just said.
-    pub fn of_system() -> Self {
+    pub fn last_os_error() -> Self {
         let number = io::Error::last_os_error().raw_os_error();
         Self::new(number.unwrap_or(libc::EIO), "")
     }
 
     /// What the library says.
-    pub fn of(error: &Error, doing: Doing) -> Self {
-        Self { number: number_of(error, doing), text: error.to_string() }
+    pub fn from_error(error: &Error, kind: CallKind) -> Self {
+        Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
     /// The text of the number, and then the cause. The text of `EPFSLREMOTE` only says that there
     /// is a cause: a cause that is known stands in its place.
     pub fn message(&self) -> String {
-        let text = text_of(self.number);
+        let text = describe_number(self.number);
         match (self.number, self.text.as_str()) {
             (_, "") => text,
             (EPFSLREMOTE, cause) => format!("PFSLib: {cause}"),
@@ -125,37 +125,37 @@ impl Failed {
     }
 }
 
-impl From<rustix::io::Errno> for Failed {
+impl From<rustix::io::Errno> for CallError {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::new(errno.raw_os_error(), "")
     }
 }
 
-/// Adds what a call was doing to errors of the library.
-pub trait While<T> {
+/// Adds what a call was kind to errors of the library.
+pub trait IntoCallResult<T> {
     /// The error as C programs know it.
-    fn while_doing(self, doing: Doing) -> Done<T>;
+    fn in_call(self, kind: CallKind) -> CallResult<T>;
 }
 
-impl<T> While<T> for Result<T, Error> {
-    fn while_doing(self, doing: Doing) -> Done<T> {
-        self.map_err(|error| Failed::of(&error, doing))
+impl<T> IntoCallResult<T> for Result<T, Error> {
+    fn in_call(self, kind: CallKind) -> CallResult<T> {
+        self.map_err(|error| CallError::from_error(&error, kind))
     }
 }
 
-fn number_of(error: &Error, doing: Doing) -> c_int {
+fn errno_of(error: &Error, kind: CallKind) -> c_int {
     match error {
         Error::Path(PathError::TooLong { .. } | PathError::NameTooLong { .. }) => {
             libc::ENAMETOOLONG
         }
         Error::Path(PathError::Empty) | Error::NoParent { .. } => libc::ENOENT,
         Error::Path(_) | Error::Invalid { .. } => EPFSLINVAL,
-        Error::Failure(failure) | Error::File { failure, .. } => number_of_failure(failure, doing),
-        Error::NodeDown { .. } if doing == Doing::Moving => EPFSLNOIOD,
+        Error::Failure(failure) | Error::File { failure, .. } => errno_of_failure(failure, kind),
+        Error::NodeDown { .. } if kind == CallKind::Transfer => EPFSLNOIOD,
         Error::LocksLost { .. } => EPFSLBADFH,
         Error::Ended { .. } => EPFSLNBYTES,
         Error::Disagree { .. } | Error::Team(TeamError::Disagree { .. }) => EPFSLMIXIO,
-        Error::Cached { kind, .. } => number_of_kind(*kind),
+        Error::Cached { kind, .. } => errno_of_kind(*kind),
         Error::Team(TeamError::Invalid(_)) => EPFSLINVAL,
         Error::Team(TeamError::Memory(_)) => libc::ENOMEM,
         _ => EPFSLREMOTE,
@@ -163,7 +163,7 @@ fn number_of(error: &Error, doing: Doing) -> c_int {
 }
 
 /// What one of the ranks met at the disk of a cached file.
-fn number_of_kind(kind: io::ErrorKind) -> c_int {
+fn errno_of_kind(kind: io::ErrorKind) -> c_int {
     use io::ErrorKind as Kind;
     match kind {
         Kind::NotFound => libc::ENOENT,
@@ -180,14 +180,14 @@ fn number_of_kind(kind: io::ErrorKind) -> c_int {
     }
 }
 
-fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
+fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
     match failure {
         Failure::NotFound { .. } | Failure::Deleted { .. } => libc::ENOENT,
         Failure::Exists { .. } => libc::EEXIST,
         Failure::NotADirectory { .. } => libc::ENOTDIR,
         Failure::IsADirectory { .. } => libc::EISDIR,
         Failure::NotEmpty { .. } => libc::ENOTEMPTY,
-        Failure::Denied { .. } if doing == Doing::Opening => libc::EACCES,
+        Failure::Denied { .. } if kind == CallKind::Open => libc::EACCES,
         Failure::DiskFull { .. } => libc::ENOSPC,
         Failure::DiskReadOnly { .. } => libc::EROFS,
         Failure::Denied { .. }
@@ -201,7 +201,7 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         Failure::TooManyLocks { .. } => libc::ENOLCK,
         Failure::LimitReached { .. } => libc::EDQUOT,
         Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. }
-            if doing == Doing::Moving =>
+            if kind == CallKind::Transfer =>
         {
             EPFSLNOIOD
         }
@@ -210,15 +210,15 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         | Failure::WrongKind { .. }
         | Failure::Root
         | Failure::IntoItself { .. } => EPFSLINVAL,
-        Failure::Group { trouble, .. } => number_of_trouble(trouble, doing),
+        Failure::Group { trouble, .. } => errno_of_trouble(trouble, kind),
         _ => EPFSLREMOTE,
     }
 }
 
-fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
+fn errno_of_trouble(trouble: &Trouble, kind: CallKind) -> c_int {
     match trouble {
-        Trouble::Gone { .. } if doing == Doing::Waiting => EPFSLCHLDSIG,
-        Trouble::Closed { .. } if doing == Doing::Waiting => EPFSLCHLDEXIT,
+        Trouble::Gone { .. } if kind == CallKind::Wait => EPFSLCHLDSIG,
+        Trouble::Closed { .. } if kind == CallKind::Wait => EPFSLCHLDEXIT,
         Trouble::Disagreement(_) | Trouble::Closed { .. } | Trouble::WrongMode { .. } => EPFSLMIXIO,
         Trouble::NoSuchRank { .. }
         | Trouble::WrongSize { .. }
@@ -233,8 +233,8 @@ fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
 }
 
 /// The text of a number: of this library, or of the system.
-pub fn text_of(number: c_int) -> String {
-    let own = ALL.iter().find(|(_, known, _)| *known == number);
+pub fn describe_number(number: c_int) -> String {
+    let own = LIBRARY_ERRORS.iter().find(|(_, known, _)| *known == number);
     match own {
         Some((_, _, text)) => (*text).to_owned(),
         None => {
@@ -250,31 +250,31 @@ pub fn text_of(number: c_int) -> String {
 
 thread_local! {
     /// The last error of this thread.
-    static LAST: RefCell<Option<Failed>> = const { RefCell::new(None) };
+    static LAST_ERROR: RefCell<Option<CallError>> = const { RefCell::new(None) };
 }
 
 /// Sets `errno`, and remembers what is known beyond it.
-pub fn raise(failed: Failed) {
+pub fn set_last_error(failed: CallError) {
     let number = failed.number;
-    // A thread that is ending has nothing to remember.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(failed));
+    // A thread that is exit_on_error has nothing to remember.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some(failed));
     // SAFETY: the address is that of this thread's `errno`, which lives as long as the thread.
     unsafe { *libc::__errno_location() = number };
 }
 
 /// Says something on standard error. If nobody hears it, there is nobody to tell that either.
-pub fn say(message: &str) {
+pub fn print_line(message: &str) {
     // One write, so that lines of several ranks do not mix.
     let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
 /// What `errno` of this thread says, followed by the cause if the last call of this library that
 /// failed in this thread has set it.
-pub fn last_message() -> String {
+pub fn last_error_message() -> String {
     let number = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    let last = LAST.try_with(|last| last.borrow().clone()).ok().flatten();
+    let last = LAST_ERROR.try_with(|last| last.borrow().clone()).ok().flatten();
     match last {
         Some(failed) if failed.number == number => failed.message(),
-        _ => text_of(number),
+        _ => describe_number(number),
     }
 }

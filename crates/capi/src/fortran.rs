@@ -6,8 +6,8 @@
 
 use libc::{c_char, c_double, c_int, c_long, c_void, size_t};
 
-use crate::border::{ending, returning};
-use crate::errors::{Done, Failed};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::errors::{CallError, CallResult};
 use crate::{donio, nx, team};
 
 /// All of them, for the tests and the script that installs them.
@@ -36,7 +36,7 @@ pub const NAMES: [&str; 15] = [
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn donio_(rank: *const c_int, size: *const c_int) {
     // SAFETY: as the caller says.
-    ending("donio", || unsafe { team::init(value(rank)?, value(size)?) });
+    exit_on_error("donio", || unsafe { team::init(value(rank)?, value(size)?) });
 }
 
 /// `fd = doopen(path, flags, mode)`
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn doopen_(
     path_len: size_t,
 ) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
+    return_errno(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
 }
 
 /// `call dolsize(fd, nbytes)`
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn doopen_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dolsize_(fd: *const c_int, bytes: *const c_int) {
     // SAFETY: as the caller says.
-    ending("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
+    exit_on_error("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
 }
 
 /// `place = dolseek(fd, offset, whence)`
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn dolseek_(
     offset: *const c_int,
     whence: *const c_int,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         // SAFETY: as the caller says.
         let (fd, offset, whence) = unsafe { (value(fd)?, value(offset)?, value(whence)?) };
         donio::seek(fd, offset.into(), whence, c_int::MAX.into()).map(int)
@@ -92,7 +92,9 @@ pub unsafe extern "C" fn doread_(
     bytes: *const c_int,
 ) -> c_int {
     // SAFETY: as the caller says.
-    ending("doread", || unsafe { donio::read(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+    exit_on_error("doread", || unsafe {
+        donio::read(value(fd)?, buffer, value(bytes)?.into()).map(int)
+    })
 }
 
 /// `call dowrite(fd, buf, nbytes)`; as a function it is the number of bytes.
@@ -106,7 +108,9 @@ pub unsafe extern "C" fn dowrite_(
     bytes: *const c_int,
 ) -> c_int {
     // SAFETY: as the caller says.
-    ending("dowrite", || unsafe { donio::write(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+    exit_on_error("dowrite", || unsafe {
+        donio::write(value(fd)?, buffer, value(bytes)?.into()).map(int)
+    })
 }
 
 /// `call doflush(fd)`
@@ -116,7 +120,7 @@ pub unsafe extern "C" fn dowrite_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doflush_(fd: *const c_int) {
     // SAFETY: as the caller says.
-    ending("doflush", || unsafe { donio::flush(value(fd)?) });
+    exit_on_error("doflush", || unsafe { donio::flush(value(fd)?) });
 }
 
 /// `call doclose(fd)`
@@ -126,13 +130,13 @@ pub unsafe extern "C" fn doflush_(fd: *const c_int) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doclose_(fd: *const c_int) {
     // SAFETY: as the caller says.
-    ending("doclose", || unsafe { donio::close(value(fd)?) });
+    exit_on_error("doclose", || unsafe { donio::close(value(fd)?) });
 }
 
 /// `call dogsync()`
 #[unsafe(no_mangle)]
 pub extern "C" fn dogsync_() {
-    ending("dogsync", || team::done(team::current()?.barrier()));
+    exit_on_error("dogsync", || team::team_result(team::current()?.barrier()));
 }
 
 /// `me = mynode()`
@@ -160,7 +164,7 @@ pub extern "C" fn gsync_() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work: *mut c_int) {
     // SAFETY: as the caller says.
-    ending("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    exit_on_error("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
 }
 
 /// `call gdsum(x, n, work)` with numbers of double precision
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdsum_(numbers: *mut c_double, count: *const c_int, _work: *mut c_double) {
     // SAFETY: as the caller says.
-    ending("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    exit_on_error("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
 }
 
 /// `t = dclock()`
@@ -179,26 +183,26 @@ pub extern "C" fn dclock_() -> c_double {
     nx::dclock()
 }
 
-unsafe fn value(address: *const c_int) -> Done<c_int> {
+unsafe fn value(address: *const c_int) -> CallResult<c_int> {
     if address.is_null() {
-        return Err(Failed::null("an argument"));
+        return Err(CallError::null_pointer("an argument"));
     }
     // SAFETY: it is not null, and the caller says what it is.
     Ok(unsafe { address.read_unaligned() })
 }
 
 /// A text of Fortran: it ends at a zero, if there is one, and blanks at its end do not count.
-unsafe fn text(start: *const c_char, len: size_t) -> Done<String> {
+unsafe fn text(start: *const c_char, len: size_t) -> CallResult<String> {
     if start.is_null() {
-        return Err(Failed::null("the name"));
+        return Err(CallError::null_pointer("the name"));
     }
     // SAFETY: it is not null, and the caller says that so many letters are there.
     let letters = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) };
     let letters = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     match str::from_utf8(letters).map(|text| text.trim_end_matches(' ')) {
-        Ok("") => Err(Failed::new(libc::ENOENT, "the name is empty")),
+        Ok("") => Err(CallError::new(libc::ENOENT, "the name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Failed::invalid("the name is not UTF-8")),
+        Err(_) => Err(CallError::invalid("the name is not UTF-8")),
     }
 }
 

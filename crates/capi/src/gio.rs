@@ -5,8 +5,8 @@ use libc::{c_char, c_int, c_void};
 use pario::records::{RecordFile, RecordId};
 use pario::team::Number;
 
-use crate::errors::{Done, Failed};
-use crate::record_files::{self, call, failed, file, path, record, region, start};
+use crate::errors::{CallError, CallResult};
+use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};
 use crate::team;
 
 /// Numbers of type `int`.
@@ -25,21 +25,21 @@ pub const GIO_DOUBLE: c_int = 6;
 /// Which process this is.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Rank() -> c_int {
-    call(|| int(u64::from(team::current()?.rank())))
+    gio_call(|| int(u64::from(team::current()?.rank())))
 }
 
 /// How many processes there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Size() -> c_int {
-    call(|| int(u64::from(team::current()?.size())))
+    gio_call(|| int(u64::from(team::current()?.size())))
 }
 
 /// Waits until all processes are here.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Barrier() -> c_int {
-    call(|| {
+    gio_call(|| {
         let met = team::current()?.barrier();
-        met.map_err(|error| Failed::new(team::number_of(&error), error.to_string()))?;
+        met.map_err(|error| CallError::new(team::errno_of(&error), error.to_string()))?;
         Ok(0)
     })
 }
@@ -56,11 +56,11 @@ pub extern "C" fn GIO_Error() -> *const c_char {
 /// The path is null or a text; the handle is null or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_int) -> c_int {
-    call(|| {
-        check(file_handle)?;
+    gio_call(|| {
+        check_pointer(file_handle)?;
         // SAFETY: the caller says so.
         let path = unsafe { path(path_name)? };
-        let file = RecordFile::open_or_create(&team::current()?, path).map_err(failed)?;
+        let file = RecordFile::open_or_create(&team::current()?, path).map_err(record_error)?;
         // SAFETY: as above, and it is not null.
         unsafe { file_handle.write_unaligned(record_files::add(file)) };
         Ok(0)
@@ -70,13 +70,13 @@ pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_
 /// Closes a record file together with all others, when everything is durable.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Close(file_handle: c_int) -> c_int {
-    call(|| record_files::remove(file_handle)?.finish().map_err(failed).map(|()| 0))
+    gio_call(|| record_files::remove(file_handle)?.finish().map_err(record_error).map(|()| 0))
 }
 
 /// Makes everything durable, together with all others.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Sync(file_handle: c_int) -> c_int {
-    call(|| file(file_handle)?.sync().map_err(failed).map(|()| 0))
+    gio_call(|| file(file_handle)?.sync().map_err(record_error).map(|()| 0))
 }
 
 /// Deletes a record file that nobody has open, together with all others.
@@ -85,10 +85,10 @@ pub extern "C" fn GIO_Sync(file_handle: c_int) -> c_int {
 /// The path is null or a text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Delete_file(path_name: *const c_char) -> c_int {
-    call(|| {
+    gio_call(|| {
         // SAFETY: the caller says so.
         let path = unsafe { path(path_name)? };
-        RecordFile::delete(&team::current()?, path).map_err(failed).map(|()| 0)
+        RecordFile::delete(&team::current()?, path).map_err(record_error).map(|()| 0)
     })
 }
 
@@ -102,12 +102,12 @@ pub unsafe extern "C" fn GIO_Inq_file(
     num_parts: *mut c_int,
     num_records: *mut c_int,
 ) -> c_int {
-    call(|| {
+    gio_call(|| {
         let file = file(file_handle)?;
         // SAFETY: the caller says so.
         unsafe {
-            tell(num_parts, int(file.parts().into())?);
-            tell(num_records, int(file.records().len() as u64)?);
+            write_out(num_parts, int(file.parts().into())?);
+            write_out(num_records, int(file.records().len() as u64)?);
         }
         Ok(0)
     })
@@ -123,12 +123,12 @@ pub unsafe extern "C" fn GIO_List_records(
     record_handles: *mut c_int,
     max_records: c_int,
 ) -> c_int {
-    call(|| {
+    gio_call(|| {
         let records = file(file_handle)?.records();
         let room = usize::try_from(max_records)
-            .map_err(|_| Failed::new(libc::EINVAL, format!("room for {max_records} records")))?;
+            .map_err(|_| CallError::new(libc::EINVAL, format!("room for {max_records} records")))?;
         if room > 0 {
-            check(record_handles)?;
+            check_pointer(record_handles)?;
         }
         for (place, record) in records.iter().take(room).enumerate() {
             let number = int(record.id.number())?;
@@ -142,35 +142,35 @@ pub unsafe extern "C" fn GIO_List_records(
 /// Destroys a record, together with all others.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Delete_record(file_handle: c_int, record_handle: c_int) -> c_int {
-    call(|| {
+    gio_call(|| {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
-        file.destroy_record(record).map_err(failed).map(|()| 0)
+        file.destroy_record(record).map_err(record_error).map(|()| 0)
     })
 }
 
 /// Waits for an access that was started. Its number is free then.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Wait(request: c_int) -> c_int {
-    call(|| record_files::wait(request).map(|()| 0))
+    gio_call(|| record_files::wait(request).map(|()| 0))
 }
 
 /// Whether an access that was started is over: 1, and its number is free, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Test(request: c_int) -> c_int {
-    call(|| record_files::is_done(request).map(c_int::from))
+    gio_call(|| record_files::is_done(request).map(c_int::from))
 }
 
 /// Waits for all accesses to a file that this process has started.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Wait_all(file_handle: c_int) -> c_int {
-    call(|| {
+    gio_call(|| {
         file(file_handle)?;
         record_files::wait_for_all(file_handle).map(|()| 0)
     })
 }
 
 /// Makes a call in two widths: with `int`, and with 64 bits.
-macro_rules! both {
+macro_rules! both_widths {
     ($(
         $(#[$doc:meta])*
         $narrow:ident, $wide:ident($($name:ident: $int:ty | $long:ty),*) { $work:expr }
@@ -181,7 +181,7 @@ macro_rules! both {
         /// Each pointer is null, or leads to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $narrow($($name: $int),*) -> c_int {
-            call(|| $work)
+            gio_call(|| $work)
         }
 
         $(#[$doc])*
@@ -191,12 +191,12 @@ macro_rules! both {
         #[allow(clippy::useless_conversion, reason = "the other width needs it")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $wide($($name: $long),*) -> c_int {
-            call(|| $work)
+            gio_call(|| $work)
         }
     )*};
 }
 
-both! {
+both_widths! {
     /// Makes a record that is cut evenly, together with all others.
     GIO_Create_record, GIO_Create_record64(
         file_handle: c_int | c_int, record_handle: *mut c_int | *mut c_int, length: c_int | i64
@@ -205,7 +205,7 @@ both! {
         unsafe {
             create(record_handle, || {
                 let record = file(file_handle)?.create_record(size(length)?);
-                record.map_err(failed)
+                record.map_err(record_error)
             })
         }
     }
@@ -219,7 +219,7 @@ both! {
         unsafe {
             create(record_handle, || {
                 let sizes = sizes(segs, num_segs)?;
-                file(file_handle)?.create_record_irregular(&sizes).map_err(failed)
+                file(file_handle)?.create_record_irregular(&sizes).map_err(record_error)
             })
         }
     }
@@ -232,14 +232,14 @@ both! {
         is_irregular: *mut c_int | *mut c_int
     ) {{
         let file = file(file_handle)?;
-        let info = file.record(record(record_handle)?).map_err(failed)?;
+        let info = file.record(record(record_handle)?).map_err(record_error)?;
         // SAFETY: the caller says so.
         unsafe {
             if !length.is_null() {
-                tell(length, narrow(info.len)?);
+                write_out(length, narrow(info.len)?);
             }
-            tell(num_segs, int(file.parts().into())?);
-            tell(is_irregular, (!info.is_regular).into());
+            write_out(num_segs, int(file.parts().into())?);
+            write_out(is_irregular, (!info.is_regular).into());
         }
         Ok(0)
     }}
@@ -250,18 +250,18 @@ both! {
         file_handle: c_int | c_int, record_handle: c_int | c_int, seg: c_int | c_int,
         lo: *mut c_int | *mut i64, hi: *mut c_int | *mut i64
     ) {{
-        let blocks = file(file_handle)?.distribution(record(record_handle)?).map_err(failed)?;
+        let blocks = file(file_handle)?.distribution(record(record_handle)?).map_err(record_error)?;
         let block = usize::try_from(seg).ok().and_then(|seg| blocks.get(seg));
         let block = block.ok_or_else(|| {
             let text = format!("there are {} blocks, and so no block {seg}", blocks.len());
-            Failed::new(libc::EINVAL, text)
+            CallError::new(libc::EINVAL, text)
         })?;
         let last = narrow::<i64>(block.start + block.len)? - 1;
         let (first, last) = (narrow(block.start)?, narrow(last)?);
         // SAFETY: the caller says so.
         unsafe {
-            tell(lo, first);
-            tell(hi, last);
+            write_out(lo, first);
+            write_out(hi, last);
         }
         int(block.rank.into())
     }}
@@ -271,7 +271,7 @@ both! {
         file_handle: c_int | c_int, record_handle: c_int | c_int, position: c_int | i64
     ) {{
         let (file, record) = (file(file_handle)?, record(record_handle)?);
-        int(file.locate(record, size(position)?).map_err(failed)?.rank.into())
+        int(file.locate(record, size(position)?).map_err(record_error)?.rank.into())
     }}
 
     /// Reads bytes `lo` to `hi` of a record: byte `i` of them to `buf[stride * i]`.
@@ -283,7 +283,7 @@ both! {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller says that the memory is there.
-        unsafe { file.read_to(record, range, buf.cast(), stride) }.map_err(failed).map(|()| 0)
+        unsafe { file.read_to(record, range, buf.cast(), stride) }.map_err(record_error).map(|()| 0)
     }}
 
     /// Starts to read. Returns the number of the access.
@@ -307,7 +307,7 @@ both! {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
         // SAFETY: the caller says that the memory is there.
-        unsafe { file.write_from(record, range, buf.cast(), stride) }.map_err(failed).map(|()| 0)
+        unsafe { file.write_from(record, range, buf.cast(), stride) }.map_err(record_error).map(|()| 0)
     }}
 
     /// Starts to write. Returns the number of the access.
@@ -331,7 +331,7 @@ both! {
         buf: *const c_void | *const c_void, stride: c_int | i64, type_: c_int | c_int,
         factor: *const c_void | *const c_void
     ) {{
-        let place = Place { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
+        let place = RecordRange { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
         // SAFETY: the caller says that the numbers and the factor are there.
         unsafe { accumulate(place, buf, stride.into(), type_, factor, false) }
     }}
@@ -342,7 +342,7 @@ both! {
         buf: *const c_void | *const c_void, stride: c_int | i64, type_: c_int | c_int,
         factor: *const c_void | *const c_void
     ) {{
-        let place = Place { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
+        let place = RecordRange { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
         // SAFETY: the caller says that the numbers are there until the access is over.
         unsafe { accumulate(place, buf, stride.into(), type_, factor, true) }
     }}
@@ -350,7 +350,7 @@ both! {
 
 /// Bytes of a record of a file.
 #[derive(Clone, Copy)]
-struct Place {
+struct RecordRange {
     file: c_int,
     record: c_int,
     lo: i64,
@@ -362,13 +362,13 @@ struct Place {
 /// # Safety
 /// The numbers are there, if it is not null, and so is the factor.
 unsafe fn accumulate(
-    place: Place,
+    place: RecordRange,
     buf: *const c_void,
     stride: i64,
     kind: c_int,
     factor: *const c_void,
     is_started: bool,
-) -> Done<c_int> {
+) -> CallResult<c_int> {
     let add = match kind {
         GIO_INT => add::<i32>,
         GIO_UNSIGNED => add::<u32>,
@@ -378,7 +378,7 @@ unsafe fn accumulate(
         GIO_DOUBLE => add::<f64>,
         _ => {
             let text = format!("{kind} is no type of numbers: use GIO_INT to GIO_DOUBLE");
-            return Err(Failed::new(libc::EINVAL, text));
+            return Err(CallError::new(libc::EINVAL, text));
         }
     };
     // SAFETY: the caller says so.
@@ -388,16 +388,16 @@ unsafe fn accumulate(
 /// # Safety
 /// As of `accumulate`.
 unsafe fn add<T: Number>(
-    place: Place,
+    place: RecordRange,
     buf: *const c_void,
     stride: i64,
     factor: *const c_void,
     is_started: bool,
-) -> Done<c_int> {
+) -> CallResult<c_int> {
     let (range, stride) = region(place.lo, place.hi, stride)?;
     let record = record(place.record)?;
     check_memory(buf, range.is_empty())?;
-    check(factor.cast_mut())?;
+    check_pointer(factor.cast_mut())?;
     // SAFETY: it is not null, and the caller says that it is there.
     let factor = unsafe { factor.cast::<T>().read_unaligned() };
     let numbers = buf.cast::<T>();
@@ -410,18 +410,21 @@ unsafe fn add<T: Number>(
     let file = file(place.file)?;
     // SAFETY: as above.
     let added = unsafe { file.accumulate_from(record, range, factor, numbers, stride) };
-    added.map_err(failed).map(|()| 0)
+    added.map_err(record_error).map(|()| 0)
 }
 
 /// Makes a record, and tells its number.
 ///
 /// # Safety
 /// The place is null, or can be written.
-unsafe fn create(place: *mut c_int, make: impl FnOnce() -> Done<RecordId>) -> Done<c_int> {
-    check(place)?;
+unsafe fn create(
+    place: *mut c_int,
+    make: impl FnOnce() -> CallResult<RecordId>,
+) -> CallResult<c_int> {
+    check_pointer(place)?;
     let made = make()?;
     // SAFETY: it is not null, and the caller says that it can be written.
-    unsafe { tell(place, int(made.number())?) };
+    unsafe { write_out(place, int(made.number())?) };
     Ok(0)
 }
 
@@ -429,31 +432,31 @@ unsafe fn create(place: *mut c_int, make: impl FnOnce() -> Done<RecordId>) -> Do
 ///
 /// # Safety
 /// The list is null, or has so many numbers.
-unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> Done<Vec<u64>> {
+unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> CallResult<Vec<u64>> {
     let number = usize::try_from(count)
-        .map_err(|_| Failed::new(libc::EINVAL, format!("{count} is no number of blocks")))?;
+        .map_err(|_| CallError::new(libc::EINVAL, format!("{count} is no number of blocks")))?;
     check_memory(segs, number == 0)?;
     // SAFETY: the caller says that there are so many, and it is not null.
     (0..number).map(|seg| size(unsafe { segs.add(seg).read_unaligned() })).collect()
 }
 
 /// A size or a place, which is not negative.
-fn size(number: impl Into<i64>) -> Done<u64> {
+fn size(number: impl Into<i64>) -> CallResult<u64> {
     let number = number.into();
     u64::try_from(number).map_err(|_| {
-        Failed::new(libc::EINVAL, format!("{number} is no size and no place: it is negative"))
+        CallError::new(libc::EINVAL, format!("{number} is no size and no place: it is negative"))
     })
 }
 
 /// A number that an `int` holds.
-fn int(number: u64) -> Done<c_int> {
+fn int(number: u64) -> CallResult<c_int> {
     narrow(number)
 }
 
 /// A number that fits where it is wanted.
-fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> Done<T> {
+fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> CallResult<T> {
     number.try_into().map_err(|_| {
-        Failed::new(
+        CallError::new(
             libc::EOVERFLOW,
             format!("{number} is too large: use the call that ends with 64"),
         )
@@ -464,7 +467,7 @@ fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> Done<T> {
 ///
 /// # Safety
 /// The place is null, or can be written.
-unsafe fn tell<T>(place: *mut T, value: T) {
+unsafe fn write_out<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: the caller says so.
         unsafe { place.write_unaligned(value) };
@@ -472,13 +475,13 @@ unsafe fn tell<T>(place: *mut T, value: T) {
 }
 
 /// A pointer that is needed.
-fn check<T>(pointer: *mut T) -> Done<()> {
+fn check_pointer<T>(pointer: *mut T) -> CallResult<()> {
     check_memory(pointer, false)
 }
 
-fn check_memory<T>(pointer: *const T, is_nothing: bool) -> Done<()> {
+fn check_memory<T>(pointer: *const T, is_nothing: bool) -> CallResult<()> {
     if pointer.is_null() && !is_nothing {
-        return Err(Failed::new(libc::EFAULT, "a pointer is NULL"));
+        return Err(CallError::new(libc::EFAULT, "a pointer is NULL"));
     }
     Ok(())
 }

@@ -19,29 +19,29 @@
 //! which requests are under way; modes, pointers and sizes are the business of `pario`. It starts no
 //! processes and touches no signals.
 //!
-//! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
+//! A call comes in through [`boundary`], which lets no panic out and turns a [`CallError`](errors::CallError)
 //! into `errno` or into a message and the end of the process. [`process`] knows the job and the
 //! cluster, [`team`] those who have met for their memory, for which no cluster is needed, [`descriptors`]
 //! the open files, [`requests`] what was started.
 
 pub mod armci;
-pub mod border;
+pub mod boundary;
+pub mod buffers;
 pub mod descriptors;
 pub mod dolib;
 pub mod donio;
 pub mod errors;
 pub mod fortran;
 pub mod gio;
-pub mod locking;
-pub mod memory;
 pub mod names;
 pub mod nx;
 pub mod opening;
 pub mod pfslib;
-pub mod plain;
+pub mod plain_files;
 pub mod posix;
 pub mod process;
 pub mod record_files;
+pub mod record_locks;
 pub mod requests;
-pub mod sharing;
+pub mod shared_io;
 pub mod team;

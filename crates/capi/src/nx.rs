@@ -6,29 +6,29 @@
 use libc::{c_double, c_long};
 use pario::team::{Number, Reduction};
 
-use crate::border::ending;
-use crate::errors::{Doing, Done, Failed, While};
+use crate::boundary::exit_on_error;
+use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::{process, team};
 
 /// Which process this is.
 #[unsafe(no_mangle)]
 pub extern "C" fn mynode() -> c_long {
-    ending("mynode", || process::size_and_rank().map(|(_, rank)| rank.into()))
+    exit_on_error("mynode", || process::size_and_rank().map(|(_, rank)| rank.into()))
 }
 
 /// How many processes there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn numnodes() -> c_long {
-    ending("numnodes", || process::size_and_rank().map(|(size, _)| size.into()))
+    exit_on_error("numnodes", || process::size_and_rank().map(|(size, _)| size.into()))
 }
 
 /// Waits until all processes are here: those who have met for their memory meet there, and others at
 /// the node.
 #[unsafe(no_mangle)]
 pub extern "C" fn gsync() {
-    ending("gsync", || match team::known() {
-        Some(team) => team::done(team.barrier()),
-        None => process::current()?.group.barrier().while_doing(Doing::Else),
+    exit_on_error("gsync", || match team::joined() {
+        Some(team) => team::team_result(team.barrier()),
+        None => process::current()?.group.barrier().in_call(CallKind::Other),
     });
 }
 
@@ -39,7 +39,7 @@ pub extern "C" fn gsync() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gisum(numbers: *mut c_long, count: c_long, _work: *mut c_long) {
     // SAFETY: as the caller says.
-    ending("gisum", || unsafe { sum(numbers, count) });
+    exit_on_error("gisum", || unsafe { sum(numbers, count) });
 }
 
 /// The sums of numbers of all processes, for each place. The last argument is not used.
@@ -49,13 +49,13 @@ pub unsafe extern "C" fn gisum(numbers: *mut c_long, count: c_long, _work: *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdsum(numbers: *mut c_double, count: c_long, _work: *mut c_double) {
     // SAFETY: as the caller says.
-    ending("gdsum", || unsafe { sum(numbers, count) });
+    exit_on_error("gdsum", || unsafe { sum(numbers, count) });
 }
 
 /// # Safety
 /// The pointer is null, or leads to so many numbers.
-pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> Done<()> {
-    let wrong = || Failed::invalid(format!("{count} numbers at {numbers:?} cannot be added"));
+pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> CallResult<()> {
+    let wrong = || CallError::invalid(format!("{count} numbers at {numbers:?} cannot be added"));
     let count = usize::try_from(count).map_err(|_| wrong())?;
     if count > 0 && (numbers.is_null() || !numbers.is_aligned()) {
         return Err(wrong());
@@ -65,7 +65,7 @@ pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> Done<()> {
         // SAFETY: it is not null, and the caller says that so many numbers are there.
         own.extend_from_slice(unsafe { std::slice::from_raw_parts(numbers, count) });
     }
-    team::done(team::current()?.reduce(Reduction::Sum, &mut own))?;
+    team::team_result(team::current()?.reduce(Reduction::Sum, &mut own))?;
     // SAFETY: there is room for as many as were there.
     unsafe { std::ptr::copy_nonoverlapping(own.as_ptr(), numbers, own.len()) };
     Ok(())

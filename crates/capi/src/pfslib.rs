@@ -2,19 +2,19 @@
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
 
-use crate::border::{ending, returning};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::buffers::CallerBuffers;
 use crate::descriptors;
-use crate::errors::{self, Doing, Done, EPFSLNBYTES, Failed, While};
-use crate::memory::Pieces;
-use crate::requests::{self, Started};
-use crate::{names, opening, plain, process, sharing};
+use crate::errors::{self, CallError, CallKind, CallResult, EPFSLNBYTES, IntoCallResult};
+use crate::requests::{self, StartedIo};
+use crate::{names, opening, plain_files, process, shared_io};
 
 /// Makes the two forms of calls: one that ends the process when it fails, and one that returns -1.
 /// What the first returns is made of what the second returns.
 macro_rules! forms {
     ($(
         $(#[$doc:meta])*
-        $ending:ident, $returning:ident($($name:ident: $type:ty),*) -> $value:ty {
+        $exit_on_error:ident, $return_errno:ident($($name:ident: $type:ty),*) -> $value:ty {
             $work:expr
         } then $all:ty { $then:expr }
     )*) => {$(
@@ -25,8 +25,8 @@ macro_rules! forms {
         /// # Safety
         /// Each pointer is null, or leads to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $ending($($name: $type),*) -> $all {
-            ending(stringify!($ending), || $work.and_then($then))
+        pub unsafe extern "C" fn $exit_on_error($($name: $type),*) -> $all {
+            exit_on_error(stringify!($exit_on_error), || $work.and_then($then))
         }
 
         $(#[$doc])*
@@ -36,8 +36,8 @@ macro_rules! forms {
         /// # Safety
         /// Each pointer is null, or leads to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $returning($($name: $type),*) -> $value {
-            returning(|| $work)
+        pub unsafe extern "C" fn $return_errno($($name: $type),*) -> $value {
+            return_errno(|| $work)
         }
     )*};
 }
@@ -46,19 +46,19 @@ forms! {
     /// Reads, and waits for the bytes.
     cread, _cread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller says that so many bytes are there.
-        unsafe { move_one(fd, buffer, bytes, false) }
+        unsafe { transfer_one(fd, buffer, bytes, false) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
     /// Writes, and waits until it is done.
     cwrite, _cwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller says that so many bytes are there; they are only read.
-        unsafe { move_one(fd, buffer.cast_mut(), bytes, true) }
+        unsafe { transfer_one(fd, buffer.cast_mut(), bytes, true) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
     /// Reads to several pieces of memory, and waits for the bytes.
     creadv, _creadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller says that so many pieces are there.
-        unsafe { move_several(fd, pieces, count, false) }
+        unsafe { transfer_vectored(fd, pieces, count, false) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
@@ -67,7 +67,7 @@ forms! {
     /// Writes several pieces of memory, and waits until it is done.
     cwritev, _cwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller says that so many pieces are there.
-        unsafe { move_several(fd, pieces, count, true) }
+        unsafe { transfer_vectored(fd, pieces, count, true) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
@@ -76,26 +76,26 @@ forms! {
     /// Starts to read, and gives the id of the request.
     iread, _iread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller says that so many bytes are there, and leaves them alone.
-        unsafe { Pieces::one(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
+        unsafe { CallerBuffers::single(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
     /// Starts to write, and gives the id of the request.
     iwrite, _iwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
         // SAFETY: the caller says that so many bytes are there, and leaves them alone.
-        unsafe { Pieces::one(buffer.cast_mut(), bytes as usize) }
+        unsafe { CallerBuffers::single(buffer.cast_mut(), bytes as usize) }
             .and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
     /// Starts to read to several pieces of memory, and gives the id of the request.
     ireadv, _ireadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller says that so many pieces are there.
-        unsafe { Pieces::several(pieces, count) }.and_then(|to| start(fd, to, false))
+        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
     /// Starts to write several pieces of memory, and gives the id of the request.
     iwritev, _iwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
         // SAFETY: the caller says that so many pieces are there.
-        unsafe { Pieces::several(pieces, count) }.and_then(|from| start(fd, from, true))
+        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
     /// Whether a request is over: 1 if so, and then its id is free.
@@ -131,7 +131,7 @@ forms! {
     /// Opens a shared file, together with all others, and sets its mode.
     gopen, _gopen(name: *const c_char, flags: c_int, io_mode: c_int, mode: mode_t) -> c_int {
         // SAFETY: the caller says that the name ends with a zero.
-        unsafe { opening::open_together(name, flags, io_mode, mode) }
+        unsafe { opening::open_collective(name, flags, io_mode, mode) }
     } then c_int { Ok }
 }
 
@@ -144,7 +144,7 @@ forms! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe { opening::open(name, flags, mode) })
+    return_errno(|| unsafe { opening::open(name, flags, mode) })
 }
 
 /// Opens a shared file of so many processes, together with them if the last argument is not 0.
@@ -159,36 +159,40 @@ pub unsafe extern "C" fn _pfslib_open(
     io_mode: c_int,
     size: c_int,
     rank: c_int,
-    is_together: c_int,
+    is_collective: c_int,
 ) -> c_int {
     // SAFETY: as the caller says.
-    returning(|| unsafe {
-        opening::open_with(name, flags, mode, io_mode, size, rank, is_together != 0)
+    return_errno(|| unsafe {
+        opening::open_subgroup(name, flags, mode, io_mode, size, rank, is_collective != 0)
     })
 }
 
 /// Closes a descriptor, of a shared file or any other.
 #[unsafe(no_mangle)]
 pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         if descriptors::close(fd)? {
             return Ok(0);
         }
         // SAFETY: it is the caller's descriptor.
-        plain::for_pfslib(plain::told_int(unsafe { libc::close(fd) }))
+        plain_files::with_pfslib_errno(plain_files::check_int(unsafe { libc::close(fd) }))
     })
 }
 
 /// Moves the pointer of a descriptor, of a shared file or any other.
 #[unsafe(no_mangle)]
 pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
-    returning(|| {
+    return_errno(|| {
         if let Some(open) = descriptors::find(fd)? {
-            return sharing::seek(&open, offset, whence);
+            return shared_io::seek(&open, offset, whence);
         }
         // SAFETY: no memory is passed.
         let at = unsafe { libc::lseek(fd, offset, whence) };
-        if at < 0 { plain::for_pfslib(Err(Failed::of_system())) } else { Ok(at) }
+        if at < 0 {
+            plain_files::with_pfslib_errno(Err(CallError::last_os_error()))
+        } else {
+            Ok(at)
+        }
     })
 }
 
@@ -200,7 +204,7 @@ pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_init(host: *const c_char, size: c_int, rank: c_int) {
     // SAFETY: as the caller says.
-    ending("pfslib_init", || unsafe { init(host, size, rank) });
+    exit_on_error("pfslib_init", || unsafe { init(host, size, rank) });
 }
 
 /// The same with thresholds, which decide nothing here: requests that are started never wait, however
@@ -217,7 +221,7 @@ pub unsafe extern "C" fn _pfslib_init(
     _client_threshold: c_int,
 ) {
     // SAFETY: as the caller says.
-    ending("_pfslib_init", || unsafe { init(host, size, rank) });
+    exit_on_error("_pfslib_init", || unsafe { init(host, size, rank) });
 }
 
 /// Writes to standard error what `errno` says, after a text.
@@ -226,120 +230,129 @@ pub unsafe extern "C" fn _pfslib_init(
 /// The text is null, or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_perror(text: *const c_char) {
-    let message = errors::last_message();
+    let message = errors::last_error_message();
     if text.is_null() {
-        errors::say(&message);
+        errors::print_line(&message);
     } else {
         // SAFETY: it is not null, and the caller says that it ends.
         let text = unsafe { std::ffi::CStr::from_ptr(text) };
-        errors::say(&format!("{}: {message}", text.to_string_lossy()));
+        errors::print_line(&format!("{}: {message}", text.to_string_lossy()));
     }
 }
 
-unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> Done<()> {
+unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> CallResult<()> {
     // SAFETY: as the caller says.
-    let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::text(host) } };
+    let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::from_c(host) } };
     let host = host.unwrap_or_default();
     process::init(&host, size, rank)
 }
 
-unsafe fn move_one(fd: c_int, memory: *mut c_void, len: c_uint, is_write: bool) -> Done<c_long> {
+unsafe fn transfer_one(
+    fd: c_int,
+    memory: *mut c_void,
+    len: c_uint,
+    is_write: bool,
+) -> CallResult<c_long> {
     // SAFETY: the caller says that so many bytes are there.
-    let pieces = unsafe { Pieces::one(memory, len as usize) }?;
+    let pieces = unsafe { CallerBuffers::single(memory, len as usize) }?;
     let Some(open) = descriptors::find(fd)? else {
         // SAFETY: the caller says that so many bytes are there.
-        let moved = unsafe { plain::transfer(fd, memory, len as usize, is_write) };
-        return plain::for_pfslib(moved).and_then(long);
+        let moved = unsafe { plain_files::transfer(fd, memory, len as usize, is_write) };
+        return plain_files::with_pfslib_errno(moved).and_then(long);
     };
     requests::check_limit()?;
     let moved =
-        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
-unsafe fn move_several(
+unsafe fn transfer_vectored(
     fd: c_int,
     list: *const iovec,
     count: c_int,
     is_write: bool,
-) -> Done<c_long> {
+) -> CallResult<c_long> {
     // SAFETY: the caller says that so many pieces are there.
-    let pieces = unsafe { Pieces::several(list, count) }?;
+    let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     let Some(open) = descriptors::find(fd)? else {
         // SAFETY: as above.
-        let moved = unsafe { plain::transfer_several(fd, list, count, is_write) };
-        return plain::for_pfslib(moved).and_then(long);
+        let moved = unsafe { plain_files::transfer_vectored(fd, list, count, is_write) };
+        return plain_files::with_pfslib_errno(moved).and_then(long);
     };
     requests::check_limit()?;
     let moved =
-        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
-unsafe fn len_of(list: *const iovec, count: c_int) -> Done<i64> {
+unsafe fn len_of(list: *const iovec, count: c_int) -> CallResult<i64> {
     // SAFETY: the caller says that so many pieces are there.
-    let pieces = unsafe { Pieces::several(list, count) }?;
+    let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     long(pieces.len())
 }
 
-fn check_all(moved: c_long, wanted: i64) -> Done<()> {
+fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
     if moved < wanted {
-        return Err(Failed::new(EPFSLNBYTES, format!("{moved} of {wanted} bytes")));
+        return Err(CallError::new(EPFSLNBYTES, format!("{moved} of {wanted} bytes")));
     }
     Ok(())
 }
 
 /// Starts a request; on plain descriptors it is done at once.
-fn start(fd: c_int, mut pieces: Pieces, is_write: bool) -> Done<c_long> {
+fn start(fd: c_int, mut pieces: CallerBuffers, is_write: bool) -> CallResult<c_long> {
     requests::start(fd, || {
         let Some(open) = descriptors::find(fd)? else {
             let moved = if is_write {
-                let bytes = pieces.gathered();
+                let bytes = pieces.gather();
                 // SAFETY: the bytes are there, and are only read.
-                unsafe { plain::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true) }
+                unsafe {
+                    plain_files::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true)
+                }
             } else {
                 pieces.fill(|bytes| {
                     // SAFETY: the bytes are there.
-                    unsafe { plain::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false) }
+                    unsafe {
+                        plain_files::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false)
+                    }
                 })
             };
-            return plain::for_pfslib(moved).map(|_| Started::Over(Ok(())));
+            return plain_files::with_pfslib_errno(moved).map(|_| StartedIo::Over(Ok(())));
         };
         if is_write {
-            sharing::start_write(&open, pieces)
+            shared_io::start_write(&open, pieces)
         } else {
-            sharing::start_read(&open, pieces)
+            shared_io::start_read(&open, pieces)
         }
     })
 }
 
-fn is_at_end(fd: c_int) -> Done<bool> {
+fn is_at_end(fd: c_int) -> CallResult<bool> {
     let Some(open) = descriptors::find(fd)? else {
-        return plain::for_pfslib(plain::is_at_end(fd));
+        return plain_files::with_pfslib_errno(plain_files::is_at_end(fd));
     };
     requests::wait_for_file(fd);
-    open.file()?.is_at_end().while_doing(Doing::Else)
+    open.file()?.is_at_end().in_call(CallKind::Other)
 }
 
-fn iomode_of(fd: c_int) -> Done<c_long> {
-    let open = descriptors::shared(fd)?;
+fn iomode_of(fd: c_int) -> CallResult<c_long> {
+    let open = descriptors::require(fd)?;
     Ok(open.file()?.mode().number().into())
 }
 
-fn set_iomode(fd: c_int, io_mode: c_int) -> Done<c_long> {
-    let open = descriptors::shared(fd)?;
-    sharing::set_mode(&open, opening::mode_of(io_mode)?)?;
+fn set_iomode(fd: c_int, io_mode: c_int) -> CallResult<c_long> {
+    let open = descriptors::require(fd)?;
+    shared_io::set_mode(&open, opening::mode_of(io_mode)?)?;
     Ok(0)
 }
 
-fn grow(fd: c_int, offset: off_t, whence: c_int) -> Done<c_long> {
+fn grow(fd: c_int, offset: off_t, whence: c_int) -> CallResult<c_long> {
     match descriptors::find(fd)? {
-        Some(open) => sharing::grow(&open, offset, whence),
-        None => plain::for_pfslib(plain::grow(fd, offset, whence)),
+        Some(open) => shared_io::grow(&open, offset, whence),
+        None => plain_files::with_pfslib_errno(plain_files::grow(fd, offset, whence)),
     }
 }
 
-fn long(count: usize) -> Done<c_long> {
+fn long(count: usize) -> CallResult<c_long> {
     c_long::try_from(count)
-        .map_err(|_| Failed::new(libc::EOVERFLOW, format!("{count} does not fit into a long")))
+        .map_err(|_| CallError::new(libc::EOVERFLOW, format!("{count} does not fit into a long")))
 }

@@ -3,10 +3,10 @@
 use libc::{c_int, c_long, c_void};
 use pario::team::{Number, Segments, Started};
 
-use super::{Armci, current, length};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use super::{Armci, byte_count, current};
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
 /// Swapping an int.
 pub const ARMCI_SWAP: c_int = 10;
@@ -34,12 +34,12 @@ pub const ARMCI_ACC_LNG: c_int = 42;
 ///
 /// # Safety
 /// So many bytes must be there, and stay as they are meanwhile.
-pub unsafe fn own<'a>(start: *const c_void, len: usize) -> Done<&'a [u8]> {
+pub unsafe fn caller_bytes<'a>(start: *const c_void, len: usize) -> CallResult<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
     }
     if start.is_null() {
-        return Err(Failed::invalid("a null pointer for own memory"));
+        return Err(CallError::invalid("a null pointer for own memory"));
     }
     // SAFETY: the caller says so.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
@@ -49,12 +49,12 @@ pub unsafe fn own<'a>(start: *const c_void, len: usize) -> Done<&'a [u8]> {
 ///
 /// # Safety
 /// So many bytes must be there, and belong to nobody else meanwhile.
-pub unsafe fn own_mut<'a>(start: *mut c_void, len: usize) -> Done<&'a mut [u8]> {
+pub unsafe fn caller_bytes_mut<'a>(start: *mut c_void, len: usize) -> CallResult<&'a mut [u8]> {
     if len == 0 {
         return Ok(&mut []);
     }
     if start.is_null() {
-        return Err(Failed::invalid("a null pointer for own memory"));
+        return Err(CallError::invalid("a null pointer for own memory"));
     }
     // SAFETY: the caller says so.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
@@ -82,9 +82,9 @@ impl Scale {
     ///
     /// # Safety
     /// There must be a number of the type, or null.
-    pub unsafe fn of(optype: c_int, scale: *const c_void) -> Done<Self> {
+    pub unsafe fn of(optype: c_int, scale: *const c_void) -> CallResult<Self> {
         if scale.is_null() {
-            return Err(Failed::invalid("a null pointer for the scale of an accumulation"));
+            return Err(CallError::invalid("a null pointer for the scale of an accumulation"));
         }
         // SAFETY: the caller says that there is a number of the type.
         unsafe {
@@ -97,7 +97,7 @@ impl Scale {
                 ARMCI_ACC_DCP => Self::DoubleComplex(scale.cast::<[f64; 2]>().read_unaligned()),
                 _ => {
                     let what = format!("{optype} is no type of numbers that are accumulated");
-                    return Err(Failed::invalid(what));
+                    return Err(CallError::invalid(what));
                 }
             })
         }
@@ -110,7 +110,7 @@ impl Scale {
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> Done<Started<'static>> {
+    ) -> CallResult<Started<'static>> {
         let to = (segments, rank, offset);
         match self {
             Self::Int(factor) => add(to, factor, bytes),
@@ -130,19 +130,19 @@ impl Scale {
 }
 
 /// Complex numbers, each times another.
-fn pairs<T: Number>(bytes: &[u8], times: impl Fn([T; 2]) -> [T; 2]) -> Done<Vec<T>> {
+fn pairs<T: Number>(bytes: &[u8], times: impl Fn([T; 2]) -> [T; 2]) -> CallResult<Vec<T>> {
     let numbers = numbers::<T>(bytes)?;
     if numbers.len() % 2 != 0 {
-        return Err(Failed::invalid("half a complex number cannot be accumulated"));
+        return Err(CallError::invalid("half a complex number cannot be accumulated"));
     }
     Ok(numbers.chunks(2).flat_map(|pair| times([pair[0], pair[1]])).collect())
 }
 
-fn numbers<T: Number>(bytes: &[u8]) -> Done<Vec<T>> {
+fn numbers<T: Number>(bytes: &[u8]) -> CallResult<Vec<T>> {
     let each = size_of::<T>();
     if !bytes.len().is_multiple_of(each) {
         let what = format!("{} bytes are no numbers of {each} bytes each", bytes.len());
-        return Err(Failed::invalid(what));
+        return Err(CallError::invalid(what));
     }
     let mut numbers = vec![T::default(); bytes.len() / each];
     // SAFETY: there is room for as many bytes, and every pattern of bits is a number.
@@ -162,15 +162,15 @@ fn add<T: Number>(
     (segments, rank, offset): (&Segments, u32, usize),
     factor: T,
     bytes: &[u8],
-) -> Done<Started<'static>> {
+) -> CallResult<Started<'static>> {
     let is_aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if is_aligned && bytes.len().is_multiple_of(size_of::<T>()) {
         let count = bytes.len() / size_of::<T>();
         // SAFETY: it is aligned, there are so many, and every pattern of bits is a number.
         let numbers = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), count) };
-        return done(segments.start_accumulate(rank, offset, factor, numbers));
+        return team_result(segments.start_accumulate(rank, offset, factor, numbers));
     }
-    done(segments.start_accumulate(rank, offset, factor, &numbers::<T>(bytes)?))
+    team_result(segments.start_accumulate(rank, offset, factor, &numbers::<T>(bytes)?))
 }
 
 impl Armci {
@@ -184,12 +184,12 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller says so.
-        let own = unsafe { own(src, len)? };
-        Ok((rank, done(allocation.segments.start_put(rank, offset, own))?))
+        let own = unsafe { caller_bytes(src, len)? };
+        Ok((rank, team_result(allocation.segments.start_put(rank, offset, own))?))
     }
 
     /// Begins to get to own memory.
@@ -202,12 +202,12 @@ impl Armci {
         dst: *mut c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, src, len)?;
         // SAFETY: the caller says so.
-        let own: &'static mut [u8] = unsafe { own_mut(dst, len)? };
-        Ok((rank, done(allocation.segments.start_get(rank, offset, own))?))
+        let own: &'static mut [u8] = unsafe { caller_bytes_mut(dst, len)? };
+        Ok((rank, team_result(allocation.segments.start_get(rank, offset, own))?))
     }
 
     /// Begins to add own numbers.
@@ -221,17 +221,17 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
         // SAFETY: the caller says so.
-        let (scale, own) = unsafe { (Scale::of(optype, scale)?, own(src, len)?) };
+        let (scale, own) = unsafe { (Scale::of(optype, scale)?, caller_bytes(src, len)?) };
         Ok((rank, scale.start(&allocation.segments, rank, offset, own)?))
     }
 }
 
-fn wait((_, started): (u32, Started<'static>)) -> Done<c_int> {
-    done(started.wait()).map(|()| 0)
+fn wait((_, started): (u32, Started<'static>)) -> CallResult<c_int> {
+    team_result(started.wait()).map(|()| 0)
 }
 
 /// Copies own memory to that of a process.
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn ARMCI_Put(
     proc: c_int,
 ) -> c_int {
     // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_put(src, dst, bytes, proc)? }))
+    return_errno(|| wait(unsafe { current()?.start_put(src, dst, bytes, proc)? }))
 }
 
 /// Copies memory of a process to own memory.
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn ARMCI_Get(
     proc: c_int,
 ) -> c_int {
     // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_get(src, dst, bytes, proc)? }))
+    return_errno(|| wait(unsafe { current()?.start_get(src, dst, bytes, proc)? }))
 }
 
 /// Adds own numbers, each times a factor, to those of a process.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn ARMCI_Acc(
     proc: c_int,
 ) -> c_int {
     // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_acc((optype, scale), src, dst, bytes, proc)? }))
+    return_errno(|| wait(unsafe { current()?.start_acc((optype, scale), src, dst, bytes, proc)? }))
 }
 
 /// Changes a whole number of a process by one instruction.
@@ -293,13 +293,13 @@ pub unsafe extern "C" fn ARMCI_Rmw(
     extra: c_int,
     proc: c_int,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         let is_long = matches!(op, ARMCI_SWAP_LONG | ARMCI_FETCH_AND_ADD_LONG);
         let is_short = matches!(op, ARMCI_SWAP | ARMCI_FETCH_AND_ADD);
         if !is_long && !is_short || ploc.is_null() {
-            return Err(Failed::invalid(format!("operation {op} on a number at {ploc:p}")));
+            return Err(CallError::invalid(format!("operation {op} on a number at {ploc:p}")));
         }
         let size = if is_long { size_of::<c_long>() } else { size_of::<c_int>() };
         let (allocation, offset) = armci.find(rank, prem, size)?;
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn ARMCI_Rmw(
             match op {
                 ARMCI_SWAP => {
                     let place = ploc.cast::<c_int>();
-                    place.write_unaligned(done(segments.swap(
+                    place.write_unaligned(team_result(segments.swap(
                         rank,
                         offset,
                         place.read_unaligned(),
@@ -317,18 +317,19 @@ pub unsafe extern "C" fn ARMCI_Rmw(
                 }
                 ARMCI_SWAP_LONG => {
                     let place = ploc.cast::<c_long>();
-                    place.write_unaligned(done(segments.swap(
+                    place.write_unaligned(team_result(segments.swap(
                         rank,
                         offset,
                         place.read_unaligned(),
                     ))?);
                 }
                 ARMCI_FETCH_AND_ADD => {
-                    let was: c_int = done(segments.fetch_add(rank, offset, extra))?;
+                    let was: c_int = team_result(segments.fetch_add(rank, offset, extra))?;
                     ploc.cast::<c_int>().write_unaligned(was);
                 }
                 _ => {
-                    let was: c_long = done(segments.fetch_add(rank, offset, c_long::from(extra)))?;
+                    let was: c_long =
+                        team_result(segments.fetch_add(rank, offset, c_long::from(extra)))?;
                     ploc.cast::<c_long>().write_unaligned(was);
                 }
             }

@@ -6,11 +6,11 @@ use libc::{c_int, c_void};
 use pario::team::{Callback, CallbackPending};
 use parking_lot::Mutex;
 
-use super::access::own;
-use super::{Armci, current, length};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::{all_fine, done};
+use super::access::caller_bytes;
+use super::{Armci, byte_count, current};
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::{check_all_ranks, team_result};
 
 /// A function of the program: who calls, for which process, with what, and where its result goes.
 pub type RucT = unsafe extern "C" fn(
@@ -27,13 +27,13 @@ pub type RucT = unsafe extern "C" fn(
 
 /// Functions that were registered, and calls under way.
 #[derive(Default)]
-pub struct Callbacks {
+pub struct CallbackTable {
     functions: Mutex<Vec<Callback>>,
-    calls: Mutex<(c_int, HashMap<c_int, Call>)>,
+    calls: Mutex<(c_int, HashMap<c_int, PendingCall>)>,
 }
 
 /// A call under way, and where its result goes.
-struct Call {
+struct PendingCall {
     pending: CallbackPending,
     result: *mut c_void,
     room: usize,
@@ -41,7 +41,7 @@ struct Call {
 }
 
 // SAFETY: the program has lent the memory until the call is waited for.
-unsafe impl Send for Call {}
+unsafe impl Send for PendingCall {}
 
 /// Bytes in front of the header that say how long a result may be.
 const ROOM_BYTES: usize = 4;
@@ -86,11 +86,11 @@ fn run(function: RucT, call: &pario::team::CallbackCall<'_>) -> Result<Vec<u8>, 
 /// The function must do as the header says, or be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Callback_register(func: Option<RucT>) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let func = func.ok_or_else(|| Failed::invalid("a null pointer for a callback"));
-        let func = all_fine(&armci.team, func)?;
-        let callback = done(armci.team.callback(move |call| run(func, call)))?;
+        let func = func.ok_or_else(|| CallError::invalid("a null pointer for a callback"));
+        let func = check_all_ranks(&armci.team, func)?;
+        let callback = team_result(armci.team.callback(move |call| run(func, call)))?;
         let mut functions = armci.callbacks.functions.lock();
         functions.push(callback);
         Ok(c_int::try_from(functions.len() - 1).unwrap_or(c_int::MAX))
@@ -113,30 +113,34 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
     exp_res_size: c_int,
     res_size: *mut c_int,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         let callback = function(&armci, h)?;
-        let room = length(exp_res_size)?;
+        let room = byte_count(exp_res_size)?;
         if room > 0 && result.is_null() {
-            return Err(Failed::invalid("a null pointer for the result of a callback"));
+            return Err(CallError::invalid("a null pointer for the result of a callback"));
         }
         // SAFETY: the caller says so.
-        let (header, data) =
-            unsafe { (own(header, length(header_size)?)?, own(data, length(data_size)?)?) };
+        let (header, data) = unsafe {
+            (
+                caller_bytes(header, byte_count(header_size)?)?,
+                caller_bytes(data, byte_count(data_size)?)?,
+            )
+        };
         let header = [&exp_res_size.to_le_bytes()[..], header].concat();
-        let pending = done(callback.start(rank, &header, data))?;
+        let pending = team_result(callback.start(rank, &header, data))?;
         let (last, calls) = &mut *armci.callbacks.calls.lock();
         *last = last.checked_add(1).unwrap_or(1);
-        calls.insert(*last, Call { pending, result, room, len: res_size });
+        calls.insert(*last, PendingCall { pending, result, room, len: res_size });
         Ok(*last)
     })
 }
 
-fn function(armci: &Armci, handle: c_int) -> Done<Callback> {
+fn function(armci: &Armci, handle: c_int) -> CallResult<Callback> {
     let functions = armci.callbacks.functions.lock();
     let found = usize::try_from(handle).ok().and_then(|number| functions.get(number).cloned());
-    found.ok_or_else(|| Failed::invalid(format!("there is no callback {handle}")))
+    found.ok_or_else(|| CallError::invalid(format!("there is no callback {handle}")))
 }
 
 /// Waits for a call of a function.
@@ -145,11 +149,12 @@ fn function(armci: &Armci, handle: c_int) -> Done<Callback> {
 /// What was given to `ARMCI_Callback_send` must still be there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Callback_wait(rqid: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let call = armci.callbacks.calls.lock().1.remove(&rqid);
-        let call = call.ok_or_else(|| Failed::invalid(format!("no call {rqid} is under way")))?;
-        let bytes = done(call.pending.wait())?;
+        let call =
+            call.ok_or_else(|| CallError::invalid(format!("no call {rqid} is under way")))?;
+        let bytes = team_result(call.pending.wait())?;
         let len = bytes.len().min(call.room);
         // SAFETY: there is room for so many bytes, as was said when it was sent.
         unsafe {

@@ -5,12 +5,12 @@
 //! say what is meant. [`memory`] knows what each means, and refuses what none was given for.
 
 pub mod access;
+pub mod allocations;
 pub mod callbacks;
-pub mod memory;
-pub mod messages;
-pub mod started;
+pub mod collectives;
+pub mod lists;
+pub mod nonblocking;
 pub mod strided;
-pub mod vectors;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -20,13 +20,13 @@ use libc::{c_char, c_int};
 use pario::team::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use crate::border::{ending, returning};
-use crate::errors::{Done, Failed, say};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::errors::{CallError, CallResult, print_line};
 use crate::process;
-use crate::team::{self, done};
-use callbacks::Callbacks;
-use memory::Allocation;
-use started::Request;
+use crate::team::{self, team_result};
+use allocations::Allocation;
+use callbacks::CallbackTable;
+use nonblocking::NbRequest;
 
 /// What this process has of ARMCI.
 pub struct Armci {
@@ -37,38 +37,38 @@ pub struct Armci {
     /// Mutexes that all have made.
     pub mutexes: Mutex<Option<Mutexes>>,
     /// What was started, by the number in its handle.
-    pub requests: Mutex<HashMap<c_int, Request>>,
+    pub requests: Mutex<HashMap<c_int, NbRequest>>,
     /// Functions that run elsewhere.
-    pub callbacks: Callbacks,
+    pub callbacks: CallbackTable,
 }
 
 static ARMCI: RwLock<Option<Arc<Armci>>> = RwLock::new(None);
 
 /// What this process has, after `ARMCI_Init`.
-pub fn current() -> Done<Arc<Armci>> {
+pub fn current() -> CallResult<Arc<Armci>> {
     process::check_fork()?;
-    ARMCI.read().clone().ok_or_else(|| Failed::invalid("ARMCI_Init must be called before"))
+    ARMCI.read().clone().ok_or_else(|| CallError::invalid("ARMCI_Init must be called before"))
 }
 
 impl Armci {
     /// The rank that a program means.
-    pub fn rank(&self, proc: c_int) -> Done<u32> {
+    pub fn rank(&self, proc: c_int) -> CallResult<u32> {
         let size = self.team.size();
         u32::try_from(proc).ok().filter(|rank| *rank < size).ok_or_else(|| {
-            Failed::invalid(format!("there are {size} processes, and so no process {proc}"))
+            CallError::invalid(format!("there are {size} processes, and so no process {proc}"))
         })
     }
 }
 
 /// How many bytes a program means.
-pub fn length(bytes: c_int) -> Done<usize> {
-    usize::try_from(bytes).map_err(|_| Failed::invalid(format!("{bytes} bytes cannot be")))
+pub fn byte_count(bytes: c_int) -> CallResult<usize> {
+    usize::try_from(bytes).map_err(|_| CallError::invalid(format!("{bytes} bytes cannot be")))
 }
 
 /// Begins: all processes call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Init() -> c_int {
-    returning(|| {
+    return_errno(|| {
         let mut armci = ARMCI.write();
         if armci.is_none() {
             let team = team::current()?;
@@ -77,7 +77,7 @@ pub extern "C" fn ARMCI_Init() -> c_int {
                 allocations: RwLock::default(),
                 mutexes: Mutex::default(),
                 requests: Mutex::default(),
-                callbacks: Callbacks::default(),
+                callbacks: CallbackTable::default(),
             }));
         }
         Ok(0)
@@ -102,11 +102,11 @@ pub extern "C" fn ARMCI_Initialized() -> c_int {
 /// Ends: all processes call it, and all memory is gone afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Finalize() {
-    ending("ARMCI_Finalize", || {
+    exit_on_error("ARMCI_Finalize", || {
         let Some(armci) = ARMCI.write().take() else { return Ok(()) };
         armci.requests.lock().clear();
         // Nobody takes away what others still use.
-        done(armci.team.barrier())?;
+        team_result(armci.team.barrier())?;
         drop(armci);
         team::leave();
         Ok(())
@@ -130,14 +130,14 @@ pub unsafe extern "C" fn ARMCI_Error(message: *const c_char, code: c_int) {
         // SAFETY: the caller says that it is a string.
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
-    say(&format!("pario: {}: {text} ({code})", process::who()));
+    print_line(&format!("pario: {}: {text} ({code})", process::describe()));
     std::process::exit(if code == 0 { 1 } else { code });
 }
 
 /// Waits until what was put into the memory of a process is there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Fence(proc: c_int) {
-    ending("ARMCI_Fence", || {
+    exit_on_error("ARMCI_Fence", || {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         armci.finish(|request| request.rank == rank && request.is_implicit)
@@ -148,29 +148,29 @@ pub extern "C" fn ARMCI_Fence(proc: c_int) {
 /// The same for all.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_AllFence() {
-    ending("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
+    exit_on_error("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Waits until all processes are here, and what they have put is there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Barrier() {
-    ending("ARMCI_Barrier", || {
+    exit_on_error("ARMCI_Barrier", || {
         let armci = current()?;
         armci.finish(|request| request.is_implicit)?;
-        done(armci.team.barrier())
+        team_result(armci.team.barrier())
     });
 }
 
 /// Makes mutexes, together with all others: so many of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let counted =
-            u32::try_from(count).map_err(|_| Failed::invalid(format!("{count} mutexes cannot be")));
-        let counted = team::all_fine(&armci.team, counted)?;
-        let mutexes = done(armci.team.mutexes(counted))?;
+        let counted = u32::try_from(count)
+            .map_err(|_| CallError::invalid(format!("{count} mutexes cannot be")));
+        let counted = team::check_all_ranks(&armci.team, counted)?;
+        let mutexes = team_result(armci.team.mutexes(counted))?;
         *armci.mutexes.lock() = Some(mutexes);
         Ok(0)
     })
@@ -179,39 +179,39 @@ pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
 /// Removes them, together with all others.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Destroy_mutexes() -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        done(armci.team.barrier())?;
+        team_result(armci.team.barrier())?;
         armci.mutexes.lock().take();
         Ok(0)
     })
 }
 
-fn mutexes(armci: &Armci) -> Done<Mutexes> {
+fn mutexes(armci: &Armci) -> CallResult<Mutexes> {
     let mutexes = armci.mutexes.lock().clone();
-    mutexes.ok_or_else(|| Failed::invalid("ARMCI_Create_mutexes must be called before"))
+    mutexes.ok_or_else(|| CallError::invalid("ARMCI_Create_mutexes must be called before"))
 }
 
 /// Takes a mutex of a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
-    ending("ARMCI_Lock", || {
+    exit_on_error("ARMCI_Lock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        done(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
+        team_result(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
     });
 }
 
 /// Gives it back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Unlock(mutex: c_int, proc: c_int) {
-    ending("ARMCI_Unlock", || {
+    exit_on_error("ARMCI_Unlock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        done(mutexes.unlock(rank, number(mutex)?))
+        team_result(mutexes.unlock(rank, number(mutex)?))
     });
 }
 
-fn number(mutex: c_int) -> Done<u32> {
-    u32::try_from(mutex).map_err(|_| Failed::invalid(format!("there is no mutex {mutex}")))
+fn number(mutex: c_int) -> CallResult<u32> {
+    u32::try_from(mutex).map_err(|_| CallError::invalid(format!("there is no mutex {mutex}")))
 }

@@ -7,14 +7,14 @@ use libc::{c_int, c_void};
 use pario::team::{Started, Strided};
 
 use super::Armci;
-use super::access::{Scale, own, own_mut};
-use super::started::{armci_hdl_t, begin};
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use super::access::{Scale, caller_bytes, caller_bytes_mut};
+use super::nonblocking::{armci_hdl_t, start_nonblocking};
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
 /// A region as a program describes it.
 #[derive(Clone, Copy)]
-pub struct Region {
+pub struct StridedRegion {
     /// Own memory.
     pub own: *mut c_void,
     /// How far apart its rows are.
@@ -33,27 +33,27 @@ pub struct Region {
 
 /// What is done with a region.
 #[derive(Clone, Copy)]
-pub enum Deed {
+pub enum TransferKind {
     /// Copied there.
     Put,
     /// Copied here.
     Get,
     /// Added there: the type, and a factor.
-    Add(c_int, *const c_void),
+    Accumulate(c_int, *const c_void),
 }
 
 /// Lengths that a program has given.
 ///
 /// # Safety
 /// There must be so many.
-unsafe fn lengths(start: *const c_int, count: usize) -> Done<Vec<usize>> {
+unsafe fn lengths(start: *const c_int, count: usize) -> CallResult<Vec<usize>> {
     if count > 0 && start.is_null() {
-        return Err(Failed::invalid("a null pointer for counts or strides"));
+        return Err(CallError::invalid("a null pointer for counts or strides"));
     }
     let length = |number| {
         // SAFETY: the caller says that there are so many.
         let length = unsafe { start.add(number).read_unaligned() };
-        let wrong = |_| Failed::invalid(format!("a count or stride of {length} cannot be"));
+        let wrong = |_| CallError::invalid(format!("a count or stride of {length} cannot be"));
         usize::try_from(length).map_err(wrong)
     };
     (0..count).map(length).collect()
@@ -64,11 +64,17 @@ impl Armci {
     ///
     /// # Safety
     /// Counts and strides must be there, and own memory as they say.
-    unsafe fn strided(&self, deed: Deed, region: Region) -> Done<(u32, Started<'static>)> {
-        let Region { own: start, own_strides, there, there_strides, count, levels, proc } = region;
+    unsafe fn transfer_strided(
+        &self,
+        kind: TransferKind,
+        region: StridedRegion,
+    ) -> CallResult<(u32, Started<'static>)> {
+        let StridedRegion { own: start, own_strides, there, there_strides, count, levels, proc } =
+            region;
         let rank = self.rank(proc)?;
         let levels = usize::try_from(levels).ok().filter(|levels| *levels <= 8);
-        let levels = levels.ok_or_else(|| Failed::invalid("at most 8 levels of strides can be"))?;
+        let levels =
+            levels.ok_or_else(|| CallError::invalid("at most 8 levels of strides can be"))?;
         // SAFETY: the caller says so.
         let (counts, own_strides, there_strides) = unsafe {
             (
@@ -83,29 +89,30 @@ impl Armci {
             here: &own_strides,
             there: &there_strides,
         };
-        let len = done(strided.extent_here())?;
-        let (allocation, offset) = self.find(rank, there, done(strided.extent_there())?)?;
+        let len = team_result(strided.extent_here())?;
+        let (allocation, offset) = self.find(rank, there, team_result(strided.extent_there())?)?;
         let segments = &allocation.segments;
-        match deed {
-            Deed::Put => {
+        match kind {
+            TransferKind::Put => {
                 // SAFETY: the caller says so.
-                let own = unsafe { own(start, len)? };
-                done(segments.put_strided(rank, offset, &strided, own))?;
+                let own = unsafe { caller_bytes(start, len)? };
+                team_result(segments.put_strided(rank, offset, &strided, own))?;
             }
-            Deed::Get => {
+            TransferKind::Get => {
                 // SAFETY: the caller says so.
-                let own = unsafe { own_mut(start, len)? };
-                done(segments.get_strided(rank, offset, &strided, own))?;
+                let own = unsafe { caller_bytes_mut(start, len)? };
+                team_result(segments.get_strided(rank, offset, &strided, own))?;
             }
-            Deed::Add(optype, scale) => {
+            TransferKind::Accumulate(optype, scale) => {
                 // SAFETY: the caller says so.
-                let (scale, own) = unsafe { (Scale::of(optype, scale)?, own(start, len)?) };
+                let (scale, own) =
+                    unsafe { (Scale::of(optype, scale)?, caller_bytes(start, len)?) };
                 let mut begun = Vec::new();
                 for (here, there) in strided.rows() {
                     let row = &own[here..here + strided.row];
                     begun.push(scale.start(segments, rank, offset + there, row)?);
                 }
-                begun.into_iter().try_for_each(|one| done(one.wait()))?;
+                begun.into_iter().try_for_each(|one| team_result(one.wait()))?;
             }
         }
         Ok((rank, Started::done()))
@@ -157,7 +164,7 @@ pub unsafe extern "C" fn ARMCI_NbPutS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: src,
         own_strides: src_strides,
         there: dst,
@@ -167,7 +174,7 @@ pub unsafe extern "C" fn ARMCI_NbPutS(
         proc,
     };
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Put, region)) }
+    unsafe { start_nonblocking(handle, |armci| armci.transfer_strided(TransferKind::Put, region)) }
 }
 
 /// Copies a region of the memory of a process to own memory.
@@ -215,7 +222,7 @@ pub unsafe extern "C" fn ARMCI_NbGetS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: dst,
         own_strides: dst_strides,
         there: src,
@@ -225,7 +232,7 @@ pub unsafe extern "C" fn ARMCI_NbGetS(
         proc,
     };
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Get, region)) }
+    unsafe { start_nonblocking(handle, |armci| armci.transfer_strided(TransferKind::Get, region)) }
 }
 
 /// Adds a region of own numbers to those of a process.
@@ -279,7 +286,7 @@ pub unsafe extern "C" fn ARMCI_NbAccS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: src,
         own_strides: src_strides,
         there: dst,
@@ -289,5 +296,9 @@ pub unsafe extern "C" fn ARMCI_NbAccS(
         proc,
     };
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Add(optype, scale), region)) }
+    unsafe {
+        start_nonblocking(handle, |armci| {
+            armci.transfer_strided(TransferKind::Accumulate(optype, scale), region)
+        })
+    }
 }

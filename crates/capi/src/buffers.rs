@@ -4,31 +4,31 @@ use std::borrow::Cow;
 
 use libc::{c_int, c_void, iovec};
 
-use crate::errors::{Done, EPFSLIOLEN, Failed};
+use crate::errors::{CallError, CallResult, EPFSLIOLEN};
 
 /// The most bytes that one call moves: what a signed `int` holds, so that negative sizes are found
 /// out.
-pub const LARGEST: usize = 0x7fff_ffff;
+pub const MAX_CALL_BYTES: usize = 0x7fff_ffff;
 
 /// The most pieces that one call takes, as the system has it.
-pub const MOST_PIECES: c_int = 1024;
+pub const MAX_BUFFERS: c_int = 1024;
 
-/// Pieces of a caller's memory, which the caller keeps and leaves alone until the call is over, or
+/// CallerBuffers of a caller's memory, which the caller keeps and leaves alone until the call is over, or
 /// what it has started.
 #[derive(Debug)]
-pub struct Pieces(Vec<(*mut u8, usize)>);
+pub struct CallerBuffers(Vec<(*mut u8, usize)>);
 
 // SAFETY: the caller has handed the memory over for as long as the call or the request lasts.
-unsafe impl Send for Pieces {}
+unsafe impl Send for CallerBuffers {}
 // SAFETY: see above; through a shared reference it is only read.
-unsafe impl Sync for Pieces {}
+unsafe impl Sync for CallerBuffers {}
 
-impl Pieces {
+impl CallerBuffers {
     /// One piece.
     ///
     /// # Safety
     /// It is null, or has so many bytes, which are left alone until the call or the request is over.
-    pub unsafe fn one(start: *mut c_void, len: usize) -> Done<Self> {
+    pub unsafe fn single(start: *mut c_void, len: usize) -> CallResult<Self> {
         check_len(len)?;
         check_start(start, len)?;
         Ok(Self(vec![(start.cast(), len)]))
@@ -39,16 +39,16 @@ impl Pieces {
     /// # Safety
     /// The list is null, or that of so many pieces, each of which is null or has as many bytes as it
     /// says; they are left alone until the call or the request is over.
-    pub unsafe fn several(list: *const iovec, count: c_int) -> Done<Self> {
-        let number = usize::try_from(count).ok().filter(|_| count <= MOST_PIECES);
+    pub unsafe fn vectored(list: *const iovec, count: c_int) -> CallResult<Self> {
+        let number = usize::try_from(count).ok().filter(|_| count <= MAX_BUFFERS);
         let Some(number) = number else {
-            return Err(Failed::invalid(format!("{count} pieces: give 0 to {MOST_PIECES}")));
+            return Err(CallError::invalid(format!("{count} pieces: give 0 to {MAX_BUFFERS}")));
         };
         if number == 0 {
             return Ok(Self(Vec::new()));
         }
         if list.is_null() {
-            return Err(Failed::null("the list of pieces"));
+            return Err(CallError::null_pointer("the list of pieces"));
         }
         // SAFETY: the list is not null, and the caller says how long it is.
         let list = unsafe { std::slice::from_raw_parts(list, number) };
@@ -67,7 +67,7 @@ impl Pieces {
     }
 
     /// The only piece, if there is one.
-    pub fn only(&self) -> Option<(*mut u8, usize)> {
+    pub fn as_single(&self) -> Option<(*mut u8, usize)> {
         if let [one] = self.0[..] { Some(one) } else { None }
     }
 
@@ -77,7 +77,7 @@ impl Pieces {
     }
 
     /// The bytes, in one.
-    pub fn gathered(&self) -> Cow<'_, [u8]> {
+    pub fn gather(&self) -> Cow<'_, [u8]> {
         match &self.0[..] {
             [] => Cow::Borrowed(&[]),
             [one] => Cow::Borrowed(bytes(one)),
@@ -109,36 +109,36 @@ impl Pieces {
     }
 }
 
-impl AsRef<[u8]> for Pieces {
+impl AsRef<[u8]> for CallerBuffers {
     /// The bytes of the only piece.
     fn as_ref(&self) -> &[u8] {
         self.0.first().map(bytes).unwrap_or_default()
     }
 }
 
-impl From<Pieces> for bytes::Bytes {
+impl From<CallerBuffers> for bytes::Bytes {
     /// Bytes to be written: the caller's own memory if it is in one piece.
-    fn from(pieces: Pieces) -> Self {
+    fn from(pieces: CallerBuffers) -> Self {
         match pieces.0.len() {
             1 => Self::from_owner(pieces),
-            _ => Self::from(pieces.gathered().into_owned()),
+            _ => Self::from(pieces.gather().into_owned()),
         }
     }
 }
 
-fn check_len(len: usize) -> Done<()> {
-    if len > LARGEST {
-        return Err(Failed::new(
+fn check_len(len: usize) -> CallResult<()> {
+    if len > MAX_CALL_BYTES {
+        return Err(CallError::new(
             EPFSLIOLEN,
-            format!("{len} bytes in one call: at most {LARGEST} are possible"),
+            format!("{len} bytes in one call: at most {MAX_CALL_BYTES} are possible"),
         ));
     }
     Ok(())
 }
 
-fn check_start(start: *mut c_void, len: usize) -> Done<()> {
+fn check_start(start: *mut c_void, len: usize) -> CallResult<()> {
     if start.is_null() && len > 0 {
-        return Err(Failed::null("the buffer"));
+        return Err(CallError::null_pointer("the buffer"));
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! A node to test with, the installed library, and C programs that are compiled and run as the
 //! processes of a job.
-#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::ffi::OsStr;
 use std::fs::File;

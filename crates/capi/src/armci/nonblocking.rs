@@ -6,9 +6,9 @@ use libc::{c_int, c_void};
 use pario::team::Started;
 
 use super::{Armci, current};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
 /// A request as a program knows it.
 #[repr(C)]
@@ -22,7 +22,7 @@ pub struct armci_hdl_t {
 }
 
 /// A request that is under way.
-pub struct Request {
+pub struct NbRequest {
     /// The process that it concerns.
     pub rank: u32,
     /// Nobody has asked for a handle: whoever waits for all waits for it.
@@ -37,7 +37,7 @@ impl Armci {
     ///
     /// # Safety
     /// The handle must be null, or a place for one.
-    pub unsafe fn keep(
+    pub unsafe fn register(
         &self,
         (rank, started): (u32, Started<'static>),
         handle: *mut armci_hdl_t,
@@ -46,7 +46,7 @@ impl Armci {
         let mut id = 0;
         if !started.is_done() {
             id = LAST.fetch_add(1, Ordering::Relaxed).rem_euclid(c_int::MAX) + 1;
-            let request = Request { rank, is_implicit: handle.is_null(), started };
+            let request = NbRequest { rank, is_implicit: handle.is_null(), started };
             self.requests.lock().insert(id, request);
         }
         if !handle.is_null() {
@@ -57,14 +57,14 @@ impl Armci {
     }
 
     /// Waits for some requests.
-    pub fn finish(&self, which: impl Fn(&Request) -> bool) -> Done<()> {
-        let found: Vec<Request> = {
+    pub fn finish(&self, which: impl Fn(&NbRequest) -> bool) -> CallResult<()> {
+        let found: Vec<NbRequest> = {
             let mut requests = self.requests.lock();
             requests.extract_if(|_, request| which(request)).map(|(_, request)| request).collect()
         };
         let mut result = Ok(());
         for request in found {
-            let one = done(request.started.wait());
+            let one = team_result(request.started.wait());
             result = result.and(one);
         }
         result
@@ -75,15 +75,15 @@ impl Armci {
 ///
 /// # Safety
 /// The handle must be null, or a place for one.
-pub unsafe fn begin(
+pub unsafe fn start_nonblocking(
     handle: *mut armci_hdl_t,
-    start: impl FnOnce(&Armci) -> Done<(u32, Started<'static>)>,
+    start: impl FnOnce(&Armci) -> CallResult<(u32, Started<'static>)>,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let begun = start(&armci)?;
+        let started = start(&armci)?;
         // SAFETY: the caller says so.
-        Ok(unsafe { armci.keep(begun, handle) })
+        Ok(unsafe { armci.register(started, handle) })
     })
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn ARMCI_NbPut(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_put(src, dst, bytes, proc)) }
+    unsafe { start_nonblocking(handle, |armci| armci.start_put(src, dst, bytes, proc)) }
 }
 
 /// Begins to get.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn ARMCI_NbGet(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_get(src, dst, bytes, proc)) }
+    unsafe { start_nonblocking(handle, |armci| armci.start_get(src, dst, bytes, proc)) }
 }
 
 /// Begins to accumulate.
@@ -136,7 +136,9 @@ pub unsafe extern "C" fn ARMCI_NbAcc(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_acc((optype, scale), src, dst, bytes, proc)) }
+    unsafe {
+        start_nonblocking(handle, |armci| armci.start_acc((optype, scale), src, dst, bytes, proc))
+    }
 }
 
 /// Waits for a request.
@@ -145,16 +147,16 @@ pub unsafe extern "C" fn ARMCI_NbAcc(
 /// The handle must be null, or one that was given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Wait(handle: *mut armci_hdl_t) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(Failed::invalid("a null pointer for a handle"));
+            return Err(CallError::invalid("a null pointer for a handle"));
         }
         // SAFETY: the caller says that there is one.
         let id = unsafe { std::mem::replace(&mut (*handle).id, 0) };
         let request = armci.requests.lock().remove(&id);
         match request {
-            Some(request) => done(request.started.wait()).map(|()| 0),
+            Some(request) => team_result(request.started.wait()).map(|()| 0),
             // It was done when it was started, or was waited for before.
             None => Ok(0),
         }
@@ -167,10 +169,10 @@ pub unsafe extern "C" fn ARMCI_Wait(handle: *mut armci_hdl_t) -> c_int {
 /// The handle must be null, or one that was given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Test(handle: *mut armci_hdl_t) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(Failed::invalid("a null pointer for a handle"));
+            return Err(CallError::invalid("a null pointer for a handle"));
         }
         // SAFETY: the caller says that there is one.
         let id = unsafe { (*handle).id };
@@ -183,13 +185,13 @@ pub unsafe extern "C" fn ARMCI_Test(handle: *mut armci_hdl_t) -> c_int {
 /// Waits for all requests without handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_WaitAll() -> c_int {
-    returning(|| current()?.finish(|request| request.is_implicit).map(|()| 0))
+    return_errno(|| current()?.finish(|request| request.is_implicit).map(|()| 0))
 }
 
 /// Waits for all requests without handles that concern a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_WaitProc(proc: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         armci.finish(|request| request.rank == rank && request.is_implicit).map(|()| 0)

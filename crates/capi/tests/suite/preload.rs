@@ -1,12 +1,10 @@
 //! Programs that were not compiled for shared files, with the preload library: which names it takes
 //! and why, streams of stdio, files without names, Fortran, and what its report says.
 
-mod site;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use site::{Site, ended, output, prefix, source, told};
+use crate::site::{Site, ended, output, prefix, source, told};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile_with(&source("streams.c"), &["--cflags"], &[])

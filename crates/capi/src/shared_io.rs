@@ -5,49 +5,49 @@ use std::sync::Arc;
 use libc::{c_int, off_t};
 use pario::{Error, Failure, Mode, Seek, SharedFile, Trouble};
 
-use crate::descriptors::{OpenFile, Sharing};
-use crate::errors::{Doing, Done, Failed, While};
-use crate::memory::Pieces;
+use crate::buffers::CallerBuffers;
+use crate::descriptors::{FileHandle, OpenFile};
+use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::opening;
-use crate::requests::Started;
+use crate::requests::StartedIo;
 
 /// Sets the mode, together with all others. Pointers stay where they are: processes whose pointers
 /// are their own must be at the same place when they begin to share one.
-pub fn set_mode(open: &OpenFile, mode: Mode) -> Done<()> {
-    let Sharing { file, is_alone } = open.sharing()?;
+pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
+    let FileHandle { file, is_single } = open.handle()?;
     let before = file.mode();
     let is_private = matches!(before, Mode::Unix | Mode::Async | Mode::Record);
-    let at = if is_private { Some(file.position().while_doing(Doing::Else)?) } else { None };
-    if is_alone {
-        let together = opening::join(open)?;
-        if let Err(error) = enter(&together, mode, at) {
-            let failed = Failed::of(&error, Doing::Else);
+    let at = if is_private { Some(file.position().in_call(CallKind::Other)?) } else { None };
+    if is_single {
+        let together = opening::reopen_collective(open)?;
+        if let Err(error) = set_mode_and_position(&together, mode, at) {
+            let failed = CallError::from_error(&error, CallKind::Other);
             // All have got the same error, and close it.
             let _ = together.close();
             return Err(failed);
         }
-        let together = Sharing { file: Arc::new(together), is_alone: false };
+        let together = FileHandle { file: Arc::new(together), is_single: false };
         drop(open.replace(together));
         if let Some(file) = Arc::into_inner(file) {
-            file.close().while_doing(Doing::Else)?;
+            file.close().in_call(CallKind::Other)?;
         }
         return Ok(());
     }
-    let entered = enter(&file, mode, at);
+    let entered = set_mode_and_position(&file, mode, at);
     if let Err(Error::Failure(Failure::Group { trouble: Trouble::Disagreement(_), .. })) = &entered
         && file.mode() != before
     {
         // All have got the same error, and go back.
-        file.set_mode(before).while_doing(Doing::Else)?;
+        file.set_mode(before).in_call(CallKind::Other)?;
         if let (Some(at), Mode::Unix | Mode::Async) = (at, before) {
-            file.seek(Seek::Start(at)).while_doing(Doing::Else)?;
+            file.seek(Seek::Start(at)).in_call(CallKind::Other)?;
         }
     }
-    entered.while_doing(Doing::Else)
+    entered.in_call(CallKind::Other)
 }
 
 /// Sets a mode, and the pointer to where it was.
-fn enter(file: &SharedFile, mode: Mode, at: Option<u64>) -> Result<(), Error> {
+fn set_mode_and_position(file: &SharedFile, mode: Mode, at: Option<u64>) -> Result<(), Error> {
     let Some(at) = at else { return file.set_mode(mode) };
     // Who comes first in M_LOG must not move the pointer that others use already: it is set in a
     // mode in which all meet to set it.
@@ -58,8 +58,8 @@ fn enter(file: &SharedFile, mode: Mode, at: Option<u64>) -> Result<(), Error> {
 }
 
 /// Moves the pointer as `lseek` does.
-pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> Done<off_t> {
-    let impossible = |why: String| Failed::new(libc::EINVAL, why);
+pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
+    let impossible = |why: String| CallError::new(libc::EINVAL, why);
     let seek = seek_of(offset, whence).ok_or_else(|| {
         let path = &open.path;
         impossible(format!(
@@ -68,97 +68,98 @@ pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> Done<off_t> {
     })?;
     let at = open.file()?.seek(seek).map_err(|error| match error {
         Error::Invalid { text } => impossible(text),
-        error => Failed::of(&error, Doing::Else),
+        error => CallError::from_error(&error, CallKind::Other),
     })?;
     off_t::try_from(at).map_err(|_| beyond_offsets(open, at))
 }
 
 /// Makes the file longer as `lsize` does, and says how long it is.
-pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> Done<off_t> {
+pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
     let to = match (whence, offset) {
         // Nothing is shorter than a file without bytes.
         (libc::SEEK_SET, ..0) => Some(Seek::Start(0)),
         _ => seek_of(offset, whence),
     };
     let to = to.ok_or_else(|| {
-        Failed::invalid(format!("{whence} is none of SIZE_SET, SIZE_CUR and SIZE_END"))
+        CallError::invalid(format!("{whence} is none of SIZE_SET, SIZE_CUR and SIZE_END"))
     })?;
     check_access(open, true)?;
-    let len = open.file()?.extend(to).while_doing(Doing::Else)?;
+    let len = open.file()?.extend(to).in_call(CallKind::Other)?;
     off_t::try_from(len).map_err(|_| beyond_offsets(open, len))
 }
 
 /// A place that no offset of C reaches.
-fn beyond_offsets(open: &OpenFile, at: u64) -> Failed {
-    Failed::new(
+fn beyond_offsets(open: &OpenFile, at: u64) -> CallError {
+    CallError::new(
         libc::EOVERFLOW,
         format!("{}: byte {at} is beyond what an off_t can hold", open.path),
     )
 }
 
 /// Reads where the mode says.
-pub fn read(open: &OpenFile, mut to: Pieces) -> Done<usize> {
+pub fn read(open: &OpenFile, mut to: CallerBuffers) -> CallResult<usize> {
     check_access(open, false)?;
     let file = open.file()?;
-    to.fill(|bytes| file.read(bytes)).while_doing(Doing::Moving)
+    to.fill(|bytes| file.read(bytes)).in_call(CallKind::Transfer)
 }
 
 /// Writes all where the mode says.
-pub fn write(open: &OpenFile, from: &Pieces) -> Done<usize> {
+pub fn write(open: &OpenFile, from: &CallerBuffers) -> CallResult<usize> {
     check_access(open, true)?;
-    let file = at_its_place(open, from.len(), |file| {
-        file.write(&from.gathered())?;
+    let file = write_at_position(open, from.len(), |file| {
+        file.write(&from.gather())?;
         Ok(file)
     })?;
     if open.flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
-        file.sync().while_doing(Doing::Moving)?;
+        file.sync().in_call(CallKind::Transfer)?;
     }
     Ok(from.len())
 }
 
 /// Starts to read where the mode says.
-pub fn start_read(open: &OpenFile, to: Pieces) -> Done<Started> {
+pub fn start_read(open: &OpenFile, to: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, false)?;
     let file = open.file()?;
-    let started = open.start(|| match to.only() {
+    let started = open.start_request(|| match to.as_single() {
         // SAFETY: whoever has made the piece says that it is there, and is left alone.
-        Some((start, len)) => unsafe { file.start_read_into(start, len) }.map(Started::Read),
-        None => file.start_read(to.len()).map(|read| Started::Scatter(read, to)),
+        Some((start, len)) => unsafe { file.start_read_into(start, len) }.map(StartedIo::Read),
+        None => file.start_read(to.len()).map(|read| StartedIo::Scatter(read, to)),
     });
-    started.while_doing(Doing::Moving)
+    started.in_call(CallKind::Transfer)
 }
 
 /// Starts to write where the mode says.
-pub fn start_write(open: &OpenFile, from: Pieces) -> Done<Started> {
+pub fn start_write(open: &OpenFile, from: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, true)?;
-    at_its_place(open, from.len(), |file| open.start(|| file.start_write(from))).map(Started::Write)
+    write_at_position(open, from.len(), |file| open.start_request(|| file.start_write(from)))
+        .map(StartedIo::Write)
 }
 
 /// Writes or starts to. Appends to a file that this process has open for itself go to where the file
 /// ends at this moment, and behind what it has appended before.
-fn at_its_place<T>(
+fn write_at_position<T>(
     open: &OpenFile,
     len: usize,
     write: impl FnOnce(Arc<SharedFile>) -> Result<T, Error>,
-) -> Done<T> {
-    let Sharing { file, is_alone } = open.sharing()?;
-    if !is_alone || open.flags & libc::O_APPEND == 0 {
-        return write(file).while_doing(Doing::Moving);
+) -> CallResult<T> {
+    let FileHandle { file, is_single } = open.handle()?;
+    if !is_single || open.flags & libc::O_APPEND == 0 {
+        return write(file).in_call(CallKind::Transfer);
     }
     let mut appended = open.appended.lock();
-    let end = file.len().while_doing(Doing::Moving)?.max(*appended);
-    file.seek(Seek::Start(end)).while_doing(Doing::Moving)?;
-    let written = write(file).while_doing(Doing::Moving)?;
+    let end = file.len().in_call(CallKind::Transfer)?.max(*appended);
+    file.seek(Seek::Start(end)).in_call(CallKind::Transfer)?;
+    let written = write(file).in_call(CallKind::Transfer)?;
     *appended = end + len as u64;
     Ok(written)
 }
 
 /// Whether the file was opened for what is to be done.
-pub fn check_access(open: &OpenFile, is_write: bool) -> Done<()> {
+pub fn check_access(open: &OpenFile, is_write: bool) -> CallResult<()> {
     let wrong = if is_write { libc::O_RDONLY } else { libc::O_WRONLY };
     if open.flags & libc::O_ACCMODE == wrong {
         let verb = if is_write { "writing" } else { "reading" };
-        return Err(Failed::new(libc::EBADF, format!("{}: not opened for {verb}", open.path)));
+        return Err(CallError::new(libc::EBADF, format!("{}: not opened for {verb}", open.path)));
     }
     Ok(())
 }

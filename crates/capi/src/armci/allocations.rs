@@ -8,44 +8,44 @@ use pario::team::Segments;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::{Armci, current};
-use crate::border::{Returned, returning};
-use crate::errors::{Done, Failed};
-use crate::team::{all_fine, done};
+use crate::boundary::{FailureValue, return_errno};
+use crate::errors::{CallError, CallResult};
+use crate::team::{check_all_ranks, team_result};
 
 /// Memory that all processes have allocated together.
 pub struct Allocation {
     /// The memory itself.
     pub segments: Segments,
     /// Where the memory of each process begins for this one, and how long it is.
-    places: Vec<(usize, usize)>,
+    bases: Vec<(usize, usize)>,
     /// Those that only stand for memory of other machines.
-    _stand_ins: Vec<StandIn>,
+    _reservations: Vec<AddressReservation>,
 }
 
 /// Addresses that nobody can touch.
-struct StandIn {
+struct AddressReservation {
     start: NonNull<c_void>,
     len: usize,
 }
 
 // SAFETY: there is nothing behind the address.
-unsafe impl Send for StandIn {}
+unsafe impl Send for AddressReservation {}
 // SAFETY: as above.
-unsafe impl Sync for StandIn {}
+unsafe impl Sync for AddressReservation {}
 
-impl StandIn {
-    fn new(len: usize) -> Done<Self> {
+impl AddressReservation {
+    fn new(len: usize) -> CallResult<Self> {
         let len = len.max(1);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
         let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::empty(), flags) };
         let start = start.ok().and_then(NonNull::new);
-        let start = start.ok_or_else(|| Failed::new(libc::ENOMEM, "no addresses are left"))?;
+        let start = start.ok_or_else(|| CallError::new(libc::ENOMEM, "no addresses are left"))?;
         Ok(Self { start, len })
     }
 }
 
-impl Drop for StandIn {
+impl Drop for AddressReservation {
     fn drop(&mut self) {
         // SAFETY: it was mapped when this was made, and nobody uses it.
         let _ = unsafe { munmap(self.start.as_ptr(), self.len) };
@@ -53,28 +53,28 @@ impl Drop for StandIn {
 }
 
 impl Allocation {
-    fn new(segments: Segments) -> Done<Self> {
-        let (mut places, mut stand_ins) = (Vec::new(), Vec::new());
+    fn new(segments: Segments) -> CallResult<Self> {
+        let (mut bases, mut reservations) = (Vec::new(), Vec::new());
         for rank in 0..segments.team().size() {
-            let len = done(segments.len_of(rank))?;
-            let place = match done(segments.place(rank, 0, 0))? {
+            let len = team_result(segments.len_of(rank))?;
+            let place = match team_result(segments.place(rank, 0, 0))? {
                 _ if len == 0 => 0,
                 Some(place) => place.addr(),
                 None => {
-                    let stand_in = StandIn::new(len)?;
-                    let place = stand_in.start.addr().get();
-                    stand_ins.push(stand_in);
+                    let reservation = AddressReservation::new(len)?;
+                    let place = reservation.start.addr().get();
+                    reservations.push(reservation);
                     place
                 }
             };
-            places.push((place, len));
+            bases.push((place, len));
         }
-        Ok(Self { segments, places, _stand_ins: stand_ins })
+        Ok(Self { segments, bases, _reservations: reservations })
     }
 
     /// Where an address is in the memory of a process, if so many bytes from there on are.
     pub fn offset(&self, rank: u32, address: usize, len: usize) -> Option<usize> {
-        let (start, all) = self.places[rank as usize];
+        let (start, all) = self.bases[rank as usize];
         let offset = address.checked_sub(start).filter(|_| start != 0)?;
         (offset.checked_add(len)? <= all).then_some(offset)
     }
@@ -87,14 +87,14 @@ impl Armci {
         rank: u32,
         address: *const c_void,
         len: usize,
-    ) -> Done<(Arc<Allocation>, usize)> {
+    ) -> CallResult<(Arc<Allocation>, usize)> {
         let allocations = self.allocations.read();
         let found = allocations.iter().rev().find_map(|allocation| {
             let offset = allocation.offset(rank, address.addr(), len)?;
             Some((allocation.clone(), offset))
         });
         found.ok_or_else(|| {
-            Failed::invalid(format!(
+            CallError::invalid(format!(
                 "{len} bytes at {address:p} are not in memory that process {rank} has got from \
                  ARMCI_Malloc"
             ))
@@ -109,17 +109,17 @@ impl Armci {
 /// The array must have a place for each process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let wanted = match usize::try_from(bytes) {
             Ok(wanted) if !ptr_arr.is_null() => Ok(wanted),
-            Ok(_) => Err(Failed::invalid("ARMCI_Malloc needs a place for pointers")),
-            Err(_) => Err(Failed::invalid(format!("{bytes} bytes cannot be"))),
+            Ok(_) => Err(CallError::invalid("ARMCI_Malloc needs a place for pointers")),
+            Err(_) => Err(CallError::invalid(format!("{bytes} bytes cannot be"))),
         };
-        let wanted = all_fine(&armci.team, wanted)?;
-        let segments = done(armci.team.segments(wanted))?;
-        let allocation = all_fine(&armci.team, Allocation::new(segments))?;
-        for (number, (place, _)) in allocation.places.iter().enumerate() {
+        let wanted = check_all_ranks(&armci.team, wanted)?;
+        let segments = team_result(armci.team.segments(wanted))?;
+        let allocation = check_all_ranks(&armci.team, Allocation::new(segments))?;
+        for (number, (place, _)) in allocation.bases.iter().enumerate() {
             // SAFETY: the caller says that there is a place for each process.
             unsafe { *ptr_arr.add(number) = std::ptr::with_exposed_provenance_mut(*place) };
         }
@@ -134,17 +134,17 @@ pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) 
 /// Nothing is done with the pointer but to look for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Free(ptr: *mut c_void) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.team.rank() as usize;
         let known = {
             let allocations = armci.allocations.read();
-            allocations.iter().position(|allocation| allocation.places[rank].0 == ptr.addr())
+            allocations.iter().position(|allocation| allocation.bases[rank].0 == ptr.addr())
         };
         let known = known.ok_or_else(|| {
-            Failed::invalid(format!("{ptr:p} is no memory of this process from ARMCI_Malloc"))
+            CallError::invalid(format!("{ptr:p} is no memory of this process from ARMCI_Malloc"))
         });
-        let number = all_fine(&armci.team, known)?;
+        let number = check_all_ranks(&armci.team, known)?;
         // Nobody uses it any more when all are here.
         let allocation = armci.allocations.write().remove(number);
         drop(allocation);
@@ -173,6 +173,6 @@ pub unsafe extern "C" fn ARMCI_Free_local(ptr: *mut c_void) -> c_int {
     0
 }
 
-impl Returned for *mut c_void {
+impl FailureValue for *mut c_void {
     const FAILED: Self = null_mut();
 }

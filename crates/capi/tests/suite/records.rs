@@ -1,11 +1,9 @@
 //! Record files from C, without any node.
 
-mod site;
-
 use std::path::Path;
 use std::process::Command;
 
-use site::{Site, ended, example, new_job, prefix, source, told};
+use crate::site::{Site, ended, example, new_job, prefix, source, told};
 
 /// Runs a part of the program as all processes of a job, with something before it.
 fn is_fine(site: &Site, program: &Path, size: u32, part: &str, before: &[&str]) {

@@ -1,10 +1,8 @@
 //! The programs of `examples/c`, compiled as users compile them, and run by several launchers.
 
-mod site;
-
 use std::path::PathBuf;
 
-use site::{Site, ended, example, prefix};
+use crate::site::{Site, ended, example, prefix};
 
 const MODES: [(&str, &str); 9] = [
     ("m-unix.c", "has read the block of process"),

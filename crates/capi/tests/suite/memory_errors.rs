@@ -1,10 +1,8 @@
 //! No access to memory that is none, and nothing that is lost: C programs under Valgrind.
 
-mod site;
-
 use std::path::Path;
 
-use site::{Site, new_job, source, told};
+use crate::site::{Site, new_job, source, told};
 
 /// Runs a part of a program as all processes of a job, each under Valgrind.
 fn is_clean(site: &Site, program: &Path, size: u32, parts: &[&str], short_cut: &str) {

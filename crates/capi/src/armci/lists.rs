@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use libc::{c_int, c_void};
 use pario::team::{Piece, Started};
 
-use super::access::{Scale, own, own_mut};
-use super::started::{armci_hdl_t, begin};
-use super::strided::Deed;
-use super::{Armci, length};
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use super::access::{Scale, caller_bytes, caller_bytes_mut};
+use super::nonblocking::{armci_hdl_t, start_nonblocking};
+use super::strided::TransferKind;
+use super::{Armci, byte_count};
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
-/// Pieces of memory, here and there, as a program describes them.
+/// CallerBuffers of memory, here and there, as a program describes them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "its name in C")]
@@ -28,24 +28,24 @@ pub struct armci_giov_t {
 }
 
 /// A piece here and there, and its length.
-type Pair = (*mut c_void, *mut c_void, usize);
+type MemoryPair = (*mut c_void, *mut c_void, usize);
 
-/// Pieces here and there, in the order of the list: from where, to where, how long.
+/// CallerBuffers here and there, in the order of the list: from where, to where, how long.
 ///
 /// # Safety
 /// The list, and the arrays of pointers in it, must be as long as they say.
-unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> Done<Vec<Pair>> {
-    let len = length(len)?;
+unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> CallResult<Vec<MemoryPair>> {
+    let len = byte_count(len)?;
     if len > 0 && list.is_null() {
-        return Err(Failed::invalid("a null pointer for a list of pieces"));
+        return Err(CallError::invalid("a null pointer for a list of pieces"));
     }
     let mut pairs = Vec::new();
     for number in 0..len {
         // SAFETY: the caller says that there are so many.
         let one = unsafe { list.add(number).read_unaligned() };
-        let (count, bytes) = (length(one.ptr_array_len)?, length(one.bytes)?);
+        let (count, bytes) = (byte_count(one.ptr_array_len)?, byte_count(one.bytes)?);
         if count > 0 && (one.src_ptr_array.is_null() || one.dst_ptr_array.is_null()) {
-            return Err(Failed::invalid("a null pointer for the pointers of a list of pieces"));
+            return Err(CallError::invalid("a null pointer for the pointers of a list of pieces"));
         }
         for place in 0..count {
             // SAFETY: as above.
@@ -62,20 +62,21 @@ impl Armci {
     ///
     /// # Safety
     /// Lists and own memory must be as they say.
-    unsafe fn listed(
+    unsafe fn transfer_list(
         &self,
-        deed: Deed,
+        kind: TransferKind,
         list: *const armci_giov_t,
         len: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
+    ) -> CallResult<(u32, Started<'static>)> {
         let rank = self.rank(proc)?;
         // SAFETY: the caller says so.
         let pairs = unsafe { pairs(list, len)? };
         // Everything is looked for before anything is done.
         let mut by_memory = BTreeMap::new();
         for (from, to, bytes) in pairs {
-            let (own, there) = if matches!(deed, Deed::Get) { (to, from) } else { (from, to) };
+            let (own, there) =
+                if matches!(kind, TransferKind::Get) { (to, from) } else { (from, to) };
             let (allocation, offset) = self.find(rank, there, bytes)?;
             let key = std::sync::Arc::as_ptr(&allocation).addr();
             let known = by_memory.entry(key).or_insert_with(|| (allocation, Vec::new()));
@@ -85,33 +86,33 @@ impl Armci {
             let segments = &allocation.segments;
             let places: Vec<Piece> = pieces.iter().map(|(_, piece)| *piece).collect();
             let total = places.iter().map(|piece| piece.len).sum();
-            match deed {
-                Deed::Put => {
+            match kind {
+                TransferKind::Put => {
                     let mut packed = Vec::with_capacity(total);
                     for (start, piece) in &pieces {
                         // SAFETY: the caller says so.
-                        packed.extend_from_slice(unsafe { own(*start, piece.len)? });
+                        packed.extend_from_slice(unsafe { caller_bytes(*start, piece.len)? });
                     }
-                    done(segments.put_list(rank, &places, &packed))?;
+                    team_result(segments.put_list(rank, &places, &packed))?;
                 }
-                Deed::Get => {
+                TransferKind::Get => {
                     let mut packed = vec![0; total];
-                    done(segments.get_list(rank, &places, &mut packed))?;
+                    team_result(segments.get_list(rank, &places, &mut packed))?;
                     let mut rest = &packed[..];
                     for (start, piece) in &pieces {
                         let (now, later) = rest.split_at(piece.len);
                         // SAFETY: the caller says so.
-                        unsafe { own_mut(*start, piece.len)? }.copy_from_slice(now);
+                        unsafe { caller_bytes_mut(*start, piece.len)? }.copy_from_slice(now);
                         rest = later;
                     }
                 }
-                Deed::Add(optype, scale) => {
+                TransferKind::Accumulate(optype, scale) => {
                     // SAFETY: the caller says so.
                     let scale = unsafe { Scale::of(optype, scale)? };
                     for (start, piece) in &pieces {
                         // SAFETY: the caller says so.
-                        let own = unsafe { own(*start, piece.len)? };
-                        done(scale.start(segments, rank, piece.offset, own)?.wait())?;
+                        let own = unsafe { caller_bytes(*start, piece.len)? };
+                        team_result(scale.start(segments, rank, piece.offset, own)?.wait())?;
                     }
                 }
             }
@@ -142,7 +143,9 @@ pub unsafe extern "C" fn ARMCI_NbPutV(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.listed(Deed::Put, pieces, len, proc)) }
+    unsafe {
+        start_nonblocking(handle, |armci| armci.transfer_list(TransferKind::Put, pieces, len, proc))
+    }
 }
 
 /// Copies pieces of the memory of a process to own memory.
@@ -167,7 +170,9 @@ pub unsafe extern "C" fn ARMCI_NbGetV(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.listed(Deed::Get, pieces, len, proc)) }
+    unsafe {
+        start_nonblocking(handle, |armci| armci.transfer_list(TransferKind::Get, pieces, len, proc))
+    }
 }
 
 /// Adds pieces of own numbers to those of a process.
@@ -200,5 +205,9 @@ pub unsafe extern "C" fn ARMCI_NbAccV(
     handle: *mut armci_hdl_t,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.listed(Deed::Add(optype, scale), pieces, len, proc)) }
+    unsafe {
+        start_nonblocking(handle, |armci| {
+            armci.transfer_list(TransferKind::Accumulate(optype, scale), pieces, len, proc)
+        })
+    }
 }

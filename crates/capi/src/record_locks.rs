@@ -12,15 +12,15 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 
 use crate::descriptors::OpenFile;
-use crate::errors::{Doing, Done, Failed, While};
-use crate::{process, sharing};
+use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
+use crate::{process, shared_io};
 
 /// Whether this process has locked anything: otherwise there is nothing to end.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// What `fcntl` does with a lock.
-pub fn control(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Done<c_int> {
-    let bytes = bytes(open, lock.l_whence.into(), lock.l_start, lock.l_len)?;
+pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> CallResult<c_int> {
+    let bytes = byte_range(open, lock.l_whence.into(), lock.l_start, lock.l_len)?;
     let kind = match c_int::from(lock.l_type) {
         libc::F_RDLCK => Some(LockKind::Shared),
         libc::F_WRLCK => Some(LockKind::Exclusive),
@@ -30,26 +30,26 @@ pub fn control(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Done<
         }
     };
     match (command, kind) {
-        (libc::F_GETLK, Some(kind)) => find(open, bytes, kind, lock)?,
+        (libc::F_GETLK, Some(kind)) => get_lock(open, bytes, kind, lock)?,
         (_, None) => unlock(open, bytes)?,
-        (libc::F_SETLKW, Some(kind)) => wait_for(open, bytes, kind)?,
-        (_, Some(kind)) => try_to(open, bytes, kind)?,
+        (libc::F_SETLKW, Some(kind)) => lock_and_wait(open, bytes, kind)?,
+        (_, Some(kind)) => try_lock(open, bytes, kind)?,
     }
     Ok(0)
 }
 
 /// What `lockf` does: bytes from the pointer on, or before it, that nobody else shares.
-pub fn section(open: &OpenFile, command: c_int, len: off_t) -> Done<c_int> {
-    let bytes = bytes(open, libc::SEEK_CUR, 0, len)?;
+pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
+    let bytes = byte_range(open, libc::SEEK_CUR, 0, len)?;
     match command {
         libc::F_ULOCK => unlock(open, bytes)?,
-        libc::F_LOCK => wait_for(open, bytes, LockKind::Exclusive)?,
-        libc::F_TLOCK => try_to(open, bytes, LockKind::Exclusive)?,
+        libc::F_LOCK => lock_and_wait(open, bytes, LockKind::Exclusive)?,
+        libc::F_TLOCK => try_lock(open, bytes, LockKind::Exclusive)?,
         libc::F_TEST => {
             let file = open.file()?;
             let held = file.file().test_lock(bytes.0..bytes.1, LockKind::Exclusive);
-            if held.while_doing(Doing::Else)?.is_some() {
-                return Err(Failed::new(libc::EACCES, held_by_another(open)));
+            if held.in_call(CallKind::Other)?.is_some() {
+                return Err(CallError::new(libc::EACCES, held_by_another(open)));
             }
         }
         _ => return Err(invalid(open, &format!("{command} is no command of lockf"))),
@@ -57,8 +57,8 @@ pub fn section(open: &OpenFile, command: c_int, len: off_t) -> Done<c_int> {
     Ok(0)
 }
 
-fn invalid(open: &OpenFile, why: &str) -> Failed {
-    Failed::new(libc::EINVAL, format!("{}: {why}", open.path))
+fn invalid(open: &OpenFile, why: &str) -> CallError {
+    CallError::new(libc::EINVAL, format!("{}: {why}", open.path))
 }
 
 fn held_by_another(open: &OpenFile) -> String {
@@ -70,7 +70,7 @@ fn held_by_another(open: &OpenFile) -> String {
 }
 
 /// A descriptor of the file is closed.
-pub fn end(file: &SharedFile) {
+pub fn release_all(file: &SharedFile) {
     if HAS_LOCKED.load(Ordering::Relaxed) {
         // What the node does not know any more is not locked.
         let _ = file.file().unlock(..);
@@ -78,14 +78,14 @@ pub fn end(file: &SharedFile) {
 }
 
 /// The first byte that is meant, and one past the last one.
-fn bytes(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> Done<(u64, u64)> {
+fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallResult<(u64, u64)> {
     let base = match whence {
         libc::SEEK_SET => Ok(0),
         libc::SEEK_CUR => open.file()?.position(),
         libc::SEEK_END => open.file()?.len(),
         _ => return Err(invalid(open, &format!("{whence} is no whence"))),
     };
-    let start = i128::from(base.while_doing(Doing::Else)?) + i128::from(start);
+    let start = i128::from(base.in_call(CallKind::Other)?) + i128::from(start);
     let (from, to) = match len {
         0 => (start, LOCK_END.into()),
         1.. => (start, start + i128::from(len)),
@@ -95,81 +95,83 @@ fn bytes(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> Done<(u64,
     let from = u64::try_from(from).map_err(before)?;
     let to = u64::try_from(to).ok().filter(|to| from < *to && *to <= LOCK_END);
     let beyond = || format!("{}: the lock ends beyond every file", open.path);
-    to.map(|to| (from, to)).ok_or_else(|| Failed::new(libc::EOVERFLOW, beyond()))
+    to.map(|to| (from, to)).ok_or_else(|| CallError::new(libc::EOVERFLOW, beyond()))
 }
 
-fn unlock(open: &OpenFile, (from, to): (u64, u64)) -> Done<()> {
-    open.file()?.file().unlock(from..to).while_doing(Doing::Else)
+fn unlock(open: &OpenFile, (from, to): (u64, u64)) -> CallResult<()> {
+    open.file()?.file().unlock(from..to).in_call(CallKind::Other)
 }
 
-fn try_to(open: &OpenFile, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
-    sharing::check_access(open, kind == LockKind::Exclusive)?;
-    let is_locked = open.file()?.file().try_lock(from..to, kind).while_doing(Doing::Else)?;
+fn try_lock(open: &OpenFile, (from, to): (u64, u64), kind: LockKind) -> CallResult<()> {
+    shared_io::check_access(open, kind == LockKind::Exclusive)?;
+    let is_locked = open.file()?.file().try_lock(from..to, kind).in_call(CallKind::Other)?;
     if !is_locked {
-        return Err(Failed::new(libc::EAGAIN, held_by_another(open)));
+        return Err(CallError::new(libc::EAGAIN, held_by_another(open)));
     }
     HAS_LOCKED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-fn wait_for(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> Done<()> {
-    sharing::check_access(open, kind == LockKind::Exclusive)?;
-    wait(open.file()?.file(), bytes, kind)?;
+fn lock_and_wait(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> CallResult<()> {
+    shared_io::check_access(open, kind == LockKind::Exclusive)?;
+    wait_for_lock(open.file()?.file(), bytes, kind)?;
     HAS_LOCKED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
 /// Tells of the first lock that is in the way; otherwise nothing but the type changes.
-fn find(
+fn get_lock(
     open: &OpenFile,
     (from, to): (u64, u64),
     kind: LockKind,
     lock: &mut libc::flock,
-) -> Done<()> {
-    let held = open.file()?.file().test_lock(from..to, kind).while_doing(Doing::Else)?;
+) -> CallResult<()> {
+    let held = open.file()?.file().test_lock(from..to, kind).in_call(CallKind::Other)?;
     let Some(held) = held else {
-        lock.l_type = type_of(libc::F_UNLCK);
+        lock.l_type = to_short(libc::F_UNLCK);
         return Ok(());
     };
     let offset = |at: u64| {
         off_t::try_from(at).map_err(|_| {
-            Failed::new(libc::EOVERFLOW, format!("{}: a lock at byte {at} is held", open.path))
+            CallError::new(libc::EOVERFLOW, format!("{}: a lock at byte {at} is held", open.path))
         })
     };
     let len = if held.range.to == LOCK_END { 0 } else { held.range.to - held.range.from };
-    lock.l_type = type_of(match held.kind {
+    lock.l_type = to_short(match held.kind {
         LockKind::Shared => libc::F_RDLCK,
         LockKind::Exclusive => libc::F_WRLCK,
     });
-    lock.l_whence = type_of(libc::SEEK_SET);
+    lock.l_whence = to_short(libc::SEEK_SET);
     (lock.l_start, lock.l_len) = (offset(held.range.from)?, offset(len)?);
     lock.l_pid = libc::pid_t::try_from(held.pid).unwrap_or(0);
     Ok(())
 }
 
-fn type_of(number: c_int) -> c_short {
+fn to_short(number: c_int) -> c_short {
     c_short::try_from(number).unwrap_or_default()
 }
 
 /// Waits for a lock, until it has come or a signal was caught. As with the calls of the system, a
 /// handler that was set with SA_RESTART lets it wait on.
-fn wait(file: &File, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
-    let woken = Arc::new(Woken(AtomicU32::new(0)));
+fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallResult<()> {
+    let woken = Arc::new(FutexWaker(AtomicU32::new(0)));
     let waker = Waker::from(woken.clone());
     let mut context = Context::from_waker(&waker);
-    let request = process::without_signals(|| file.start_lock(from..to, kind));
-    let mut request = request.while_doing(Doing::Else)?;
+    let request = process::with_signals_blocked(|| file.start_lock(from..to, kind));
+    let mut request = request.in_call(CallKind::Other)?;
     loop {
         // It starts the thread that looks for the answer, and does not wait.
-        let polled = process::without_signals(|| Pin::new(&mut request).poll(&mut context));
+        let polled = process::with_signals_blocked(|| Pin::new(&mut request).poll(&mut context));
         if let Poll::Ready(locked) = polled {
-            return locked.while_doing(Doing::Else);
+            return locked.in_call(CallKind::Other);
         }
         while woken.0.swap(0, Ordering::SeqCst) == 0 {
             if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
-                return match request.withdraw().while_doing(Doing::Else)? {
+                return match request.withdraw().in_call(CallKind::Other)? {
                     true => Ok(()),
-                    false => Err(Failed::new(libc::EINTR, "a signal ended the wait for the lock")),
+                    false => {
+                        Err(CallError::new(libc::EINTR, "a signal ended the wait for the lock"))
+                    }
                 };
             }
         }
@@ -177,9 +179,9 @@ fn wait(file: &File, (from, to): (u64, u64), kind: LockKind) -> Done<()> {
 }
 
 /// Where a thread sleeps that waits for a lock.
-struct Woken(AtomicU32);
+struct FutexWaker(AtomicU32);
 
-impl Wake for Woken {
+impl Wake for FutexWaker {
     fn wake(self: Arc<Self>) {
         self.0.store(1, Ordering::SeqCst);
         // Nobody may be asleep.

@@ -1,12 +1,10 @@
 //! What the calls do when all is well, from C: with the macros of the headers, with the preload
 //! library, and with the static library.
 
-mod site;
-
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 
-use site::{Site, ended, new_job, prefix, source, told};
+use crate::site::{Site, ended, new_job, prefix, source, told};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile(&source("calls.c"))

@@ -1,13 +1,11 @@
 //! Locks of records, from C: with the macros of the headers, and with the preload library.
 
-mod site;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::site::{Site, new_job, prefix, source, told, wait};
 use pario::Cluster;
-use site::{Site, new_job, prefix, source, told, wait};
 
 /// How programs come to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

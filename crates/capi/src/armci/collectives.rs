@@ -5,28 +5,28 @@ use std::ffi::CStr;
 use libc::{c_char, c_double, c_float, c_int, c_long, c_void};
 use pario::team::{Number, Reduction};
 
-use super::access::own_mut;
-use super::length;
-use crate::border::{ending, returning};
-use crate::errors::{Done, Failed};
-use crate::team::{current, done};
+use super::access::caller_bytes_mut;
+use super::byte_count;
+use crate::boundary::{exit_on_error, return_errno};
+use crate::errors::{CallError, CallResult};
+use crate::team::{current, team_result};
 
 /// Which process this is.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_me() -> c_int {
-    returning(|| Ok(c_int::try_from(current()?.rank()).unwrap_or(c_int::MAX)))
+    return_errno(|| Ok(c_int::try_from(current()?.rank()).unwrap_or(c_int::MAX)))
 }
 
 /// How many processes there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_nproc() -> c_int {
-    returning(|| Ok(c_int::try_from(current()?.size()).unwrap_or(c_int::MAX)))
+    return_errno(|| Ok(c_int::try_from(current()?.size()).unwrap_or(c_int::MAX)))
 }
 
 /// Waits until all processes are here.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_barrier() {
-    ending("armci_msg_barrier", || done(current()?.barrier()));
+    exit_on_error("armci_msg_barrier", || team_result(current()?.barrier()));
 }
 
 /// One process tells all.
@@ -35,12 +35,12 @@ pub extern "C" fn armci_msg_barrier() {
 /// There must be room for so many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root: c_int) {
-    ending("armci_msg_brdcst", || {
+    exit_on_error("armci_msg_brdcst", || {
         let root = u32::try_from(root)
-            .map_err(|_| Failed::invalid(format!("there is no process {root}")))?;
+            .map_err(|_| CallError::invalid(format!("there is no process {root}")))?;
         // SAFETY: the caller says so.
-        let bytes = unsafe { own_mut(buffer, length(len)?)? };
-        done(current()?.broadcast(root, bytes))
+        let bytes = unsafe { caller_bytes_mut(buffer, byte_count(len)?)? };
+        team_result(current()?.broadcast(root, bytes))
     });
 }
 
@@ -48,10 +48,10 @@ pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root:
 ///
 /// # Safety
 /// There must be so many numbers, and a string.
-unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> Done<()> {
-    let count = length(n)?;
+unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResult<()> {
+    let count = byte_count(n)?;
     if op.is_null() || (count > 0 && (x.is_null() || !x.is_aligned())) {
-        return Err(Failed::invalid("a pointer that cannot be used"));
+        return Err(CallError::invalid("a pointer that cannot be used"));
     }
     // SAFETY: the caller says that it is a string.
     let op = unsafe { CStr::from_ptr(op) };
@@ -61,7 +61,7 @@ unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> Done<()> 
         b"min" => Reduction::Smallest,
         _ => {
             let what = format!("{} is none of +, max and min", op.to_string_lossy());
-            return Err(Failed::invalid(what));
+            return Err(CallError::invalid(what));
         }
     };
     let numbers: &mut [T] = match count {
@@ -69,7 +69,7 @@ unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> Done<()> 
         // SAFETY: the caller says that there are so many.
         _ => unsafe { std::slice::from_raw_parts_mut(x, count) },
     };
-    done(current()?.reduce(reduction, numbers))
+    team_result(current()?.reduce(reduction, numbers))
 }
 
 /// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
@@ -79,7 +79,7 @@ unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> Done<()> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_igop(x: *mut c_int, n: c_int, op: *mut c_char) {
     // SAFETY: the caller says so.
-    ending("armci_msg_igop", || unsafe { reduce(x, n, op) });
+    exit_on_error("armci_msg_igop", || unsafe { reduce(x, n, op) });
 }
 
 /// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn armci_msg_igop(x: *mut c_int, n: c_int, op: *mut c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_lgop(x: *mut c_long, n: c_int, op: *mut c_char) {
     // SAFETY: the caller says so.
-    ending("armci_msg_lgop", || unsafe { reduce(x, n, op) });
+    exit_on_error("armci_msg_lgop", || unsafe { reduce(x, n, op) });
 }
 
 /// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn armci_msg_lgop(x: *mut c_long, n: c_int, op: *mut c_cha
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_fgop(x: *mut c_float, n: c_int, op: *mut c_char) {
     // SAFETY: the caller says so.
-    ending("armci_msg_fgop", || unsafe { reduce(x, n, op) });
+    exit_on_error("armci_msg_fgop", || unsafe { reduce(x, n, op) });
 }
 
 /// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
@@ -109,5 +109,5 @@ pub unsafe extern "C" fn armci_msg_fgop(x: *mut c_float, n: c_int, op: *mut c_ch
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_dgop(x: *mut c_double, n: c_int, op: *mut c_char) {
     // SAFETY: the caller says so.
-    ending("armci_msg_dgop", || unsafe { reduce(x, n, op) });
+    exit_on_error("armci_msg_dgop", || unsafe { reduce(x, n, op) });
 }

@@ -1,12 +1,10 @@
 //! Files and arrays in the memory of all processes, from C and from Fortran, with no node where none
 //! is needed.
 
-mod site;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use site::{Site, ended, flags, new_job, output, prefix, source, told};
+use crate::site::{Site, ended, flags, new_job, output, prefix, source, told};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile(&source("cached.c"))

@@ -1,10 +1,8 @@
 //! Programs that use the memory of all processes, on one machine and as if on several.
 
-mod site;
-
 use std::path::Path;
 
-use site::{Site, new_job, source, told};
+use crate::site::{Site, new_job, source, told};
 
 /// Runs the program by so many, with as many machines as there are names, in turn.
 fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) {

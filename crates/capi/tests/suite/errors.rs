@@ -1,15 +1,13 @@
 //! Every error of the manual, and arguments that nobody can mean, from C. The node and other jobs go
 //! on as if nothing had been.
 
-mod site;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::site::{Site, ended, new_job, source, told, wait};
 use pario_c::errors;
 use pario_server::config::DiskConfig;
-use site::{Site, ended, new_job, source, told, wait};
 
 fn compiled(site: &Site) -> std::path::PathBuf {
     site.compile(&source("errors.c"))
@@ -336,7 +334,7 @@ fn each_error_has_its_text() {
     let output = site.ranks(&compiled(&site), 1, &["texts"]).remove(0);
     let said = stderr(&output);
     let mut lines = said.lines();
-    for (_, _, text) in errors::ALL {
+    for (_, _, text) in errors::LIBRARY_ERRORS {
         assert_eq!(lines.next().unwrap(), format!("text: {text}"));
     }
     assert!(lines.next().unwrap().starts_with("text: Unknown error 50"));
