@@ -1,5 +1,5 @@
-//! The boundary between C and Rust: no panic crosses it, and what went wrong is told in the way of the
-//! two forms of each call.
+//! The boundary between C and Rust: no panic crosses it, and an error is reported as the form of
+//! the call asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,9 +8,9 @@ use libc::c_int;
 use crate::errors::{CallError, CallResult, print_line, set_last_error};
 use crate::process;
 
-/// What a call returns when it has failed.
+/// A return type of C calls that can report a failure.
 pub trait FailureValue {
-    /// The value that says so.
+    /// The value that reports a failure.
     const FAILED: Self;
 }
 
@@ -30,9 +30,9 @@ impl FailureValue for () {
     const FAILED: Self = ();
 }
 
-/// A form that returns -1 and sets `errno`.
-pub fn return_errno<T: FailureValue>(work: impl FnOnce() -> CallResult<T>) -> T {
-    match caught(work) {
+/// Runs a call whose form returns -1 and sets `errno` on failure.
+pub fn return_errno<T: FailureValue>(body: impl FnOnce() -> CallResult<T>) -> T {
+    match catch_panic(body) {
         Ok(value) => value,
         Err(failed) => {
             set_last_error(failed);
@@ -41,9 +41,9 @@ pub fn return_errno<T: FailureValue>(work: impl FnOnce() -> CallResult<T>) -> T 
     }
 }
 
-/// A form that says what is wrong, and ends the process.
-pub fn exit_on_error<T>(name: &str, work: impl FnOnce() -> CallResult<T>) -> T {
-    match caught(work) {
+/// Runs a call whose form prints the error and ends the process on failure.
+pub fn exit_on_error<T>(name: &str, body: impl FnOnce() -> CallResult<T>) -> T {
+    match catch_panic(body) {
         Ok(value) => value,
         Err(failed) => {
             print_line(&format!("pario: {}: {name}: {}", process::describe(), failed.message()));
@@ -53,9 +53,13 @@ pub fn exit_on_error<T>(name: &str, work: impl FnOnce() -> CallResult<T>) -> T {
     }
 }
 
-fn caught<T>(work: impl FnOnce() -> CallResult<T>) -> CallResult<T> {
-    // What was being changed when it panicked is behind locks that let others in all the same.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(CallError::new(libc::ENOTRECOVERABLE, "the library failed inside; please report this"))
+fn catch_panic<T>(body: impl FnOnce() -> CallResult<T>) -> CallResult<T> {
+    // Unwind safe: all state is behind locks without poisoning.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(CallError::new(
+            libc::ENOTRECOVERABLE,
+            "libpario panicked: this is a bug, please report it with the lines that it printed \
+             above",
+        ))
     })
 }

@@ -1,4 +1,4 @@
-//! The calls of `dolib.h`: arrays over the memory of all processes.
+//! The calls of `dolib.h`: arrays over the memory of all processes of a job.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::boundary::return_errno;
 use crate::errors::{CallError, CallResult, EPFSLBADF};
 use crate::{process, team};
 
-/// The types of numbers that can be added, as in the header.
+/// The number types of `do_accumulate`, as in the header.
 pub const TYPES: [(&str, c_int); 6] = [
     ("DO_INT32", 1),
     ("DO_UINT32", 2),
@@ -27,14 +27,17 @@ struct ArrayTable {
 
 static ARRAYS: Mutex<Option<ArrayTable>> = Mutex::new(None);
 
-/// Makes an array of so many elements of so many bytes, together with all.
+/// Creates an array, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
     return_errno(|| {
         let team = team::current()?;
         let wanted = match (u64::try_from(elements), usize::try_from(element_bytes)) {
             (Ok(len), Ok(element)) => Ok((len, element)),
-            _ => Err(CallError::invalid(format!("{elements} elements of {element_bytes} bytes"))),
+            _ => Err(CallError::invalid(format!(
+                "an array of {elements} elements of {element_bytes} bytes: neither number may be \
+                 negative"
+            ))),
         };
         let (len, element) = team::check_all_ranks(&team, wanted)?;
         let array = team::team_result(team.raw_array(len, element))?;
@@ -42,14 +45,17 @@ pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
         let arrays = arrays.get_or_insert_with(|| ArrayTable { next: 0, known: HashMap::new() });
         let number = arrays.next;
         arrays.next = number.checked_add(1).ok_or_else(|| {
-            CallError::new(libc::EMFILE, "this process has used up the numbers of arrays")
+            CallError::new(
+                libc::EMFILE,
+                "this process has created 2147483647 arrays, and no number is left",
+            )
         })?;
         arrays.known.insert(number, array);
         Ok(number)
     })
 }
 
-/// Gives an array up, together with all.
+/// Destroys an array, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_destroy(array: c_int) -> c_int {
     return_errno(|| {
@@ -61,13 +67,13 @@ pub extern "C" fn do_array_destroy(array: c_int) -> c_int {
     })
 }
 
-/// How many elements an array has.
+/// Returns the number of elements of an array.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_length(array: c_int) -> i64 {
     return_errno(|| Ok(i64::try_from(find(array)?.len()).unwrap_or(i64::MAX)))
 }
 
-/// Which process has an element.
+/// Returns the rank that holds an element.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_owner(array: c_int, index: i64) -> c_int {
     return_errno(|| {
@@ -76,10 +82,10 @@ pub extern "C" fn do_array_owner(array: c_int, index: i64) -> c_int {
     })
 }
 
-/// Copies elements from an array, from one on.
+/// Copies consecutive elements from an array.
 ///
 /// # Safety
-/// The pointer is null, or has room for so many elements.
+/// `values` is null or has room for `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_get(
     array: c_int,
@@ -89,16 +95,16 @@ pub unsafe extern "C" fn do_get(
 ) -> c_int {
     return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
         team::team_result(array.get(index_of(first)?, bytes)).map(|()| 0)
     })
 }
 
-/// Copies elements to an array, from one on.
+/// Copies consecutive elements to an array.
 ///
 /// # Safety
-/// The pointer is null, or has so many elements.
+/// `values` is null or points to `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_put(
     array: c_int,
@@ -108,16 +114,16 @@ pub unsafe extern "C" fn do_put(
 ) -> c_int {
     return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
         team::team_result(array.put(index_of(first)?, bytes)).map(|()| 0)
     })
 }
 
-/// Copies the elements with these indices.
+/// Copies the elements at some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or elements.
+/// Each pointer is null or points to `count` indices or elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_gather(
     array: c_int,
@@ -127,18 +133,18 @@ pub unsafe extern "C" fn do_gather(
 ) -> c_int {
     return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
         team::team_result(array.gather(&indices, bytes)).map(|()| 0)
     })
 }
 
-/// Copies elements to these indices.
+/// Copies elements to some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or elements.
+/// Each pointer is null or points to `count` indices or elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_scatter(
     array: c_int,
@@ -148,18 +154,18 @@ pub unsafe extern "C" fn do_scatter(
 ) -> c_int {
     return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
         team::team_result(array.scatter(&indices, bytes)).map(|()| 0)
     })
 }
 
-/// Adds numbers of a type to the elements with these indices.
+/// Adds numbers to the elements at some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or numbers.
+/// Each pointer is null or points to `count` indices or numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_accumulate(
     array: c_int,
@@ -170,9 +176,9 @@ pub unsafe extern "C" fn do_accumulate(
 ) -> c_int {
     return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let added = unsafe {
             match type_ {
                 1 => add::<i32>(&array, &indices, values),
@@ -181,14 +187,18 @@ pub unsafe extern "C" fn do_accumulate(
                 4 => add::<u64>(&array, &indices, values),
                 5 => add::<f32>(&array, &indices, values),
                 6 => add::<f64>(&array, &indices, values),
-                _ => return Err(CallError::invalid(format!("{type_} is no type of numbers"))),
+                _ => {
+                    return Err(CallError::invalid(format!(
+                        "number type {type_} is unknown: use DO_INT32 to DO_DOUBLE"
+                    )));
+                }
             }
         }?;
         team::team_result(added).map(|()| 0)
     })
 }
 
-/// Waits until all processes are here; what each has put before is seen by all afterwards.
+/// Waits for all processes. Afterwards every process sees what each put before.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_barrier() -> c_int {
     return_errno(|| team::team_result(team::current()?.barrier()).map(|()| 0))
@@ -200,9 +210,9 @@ unsafe fn add<T: Number>(
     values: *const c_void,
 ) -> CallResult<Result<(), TeamError>> {
     let count = i64::try_from(indices.len()).unwrap_or(i64::MAX);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let bytes = unsafe { memory(values, count, size_of::<T>()) }?;
-    // SAFETY: every pattern of bits is a number, and the bytes need not be aligned.
+    // SAFETY: every bit pattern is a number, and the read may be unaligned.
     let number = |bytes: &[u8]| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
     let numbers: Vec<T> = bytes.chunks_exact(size_of::<T>()).map(number).collect();
     Ok(array.accumulate_at(indices, &numbers))
@@ -211,20 +221,24 @@ unsafe fn add<T: Number>(
 fn find(array: c_int) -> CallResult<RawArray> {
     process::check_fork()?;
     let found = ARRAYS.lock().as_ref().and_then(|arrays| arrays.known.get(&array).cloned());
-    found.ok_or_else(|| CallError::new(EPFSLBADF, format!("there is no array {array}")))
+    found.ok_or_else(|| CallError::new(EPFSLBADF, format!("array {array} does not exist")))
 }
 
 fn index_of(index: i64) -> CallResult<u64> {
-    u64::try_from(index).map_err(|_| CallError::invalid(format!("there is no element {index}")))
+    u64::try_from(index).map_err(|_| {
+        CallError::invalid(format!("element {index} does not exist: indices start at 0"))
+    })
 }
 
 fn len_of(is_null: bool, count: i64, each: usize) -> CallResult<usize> {
     let largest = isize::MAX.cast_unsigned();
     let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let len = len.filter(|len| *len <= largest);
-    let len = len.ok_or_else(|| CallError::invalid(format!("{count} elements of {each} bytes")))?;
+    let len = len.ok_or_else(|| {
+        CallError::invalid(format!("{count} elements of {each} bytes are not possible in memory"))
+    })?;
     if is_null && len > 0 {
-        return Err(CallError::null_pointer("the memory"));
+        return Err(CallError::null_pointer("the array of values or indices"));
     }
     Ok(len)
 }
@@ -232,7 +246,7 @@ fn len_of(is_null: bool, count: i64, each: usize) -> CallResult<usize> {
 unsafe fn memory<'a>(start: *const c_void, count: i64, each: usize) -> CallResult<&'a [u8]> {
     Ok(match len_of(start.is_null(), count, each)? {
         0 => &[],
-        // SAFETY: it is not null, and the caller says that so many bytes are there.
+        // SAFETY: it is not null, and the caller guarantees `len` bytes.
         len => unsafe { std::slice::from_raw_parts(start.cast(), len) },
     })
 }
@@ -240,13 +254,13 @@ unsafe fn memory<'a>(start: *const c_void, count: i64, each: usize) -> CallResul
 unsafe fn memory_mut<'a>(start: *mut c_void, count: i64, each: usize) -> CallResult<&'a mut [u8]> {
     Ok(match len_of(start.is_null(), count, each)? {
         0 => &mut [],
-        // SAFETY: it is not null, and the caller says that there is room for so many bytes.
+        // SAFETY: it is not null, and the caller guarantees room for `len` bytes.
         len => unsafe { std::slice::from_raw_parts_mut(start.cast(), len) },
     })
 }
 
 unsafe fn indices_of(start: *const i64, count: i64) -> CallResult<Vec<u64>> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let bytes = unsafe { memory(start.cast(), count, size_of::<i64>()) }?;
     let index = |bytes: &[u8]| {
         let mut one = [0; 8];

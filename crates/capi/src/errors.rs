@@ -1,4 +1,4 @@
-//! Why calls fail: the numbers that go to `errno`, their texts, and what is known beyond them.
+//! Errors of calls: their numbers for `errno`, their texts, and their causes.
 
 use std::cell::RefCell;
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use libc::c_int;
 use pario::team::TeamError;
 use pario::{Error, Failure, PathError, Trouble};
 
-/// The first number of the errors of this library. The system's numbers end far below.
+/// Base of this library's error numbers, far above the system's.
 pub const FIRST_NUMBER: c_int = 5000;
 
 macro_rules! errors {
@@ -15,106 +15,107 @@ macro_rules! errors {
         $($(#[$doc])* pub const $name: c_int = FIRST_NUMBER + $offset;)*
 
         /// All errors of this library: name, number and text.
-        pub const LIBRARY_ERRORS: &[(&str, c_int, &str)] = &[$((stringify!($name), $name, $text)),*];
+        pub const LIBRARY_ERRORS: &[(&str, c_int, &str)] =
+            &[$((stringify!($name), $name, $text)),*];
     };
 }
 
 errors! {
-    /// The cluster does not let this user in, or not any more to this file.
+    /// The cluster refuses this user, or has withdrawn the right to this file.
     EPFSLAUTH = 1, "PFSLib: Incorrect authentication";
     /// The descriptor is not open, or does not belong to a shared file.
     EPFSLBADF = 2, "PFSLib: Bad file number";
     /// The cluster does not know the open file any more.
     EPFSLBADFH = 3, "PFSLib: Bad filehandle";
-    /// There is no such request.
+    /// No request has this id.
     EPFSLBADID = 4, "PFSLib: Bad I/O id";
     /// A started request failed because another process had left the file.
     EPFSLCHLDEXIT = 5, "PFSLib: Asynchronous I/O process terminated unsuccessfully";
     /// A started request failed because another process was killed.
     EPFSLCHLDSIG = 6, "PFSLib: Asynchronous I/O process terminated by signal";
-    /// What was asked for is impossible.
+    /// An argument is invalid.
     EPFSLINVAL = 7, "PFSLib: Invalid argument";
-    /// More bytes than one call can move.
+    /// One call asks for more bytes than it can transfer.
     EPFSLIOLEN = 8, "PFSLib: Too large I/O operation";
-    /// There are no descriptors left.
+    /// No descriptor is left.
     EPFSLMFILE = 9, "PFSLib: Too many open files";
-    /// The processes have called what does not fit together.
+    /// The processes made calls that do not match.
     EPFSLMIXIO = 10, "PFSLib: Mixed file operations";
-    /// As many requests are under way as there can be.
+    /// The limit of started requests is reached.
     EPFSLMREQUEST = 11, "PFSLib: Too many outstanding requests";
-    /// Fewer bytes were read or written than were wanted.
+    /// Fewer bytes were transferred than requested.
     EPFSLNBYTES = 12, "PFSLib: Read or written too few data";
-    /// Calls always wait; requests that are started do not.
+    /// Calls on shared files block; use started requests instead of O_NDELAY.
     EPFSLNDELAY = 13, "PFSLib: O_NDELAY is not supported";
-    /// A node whose disks are needed does not answer.
+    /// A node that holds needed disks does not answer.
     EPFSLNOIOD = 14, "PFSLib: Couldn't get an I/O daemon";
-    /// Anything else that went wrong in the cluster.
+    /// Any other failure in the cluster.
     EPFSLREMOTE = 15, "PFSLib: An error occurred on the server side";
-    /// Files are shared by the process that has opened them, and by none that it forks.
+    /// A forked process cannot use files and memory that its parent shares.
     EPFSLFORK = 16, "PFSLib: Not possible in a forked process";
 }
 
-/// Why a call fails.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
-    /// What goes to `errno`.
+    /// The number for `errno`.
     pub number: c_int,
-    /// What happened, to what, and what to do; empty if the number says it all.
+    /// The cause: what failed, on which object, and what to do. Empty if the number says it all.
     pub text: String,
 }
 
-/// What came of a call.
+/// The result of a call.
 pub type CallResult<T> = Result<T, CallError>;
 
-/// What a call does, as far as it decides what an error means.
+/// The kind of a call, as far as it decides the number of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
-    /// Opening a file, or looking for the cluster.
+    /// Opens a file or connects to the cluster.
     Open,
-    /// Reading or writing.
+    /// Reads or writes.
     Transfer,
-    /// Finding out what came of a started request.
+    /// Waits for a started request, or tests it.
     Wait,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
 impl CallError {
-    /// A number, and what is known beyond it.
+    /// Creates an error from a number and a cause.
     pub fn new(number: c_int, text: impl Into<String>) -> Self {
         Self { number, text: text.into() }
     }
 
-    /// An impossible argument.
+    /// Creates an error about an invalid argument.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(EPFSLINVAL, text)
     }
 
-    /// A null pointer.
+    /// Creates an error about a null pointer.
     pub fn null_pointer(what: &str) -> Self {
         Self::new(libc::EFAULT, format!("{what} is NULL"))
     }
 
-    /// The same error, said of a file that has this name.
+    /// Puts the name of a file before the cause.
     pub fn with_name(mut self, name: &str) -> Self {
         self.text =
             if self.text.is_empty() { name.to_owned() } else { format!("{name}: {}", self.text) };
         self
     }
 
-    /// What the system has just said.
+    /// Returns the error of the system call that has just failed.
     pub fn last_os_error() -> Self {
         let number = io::Error::last_os_error().raw_os_error();
         Self::new(number.unwrap_or(libc::EIO), "")
     }
 
-    /// What the library says.
+    /// Converts an error of `pario`.
     pub fn from_error(error: &Error, kind: CallKind) -> Self {
         Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
-    /// The text of the number, and then the cause. The text of `EPFSLREMOTE` only says that there
-    /// is a cause: a cause that is known stands in its place.
+    /// Returns the text of the number, followed by the cause. The text of `EPFSLREMOTE` says
+    /// nothing specific, so a known cause replaces it.
     pub fn message(&self) -> String {
         let text = describe_number(self.number);
         match (self.number, self.text.as_str()) {
@@ -131,9 +132,9 @@ impl From<rustix::io::Errno> for CallError {
     }
 }
 
-/// Adds what a call was kind to errors of the library.
+/// Converts results of `pario` to results of calls.
 pub trait IntoCallResult<T> {
-    /// The error as C programs know it.
+    /// Converts the error; the kind of the call can decide its number.
     fn in_call(self, kind: CallKind) -> CallResult<T>;
 }
 
@@ -162,7 +163,7 @@ fn errno_of(error: &Error, kind: CallKind) -> c_int {
     }
 }
 
-/// What one of the ranks met at the disk of a cached file.
+/// Returns the number for an I/O error that a rank met on the file behind a cached file.
 fn errno_of_kind(kind: io::ErrorKind) -> c_int {
     use io::ErrorKind as Kind;
     match kind {
@@ -232,14 +233,14 @@ fn errno_of_trouble(trouble: &Trouble, kind: CallKind) -> c_int {
     }
 }
 
-/// The text of a number: of this library, or of the system.
+/// Returns the text of an error number of this library or of the system.
 pub fn describe_number(number: c_int) -> String {
     let own = LIBRARY_ERRORS.iter().find(|(_, known, _)| *known == number);
     match own {
         Some((_, _, text)) => (*text).to_owned(),
         None => {
             let text = io::Error::from_raw_os_error(number).to_string();
-            // The library of Rust adds the number, the one of C does not.
+            // Rust appends the number; the C library does not.
             match text.rfind(" (os error") {
                 Some(end) => text[..end].to_owned(),
                 None => text,
@@ -253,23 +254,23 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<CallError>> = const { RefCell::new(None) };
 }
 
-/// Sets `errno`, and remembers what is known beyond it.
+/// Sets `errno` and stores the cause for `pfslib_perror`.
 pub fn set_last_error(failed: CallError) {
     let number = failed.number;
-    // A thread that is exit_on_error has nothing to remember.
+    // A thread that is ending has no thread-local storage.
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some(failed));
     // SAFETY: the address is that of this thread's `errno`, which lives as long as the thread.
     unsafe { *libc::__errno_location() = number };
 }
 
-/// Says something on standard error. If nobody hears it, there is nobody to tell that either.
+/// Prints a line on standard error; a failure to print is ignored.
 pub fn print_line(message: &str) {
-    // One write, so that lines of several ranks do not mix.
+    // One write per line: lines of several ranks do not mix.
     let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
-/// What `errno` of this thread says, followed by the cause if the last call of this library that
-/// failed in this thread has set it.
+/// Returns the text of this thread's `errno`. The cause follows if this thread's last failed call
+/// of the library set that number.
 pub fn last_error_message() -> String {
     let number = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let last = LAST_ERROR.try_with(|last| last.borrow().clone()).ok().flatten();

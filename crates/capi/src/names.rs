@@ -1,4 +1,5 @@
-//! What a file name means: a file of this process alone, a file that is shared, or a plain one.
+//! The rule of file names: a plain file of this process, a shared file of the cluster, or another
+//! plain file.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -8,47 +9,47 @@ use libc::c_char;
 
 use crate::errors::{CallError, CallResult};
 
-/// What is replaced by the number of the process.
+/// Replaced by the rank of the process.
 const RANK_PLACEHOLDER: &str = "###";
-/// What names of shared files contain, unless `PARIO_PREFIX` names their directory.
+/// Marks names of shared files, unless `PARIO_PREFIX` names their directory.
 const SHARED_MARKER: &str = "pfs";
-/// The variable that narrows the rule to one directory.
+/// The variable that limits shared files to one directory.
 const PREFIX_VARIABLE: &str = "PARIO_PREFIX";
 
-/// What a name means.
+/// The file that a name stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NameTarget {
-    /// A file of the system, for this process alone or for everybody.
+    /// A file of the system.
     Plain(CString),
     /// A shared file, at this path of the cluster.
     Shared(String),
 }
 
-/// Which names are those of shared files.
+/// Decides which names are those of shared files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameRule {
-    /// The manual's: names that contain `pfs`.
+    /// The rule of the manual: names that contain `pfs`.
     Manual,
-    /// Names in a directory and below it.
+    /// Names of a directory and below it.
     Below(String),
-    /// `PARIO_PREFIX` has this value, which names no directory. The names of the manual's rule are
-    /// refused, so that no file is written where it is not expected.
+    /// `PARIO_PREFIX` has this value, which names no directory. Names that contain `pfs` are
+    /// refused, so that no file is written to an unexpected place.
     Invalid(String),
 }
 
-/// Why a name is not simply that of a plain file.
+/// The part of the rule that a name matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameMatch {
-    /// It contains `###`: a plain file of this process alone.
+    /// It contains `###`: a plain file of this process.
     Number,
-    /// It contains `pfs`.
+    /// It contains `pfs`: a shared file.
     Contains,
-    /// It is in the directory that `PARIO_PREFIX` names.
+    /// It is `PARIO_PREFIX` or below it: a shared file.
     Below,
 }
 
 impl NameRule {
-    /// The rule of this process: the environment counts when the first name is looked at.
+    /// Returns the rule of this process. The environment is read once, at the first name.
     pub fn current() -> &'static Self {
         static RULE: OnceLock<NameRule> = OnceLock::new();
         RULE.get_or_init(|| Self::new(std::env::var_os(PREFIX_VARIABLE).as_deref()))
@@ -63,7 +64,7 @@ impl NameRule {
         }
     }
 
-    /// Why a name is not simply that of a plain file, if it is not.
+    /// Returns what a name matches; none for a plain name.
     pub fn matched(&self, name: &str) -> Option<NameMatch> {
         if name.contains(RANK_PLACEHOLDER) {
             return Some(NameMatch::Number);
@@ -91,32 +92,32 @@ impl NameRule {
                 plain(&name.replace(RANK_PLACEHOLDER, &format!("{:03}", rank()?)))
             }
             (Some(_), Self::Invalid(value)) => Err(CallError::invalid(format!(
-                "{name}: {PREFIX_VARIABLE} is {value:?}, which does not say where shared files are: set it to \
-                 a directory such as /pfs, or unset it"
+                "{name}: {PREFIX_VARIABLE} is {value:?}, which is no directory for shared files: \
+                 set it to an absolute path such as /pfs, or unset it"
             ))),
             (Some(_), _) => Ok(NameTarget::Shared(path(name)?)),
         }
     }
 }
 
-/// The name that a C program gives.
+/// Copies a name from C. Fails if it is null, empty or not UTF-8.
 ///
 /// # Safety
-/// It is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 pub unsafe fn from_c(name: *const c_char) -> CallResult<String> {
     if name.is_null() {
-        return Err(CallError::null_pointer("the name"));
+        return Err(CallError::null_pointer("the file name"));
     }
-    // SAFETY: it is not null, and the caller says that it ends.
+    // SAFETY: it is not null, and the caller guarantees a NUL at its end.
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_str() {
-        Ok("") => Err(CallError::new(libc::ENOENT, "the name is empty")),
+        Ok("") => Err(CallError::new(libc::ENOENT, "the file name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(CallError::invalid(format!("{name:?}: it is not UTF-8"))),
+        Err(_) => Err(CallError::invalid(format!("{name:?}: the file name is not UTF-8"))),
     }
 }
 
-/// What a name means to a process of a given number.
+/// Returns the file that a name stands for in this process.
 pub fn resolve(name: &str, rank: impl FnOnce() -> CallResult<u32>) -> CallResult<NameTarget> {
     NameRule::current().resolve(name, rank)
 }
@@ -124,10 +125,10 @@ pub fn resolve(name: &str, rank: impl FnOnce() -> CallResult<u32>) -> CallResult
 fn plain(name: &str) -> CallResult<NameTarget> {
     CString::new(name)
         .map(NameTarget::Plain)
-        .map_err(|_| CallError::new(libc::EINVAL, "the name contains a zero byte"))
+        .map_err(|_| CallError::new(libc::EINVAL, "the file name contains a NUL byte"))
 }
 
-/// The path of a shared file: names that do not begin with a slash begin where the process is.
+/// Returns the path of a shared file. A relative name starts at the working directory.
 pub fn path(name: &str) -> CallResult<String> {
     if name.starts_with('/') {
         return Ok(without_dots(name));
@@ -135,11 +136,11 @@ pub fn path(name: &str) -> CallResult<String> {
     let here = rustix::process::getcwd(Vec::new())?;
     match OsStr::from_bytes(here.to_bytes()).to_str() {
         Some(here) => Ok(without_dots(&format!("{here}/{name}"))),
-        None => Err(CallError::invalid("the name of the working directory is not UTF-8")),
+        None => Err(CallError::invalid("the path of the working directory is not UTF-8")),
     }
 }
 
-/// Paths of a cluster have no `.` and no `..`.
+/// Resolves `.` and `..`, which paths of a cluster do not have.
 fn without_dots(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -158,12 +159,12 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn means(name: &str) -> NameTarget {
+    fn resolved(name: &str) -> NameTarget {
         NameRule::Manual.resolve(name, || Ok(7)).unwrap()
     }
 
     fn is_plain(name: &str, expected: &str) {
-        assert_eq!(means(name), NameTarget::Plain(CString::new(expected).unwrap()));
+        assert_eq!(resolved(name), NameTarget::Plain(CString::new(expected).unwrap()));
     }
 
     #[test]
@@ -172,22 +173,22 @@ mod tests {
         is_plain("x.###", "x.007");
         is_plain("/pfs/x.###", "/pfs/x.007");
         is_plain("####", "007#");
-        assert_eq!(means("/pfs/x"), NameTarget::Shared("/pfs/x".to_owned()));
-        assert_eq!(means("/mypfs//a/./b/../c"), NameTarget::Shared("/mypfs/a/c".to_owned()));
+        assert_eq!(resolved("/pfs/x"), NameTarget::Shared("/pfs/x".to_owned()));
+        assert_eq!(resolved("/mypfs//a/./b/../c"), NameTarget::Shared("/mypfs/a/c".to_owned()));
         let here = std::env::current_dir().unwrap();
         let there = here.join("x.pfs").to_str().unwrap().to_owned();
-        assert_eq!(means("x.pfs"), NameTarget::Shared(there));
-        assert_eq!(means("/../pfs"), NameTarget::Shared("/pfs".to_owned()));
+        assert_eq!(resolved("x.pfs"), NameTarget::Shared(there));
+        assert_eq!(resolved("/../pfs"), NameTarget::Shared("/pfs".to_owned()));
     }
 
     #[test]
-    fn numbers_beyond_three_digits_keep_all_of_them() {
+    fn ranks_beyond_three_digits_keep_all_digits() {
         let name = NameRule::Manual.resolve("a###b###", || Ok(12_345)).unwrap();
         assert_eq!(name, NameTarget::Plain(CString::new("a12345b12345").unwrap()));
     }
 
     #[test]
-    fn a_prefix_narrows_the_rule_to_one_directory() {
+    fn a_prefix_limits_shared_files_to_one_directory() {
         let rule = NameRule::new(Some("/scratch//pario/".as_ref()));
         assert_eq!(rule, NameRule::Below("/scratch/pario".to_owned()));
         assert_eq!(rule.matched("/scratch/pario/x"), Some(NameMatch::Below));
@@ -199,14 +200,14 @@ mod tests {
         assert_eq!(rule.matched("/scratch/pario/x.###"), Some(NameMatch::Number));
         let shared = rule.resolve("/scratch/pario/a/../x", || Ok(0)).unwrap();
         assert_eq!(shared, NameTarget::Shared("/scratch/pario/x".to_owned()));
-        // Names that do not begin with a slash begin where the process is.
+        // Relative names start at the working directory.
         let here = std::env::current_dir().unwrap();
         let rule = NameRule::new(Some(here.as_os_str()));
         assert_eq!(rule.matched("x"), Some(NameMatch::Below));
     }
 
     #[test]
-    fn a_prefix_that_is_no_directory_is_told_where_it_matters() {
+    fn a_prefix_that_is_no_directory_refuses_names_of_shared_files() {
         assert_eq!(NameRule::new(None), NameRule::Manual);
         assert_eq!(NameRule::new(Some("".as_ref())), NameRule::Manual);
         for value in ["pfs", "/", "//", "/x/.."] {

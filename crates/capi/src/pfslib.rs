@@ -1,4 +1,4 @@
-//! The calls of `pfslib.h`, each in its two forms.
+//! The calls of `pfslib.h`, each in two forms.
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
 
@@ -9,148 +9,151 @@ use crate::errors::{self, CallError, CallKind, CallResult, EPFSLNBYTES, IntoCall
 use crate::requests::{self, StartedIo};
 use crate::{names, opening, plain_files, process, shared_io};
 
-/// Makes the two forms of calls: one that ends the process when it fails, and one that returns -1.
-/// What the first returns is made of what the second returns.
+/// Defines the two forms of a call: one ends the process on failure, the other returns -1. The
+/// `then` expression converts the second form's result to the first form's.
 macro_rules! forms {
     ($(
         $(#[$doc:meta])*
-        $exit_on_error:ident, $return_errno:ident($($name:ident: $type:ty),*) -> $value:ty {
-            $work:expr
+        $exiting:ident, $returning:ident($($name:ident: $type:ty),*) -> $value:ty {
+            $body:expr
         } then $all:ty { $then:expr }
     )*) => {$(
         $(#[$doc])*
         ///
-        /// If it fails, this form says so and ends the process.
+        /// On failure this form prints the error and ends the process.
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $exit_on_error($($name: $type),*) -> $all {
-            exit_on_error(stringify!($exit_on_error), || $work.and_then($then))
+        pub unsafe extern "C" fn $exiting($($name: $type),*) -> $all {
+            exit_on_error(stringify!($exiting), || $body.and_then($then))
         }
 
         $(#[$doc])*
         ///
-        /// If it fails, this form returns -1 and sets `errno`.
+        /// On failure this form returns -1 and sets `errno`.
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $return_errno($($name: $type),*) -> $value {
-            return_errno(|| $work)
+        pub unsafe extern "C" fn $returning($($name: $type),*) -> $value {
+            return_errno(|| $body)
         }
     )*};
 }
 
 forms! {
-    /// Reads, and waits for the bytes.
+    /// Reads and waits for the bytes.
     cread, _cread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there.
+        // SAFETY: the caller guarantees that many bytes.
         unsafe { transfer_one(fd, buffer, bytes, false) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
-    /// Writes, and waits until it is done.
+    /// Writes and waits for completion.
     cwrite, _cwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there; they are only read.
+        // SAFETY: the caller guarantees `bytes` bytes; they are only read.
         unsafe { transfer_one(fd, buffer.cast_mut(), bytes, true) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
-    /// Reads to several pieces of memory, and waits for the bytes.
+    /// Reads into several buffers and waits for the bytes.
     creadv, _creadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
+        // SAFETY: the caller guarantees `count` buffers.
         unsafe { transfer_vectored(fd, pieces, count, false) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
     } }
 
-    /// Writes several pieces of memory, and waits until it is done.
+    /// Writes several buffers and waits for completion.
     cwritev, _cwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
+        // SAFETY: the caller guarantees `count` buffers.
         unsafe { transfer_vectored(fd, pieces, count, true) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
     } }
 
-    /// Starts to read, and gives the id of the request.
+    /// Starts a read. Returns the request's id.
     iread, _iread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
+        // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
+        // over.
         unsafe { CallerBuffers::single(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
-    /// Starts to write, and gives the id of the request.
+    /// Starts a write. Returns the request's id.
     iwrite, _iwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
+        // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
+        // over.
         unsafe { CallerBuffers::single(buffer.cast_mut(), bytes as usize) }
             .and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
-    /// Starts to read to several pieces of memory, and gives the id of the request.
+    /// Starts a read into several buffers. Returns the request's id.
     ireadv, _ireadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
+        // SAFETY: the caller guarantees `count` buffers.
         unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
-    /// Starts to write several pieces of memory, and gives the id of the request.
+    /// Starts a write of several buffers. Returns the request's id.
     iwritev, _iwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
+        // SAFETY: the caller guarantees `count` buffers.
         unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
-    /// Whether a request is over: 1 if so, and then its id is free.
+    /// Returns 1 and frees the id if the request is over, otherwise 0.
     iodone, _iodone(id: c_long) -> c_long {
         requests::is_done(id).map(c_long::from)
     } then c_long { Ok }
 
-    /// Waits until a request is over.
+    /// Waits until a request is over, and frees its id.
     iowait, _iowait(id: c_long) -> c_long {
         requests::wait(id).map(|()| 0)
     } then () { |_| Ok(()) }
 
-    /// Whether the pointer is at the end of the file, after all requests of this process.
+    /// Returns 1 if the pointer is at the end of the file, after all started requests of this
+    /// process.
     iseof, _iseof(fd: c_int) -> c_long {
         is_at_end(fd).map(c_long::from)
     } then c_long { Ok }
 
-    /// The mode of a shared file.
+    /// Returns the mode of a shared file.
     iomode, _iomode(fd: c_int) -> c_long {
         iomode_of(fd)
     } then c_long { Ok }
 
-    /// Sets the mode of a shared file, together with all others.
+    /// Sets the mode of a shared file, collectively.
     setiomode, _setiomode(fd: c_int, io_mode: c_int) -> c_long {
         set_iomode(fd, io_mode)
     } then () { |_| Ok(()) }
 
-    /// Makes a file longer, and gives its size.
+    /// Extends a file. Returns its size.
     lsize, _lsize(fd: c_int, offset: off_t, whence: c_int) -> c_long {
         grow(fd, offset, whence)
     } then c_long { Ok }
 
-    /// Opens a shared file, together with all others, and sets its mode.
+    /// Opens a shared file in a mode, collectively.
     gopen, _gopen(name: *const c_char, flags: c_int, io_mode: c_int, mode: mode_t) -> c_int {
-        // SAFETY: the caller says that the name ends with a zero.
+        // SAFETY: the caller guarantees a NUL-terminated name.
         unsafe { opening::open_collective(name, flags, io_mode, mode) }
     } then c_int { Ok }
 }
 
-/// Opens a file as its name says: for this process, shared, or a plain one. The third argument
-/// matters only for new files, and may be left away in C: where this library runs, arguments that
-/// may be left away are passed as the others are.
+/// Opens the file that the name stands for: a plain or a shared one. `mode` matters only for new
+/// files, and C programs may omit it: on this platform the ABI passes optional arguments like
+/// others.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     return_errno(|| unsafe { opening::open(name, flags, mode) })
 }
 
-/// Opens a shared file of so many processes, together with them if the last argument is not 0.
+/// Opens a shared file of `size` processes, collectively if `is_collective` is not 0.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _pfslib_open(
     name: *const c_char,
@@ -161,7 +164,7 @@ pub unsafe extern "C" fn _pfslib_open(
     rank: c_int,
     is_collective: c_int,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     return_errno(|| unsafe {
         opening::open_subgroup(name, flags, mode, io_mode, size, rank, is_collective != 0)
     })
@@ -174,7 +177,7 @@ pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
         if descriptors::close(fd)? {
             return Ok(0);
         }
-        // SAFETY: it is the caller's descriptor.
+        // SAFETY: the descriptor belongs to the caller.
         plain_files::with_pfslib_errno(plain_files::check_int(unsafe { libc::close(fd) }))
     })
 }
@@ -186,7 +189,7 @@ pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t
         if let Some(open) = descriptors::find(fd)? {
             return shared_io::seek(&open, offset, whence);
         }
-        // SAFETY: no memory is passed.
+        // SAFETY: the call takes no memory.
         let at = unsafe { libc::lseek(fd, offset, whence) };
         if at < 0 {
             plain_files::with_pfslib_errno(Err(CallError::last_os_error()))
@@ -196,22 +199,21 @@ pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t
     })
 }
 
-/// Says which process of how many this is, and where the cluster is. If it fails, it says so and ends
-/// the process.
+/// Sets rank, size and the cluster's address. Prints the error and ends the process on failure.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_init(host: *const c_char, size: c_int, rank: c_int) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     exit_on_error("pfslib_init", || unsafe { init(host, size, rank) });
 }
 
-/// The same with thresholds, which decide nothing here: requests that are started never wait, however
-/// small they are, and no daemon has to be chosen.
+/// Does the same as `pfslib_init`. The thresholds are ignored: started requests never wait, and
+/// there is no daemon to choose.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _pfslib_init(
     host: *const c_char,
@@ -220,28 +222,28 @@ pub unsafe extern "C" fn _pfslib_init(
     _server_threshold: c_int,
     _client_threshold: c_int,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     exit_on_error("_pfslib_init", || unsafe { init(host, size, rank) });
 }
 
-/// Writes to standard error what `errno` says, after a text.
+/// Prints the text, then the description of `errno`, on standard error.
 ///
 /// # Safety
-/// The text is null, or ends with a zero.
+/// `text` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_perror(text: *const c_char) {
     let message = errors::last_error_message();
     if text.is_null() {
         errors::print_line(&message);
     } else {
-        // SAFETY: it is not null, and the caller says that it ends.
+        // SAFETY: it is not null, and the caller guarantees a NUL at its end.
         let text = unsafe { std::ffi::CStr::from_ptr(text) };
         errors::print_line(&format!("{}: {message}", text.to_string_lossy()));
     }
 }
 
 unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> CallResult<()> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::from_c(host) } };
     let host = host.unwrap_or_default();
     process::init(&host, size, rank)
@@ -253,10 +255,10 @@ unsafe fn transfer_one(
     len: c_uint,
     is_write: bool,
 ) -> CallResult<c_long> {
-    // SAFETY: the caller says that so many bytes are there.
+    // SAFETY: the caller guarantees that many bytes.
     let pieces = unsafe { CallerBuffers::single(memory, len as usize) }?;
     let Some(open) = descriptors::find(fd)? else {
-        // SAFETY: the caller says that so many bytes are there.
+        // SAFETY: the caller guarantees that many bytes.
         let moved = unsafe { plain_files::transfer(fd, memory, len as usize, is_write) };
         return plain_files::with_pfslib_errno(moved).and_then(long);
     };
@@ -272,7 +274,7 @@ unsafe fn transfer_vectored(
     count: c_int,
     is_write: bool,
 ) -> CallResult<c_long> {
-    // SAFETY: the caller says that so many pieces are there.
+    // SAFETY: the caller guarantees `count` buffers.
     let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     let Some(open) = descriptors::find(fd)? else {
         // SAFETY: as above.
@@ -286,31 +288,34 @@ unsafe fn transfer_vectored(
 }
 
 unsafe fn len_of(list: *const iovec, count: c_int) -> CallResult<i64> {
-    // SAFETY: the caller says that so many pieces are there.
+    // SAFETY: the caller guarantees `count` buffers.
     let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     long(pieces.len())
 }
 
 fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
     if moved < wanted {
-        return Err(CallError::new(EPFSLNBYTES, format!("{moved} of {wanted} bytes")));
+        return Err(CallError::new(
+            EPFSLNBYTES,
+            format!("{moved} of {wanted} bytes were transferred"),
+        ));
     }
     Ok(())
 }
 
-/// Starts a request; on plain descriptors it is done at once.
+/// Starts a request. On a plain descriptor it is complete at once.
 fn start(fd: c_int, mut pieces: CallerBuffers, is_write: bool) -> CallResult<c_long> {
     requests::start(fd, || {
         let Some(open) = descriptors::find(fd)? else {
             let moved = if is_write {
                 let bytes = pieces.gather();
-                // SAFETY: the bytes are there, and are only read.
+                // SAFETY: `bytes` is a valid slice, and it is only read.
                 unsafe {
                     plain_files::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true)
                 }
             } else {
                 pieces.fill(|bytes| {
-                    // SAFETY: the bytes are there.
+                    // SAFETY: `bytes` is a valid slice.
                     unsafe {
                         plain_files::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false)
                     }
@@ -353,6 +358,7 @@ fn grow(fd: c_int, offset: off_t, whence: c_int) -> CallResult<c_long> {
 }
 
 fn long(count: usize) -> CallResult<c_long> {
-    c_long::try_from(count)
-        .map_err(|_| CallError::new(libc::EOVERFLOW, format!("{count} does not fit into a long")))
+    c_long::try_from(count).map_err(|_| {
+        CallError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a long"))
+    })
 }

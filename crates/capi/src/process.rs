@@ -1,8 +1,8 @@
-//! Which process of which job this is, and the cluster that it uses.
+//! This process: its rank in its job, and its connection to the cluster.
 //!
-//! A program says so with `pfslib_init`; one that does not is asked for nothing: the launcher has
-//! init_arguments it in the environment. A process that was forked from one that uses a cluster cannot go on
-//! with it, since the threads are not there any more: it is told so.
+//! A program may say its rank and size with `pfslib_init`; otherwise the launcher's environment
+//! variables say them. A process that was forked from one with a connection cannot use it, because
+//! the connection's threads exist only in the parent: calls there fail with `EPFSLFORK`.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 
 use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
 
-/// This process, as the cluster knows it.
+/// The connection of this process to the cluster.
 #[derive(Debug)]
 pub struct Process {
-    /// The processes of the job.
+    /// All processes of the job.
     pub group: Group,
-    /// This process alone, for files that nobody opens together with it.
-    pub alone: Group,
-    /// What `pfslib_init` was called with, if it was.
+    /// This process as a group of one, for files that it opens without the others.
+    pub single_group: Group,
+    /// The host, size and rank that `pfslib_init` was called with, if it was.
     init_arguments: Option<(String, u32, u32)>,
 }
 
@@ -29,13 +29,12 @@ static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 static FORK_HANDLER: Once = Once::new();
 
-/// Says which process this is: what `pfslib_init` does.
+/// Sets host, size and rank, and connects: implements `pfslib_init`.
 pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     check_fork()?;
     let wrong = || {
         CallError::invalid(format!(
-            "process {rank} of {size}: there must be at least one process, and their numbers go \
-             from 0 to one below how many there are"
+            "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
         ))
     };
     let (Ok(size), Ok(rank)) = (u32::try_from(size), u32::try_from(rank)) else {
@@ -51,7 +50,7 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         Some(known) => {
             let (size, rank) = (known.group.size(), known.group.rank());
             return Err(CallError::invalid(format!(
-                "this process is {rank} of {size} already: call pfslib_init once, and before any \
+                "this process is already rank {rank} of {size}: call pfslib_init once, before any \
                  other call"
             )));
         }
@@ -63,7 +62,7 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     Ok(())
 }
 
-/// This process; the first call looks for the cluster.
+/// Returns the connection of this process; the first call connects.
 pub fn current() -> CallResult<Arc<Process>> {
     check_fork()?;
     let mut process = PROCESS.lock();
@@ -77,12 +76,12 @@ pub fn current() -> CallResult<Arc<Process>> {
     Ok(known)
 }
 
-/// Whether this process uses a cluster.
+/// Returns whether this process is connected to a cluster.
 pub fn is_connected() -> bool {
     check_fork().is_ok() && PROCESS.lock().is_some()
 }
 
-/// How many processes there are, and which one this is. No cluster is needed for it.
+/// Returns the size of the job and the rank of this process. Needs no cluster.
 pub fn size_and_rank() -> CallResult<(u32, u32)> {
     check_fork()?;
     if let Some(team) = crate::team::joined() {
@@ -95,7 +94,7 @@ pub fn size_and_rank() -> CallResult<(u32, u32)> {
     Ok((seat.size, seat.rank))
 }
 
-/// This process, for people.
+/// Describes this process in messages.
 pub fn describe() -> String {
     match size_and_rank() {
         Ok((size, rank)) => format!("process {rank} of {size}"),
@@ -103,13 +102,13 @@ pub fn describe() -> String {
     }
 }
 
-/// Whether this process was forked from one that uses a cluster.
+/// Fails in a process that was forked from one with a connection or a team.
 pub fn check_fork() -> CallResult<()> {
     if IS_FORKED.load(Ordering::Relaxed) {
         return Err(CallError::new(
             EPFSLFORK,
-            "it was forked from one that shares files, and cannot go on with them: fork before the \
-             first call, or start a program",
+            "a forked process cannot use files and memory that its parent shares: fork before the \
+             first call, or exec a program",
         ));
     }
     Ok(())
@@ -124,12 +123,12 @@ impl Process {
         let Seat { job, size, rank } = seat;
         let group = Group::new(cluster, job, *size, *rank).in_call(CallKind::Open)?;
         let own = format!("{}, process {rank} alone ({})", job_prefix(job), std::process::id());
-        let alone = Group::new(cluster, &own, 1, 0).in_call(CallKind::Open)?;
-        Ok(Self { group, alone, init_arguments })
+        let single_group = Group::new(cluster, &own, 1, 0).in_call(CallKind::Open)?;
+        Ok(Self { group, single_group, init_arguments })
     }
 
-    /// Those of the job that open a file together, if they are others than all: what they are called
-    /// follows from the file.
+    /// Returns the group of `size` processes of the job that open a file together. Its job name
+    /// follows from the path, so that all of them derive the same one.
     pub fn subgroup(&self, path: &str, size: u32, rank: u32) -> CallResult<Group> {
         if (size, rank) == (self.group.size(), self.group.rank()) {
             return Ok(self.group.clone());
@@ -139,8 +138,8 @@ impl Process {
     }
 }
 
-/// The cluster at an address; otherwise the one that the environment names. A mere name of a host
-/// says nothing, since a host may have any number of nodes.
+/// Connects to the address, or to the cluster that the environment names. A bare host name is
+/// ignored, because a host can run several nodes.
 fn connect(host: &str) -> CallResult<Cluster> {
     register_fork_handler();
     let is_address = host.contains([':', '/', '=']);
@@ -151,10 +150,10 @@ fn connect(host: &str) -> CallResult<Cluster> {
     connected.in_call(CallKind::Open)
 }
 
-/// From now on a process that is forked from this one knows it.
+/// Makes every process that is forked from now on know that it was forked.
 pub fn register_fork_handler() {
     FORK_HANDLER.call_once(|| {
-        // SAFETY: the function only sets a flag. If it cannot be registered, forks are not noticed.
+        // SAFETY: the handler only sets a flag. If registration fails, forks go unnoticed.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }
@@ -163,19 +162,19 @@ extern "C" fn forked() {
     IS_FORKED.store(true, Ordering::Relaxed);
 }
 
-/// Does something that starts threads: they get none of the signals of the program. Nor does the
-/// caller meanwhile, so that it must not be something that waits for other processes.
-pub fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+/// Runs `body` with all signals blocked, so that the threads that it starts never handle signals of
+/// the program. The caller handles none either, so `body` must not wait for other processes.
+pub fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are ours; the first is filled before it is used, the second by the call.
+    // SAFETY: both sets are local; `all` is filled before it is used, `before` by the call.
     let is_blocked = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
     };
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     if is_blocked {
-        // SAFETY: the set was filled by the call that has succeeded.
+        // SAFETY: the call that succeeded has filled the set.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
         }
@@ -183,12 +182,12 @@ pub fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A name of a job to which something can be added.
+/// Returns a job name that is short enough for a suffix.
 fn job_prefix(job: &str) -> String {
     if job.len() <= 100 { job.to_owned() } else { format!("job {:016x}", hash_of(job)) }
 }
 
-/// A number that follows from a text, for all processes alike (FNV-1a).
+/// Hashes a text, equally in all processes (FNV-1a).
 pub fn hash_of(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)

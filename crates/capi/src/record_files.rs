@@ -1,5 +1,4 @@
-//! Record files that C programs have open, and accesses that they have started: what their numbers
-//! mean.
+//! Open record files and started accesses of C programs, by their numbers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,10 +17,10 @@ use crate::errors::{CallError, CallResult};
 use crate::process::{self, with_signals_blocked};
 use crate::team;
 
-/// How many accesses may be started and not waited for.
+/// Limit of started accesses that were not waited for.
 const REQUEST_LIMIT: usize = 1 << 16;
 
-/// Numbers that stand for something, given one after the other.
+/// Objects by number; numbers are given in turn.
 struct HandleTable<T> {
     next: c_int,
     all: BTreeMap<c_int, T>,
@@ -49,34 +48,34 @@ impl<T> HandleTable<T> {
     }
 }
 
-/// Keeps an open file, and gives its number.
+/// Adds an open file. Returns its number.
 pub fn add(file: RecordFile) -> c_int {
     TABLES.lock().files.add(Arc::new(file))
 }
 
-/// The file with a number.
+/// Returns the file with a number.
 pub fn file(number: c_int) -> CallResult<Arc<RecordFile>> {
     process::check_fork()?;
     TABLES.lock().files.all.get(&number).cloned().ok_or_else(|| no_file(number))
 }
 
-/// The same, and the number is free.
+/// Removes and returns the file with a number.
 pub fn remove(number: c_int) -> CallResult<Arc<RecordFile>> {
     process::check_fork()?;
     TABLES.lock().files.all.remove(&number).ok_or_else(|| no_file(number))
 }
 
 fn no_file(number: c_int) -> CallError {
-    CallError::new(libc::EBADF, format!("{number} is no record file that is open"))
+    CallError::new(libc::EBADF, format!("no open record file has number {number}"))
 }
 
-/// Forgets all files: the process ends.
+/// Drops all files; called when the process ends.
 pub fn forget() {
     let files = TABLES.try_lock().map(|mut table| std::mem::take(&mut table.files.all));
     drop(files);
 }
 
-/// Starts an access, and gives its number.
+/// Starts an access. Returns its number. Fails at the limit.
 pub fn start(
     number: c_int,
     start: impl FnOnce(&RecordFile) -> Result<Request<()>, RecordError>,
@@ -85,14 +84,14 @@ pub fn start(
     let file = file(number)?;
     WORKERS.call_once(|| with_signals_blocked(start_workers));
     if TABLES.lock().requests.all.len() >= REQUEST_LIMIT {
-        let text = format!("{REQUEST_LIMIT} accesses are started: wait for some with GIO_Wait");
+        let text = format!("{REQUEST_LIMIT} accesses are under way: wait for some with GIO_Wait");
         return Err(CallError::new(libc::EAGAIN, text));
     }
     let request = start(&file).map_err(record_error)?;
     Ok(TABLES.lock().requests.add((number, request)))
 }
 
-/// Waits for an access; its number is free then.
+/// Waits for an access and frees its number.
 pub fn wait(number: c_int) -> CallResult<()> {
     process::check_fork()?;
     let request = TABLES.lock().requests.all.remove(&number);
@@ -100,7 +99,7 @@ pub fn wait(number: c_int) -> CallResult<()> {
     request.wait().map_err(record_error)
 }
 
-/// Whether an access is over; its number is free if it is.
+/// Returns whether an access is over. If it is, frees its number.
 pub fn is_done(number: c_int) -> CallResult<bool> {
     process::check_fork()?;
     let is_over = match TABLES.lock().requests.all.get(&number) {
@@ -110,7 +109,7 @@ pub fn is_done(number: c_int) -> CallResult<bool> {
     if is_over { wait(number).map(|()| true) } else { Ok(false) }
 }
 
-/// Waits for all that were started on a file; what went wrong first.
+/// Waits for all started accesses of a file. Returns the first error.
 pub fn wait_for_all(file: c_int) -> CallResult<()> {
     process::check_fork()?;
     let taken = {
@@ -122,16 +121,16 @@ pub fn wait_for_all(file: c_int) -> CallResult<()> {
         of_file
     };
     let results = taken.into_values().map(|(_, request)| request.wait());
-    // All are waited for, also when one has failed.
+    // Every access is waited for, even after a failure.
     let results: Vec<_> = results.collect();
     results.into_iter().try_for_each(|result| result.map_err(record_error))
 }
 
 fn no_request(number: c_int) -> CallError {
-    CallError::new(libc::EINVAL, format!("{number} is no access that was started"))
+    CallError::new(libc::EINVAL, format!("no access with number {number} is under way"))
 }
 
-/// An error of a record file, as C programs know it.
+/// Converts an error of a record file.
 pub fn record_error(error: RecordError) -> CallError {
     let number = match &error {
         RecordError::Invalid(_) => libc::EINVAL,
@@ -147,55 +146,55 @@ pub fn record_error(error: RecordError) -> CallError {
 }
 
 thread_local! {
-    /// What went wrong last in this thread.
+    /// The text of this thread's last error.
     static TEXT: RefCell<CString> = RefCell::default();
 }
 
-/// A call that returns -1, sets `errno` and remembers the text.
+/// Runs a call that returns -1, sets `errno` and stores the text for `GIO_Error` on failure.
 pub fn gio_call<T: FailureValue>(work: impl FnOnce() -> CallResult<T>) -> T {
     return_errno(|| {
         work().inspect_err(|failed| {
             let text = if failed.text.is_empty() { failed.message() } else { failed.text.clone() };
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-            // A thread that is exit_on_error has nothing to remember.
+            // A thread that is ending has no thread-local storage.
             let _ = TEXT.try_with(|last| *last.borrow_mut() = text);
         })
     })
 }
 
-/// The text of the last error of this thread. It stays until the next one.
+/// Returns the text of this thread's last error, valid until the next one.
 pub fn last_text() -> *const c_char {
     TEXT.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// A path that a program gives.
+/// Converts a path from C. Fails if it is null.
 ///
 /// # Safety
-/// It is null, or a text that ends with a zero.
+/// `text` is null or a NUL-terminated string that outlives the result.
 pub unsafe fn path<'a>(text: *const c_char) -> CallResult<&'a Path> {
     if text.is_null() {
         return Err(CallError::new(libc::EFAULT, "the path is NULL"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// The record with a number.
+/// Converts the number of a record.
 pub fn record(number: c_int) -> CallResult<RecordId> {
     let number = u64::try_from(number)
-        .map_err(|_| CallError::new(libc::ENOENT, format!("there is no record {number}")))?;
+        .map_err(|_| CallError::new(libc::ENOENT, format!("record {number} does not exist")))?;
     Ok(RecordId::of_number(number))
 }
 
-/// Bytes of a record, and how far apart they are in memory.
+/// Checks the byte range of a record and the stride in memory. `hi == lo - 1` is an empty range.
 pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(RangeInclusive<u64>, usize)> {
     let wrong = || {
         CallError::new(
             libc::EINVAL,
             format!(
-                "bytes {lo} to {hi} with a stride of {stride}: bytes begin at 0, the last one is not \
-                 before the first, and strides begin at 1"
+                "bytes {lo} to {hi} with stride {stride}: bytes start at 0, the last byte is not \
+                 before the first, and the stride is at least 1"
             ),
         )
     };

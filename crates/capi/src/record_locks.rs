@@ -1,5 +1,5 @@
-//! Locks of records, as `fcntl` and `lockf` have them: they belong to the process, and closing any
-//! descriptor of a file ends all that it has of the file.
+//! Record locks of `fcntl` and `lockf`. Locks belong to the process; closing any descriptor of a
+//! file releases all its locks on the file.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::descriptors::OpenFile;
 use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::{process, shared_io};
 
-/// Whether this process has locked anything: otherwise there is nothing to end.
+/// Whether this process has locked anything; if not, closing a file has no locks to release.
 static HAS_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// What `fcntl` does with a lock.
+/// Implements the lock commands of `fcntl`.
 pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> CallResult<c_int> {
     let bytes = byte_range(open, lock.l_whence.into(), lock.l_start, lock.l_len)?;
     let kind = match c_int::from(lock.l_type) {
@@ -26,7 +26,10 @@ pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Ca
         libc::F_WRLCK => Some(LockKind::Exclusive),
         libc::F_UNLCK if command != libc::F_GETLK => None,
         other => {
-            return Err(invalid(open, &format!("{other} is no type of lock for this command")));
+            return Err(invalid(
+                open,
+                &format!("lock type {other} is not possible with fcntl command {command}"),
+            ));
         }
     };
     match (command, kind) {
@@ -38,7 +41,7 @@ pub fn fcntl_lock(open: &OpenFile, command: c_int, lock: &mut libc::flock) -> Ca
     Ok(0)
 }
 
-/// What `lockf` does: bytes from the pointer on, or before it, that nobody else shares.
+/// Implements `lockf`: exclusive locks of bytes after the pointer, or before it.
 pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
     let bytes = byte_range(open, libc::SEEK_CUR, 0, len)?;
     match command {
@@ -52,7 +55,7 @@ pub fn lockf(open: &OpenFile, command: c_int, len: off_t) -> CallResult<c_int> {
                 return Err(CallError::new(libc::EACCES, held_by_another(open)));
             }
         }
-        _ => return Err(invalid(open, &format!("{command} is no command of lockf"))),
+        _ => return Err(invalid(open, &format!("lockf command {command} is unknown"))),
     }
     Ok(0)
 }
@@ -63,27 +66,32 @@ fn invalid(open: &OpenFile, why: &str) -> CallError {
 
 fn held_by_another(open: &OpenFile) -> String {
     format!(
-        "{path}: another process has locked some of these bytes; `pario status --file {path}` shows \
-         which one",
+        "{path}: another process holds a lock on some of these bytes; `pario status --file {path}` \
+         shows which one",
         path = open.path
     )
 }
 
-/// A descriptor of the file is closed.
+/// Releases all locks of this process on a file; called when a descriptor of it is closed.
 pub fn release_all(file: &SharedFile) {
     if HAS_LOCKED.load(Ordering::Relaxed) {
-        // What the node does not know any more is not locked.
+        // A node that does not know the file holds no locks on it.
         let _ = file.file().unlock(..);
     }
 }
 
-/// The first byte that is meant, and one past the last one.
+/// Returns the range of a lock: first byte, and one past the last.
 fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallResult<(u64, u64)> {
     let base = match whence {
         libc::SEEK_SET => Ok(0),
         libc::SEEK_CUR => open.file()?.position(),
         libc::SEEK_END => open.file()?.len(),
-        _ => return Err(invalid(open, &format!("{whence} is no whence"))),
+        _ => {
+            return Err(invalid(
+                open,
+                &format!("whence {whence} is unknown: use SEEK_SET, SEEK_CUR or SEEK_END"),
+            ));
+        }
     };
     let start = i128::from(base.in_call(CallKind::Other)?) + i128::from(start);
     let (from, to) = match len {
@@ -91,10 +99,10 @@ fn byte_range(open: &OpenFile, whence: c_int, start: off_t, len: off_t) -> CallR
         1.. => (start, start + i128::from(len)),
         ..0 => (start + i128::from(len), start),
     };
-    let before = |_| invalid(open, "the lock begins before the file");
+    let before = |_| invalid(open, "the lock starts before byte 0");
     let from = u64::try_from(from).map_err(before)?;
     let to = u64::try_from(to).ok().filter(|to| from < *to && *to <= LOCK_END);
-    let beyond = || format!("{}: the lock ends beyond every file", open.path);
+    let beyond = || format!("{}: the lock ends beyond the largest file offset", open.path);
     to.map(|to| (from, to)).ok_or_else(|| CallError::new(libc::EOVERFLOW, beyond()))
 }
 
@@ -119,7 +127,8 @@ fn lock_and_wait(open: &OpenFile, bytes: (u64, u64), kind: LockKind) -> CallResu
     Ok(())
 }
 
-/// Tells of the first lock that is in the way; otherwise nothing but the type changes.
+/// Implements F_GETLK: describes the first conflicting lock; if there is none, changes only the
+/// type.
 fn get_lock(
     open: &OpenFile,
     (from, to): (u64, u64),
@@ -133,7 +142,13 @@ fn get_lock(
     };
     let offset = |at: u64| {
         off_t::try_from(at).map_err(|_| {
-            CallError::new(libc::EOVERFLOW, format!("{}: a lock at byte {at} is held", open.path))
+            CallError::new(
+                libc::EOVERFLOW,
+                format!(
+                    "{}: a conflicting lock at byte {at} is beyond what an off_t holds",
+                    open.path
+                ),
+            )
         })
     };
     let len = if held.range.to == LOCK_END { 0 } else { held.range.to - held.range.from };
@@ -151,8 +166,8 @@ fn to_short(number: c_int) -> c_short {
     c_short::try_from(number).unwrap_or_default()
 }
 
-/// Waits for a lock, until it has come or a signal was caught. As with the calls of the system, a
-/// handler that was set with SA_RESTART lets it wait on.
+/// Waits until the lock is granted or a signal handler has run. As with system calls, a handler
+/// that was set with SA_RESTART does not end the wait.
 fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallResult<()> {
     let woken = Arc::new(FutexWaker(AtomicU32::new(0)));
     let waker = Waker::from(woken.clone());
@@ -160,7 +175,7 @@ fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallRes
     let request = process::with_signals_blocked(|| file.start_lock(from..to, kind));
     let mut request = request.in_call(CallKind::Other)?;
     loop {
-        // It starts the thread that looks for the answer, and does not wait.
+        // Polling starts the thread that receives the reply, and does not wait.
         let polled = process::with_signals_blocked(|| Pin::new(&mut request).poll(&mut context));
         if let Poll::Ready(locked) = polled {
             return locked.in_call(CallKind::Other);
@@ -169,22 +184,23 @@ fn wait_for_lock(file: &File, (from, to): (u64, u64), kind: LockKind) -> CallRes
             if futex::wait(&woken.0, futex::Flags::PRIVATE, 0, None) == Err(Errno::INTR) {
                 return match request.withdraw().in_call(CallKind::Other)? {
                     true => Ok(()),
-                    false => {
-                        Err(CallError::new(libc::EINTR, "a signal ended the wait for the lock"))
-                    }
+                    false => Err(CallError::new(
+                        libc::EINTR,
+                        "a signal handler ended the wait for the lock",
+                    )),
                 };
             }
         }
     }
 }
 
-/// Where a thread sleeps that waits for a lock.
+/// Wakes the thread that waits for a lock.
 struct FutexWaker(AtomicU32);
 
 impl Wake for FutexWaker {
     fn wake(self: Arc<Self>) {
         self.0.store(1, Ordering::SeqCst);
-        // Nobody may be asleep.
+        // The thread may be awake already.
         let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
     }
 }

@@ -1,7 +1,7 @@
-//! Requests that were started: their ids, and what came of them.
+//! Started requests: their ids and results.
 //!
-//! An id is given once and is free when its request is over and somebody has been told. How many there
-//! may be is limited; a request that is refused has not taken its place in the file.
+//! An id is free when its request is over and a caller has fetched the result. The number of
+//! requests is limited. A request that is refused leaves the file's pointer unchanged.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,21 +14,21 @@ use crate::buffers::CallerBuffers;
 use crate::errors::{CallError, CallKind, CallResult, EPFSLBADID, EPFSLMREQUEST, IntoCallResult};
 use crate::process;
 
-/// How many requests may be under way, unless told otherwise.
+/// Default limit of started requests per process.
 const DEFAULT_LIMIT: usize = 20;
-/// The variable that tells otherwise.
+/// The variable that changes the limit.
 const LIMIT_VARIABLE: &str = "PARIO_REQUESTS";
 
-/// What was started, and what came of it.
+/// A started request, or its result.
 #[derive(Debug)]
 pub enum StartedIo {
-    /// A read to where its bytes belong.
+    /// A read into one buffer.
     Read(SharedReadInto),
-    /// A read, and the pieces of memory that get its bytes when it is over.
+    /// A read whose bytes are copied to several buffers when it is over.
     Scatter(SharedRead, CallerBuffers),
     /// A write.
     Write(SharedWrite),
-    /// It is over.
+    /// The result.
     Over(CallResult<()>),
 }
 
@@ -42,13 +42,13 @@ struct IoRequest {
 struct RequestTable {
     next: c_long,
     under_way: HashMap<c_long, Arc<IoRequest>>,
-    /// Those that are just being started.
+    /// Slots of requests that are being started.
     reserved: usize,
 }
 
 static TABLE: Mutex<Option<RequestTable>> = Mutex::new(None);
 
-/// Starts a request, if there may be one more, and gives its id.
+/// Starts a request and returns its id. Fails at the limit, before anything is started.
 pub fn start(fd: c_int, start: impl FnOnce() -> CallResult<StartedIo>) -> CallResult<c_long> {
     process::check_fork()?;
     let reserved = RequestSlot::new()?;
@@ -62,14 +62,14 @@ pub fn start(fd: c_int, start: impl FnOnce() -> CallResult<StartedIo>) -> CallRe
     Ok(id)
 }
 
-/// Whether there may be one more request: calls that wait are requests, too.
+/// Fails at the limit of requests: a blocking call counts as one.
 pub fn check_limit() -> CallResult<()> {
     let limit = limit()?;
     let used = TABLE.lock().as_ref().map_or(0, |table| table.under_way.len() + table.reserved);
     if used < limit { Ok(()) } else { Err(too_many(limit)) }
 }
 
-/// Whether a request is over. If so, its id is free.
+/// Returns whether a request is over. If it is, frees its id.
 pub fn is_done(id: c_long) -> CallResult<bool> {
     let request = find(id)?;
     match request.result(false) {
@@ -78,7 +78,7 @@ pub fn is_done(id: c_long) -> CallResult<bool> {
     }
 }
 
-/// Waits until a request is over. Its id is free then.
+/// Waits until a request is over and frees its id.
 pub fn wait(id: c_long) -> CallResult<()> {
     let request = find(id)?;
     match request.result(true) {
@@ -87,7 +87,7 @@ pub fn wait(id: c_long) -> CallResult<()> {
     }
 }
 
-/// Waits until all requests to a file are over; their ids stay until somebody asks for them.
+/// Waits until all requests of a file are over. Their ids stay until callers fetch them.
 pub fn wait_for_file(fd: c_int) {
     let of_file: Vec<_> = match &*TABLE.lock() {
         Some(table) => table.under_way.values().filter(|one| one.fd == fd).cloned().collect(),
@@ -99,20 +99,20 @@ pub fn wait_for_file(fd: c_int) {
 }
 
 impl IoRequest {
-    /// What came of it; if it is not over, it is waited for, or there is no answer.
-    fn result(&self, is_waiting: bool) -> Option<CallResult<()>> {
-        // Who waits holds the lock.
-        let mut place = if is_waiting { self.started.lock() } else { self.started.try_lock()? };
-        let is_over = match place.as_mut()? {
+    /// Returns the result. If the request is not over, waits for it or returns none.
+    fn result(&self, should_wait: bool) -> Option<CallResult<()>> {
+        // A waiting thread holds the lock.
+        let mut slot = if should_wait { self.started.lock() } else { self.started.try_lock()? };
+        let is_over = match slot.as_mut()? {
             StartedIo::Read(read) => read.is_done(),
             StartedIo::Scatter(read, _) => read.is_done(),
             StartedIo::Write(write) => write.is_done(),
             StartedIo::Over(_) => true,
         };
-        if !is_over && !is_waiting {
+        if !is_over && !should_wait {
             return None;
         }
-        let result = match place.take()? {
+        let result = match slot.take()? {
             StartedIo::Read(read) => read.wait().map(|_| ()).in_call(CallKind::Wait),
             StartedIo::Scatter(read, mut to) => {
                 read.wait().map(|bytes| to.scatter(&bytes)).in_call(CallKind::Wait)
@@ -120,7 +120,7 @@ impl IoRequest {
             StartedIo::Write(write) => write.wait().in_call(CallKind::Wait),
             StartedIo::Over(result) => result,
         };
-        *place = Some(StartedIo::Over(result.clone()));
+        *slot = Some(StartedIo::Over(result.clone()));
         Some(result)
     }
 }
@@ -132,20 +132,20 @@ fn find(id: c_long) -> CallResult<Arc<IoRequest>> {
     found.ok_or_else(|| unknown(id))
 }
 
-/// Frees an id; the first who comes gets the result.
+/// Frees an id. Only the first caller gets the result.
 fn free(id: c_long, result: CallResult<()>) -> CallResult<()> {
     let removed = TABLE.lock().as_mut().and_then(|table| table.under_way.remove(&id));
     if removed.is_some() { result } else { Err(unknown(id)) }
 }
 
 fn unknown(id: c_long) -> CallError {
-    CallError::new(EPFSLBADID, format!("{id} is no request that is under way"))
+    CallError::new(EPFSLBADID, format!("no request with id {id} is under way"))
 }
 
 fn too_many(limit: usize) -> CallError {
     let text = format!(
-        "{limit} are under way: wait for some with iowait or iodone, or allow more with the \
-         variable {LIMIT_VARIABLE}"
+        "{limit} requests are under way: wait for some with iowait or iodone, or set \
+         {LIMIT_VARIABLE} to a higher limit"
     );
     CallError::new(EPFSLMREQUEST, text)
 }
@@ -157,14 +157,14 @@ fn limit() -> CallResult<usize> {
         Ok(text) => match text.trim().parse() {
             Ok(limit) if limit > 0 => Ok(limit),
             _ => Err(CallError::invalid(format!(
-                "{LIMIT_VARIABLE}: {text:?} is no number of requests"
+                "{LIMIT_VARIABLE} is {text:?}: set it to a number of requests above 0"
             ))),
         },
     };
     LIMIT.get_or_init(read).clone()
 }
 
-/// A place for a request that is being started.
+/// A slot for a request that is being started.
 struct RequestSlot {
     is_used: bool,
 }
@@ -181,7 +181,7 @@ impl RequestSlot {
         Ok(Self { is_used: false })
     }
 
-    /// The request has its place in the table.
+    /// Passes the slot to a request that is in the table.
     fn used(mut self, table: &mut RequestTable) {
         table.reserved -= 1;
         self.is_used = true;

@@ -1,4 +1,4 @@
-//! What is done with an open shared file: modes, pointers, sizes, bytes.
+//! Operations on an open shared file: mode, pointer, size, reads and writes.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::opening;
 use crate::requests::StartedIo;
 
-/// Sets the mode, together with all others. Pointers stay where they are: processes whose pointers
-/// are their own must be at the same place when they begin to share one.
+/// Sets the mode, collectively. Pointers stay: processes with private pointers must be at the same
+/// position when they begin to share one.
 pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
     let FileHandle { file, is_single } = open.handle()?;
     let before = file.mode();
     let is_private = matches!(before, Mode::Unix | Mode::Async | Mode::Record);
     let at = if is_private { Some(file.position().in_call(CallKind::Other)?) } else { None };
     if is_single {
-        let together = opening::reopen_collective(open)?;
-        if let Err(error) = set_mode_and_position(&together, mode, at) {
+        let collective = opening::reopen_collective(open)?;
+        if let Err(error) = set_mode_and_position(&collective, mode, at) {
             let failed = CallError::from_error(&error, CallKind::Other);
-            // All have got the same error, and close it.
-            let _ = together.close();
+            // Every rank gets the same error and does the same.
+            let _ = collective.close();
             return Err(failed);
         }
-        let together = FileHandle { file: Arc::new(together), is_single: false };
-        drop(open.replace(together));
+        let collective = FileHandle { file: Arc::new(collective), is_single: false };
+        drop(open.replace(collective));
         if let Some(file) = Arc::into_inner(file) {
             file.close().in_call(CallKind::Other)?;
         }
@@ -37,7 +37,7 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
     if let Err(Error::Failure(Failure::Group { trouble: Trouble::Disagreement(_), .. })) = &entered
         && file.mode() != before
     {
-        // All have got the same error, and go back.
+        // Every rank gets the same error and does the same.
         file.set_mode(before).in_call(CallKind::Other)?;
         if let (Some(at), Mode::Unix | Mode::Async) = (at, before) {
             file.seek(Seek::Start(at)).in_call(CallKind::Other)?;
@@ -46,24 +46,24 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
     entered.in_call(CallKind::Other)
 }
 
-/// Sets a mode, and the pointer to where it was.
+/// Sets a mode and restores the position.
 fn set_mode_and_position(file: &SharedFile, mode: Mode, at: Option<u64>) -> Result<(), Error> {
     let Some(at) = at else { return file.set_mode(mode) };
-    // Who comes first in M_LOG must not move the pointer that others use already: it is set in a
-    // mode in which all meet to set it.
-    let meeting = if mode == Mode::Log { Mode::Sync } else { mode };
-    file.set_mode(meeting)?;
+    // In M_LOG a late rank would move the pointer that early ranks already use. So the position is
+    // set in M_SYNC, where all ranks meet to set it.
+    let transit = if mode == Mode::Log { Mode::Sync } else { mode };
+    file.set_mode(transit)?;
     file.seek(Seek::Start(at))?;
-    if meeting == mode { Ok(()) } else { file.set_mode(mode) }
+    if transit == mode { Ok(()) } else { file.set_mode(mode) }
 }
 
-/// Moves the pointer as `lseek` does.
+/// Implements `lseek`.
 pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
     let impossible = |why: String| CallError::new(libc::EINVAL, why);
     let seek = seek_of(offset, whence).ok_or_else(|| {
         let path = &open.path;
         impossible(format!(
-            "{path}: lseek to {offset} from whence {whence}: there is no such place"
+            "{path}: lseek to offset {offset} with whence {whence} is not a position in a file"
         ))
     })?;
     let at = open.file()?.seek(seek).map_err(|error| match error {
@@ -73,37 +73,39 @@ pub fn seek(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> 
     off_t::try_from(at).map_err(|_| beyond_offsets(open, at))
 }
 
-/// Makes the file longer as `lsize` does, and says how long it is.
+/// Implements `lsize`: extends the file and returns its length.
 pub fn grow(open: &OpenFile, offset: off_t, whence: c_int) -> CallResult<off_t> {
     let to = match (whence, offset) {
-        // Nothing is shorter than a file without bytes.
+        // A file is never shorter than 0 bytes.
         (libc::SEEK_SET, ..0) => Some(Seek::Start(0)),
         _ => seek_of(offset, whence),
     };
     let to = to.ok_or_else(|| {
-        CallError::invalid(format!("{whence} is none of SIZE_SET, SIZE_CUR and SIZE_END"))
+        CallError::invalid(format!(
+            "whence {whence} is unknown: use SIZE_SET, SIZE_CUR or SIZE_END"
+        ))
     })?;
     check_access(open, true)?;
     let len = open.file()?.extend(to).in_call(CallKind::Other)?;
     off_t::try_from(len).map_err(|_| beyond_offsets(open, len))
 }
 
-/// A place that no offset of C reaches.
+/// Returns the error about an offset that an `off_t` cannot hold.
 fn beyond_offsets(open: &OpenFile, at: u64) -> CallError {
     CallError::new(
         libc::EOVERFLOW,
-        format!("{}: byte {at} is beyond what an off_t can hold", open.path),
+        format!("{}: byte {at} is beyond what an off_t holds", open.path),
     )
 }
 
-/// Reads where the mode says.
+/// Reads at the position that the mode gives.
 pub fn read(open: &OpenFile, mut to: CallerBuffers) -> CallResult<usize> {
     check_access(open, false)?;
     let file = open.file()?;
     to.fill(|bytes| file.read(bytes)).in_call(CallKind::Transfer)
 }
 
-/// Writes all where the mode says.
+/// Writes everything at the position that the mode gives.
 pub fn write(open: &OpenFile, from: &CallerBuffers) -> CallResult<usize> {
     check_access(open, true)?;
     let file = write_at_position(open, from.len(), |file| {
@@ -116,27 +118,27 @@ pub fn write(open: &OpenFile, from: &CallerBuffers) -> CallResult<usize> {
     Ok(from.len())
 }
 
-/// Starts to read where the mode says.
+/// Starts a read at the position that the mode gives.
 pub fn start_read(open: &OpenFile, to: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, false)?;
     let file = open.file()?;
     let started = open.start_request(|| match to.as_single() {
-        // SAFETY: whoever has made the piece says that it is there, and is left alone.
+        // SAFETY: the creator of the buffers guarantees the memory and leaves it alone.
         Some((start, len)) => unsafe { file.start_read_into(start, len) }.map(StartedIo::Read),
         None => file.start_read(to.len()).map(|read| StartedIo::Scatter(read, to)),
     });
     started.in_call(CallKind::Transfer)
 }
 
-/// Starts to write where the mode says.
+/// Starts a write at the position that the mode gives.
 pub fn start_write(open: &OpenFile, from: CallerBuffers) -> CallResult<StartedIo> {
     check_access(open, true)?;
     write_at_position(open, from.len(), |file| open.start_request(|| file.start_write(from)))
         .map(StartedIo::Write)
 }
 
-/// Writes or starts to. Appends to a file that this process has open for itself go to where the file
-/// ends at this moment, and behind what it has appended before.
+/// Runs a write. An append to a file that only this process has open goes to the current end of the
+/// file, after this process' earlier appends.
 fn write_at_position<T>(
     open: &OpenFile,
     len: usize,
@@ -154,7 +156,7 @@ fn write_at_position<T>(
     Ok(written)
 }
 
-/// Whether the file was opened for what is to be done.
+/// Fails if the file was not opened for the access.
 pub fn check_access(open: &OpenFile, is_write: bool) -> CallResult<()> {
     let wrong = if is_write { libc::O_RDONLY } else { libc::O_WRONLY };
     if open.flags & libc::O_ACCMODE == wrong {

@@ -1,4 +1,4 @@
-//! Memory of all processes, and what pointers to it mean.
+//! Memory that all processes allocate, and the meaning of pointers to it.
 
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::boundary::{FailureValue, return_errno};
 use crate::errors::{CallError, CallResult};
 use crate::team::{check_all_ranks, team_result};
 
-/// Memory that all processes have allocated together.
+/// Memory that all processes have allocated collectively.
 pub struct Allocation {
     /// The memory itself.
     pub segments: Segments,
-    /// Where the memory of each process begins for this one, and how long it is.
+    /// For each rank: the address of its memory in this process, and its length.
     bases: Vec<(usize, usize)>,
-    /// Those that only stand for memory of other machines.
+    /// Reserved addresses for memory of other machines.
     _reservations: Vec<AddressReservation>,
 }
 
-/// Addresses that nobody can touch.
+/// A range of reserved addresses that cannot be accessed.
 struct AddressReservation {
     start: NonNull<c_void>,
     len: usize,
 }
 
-// SAFETY: there is nothing behind the address.
+// SAFETY: the addresses are never accessed.
 unsafe impl Send for AddressReservation {}
 // SAFETY: as above.
 unsafe impl Sync for AddressReservation {}
@@ -37,17 +37,22 @@ impl AddressReservation {
     fn new(len: usize) -> CallResult<Self> {
         let len = len.max(1);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::empty(), flags) };
         let start = start.ok().and_then(NonNull::new);
-        let start = start.ok_or_else(|| CallError::new(libc::ENOMEM, "no addresses are left"))?;
+        let start = start.ok_or_else(|| {
+            CallError::new(
+                libc::ENOMEM,
+                "no address range of {len} bytes is left for memory of another machine",
+            )
+        })?;
         Ok(Self { start, len })
     }
 }
 
 impl Drop for AddressReservation {
     fn drop(&mut self) {
-        // SAFETY: it was mapped when this was made, and nobody uses it.
+        // SAFETY: `new` mapped the range, and nothing refers to it.
         let _ = unsafe { munmap(self.start.as_ptr(), self.len) };
     }
 }
@@ -72,7 +77,8 @@ impl Allocation {
         Ok(Self { segments, bases, _reservations: reservations })
     }
 
-    /// Where an address is in the memory of a process, if so many bytes from there on are.
+    /// Returns the offset of an address in the memory of a rank; none unless `len` bytes from it on
+    /// are inside.
     pub fn offset(&self, rank: u32, address: usize, len: usize) -> Option<usize> {
         let (start, all) = self.bases[rank as usize];
         let offset = address.checked_sub(start).filter(|_| start != 0)?;
@@ -81,7 +87,7 @@ impl Allocation {
 }
 
 impl Armci {
-    /// What an address of a process means: the memory, and where it is there.
+    /// Returns the allocation that holds `len` bytes at an address of a rank, and the offset there.
     pub fn find(
         &self,
         rank: u32,
@@ -95,32 +101,33 @@ impl Armci {
         });
         found.ok_or_else(|| {
             CallError::invalid(format!(
-                "{len} bytes at {address:p} are not in memory that process {rank} has got from \
-                 ARMCI_Malloc"
+                "{len} bytes at {address:p} are not in ARMCI_Malloc memory of process {rank}"
             ))
         })
     }
 }
 
-/// Allocates memory, together with all others: so many bytes of this process. Where the memory of
-/// each process is goes to the array.
+/// Allocates `bytes` bytes at this process, collectively. Writes the address of each process'
+/// memory to `ptr_arr`.
 ///
 /// # Safety
-/// The array must have a place for each process.
+/// `ptr_arr` is null or has room for one pointer per process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) -> c_int {
     return_errno(|| {
         let armci = current()?;
         let wanted = match usize::try_from(bytes) {
             Ok(wanted) if !ptr_arr.is_null() => Ok(wanted),
-            Ok(_) => Err(CallError::invalid("ARMCI_Malloc needs a place for pointers")),
-            Err(_) => Err(CallError::invalid(format!("{bytes} bytes cannot be"))),
+            Ok(_) => Err(CallError::invalid("the array of pointers is NULL")),
+            Err(_) => {
+                Err(CallError::invalid(format!("{bytes} bytes: the number must not be negative")))
+            }
         };
         let wanted = check_all_ranks(&armci.team, wanted)?;
         let segments = team_result(armci.team.segments(wanted))?;
         let allocation = check_all_ranks(&armci.team, Allocation::new(segments))?;
         for (number, (place, _)) in allocation.bases.iter().enumerate() {
-            // SAFETY: the caller says that there is a place for each process.
+            // SAFETY: the caller guarantees room for one pointer per process.
             unsafe { *ptr_arr.add(number) = std::ptr::with_exposed_provenance_mut(*place) };
         }
         armci.allocations.write().push(Arc::new(allocation));
@@ -128,10 +135,10 @@ pub unsafe extern "C" fn ARMCI_Malloc(ptr_arr: *mut *mut c_void, bytes: c_long) 
     })
 }
 
-/// Frees memory, together with all others: each gives the pointer to its own.
+/// Frees memory, collectively: each process passes the pointer to its own part.
 ///
 /// # Safety
-/// Nothing is done with the pointer but to look for it.
+/// None: the pointer is only looked up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Free(ptr: *mut c_void) -> c_int {
     return_errno(|| {
@@ -142,33 +149,33 @@ pub unsafe extern "C" fn ARMCI_Free(ptr: *mut c_void) -> c_int {
             allocations.iter().position(|allocation| allocation.bases[rank].0 == ptr.addr())
         };
         let known = known.ok_or_else(|| {
-            CallError::invalid(format!("{ptr:p} is no memory of this process from ARMCI_Malloc"))
+            CallError::invalid(format!("{ptr:p} is not this process' pointer from ARMCI_Malloc"))
         });
         let number = check_all_ranks(&armci.team, known)?;
-        // Nobody uses it any more when all are here.
+        // All processes have arrived, so none uses it any more.
         let allocation = armci.allocations.write().remove(number);
         drop(allocation);
         Ok(0)
     })
 }
 
-/// Memory of this process alone.
+/// Allocates memory of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Malloc_local(bytes: c_long) -> *mut c_void {
     match usize::try_from(bytes) {
-        // SAFETY: any number of bytes may be asked for.
+        // SAFETY: `malloc` accepts any size.
         Ok(bytes) => unsafe { libc::malloc(bytes) },
         Err(_) => null_mut(),
     }
 }
 
-/// Frees it.
+/// Frees memory of this process.
 ///
 /// # Safety
-/// The pointer must be from `ARMCI_Malloc_local`, or null.
+/// `ptr` is null or from `ARMCI_Malloc_local`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Free_local(ptr: *mut c_void) -> c_int {
-    // SAFETY: the caller says that it was allocated.
+    // SAFETY: the caller guarantees an allocated pointer.
     unsafe { libc::free(ptr) };
     0
 }

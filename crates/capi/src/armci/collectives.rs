@@ -1,4 +1,4 @@
-//! What all processes do together, by the names that ARMCI has for it.
+//! Collective calls, by their ARMCI names.
 
 use std::ffi::CStr;
 
@@ -11,103 +11,109 @@ use crate::boundary::{exit_on_error, return_errno};
 use crate::errors::{CallError, CallResult};
 use crate::team::{current, team_result};
 
-/// Which process this is.
+/// Returns the rank of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_me() -> c_int {
     return_errno(|| Ok(c_int::try_from(current()?.rank()).unwrap_or(c_int::MAX)))
 }
 
-/// How many processes there are.
+/// Returns the number of processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_nproc() -> c_int {
     return_errno(|| Ok(c_int::try_from(current()?.size()).unwrap_or(c_int::MAX)))
 }
 
-/// Waits until all processes are here.
+/// Waits for all processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn armci_msg_barrier() {
     exit_on_error("armci_msg_barrier", || team_result(current()?.barrier()));
 }
 
-/// One process tells all.
+/// Copies a buffer of one process to all processes.
 ///
 /// # Safety
-/// There must be room for so many bytes.
+/// `buffer` points to `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_brdcst(buffer: *mut c_void, len: c_int, root: c_int) {
     exit_on_error("armci_msg_brdcst", || {
-        let root = u32::try_from(root)
-            .map_err(|_| CallError::invalid(format!("there is no process {root}")))?;
-        // SAFETY: the caller says so.
+        let root = u32::try_from(root).map_err(|_| {
+            CallError::invalid(format!("process {root} does not exist: ranks start at 0"))
+        })?;
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { caller_bytes_mut(buffer, byte_count(len)?)? };
         team_result(current()?.broadcast(root, bytes))
     });
 }
 
-/// Numbers of all become one for each place.
+/// Reduces numbers over all processes, element by element.
 ///
 /// # Safety
-/// There must be so many numbers, and a string.
+/// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 unsafe fn reduce<T: Number>(x: *mut T, n: c_int, op: *const c_char) -> CallResult<()> {
     let count = byte_count(n)?;
     if op.is_null() || (count > 0 && (x.is_null() || !x.is_aligned())) {
-        return Err(CallError::invalid("a pointer that cannot be used"));
+        return Err(CallError::invalid(
+            "the numbers or the operation are NULL, or the numbers are not aligned",
+        ));
     }
-    // SAFETY: the caller says that it is a string.
+    // SAFETY: the caller guarantees a string.
     let op = unsafe { CStr::from_ptr(op) };
     let reduction = match op.to_bytes() {
         b"+" => Reduction::Sum,
         b"max" => Reduction::Largest,
         b"min" => Reduction::Smallest,
         _ => {
-            let what = format!("{} is none of +, max and min", op.to_string_lossy());
+            let what = format!(
+                "operation {:?} is unknown: use \"+\", \"max\" or \"min\"",
+                op.to_string_lossy()
+            );
             return Err(CallError::invalid(what));
         }
     };
     let numbers: &mut [T] = match count {
         0 => &mut [],
-        // SAFETY: the caller says that there are so many.
+        // SAFETY: the caller guarantees that many.
         _ => unsafe { std::slice::from_raw_parts_mut(x, count) },
     };
     team_result(current()?.reduce(reduction, numbers))
 }
 
-/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+/// Replaces each number by the sum ("+"), maximum ("max") or minimum ("min") over all processes.
 ///
 /// # Safety
-/// There must be so many numbers, and a string.
+/// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_igop(x: *mut c_int, n: c_int, op: *mut c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     exit_on_error("armci_msg_igop", || unsafe { reduce(x, n, op) });
 }
 
-/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+/// Replaces each number by the sum ("+"), maximum ("max") or minimum ("min") over all processes.
 ///
 /// # Safety
-/// There must be so many numbers, and a string.
+/// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_lgop(x: *mut c_long, n: c_int, op: *mut c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     exit_on_error("armci_msg_lgop", || unsafe { reduce(x, n, op) });
 }
 
-/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+/// Replaces each number by the sum ("+"), maximum ("max") or minimum ("min") over all processes.
 ///
 /// # Safety
-/// There must be so many numbers, and a string.
+/// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_fgop(x: *mut c_float, n: c_int, op: *mut c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     exit_on_error("armci_msg_fgop", || unsafe { reduce(x, n, op) });
 }
 
-/// Numbers of all become their sum ("+"), the largest ("max") or the smallest ("min").
+/// Replaces each number by the sum ("+"), maximum ("max") or minimum ("min") over all processes.
 ///
 /// # Safety
-/// There must be so many numbers, and a string.
+/// `x` points to `n` numbers, and `op` is a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn armci_msg_dgop(x: *mut c_double, n: c_int, op: *mut c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     exit_on_error("armci_msg_dgop", || unsafe { reduce(x, n, op) });
 }

@@ -1,4 +1,4 @@
-//! Lists of pieces.
+//! Transfers of lists of memory blocks.
 
 use std::collections::BTreeMap;
 
@@ -12,40 +12,40 @@ use super::{Armci, byte_count};
 use crate::errors::{CallError, CallResult};
 use crate::team::team_result;
 
-/// CallerBuffers of memory, here and there, as a program describes them.
+/// Memory blocks of equal length, here and at another process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "its name in C")]
 pub struct armci_giov_t {
-    /// Where they are from.
+    /// Source addresses.
     pub src_ptr_array: *mut *mut c_void,
-    /// Where they go.
+    /// Destination addresses.
     pub dst_ptr_array: *mut *mut c_void,
-    /// How many there are.
+    /// Number of blocks.
     pub ptr_array_len: c_int,
-    /// How long each is.
+    /// Bytes per block.
     pub bytes: c_int,
 }
 
-/// A piece here and there, and its length.
+/// Source, destination and length of a block.
 type MemoryPair = (*mut c_void, *mut c_void, usize);
 
-/// CallerBuffers here and there, in the order of the list: from where, to where, how long.
+/// Reads the blocks of a list, in order.
 ///
 /// # Safety
-/// The list, and the arrays of pointers in it, must be as long as they say.
+/// `list` and the pointer arrays in it are as long as they say.
 unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> CallResult<Vec<MemoryPair>> {
     let len = byte_count(len)?;
     if len > 0 && list.is_null() {
-        return Err(CallError::invalid("a null pointer for a list of pieces"));
+        return Err(CallError::invalid("the list of blocks is NULL"));
     }
     let mut pairs = Vec::new();
     for number in 0..len {
-        // SAFETY: the caller says that there are so many.
+        // SAFETY: the caller guarantees that many.
         let one = unsafe { list.add(number).read_unaligned() };
         let (count, bytes) = (byte_count(one.ptr_array_len)?, byte_count(one.bytes)?);
         if count > 0 && (one.src_ptr_array.is_null() || one.dst_ptr_array.is_null()) {
-            return Err(CallError::invalid("a null pointer for the pointers of a list of pieces"));
+            return Err(CallError::invalid("an array of pointers in the list of blocks is NULL"));
         }
         for place in 0..count {
             // SAFETY: as above.
@@ -58,10 +58,10 @@ unsafe fn pairs(list: *const armci_giov_t, len: c_int) -> CallResult<Vec<MemoryP
 }
 
 impl Armci {
-    /// Does something with a list of pieces. It is done when this returns.
+    /// Transfers the blocks of a list. The transfer is complete when this returns.
     ///
     /// # Safety
-    /// Lists and own memory must be as they say.
+    /// The lists are as long as they say, and the caller's memory is as large as they say.
     unsafe fn transfer_list(
         &self,
         kind: TransferKind,
@@ -70,9 +70,9 @@ impl Armci {
         proc: c_int,
     ) -> CallResult<(u32, Started<'static>)> {
         let rank = self.rank(proc)?;
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         let pairs = unsafe { pairs(list, len)? };
-        // Everything is looked for before anything is done.
+        // All addresses are checked before the first transfer.
         let mut by_memory = BTreeMap::new();
         for (from, to, bytes) in pairs {
             let (own, there) =
@@ -90,7 +90,7 @@ impl Armci {
                 TransferKind::Put => {
                     let mut packed = Vec::with_capacity(total);
                     for (start, piece) in &pieces {
-                        // SAFETY: the caller says so.
+                        // SAFETY: the caller guarantees it.
                         packed.extend_from_slice(unsafe { caller_bytes(*start, piece.len)? });
                     }
                     team_result(segments.put_list(rank, &places, &packed))?;
@@ -101,16 +101,16 @@ impl Armci {
                     let mut rest = &packed[..];
                     for (start, piece) in &pieces {
                         let (now, later) = rest.split_at(piece.len);
-                        // SAFETY: the caller says so.
+                        // SAFETY: the caller guarantees it.
                         unsafe { caller_bytes_mut(*start, piece.len)? }.copy_from_slice(now);
                         rest = later;
                     }
                 }
                 TransferKind::Accumulate(optype, scale) => {
-                    // SAFETY: the caller says so.
+                    // SAFETY: the caller guarantees it.
                     let scale = unsafe { Scale::of(optype, scale)? };
                     for (start, piece) in &pieces {
-                        // SAFETY: the caller says so.
+                        // SAFETY: the caller guarantees it.
                         let own = unsafe { caller_bytes(*start, piece.len)? };
                         team_result(scale.start(segments, rank, piece.offset, own)?.wait())?;
                     }
@@ -121,20 +121,22 @@ impl Armci {
     }
 }
 
-/// Copies pieces of own memory to that of a process.
+/// Copies blocks of own memory to a process.
 ///
 /// # Safety
-/// Lists and own memory must be as they say.
+/// The lists are as long as they say, and the caller's memory is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_PutV(pieces: *mut armci_giov_t, len: c_int, proc: c_int) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe { ARMCI_NbPutV(pieces, len, proc, &mut armci_hdl_t::default()) }
 }
 
-/// Copies pieces of own memory to that of a process. It is done when it returns, and the handle says so.
+/// Copies blocks of own memory to a process. The transfer is complete when the call returns, and
+/// the handle says so.
 ///
 /// # Safety
-/// Lists and own memory must be as they say; the handle is null, or a place for one.
+/// The lists are as long as they say, the caller's memory is as large as they say, and `handle` is
+/// null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbPutV(
     pieces: *mut armci_giov_t,
@@ -142,26 +144,28 @@ pub unsafe extern "C" fn ARMCI_NbPutV(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         start_nonblocking(handle, |armci| armci.transfer_list(TransferKind::Put, pieces, len, proc))
     }
 }
 
-/// Copies pieces of the memory of a process to own memory.
+/// Copies blocks of a process' memory to own memory.
 ///
 /// # Safety
-/// Lists and own memory must be as they say.
+/// The lists are as long as they say, and the caller's memory is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_GetV(pieces: *mut armci_giov_t, len: c_int, proc: c_int) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe { ARMCI_NbGetV(pieces, len, proc, &mut armci_hdl_t::default()) }
 }
 
-/// Copies pieces of the memory of a process to own memory. It is done when it returns, and the handle says so.
+/// Copies blocks of a process' memory to own memory. The transfer is complete when the call
+/// returns, and the handle says so.
 ///
 /// # Safety
-/// Lists and own memory must be as they say; the handle is null, or a place for one.
+/// The lists are as long as they say, the caller's memory is as large as they say, and `handle` is
+/// null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbGetV(
     pieces: *mut armci_giov_t,
@@ -169,16 +173,16 @@ pub unsafe extern "C" fn ARMCI_NbGetV(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         start_nonblocking(handle, |armci| armci.transfer_list(TransferKind::Get, pieces, len, proc))
     }
 }
 
-/// Adds pieces of own numbers to those of a process.
+/// Adds blocks of own numbers to those of a process.
 ///
 /// # Safety
-/// Lists and own memory must be as they say.
+/// The lists are as long as they say, and the caller's memory is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_AccV(
     optype: c_int,
@@ -187,14 +191,16 @@ pub unsafe extern "C" fn ARMCI_AccV(
     len: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe { ARMCI_NbAccV(optype, scale, pieces, len, proc, &mut armci_hdl_t::default()) }
 }
 
-/// Adds pieces of own numbers to those of a process. It is done when it returns, and the handle says so.
+/// Adds blocks of own numbers to those of a process. The transfer is complete when the call
+/// returns, and the handle says so.
 ///
 /// # Safety
-/// Lists and own memory must be as they say; the handle is null, or a place for one.
+/// The lists are as long as they say, the caller's memory is as large as they say, and `handle` is
+/// null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbAccV(
     optype: c_int,
@@ -204,7 +210,7 @@ pub unsafe extern "C" fn ARMCI_NbAccV(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         start_nonblocking(handle, |armci| {
             armci.transfer_list(TransferKind::Accumulate(optype, scale), pieces, len, proc)

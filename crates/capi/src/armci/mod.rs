@@ -1,8 +1,8 @@
-//! What `armci.h` declares: one-sided access to the memory of all processes, and callbacks.
+//! The calls of `armci.h`: one-sided access to the memory of all processes of a job, and callbacks.
 //!
-//! A program names memory of others by pointers that `ARMCI_Malloc` has given it. Those of processes
-//! of the same machine are memory; those of other machines are places that nobody can touch, and only
-//! say what is meant. [`memory`] knows what each means, and refuses what none was given for.
+//! A program addresses other processes' memory by pointers from `ARMCI_Malloc`. On the same machine
+//! such a pointer is real memory. For another machine it is a reserved address that cannot be
+//! accessed. [`allocations`] maps pointers to segments and refuses all others.
 
 pub mod access;
 pub mod allocations;
@@ -28,44 +28,49 @@ use allocations::Allocation;
 use callbacks::CallbackTable;
 use nonblocking::NbRequest;
 
-/// What this process has of ARMCI.
+/// The ARMCI state of this process.
 pub struct Armci {
-    /// The processes of the job.
+    /// The team of the job.
     pub team: Team,
-    /// Memory that all have allocated together.
+    /// Memory that all processes have allocated collectively.
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
-    /// Mutexes that all have made.
+    /// The mutexes of all processes.
     pub mutexes: Mutex<Option<Mutexes>>,
-    /// What was started, by the number in its handle.
+    /// Started requests, by the id in their handle.
     pub requests: Mutex<HashMap<c_int, NbRequest>>,
-    /// Functions that run elsewhere.
+    /// Registered callbacks, and calls of them.
     pub callbacks: CallbackTable,
 }
 
 static ARMCI: RwLock<Option<Arc<Armci>>> = RwLock::new(None);
 
-/// What this process has, after `ARMCI_Init`.
+/// Returns the ARMCI state. Fails before `ARMCI_Init`.
 pub fn current() -> CallResult<Arc<Armci>> {
     process::check_fork()?;
-    ARMCI.read().clone().ok_or_else(|| CallError::invalid("ARMCI_Init must be called before"))
+    ARMCI.read().clone().ok_or_else(|| {
+        CallError::invalid("ARMCI_Init has not been called: call it first, on all processes")
+    })
 }
 
 impl Armci {
-    /// The rank that a program means.
+    /// Converts the number of a process to a rank.
     pub fn rank(&self, proc: c_int) -> CallResult<u32> {
         let size = self.team.size();
         u32::try_from(proc).ok().filter(|rank| *rank < size).ok_or_else(|| {
-            CallError::invalid(format!("there are {size} processes, and so no process {proc}"))
+            CallError::invalid(format!(
+                "process {proc} does not exist: the job has {size} processes"
+            ))
         })
     }
 }
 
-/// How many bytes a program means.
+/// Converts a number of bytes.
 pub fn byte_count(bytes: c_int) -> CallResult<usize> {
-    usize::try_from(bytes).map_err(|_| CallError::invalid(format!("{bytes} bytes cannot be")))
+    usize::try_from(bytes)
+        .map_err(|_| CallError::invalid(format!("{bytes} bytes: the number must not be negative")))
 }
 
-/// Begins: all processes call it.
+/// Initialises ARMCI, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Init() -> c_int {
     return_errno(|| {
@@ -84,28 +89,28 @@ pub extern "C" fn ARMCI_Init() -> c_int {
     })
 }
 
-/// The same; nothing of ours is in the arguments.
+/// Does the same as `ARMCI_Init`; the arguments are ignored.
 ///
 /// # Safety
-/// Any pointers will do: they are not looked at.
+/// None: the pointers are not used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Init_args(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
     ARMCI_Init()
 }
 
-/// Whether it has begun.
+/// Returns 1 after `ARMCI_Init`, otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Initialized() -> c_int {
     c_int::from(ARMCI.read().is_some())
 }
 
-/// Ends: all processes call it, and all memory is gone afterwards.
+/// Ends ARMCI and frees all its memory, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Finalize() {
     exit_on_error("ARMCI_Finalize", || {
         let Some(armci) = ARMCI.write().take() else { return Ok(()) };
         armci.requests.lock().clear();
-        // Nobody takes away what others still use.
+        // No process frees memory that another still uses.
         team_result(armci.team.barrier())?;
         drop(armci);
         team::leave();
@@ -113,28 +118,28 @@ pub extern "C" fn ARMCI_Finalize() {
     });
 }
 
-/// Forgets everything at once, without the others.
+/// Drops the ARMCI state at once, not collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Cleanup() {
     drop(ARMCI.write().take());
 }
 
-/// Says something, and ends the process.
+/// Prints a message and ends the process.
 ///
 /// # Safety
-/// The message must be a string or null.
+/// `message` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Error(message: *const c_char, code: c_int) {
     let text = match message.is_null() {
         true => "an error".into(),
-        // SAFETY: the caller says that it is a string.
+        // SAFETY: the caller guarantees a string.
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
     print_line(&format!("pario: {}: {text} ({code})", process::describe()));
     std::process::exit(if code == 0 { 1 } else { code });
 }
 
-/// Waits until what was put into the memory of a process is there.
+/// Waits until all puts to a process are complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Fence(proc: c_int) {
     exit_on_error("ARMCI_Fence", || {
@@ -145,14 +150,14 @@ pub extern "C" fn ARMCI_Fence(proc: c_int) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// The same for all.
+/// Waits until the puts to all processes are complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_AllFence() {
     exit_on_error("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Waits until all processes are here, and what they have put is there.
+/// Waits for all processes and for the completion of their puts.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Barrier() {
     exit_on_error("ARMCI_Barrier", || {
@@ -162,13 +167,14 @@ pub extern "C" fn ARMCI_Barrier() {
     });
 }
 
-/// Makes mutexes, together with all others: so many of this process.
+/// Creates `count` mutexes at this process, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
     return_errno(|| {
         let armci = current()?;
-        let counted = u32::try_from(count)
-            .map_err(|_| CallError::invalid(format!("{count} mutexes cannot be")));
+        let counted = u32::try_from(count).map_err(|_| {
+            CallError::invalid(format!("{count} mutexes: the number must not be negative"))
+        });
         let counted = team::check_all_ranks(&armci.team, counted)?;
         let mutexes = team_result(armci.team.mutexes(counted))?;
         *armci.mutexes.lock() = Some(mutexes);
@@ -176,7 +182,7 @@ pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
     })
 }
 
-/// Removes them, together with all others.
+/// Removes all mutexes, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Destroy_mutexes() -> c_int {
     return_errno(|| {
@@ -189,10 +195,14 @@ pub extern "C" fn ARMCI_Destroy_mutexes() -> c_int {
 
 fn mutexes(armci: &Armci) -> CallResult<Mutexes> {
     let mutexes = armci.mutexes.lock().clone();
-    mutexes.ok_or_else(|| CallError::invalid("ARMCI_Create_mutexes must be called before"))
+    mutexes.ok_or_else(|| {
+        CallError::invalid(
+            "there are no mutexes: call ARMCI_Create_mutexes first, on all processes",
+        )
+    })
 }
 
-/// Takes a mutex of a process.
+/// Locks a mutex of a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
     exit_on_error("ARMCI_Lock", || {
@@ -202,7 +212,7 @@ pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
     });
 }
 
-/// Gives it back.
+/// Unlocks a mutex of a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Unlock(mutex: c_int, proc: c_int) {
     exit_on_error("ARMCI_Unlock", || {
@@ -213,5 +223,7 @@ pub extern "C" fn ARMCI_Unlock(mutex: c_int, proc: c_int) {
 }
 
 fn number(mutex: c_int) -> CallResult<u32> {
-    u32::try_from(mutex).map_err(|_| CallError::invalid(format!("there is no mutex {mutex}")))
+    u32::try_from(mutex).map_err(|_| {
+        CallError::invalid(format!("mutex {mutex} does not exist: mutexes are numbered from 0"))
+    })
 }

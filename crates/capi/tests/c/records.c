@@ -141,7 +141,7 @@ static void arguments(void) {
   FAILS(EOVERFLOW, GIO_Distribution(file, out, 0, &rec, NULL));
   IS(GIO_Write64(file, out, 4999999999, 4999999999, "e", 1) == 0);
   FAILS(EINVAL, GIO_Read(file, out, -1, 5, buf, 1));
-  IS(strstr(GIO_Error(), "bytes begin at 0") != NULL);
+  IS(strstr(GIO_Error(), "bytes start at 0") != NULL);
   IS(GIO_Close(file) == 0);
   IS(GIO_Delete_file("wild") == 0);
 }
