@@ -280,7 +280,7 @@ pub unsafe extern "C" fn pario_unlink(name: *const c_char) -> c_int {
         let name = unsafe { names::from_c(name) }?;
         match names::resolve(&name, || process::size_and_rank().map(|(_, rank)| rank))? {
             NameTarget::Plain(own) => {
-                // SAFETY: the name ends with a zero.
+                // SAFETY: a `CString` is NUL-terminated.
                 match plain_files::check_int(unsafe { libc::unlink(own.as_ptr()) })
                     .map_err(|failed| failed.with_name(&name))
                 {

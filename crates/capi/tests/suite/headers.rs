@@ -1,4 +1,4 @@
-//! The headers say what the library has: types of all calls, values of all constants, and no call is
+//! The headers match the library: types of all calls, values of all constants, and no call is
 //! missing on either side.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::site::{Site, ended, prefix};
+use crate::site::{Site, prefix, run_ok};
 use libc::{
     c_char, c_double, c_float, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
 };
@@ -16,16 +16,16 @@ use pario_c::armci::nonblocking::armci_hdl_t;
 use pario_c::armci::{access, allocations, callbacks, collectives, lists, nonblocking, strided};
 use pario_c::{armci, buffers, dolib, donio, errors, fortran, gio, nx, pfslib, posix};
 
-/// A type of Rust that has a name in C.
-trait InC {
+/// A Rust type with a name in C.
+trait CType {
     const NAME: &'static str;
 }
 
-macro_rules! in_c {
-    ($($type:ty => $name:literal,)*) => {$(impl InC for $type { const NAME: &'static str = $name; })*};
+macro_rules! c_types {
+    ($($type:ty => $name:literal,)*) => {$(impl CType for $type { const NAME: &'static str = $name; })*};
 }
 
-in_c! {
+c_types! {
     () => "void",
     c_int => "int",
     c_uint => "unsigned int",
@@ -52,7 +52,7 @@ in_c! {
     *const c_int => "const int *",
 }
 
-/// Sizes of types that have other names above, and what structures look like.
+/// Checks sizes of types that have other names above, and layouts of structures.
 fn type_checks() -> String {
     let mut text = String::new();
     let sizes = [("off_t", size_of::<off_t>()), ("mode_t", size_of::<mode_t>())];
@@ -86,15 +86,15 @@ fn type_checks() -> String {
     text
 }
 
-/// Checks the type of each call twice: here against Rust, and in the text against C.
+/// Checks the type of each call twice: here against Rust, and in the generated text against C.
 macro_rules! calls {
     ($($module:ident::$call:ident($($argument:ty),*) -> $result:ty;)*) => {{
         let mut all: Vec<(&str, String)> = Vec::new();
         $({
             let _: unsafe extern "C" fn($($argument),*) -> $result = $module::$call;
-            let arguments: &[&str] = &[$(<$argument as InC>::NAME),*];
+            let arguments: &[&str] = &[$(<$argument as CType>::NAME),*];
             let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
-            let result = <$result as InC>::NAME;
+            let result = <$result as CType>::NAME;
             all.push((stringify!($call), format!("{result} (*)({arguments})")));
         })*
         all
@@ -346,7 +346,7 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
         writeln!(text, "_Static_assert({name} == {value}, \"{name}\");").unwrap();
     }
     for (name, signature) in calls() {
-        // What C may leave away.
+        // Calls with optional arguments in C.
         let signature = match name {
             "pfslib_open" => "int (*)(const char *, int, ...)",
             "pario_fcntl" => "int (*)(int, int, ...)",
@@ -360,7 +360,7 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
     site.compile(&source);
 }
 
-/// Names that are followed by an opening parenthesis in lines that declare something.
+/// Returns the names that the headers declare as functions.
 fn declared() -> BTreeSet<String> {
     let names = ["pfslib.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
     let text = names.map(header).concat();
@@ -383,7 +383,7 @@ fn no_call_is_missing() {
     let known: BTreeSet<String> = calls().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(declared(), known);
     let library = prefix().join("lib/libpario.so");
-    let symbols = ended(Command::new("nm").args(["-D", "--defined-only"]).arg(library)).stdout;
+    let symbols = run_ok(Command::new("nm").args(["-D", "--defined-only"]).arg(library)).stdout;
     let symbols = String::from_utf8(symbols).unwrap();
     let exported: BTreeSet<String> =
         symbols.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
@@ -406,7 +406,7 @@ fn no_constant_is_missing() {
     assert_eq!(defined, known);
 }
 
-/// The headers are also those of C++, and of programs that want none of their macros.
+/// C++ programs can include the headers.
 #[test]
 fn cpp_programs_can_include_them() {
     let site = Site::new();
@@ -416,5 +416,5 @@ fn cpp_programs_can_include_them() {
     std::fs::write(&source, text).unwrap();
     let mut compiler = Command::new("g++");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
-    ended(compiler.arg("-I").arg(prefix().join("include")));
+    run_ok(compiler.arg("-I").arg(prefix().join("include")));
 }
