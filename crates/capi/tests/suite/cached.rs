@@ -159,7 +159,7 @@ fn a_fortran_program_writes_the_same_file_by_any_number_of_processes() {
     let failed = output(command.args(["/nowhere/x"]));
     assert!(!failed.status.success());
     assert!(
-        describe_output(&failed).contains("elements: /nowhere/x: it cannot be opened"),
+        describe_output(&failed).contains("elements: /nowhere/x: the file cannot be opened"),
         "{}",
         describe_output(&failed)
     );

@@ -9,7 +9,7 @@ const MODES: [(&str, &str); 9] = [
     ("m-log.c", "lines of"),
     ("m-sync.c", "parts in order"),
     ("m-record.c", "records in order"),
-    ("m-global.c", "everybody has the table"),
+    ("m-global.c", "every process has the table"),
     ("m-async.c", "64 blocks by"),
     ("double-buffer.c", "20 steps written and read"),
     ("cached.c", "1000 rows in memory, 500000 values counted"),
