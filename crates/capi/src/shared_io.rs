@@ -22,7 +22,7 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
         let collective = opening::reopen_collective(open)?;
         if let Err(error) = set_mode_and_position(&collective, mode, at) {
             let failed = CallError::from_error(&error, CallKind::Other);
-            // Every rank gets the same error and does the same.
+            // Every rank gets the same error and closes the file.
             let _ = collective.close();
             return Err(failed);
         }
@@ -37,7 +37,7 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
     if let Err(Error::Failure(Failure::Group { trouble: Trouble::Disagreement(_), .. })) = &entered
         && file.mode() != before
     {
-        // Every rank gets the same error and does the same.
+        // Every rank gets the same error and returns to the former mode.
         file.set_mode(before).in_call(CallKind::Other)?;
         if let (Some(at), Mode::Unix | Mode::Async) = (at, before) {
             file.seek(Seek::Start(at)).in_call(CallKind::Other)?;
