@@ -1,5 +1,4 @@
-//! Programs remember the shared library by the name that it is installed under, and see nothing of the
-//! libraries that are used inside.
+//! Sets the soname that programs record, and hides the symbols of libraries that are linked in.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpario.so.0");

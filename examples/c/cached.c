@@ -1,6 +1,6 @@
 /*
- * A file in the memory of all processes (donio.h), and an array beside it (dolib.h): everybody writes
- * rows of a table, reads those of its neighbour back, and counts in a histogram that all share.
+ * A cached file (donio.h) and an array beside it (dolib.h): each process writes rows of a table,
+ * reads back those of its neighbour, and counts in a histogram that all share.
  */
 #include <dolib.h>
 #include <donio.h>
@@ -28,7 +28,7 @@ int main(void) {
 
   expect(do_nio(node, nodes) == 0, "do_nio");
 
-  /* How long the file can become is an estimate: too much does no harm. */
+  /* The reserved length is an estimate: too much costs nothing. */
   expect((fd = do_open(name, O_WRONLY | O_CREAT, 0644)) >= 0, "do_open");
   expect(do_lsize(fd, 2 * ROWS * bytes) >= 0, "do_lsize");
   for (int i = node; i < ROWS; i += nodes) {
@@ -36,7 +36,7 @@ int main(void) {
     expect(do_lseek(fd, i * bytes, SEEK_SET) == i * bytes, "do_lseek");
     expect(do_write(fd, row, bytes) == bytes, "do_write");
   }
-  expect(do_flush(fd) == 0, "do_flush"); /* a checkpoint: it is durable, and we go on */
+  expect(do_flush(fd) == 0, "do_flush"); /* a checkpoint: durable now, and the work goes on */
   expect(do_lseek(fd, 0, SEEK_END) == ROWS * bytes, "the end");
   expect(do_close(fd) == 0, "do_close");
 

@@ -1,8 +1,8 @@
 /*
- * A checkpoint that is read by another number of processes than have written it:
- *   checkpoint write    by 4 processes, say
+ * A checkpoint that is read by another number of processes than wrote it:
+ *   checkpoint write    by 4 processes, for example
  *   checkpoint read     by 3
- * The header is written once for all (M_GLOBAL), the values one behind the other (M_SYNC).
+ * The header is written once for all (M_GLOBAL), the values in the order of ranks (M_SYNC).
  */
 #include <nx.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define VALUES 100003L /* no number of processes divides it */
 
-/* The first value of a process. */
+/* Returns the index of a process' first value. */
 static long first(long node, long nodes, long values) { return values * node / nodes; }
 
 int main(int count, char **arguments) {

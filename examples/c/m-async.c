@@ -1,6 +1,6 @@
 /*
- * M_ASYNC: as M_UNIX, for processes that keep out of each other's way and pay nothing for it. Each
- * fills every nth block of a matrix.
+ * M_ASYNC: as M_UNIX, but not atomic, for processes whose accesses do not overlap: no access is
+ * coordinated. Each process fills every nth block of a matrix.
  */
 #include <nx.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * M_GLOBAL: one pointer for all; all do the same, and it is done once. A table is written once and
- * read once, and everybody has it.
+ * M_GLOBAL: a shared pointer; all processes make the same call, and it is done once. A table is
+ * written once and read once, and every process has it.
  */
 #include <nx.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ int main(void) {
   for (int at = 0; at < ENTRIES; at++) table[at] = 0;
   cread(fd, table, sizeof table);
   for (int at = 0; at < ENTRIES; at++) wrong += table[at] != at / 3.0;
-  wrong += iseof(fd) != 1; /* it was written once, not by everybody */
+  wrong += iseof(fd) != 1; /* it was written once, not once per process */
   close(fd);
-  if (node == 0 && wrong == 0) printf("everybody has the table\n");
+  if (node == 0 && wrong == 0) printf("every process has the table\n");
   return wrong != 0;
 }

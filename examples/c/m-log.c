@@ -1,6 +1,6 @@
 /*
- * M_LOG: one pointer for all, first come, first served. Every process adds lines to a log; the first
- * one counts them.
+ * M_LOG: a shared pointer, in order of arrival. Every process adds lines to a log; the first one
+ * counts them.
  */
 #include <nx.h>
 #include <stdio.h>

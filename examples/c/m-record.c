@@ -1,6 +1,6 @@
 /*
- * M_RECORD: each process has a pointer of its own, and records of one size lie in the order of
- * processes, whoever comes first.
+ * M_RECORD: each process has a private pointer. Records of one size lie in the order of ranks, in
+ * whatever order the processes write them.
  */
 #include <nx.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ int main(void) {
     for (int at = 0; at < 100; at++) record[at] = round * nodes + node;
     cwrite(fd, record, sizeof record);
   }
-  /* All must have written what all will read. */
+  /* A collective call: all processes have written before any reads. */
   setiomode(fd, M_UNIX);
   lseek(fd, 0, SEEK_SET);
   for (long number = 0; number < ROUNDS * nodes; number++) {

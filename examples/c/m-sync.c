@@ -1,6 +1,6 @@
 /*
- * M_SYNC: one pointer for all, in the order of processes, with any sizes. The parts of a result lie
- * one behind the other, however long each is.
+ * M_SYNC: a shared pointer, in the order of ranks, with any sizes. The parts of a result lie one
+ * after the other, whatever their lengths.
  */
 #include <nx.h>
 #include <stdio.h>

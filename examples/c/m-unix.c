@@ -1,6 +1,6 @@
 /*
- * M_UNIX: each process has a pointer of its own. Every process writes its block, and reads that of
- * its neighbour when all have written.
+ * M_UNIX: each process has a private pointer. Every process writes its block, and reads its
+ * neighbour's when all have written.
  */
 #include <nx.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
- * One-sided access to memory of all processes (armci.h): nobody is told what to do. Whoever is free
- * draws the next task from a counter of process 0, computes it, puts the result to the process that
- * keeps it, and adds to a sum that process 0 has. Afterwards everybody gets the results of its
- * neighbour while it waits for nothing else.
+ * One-sided access to the memory of all processes (armci.h): no process assigns tasks. A free
+ * process draws the next task from a counter of process 0, computes it, puts the result to the
+ * process that stores it, and adds to a sum at process 0. Then each process gets its neighbour's
+ * results while it checks the sum.
  */
 #include <armci.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ int main(void) {
   expect(ARMCI_Init() == 0, "ARMCI_Init");
   int me = armci_msg_me(), size = armci_msg_nproc();
 
-  /* Of each process: a counter, a sum, and the results of tasks that are its own. */
+  /* Each process has a counter, a sum, and the results of its tasks. */
   int kept = TASKS / size + 1;
   long **counter = malloc(size * sizeof *counter);
   double **sum = malloc(size * sizeof *sum), **results = malloc(size * sizeof *results);
@@ -43,7 +43,7 @@ int main(void) {
   }
   ARMCI_Barrier();
 
-  /* The results of the neighbour are on their way while the sum is compared. */
+  /* The neighbour's results are under way while the sum is checked. */
   int next = (me + 1) % size;
   double *theirs = malloc(kept * sizeof *theirs), all;
   expect(theirs != NULL, "malloc");

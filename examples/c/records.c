@@ -1,8 +1,8 @@
 /*
- * A record file: each process keeps a part of every record on its own disk, and all read, write and
- * add to all of it.
+ * A record file: each process stores a part of every record on its own disk, and all read, write
+ * and add to all of it.
  *   records [DIRECTORY]      the directory of this process, by default the current one
- * Here all have the same; on a machine with several disks, give each process one of them.
+ * On a machine with several disks, give each process one of them.
  */
 #include <gio.h>
 #include <stdio.h>
@@ -23,20 +23,20 @@ int main(int count, char **arguments) {
   snprintf(path, sizeof path, "%s/records-example", count > 1 ? arguments[1] : ".");
   check(rank);
 
-  /* A grid that is cut evenly, and sums of which process i holds i + 1. */
+  /* A grid in even parts, and sums of which process i holds i + 1. */
   int *segs = malloc((size_t)size * sizeof *segs);
   for (int i = 0; i < size; i++) segs[i] = (i + 1) * (int)sizeof(double);
   check(GIO_Open(path, &file));
   check(GIO_Create_record(file, &grid, VALUES * (int)sizeof(double)));
   check(GIO_Create_record_irreg(file, &sums, segs, size));
 
-  /* Each writes every so many-th value: the library finds out on whose disk it is. */
+  /* Each process writes every size-th value: the library finds the disk that holds it. */
   for (int at = rank; at < VALUES; at += size) {
     double value = at * 0.5;
     int lo = at * (int)sizeof value;
     check(GIO_Write(file, grid, lo, lo + (int)sizeof value - 1, (char *)&value, 1));
   }
-  /* All add to all sums, and nothing is lost. */
+  /* All processes add to all sums, and no addition is lost. */
   int all_sums = size * (size + 1) / 2;
   double *ones = malloc((size_t)all_sums * sizeof *ones), factor = 2.0;
   for (int i = 0; i < all_sums; i++) ones[i] = 1.0;
@@ -44,7 +44,7 @@ int main(int count, char **arguments) {
   check(GIO_Acc(file, sums, 0, last, ones, 1, GIO_DOUBLE, &factor));
   check(GIO_Close(file));
 
-  /* Somebody else may open it, also a later job of another number of processes. */
+  /* A later job can open it, also with another number of processes. */
   double *values = malloc(VALUES * sizeof *values);
   check(GIO_Open(path, &file));
   int request = GIO_Read_asyn(file, grid, 0, VALUES * (int)sizeof(double) - 1, (char *)values, 1);

@@ -1,9 +1,9 @@
-! The corners of all elements of a grid, in a file that is in the memory of all processes.
+! The corners of all elements of a grid, in a cached file.
 !
-! A grid of nx x ny x nz nodes has one brick between each eight of them. The bricks that lie above each
-! other are a column; columns belong to processes in turn. Each process writes the node numbers of its
-! columns, and reads back and checks those of the next process. The file is the same, however many
-! processes there are:
+! A grid of nx x ny x nz nodes has one brick between each eight nodes. The bricks above each other
+! form a column; columns belong to processes in turn. Each process writes the node numbers of its
+! columns, and reads and checks those of the next process. The file does not depend on the number of
+! processes:
 !
 !   elements [file [nx ny nz]]
 program elements
@@ -22,7 +22,7 @@ program elements
   n = numnodes()
   call donio(me, n)
 
-  ! The first process knows what is wanted; the sum over all tells the others.
+  ! Process 0 reads the arguments; the sum over all processes distributes them.
   nodes = 0
   if (me == 0) call read_arguments(nodes)
   call gisum(nodes, 3, work)
@@ -36,19 +36,19 @@ program elements
 
   start = dclock()
   fd = doopen(trim(name)//char(0), write_only + create, rights)
-  if (fd < 0) call fail('it cannot be opened')
+  if (fd < 0) call fail('the file cannot be opened')
   call dolsize(fd, columns*length)
   do column = me, columns - 1, n
     call corners_of(column, list)
     place = dolseek(fd, column*length, SEEK_SET)
-    if (place /= column*length) call fail('the pointer is elsewhere')
+    if (place /= column*length) call fail('dolseek returned another position')
     call dowrite(fd, list, length)
   end do
   call doclose(fd)
 
-  ! A name without a zero at its end will do as well.
+  ! A name need not end with a NUL.
   fd = doopen(name, read_only, 0)
-  if (fd < 0) call fail('it cannot be opened again')
+  if (fd < 0) call fail('the file cannot be opened again')
   wrong = 0
   if (dolseek(fd, 0, SEEK_END) /= columns*length) wrong = 1
   do column = mod(me + 1, n), columns - 1, n
@@ -67,11 +67,11 @@ program elements
     write (*, '(i0, a, i0, a)') columns*above, ' elements written and read by ', n, ' processes'
     if (seconds < 0) call fail('time goes backwards')
   end if
-  if (wrong(1) /= 0) call fail('it holds something else')
+  if (wrong(1) /= 0) call fail('the file holds other values than were written')
 
 contains
 
-  ! The node numbers of all bricks of a column.
+  ! Returns the node numbers of all bricks of a column.
   subroutine corners_of(column, list)
     integer, intent(in) :: column
     integer, intent(out) :: list(:, :)
@@ -100,7 +100,7 @@ contains
       call get_command_argument(i + 1, text)
       if (text /= ' ') then
         read (text, *, iostat=problem) nodes(i)
-        if (problem /= 0 .or. nodes(i) < 2) call fail('a grid has at least two nodes each way')
+        if (problem /= 0 .or. nodes(i) < 2) call fail('a grid needs two nodes or more each way')
       end if
     end do
   end subroutine read_arguments

@@ -1,6 +1,8 @@
-/* One-sided access to the memory of all processes of a job, as ARMCI has it, and callbacks that run at
-   the machine of any process. Calls return 0, or what they are said to return; -1 says that they have
-   failed, errno says why, and pfslib_perror(name) says it in words. docs/c-interface.md tells more. */
+/*
+ * One-sided access to the memory of all processes of a job, as in ARMCI, and callbacks that run on
+ * the machine of any process. On failure calls return -1 and set errno, and pfslib_perror(name)
+ * prints the cause; otherwise they return 0 or a documented result. docs/c-interface.md has more.
+ */
 #ifndef PARIO_ARMCI_H
 #define PARIO_ARMCI_H
 
@@ -10,7 +12,7 @@ extern "C" {
 
 typedef long armci_size_t;
 
-/* Pieces of memory, here and there: ptr_array_len of them, of so many bytes each. */
+/* Memory blocks: ptr_array_len blocks of `bytes` bytes each. */
 typedef struct {
   void **src_ptr_array;
   void **dst_ptr_array;
@@ -18,7 +20,7 @@ typedef struct {
   int bytes;
 } armci_giov_t;
 
-/* A request that was started. Whoever sets it to zeros (ARMCI_INIT_HANDLE) need not wait for it. */
+/* The handle of a non-blocking request; zeros (ARMCI_INIT_HANDLE) stand for no request. */
 typedef struct {
   int id;
   int proc;
@@ -27,13 +29,13 @@ typedef struct {
 #define ARMCI_INIT_HANDLE(handle) ((handle)->id = 0, (handle)->proc = 0)
 #define ARMCI_MAX_STRIDE_LEVEL 8
 
-/* What is done by ARMCI_Rmw. */
+/* Operations of ARMCI_Rmw. */
 #define ARMCI_SWAP 10
 #define ARMCI_SWAP_LONG 11
 #define ARMCI_FETCH_AND_ADD 12
 #define ARMCI_FETCH_AND_ADD_LONG 13
 
-/* What is accumulated: numbers of these types, and complex numbers of two of them. */
+/* Number types of ARMCI_Acc; CPL and DCP are complex numbers of two floats or doubles. */
 #define ARMCI_ACC_INT 37
 #define ARMCI_ACC_DBL 38
 #define ARMCI_ACC_FLT 39
@@ -95,9 +97,11 @@ int ARMCI_Destroy_mutexes(void);
 void ARMCI_Lock(int mutex, int proc);
 void ARMCI_Unlock(int mutex, int proc);
 
-/* A callback runs in the data server of the machine of a process. It puts its result, of at most
-   exp_res_size bytes, to result, its length to *res_size, and returns 0; anything else fails the
-   request alone. */
+/*
+ * A callback runs in the data server of a process' machine. It writes its result, at most
+ * exp_res_size bytes, to result and the length to *res_size, and returns 0. Any other value fails
+ * this request only.
+ */
 typedef int (*RUC_t)(int from, int proc, const void *header, int header_size, const void *data,
                      int data_size, void *result, int exp_res_size, int *res_size);
 typedef int ARMCI_Callback_handle_t;

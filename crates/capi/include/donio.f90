@@ -1,6 +1,6 @@
-! Files in the memory of all processes, for Fortran 90 and later: compile this file with the program,
-! and say `use donio_interface`. The calls are those of donio.h; offsets and sizes that end with 64 have
-! eight bytes. A name ends with c_null_char.
+! Cached files for Fortran 90 and later: compile this file with the program, and `use
+! donio_interface`. The calls are those of donio.h. Calls that end with 64 take eight-byte offsets
+! and sizes. A name ends with c_null_char.
 module donio_interface
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_ptr
   implicit none
@@ -51,7 +51,7 @@ module donio_interface
       integer(c_int64_t), value :: offset
     end function do_lseek64
 
-    ! The buffer is the address of what is read or written: c_loc(array).
+    ! The buffer is an address: c_loc(array).
     integer(c_int) function do_read(fd, buf, nbytes) bind(C, name='do_read')
       import :: c_int, c_ptr
       integer(c_int), value :: fd, nbytes

@@ -1,15 +1,15 @@
 /*
- * Record files: records over local files of all processes of a job, which each reads, writes and adds
- * to without the help of the others. docs/c-interface.md tells what the calls do.
+ * Record files: numbered records over local files of all processes of a job. Each process reads,
+ * writes and adds to them without the others' help. docs/c-interface.md describes the calls.
  *
- * All return -1 and set errno when they fail; GIO_Error tells what happened.
+ * On failure calls return -1 and set errno; GIO_Error returns the cause.
  */
 #ifndef PARIO_GIO_H
 #define PARIO_GIO_H
 
 #include <stdint.h>
 
-/* Types of numbers. */
+/* Number types. */
 #define GIO_INT 1
 #define GIO_UNSIGNED 2
 #define GIO_INT64 3
@@ -21,15 +21,15 @@
 extern "C" {
 #endif
 
-/* This process and the others. */
+/* Rank, size and barrier. */
 int GIO_Rank(void);
 int GIO_Size(void);
 int GIO_Barrier(void);
 
-/* The last error of this thread. The text stays until the next one. */
+/* The text of this thread's last error, valid until the next one. */
 const char *GIO_Error(void);
 
-/* Collective: all processes call these, in the same order, with the same arguments but paths. */
+/* Collective: all processes call these in the same order, with the same arguments except paths. */
 int GIO_Open(const char *path_name, int *file_handle);
 int GIO_Close(int file_handle);
 int GIO_Sync(int file_handle);
@@ -41,7 +41,7 @@ int GIO_Create_record_irreg64(int file_handle, int *record_handle, const int64_t
                               int num_segs);
 int GIO_Delete_record(int file_handle, int record_handle);
 
-/* What there is, and who has it. */
+/* Queries: parts, records, and where bytes are. */
 int GIO_Inq_file(int file_handle, int *num_parts, int *num_records);
 int GIO_List_records(int file_handle, int *record_handles, int max_records);
 int GIO_Inq_record(int file_handle, int record_handle, int *length, int *num_segs,
@@ -61,13 +61,17 @@ int GIO_Write(int file_handle, int record_handle, int lo, int hi, const char *bu
 int GIO_Write64(int file_handle, int record_handle, int64_t lo, int64_t hi, const char *buf,
                 int64_t stride);
 
-/* Numbers in bytes lo to hi; number i of them is buf[stride * i]. */
+/*
+ * Adds numbers to those in bytes lo to hi; number i of them is buf[stride * i], times the factor.
+ */
 int GIO_Acc(int file_handle, int record_handle, int lo, int hi, const void *buf, int stride,
             int type, const void *factor);
 int GIO_Acc64(int file_handle, int record_handle, int64_t lo, int64_t hi, const void *buf,
               int64_t stride, int type, const void *factor);
 
-/* The same, started: each returns a number to wait for. The memory is the access' until then. */
+/*
+ * Started accesses: each returns a number to wait for. The memory belongs to the access until then.
+ */
 int GIO_Read_asyn(int file_handle, int record_handle, int lo, int hi, char *buf, int stride);
 int GIO_Read_asyn64(int file_handle, int record_handle, int64_t lo, int64_t hi, char *buf,
                     int64_t stride);

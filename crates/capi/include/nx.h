@@ -1,31 +1,31 @@
 /*
- * For programs written for the Paragon: pfslib.h, who is here, and the calls of the system that such
- * programs use on shared files, which obey the mode.
+ * For programs written for the Paragon: pfslib.h, rank and size, and the system calls that such
+ * programs use on shared files, where they obey the mode.
  */
 #ifndef PARIO_NX_H
 #define PARIO_NX_H
 
 #include "pfslib.h"
 
-/* Too many requests, as the Paragon calls it. */
+/* The Paragon's name of "too many requests". */
 #define EQNOMID EPFSLMREQUEST
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A program may define these itself: its own are used then. */
+/* A program may define these itself; its own take precedence. */
 long mynode(void);
 long numnodes(void);
 void gsync(void);
 double dclock(void);
 
-/* The sums of the numbers of all processes, at each place; the last argument is not used. */
+/* Replace each number by its sum over all processes; Work is unused. */
 void gisum(long *Numbers, long Count, long *Work);
 void gdsum(double *Numbers, long Count, double *Work);
 
-/* Why a name is not simply that of a plain file; 0 if it is. */
-#define PARIO_NAME_NUMBER 1   /* it contains ###: a plain file of this process alone */
+/* The rule that a name matches; 0 for a plain name. */
+#define PARIO_NAME_NUMBER 1   /* it contains ###: a plain file of this process */
 #define PARIO_NAME_CONTAINS 2 /* it contains pfs: a shared file */
 #define PARIO_NAME_BELOW 3    /* it is below PARIO_PREFIX: a shared file */
 int pario_name_rule(const char *FileName);

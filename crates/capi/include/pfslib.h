@@ -1,8 +1,8 @@
 /*
- * Files that the processes of a job share: the calls of PFSLib, served by Pario.
+ * Shared files of the processes of a job: the calls of PFSLib, served by Pario.
  *
- * A call whose name begins with an underscore returns -1 and sets errno when it fails; the same call
- * without the underscore says what is wrong and ends the process. docs/c-interface.md tells the rest.
+ * On failure a call whose name begins with an underscore returns -1 and sets errno; the same call
+ * without the underscore prints the error and ends the process. docs/c-interface.md has more.
  */
 #ifndef PFSLIB_H
 #define PFSLIB_H
@@ -15,20 +15,20 @@
 
 #include "pfslib_errno.h"
 
-/* Modes: where an access goes, and who waits for whom. */
-#define M_UNIX 0   /* a pointer for each process; accesses that overlap do not mix */
-#define M_LOG 1    /* one pointer for all, first come, first served */
-#define M_SYNC 2   /* one pointer for all, in the order of processes, any sizes */
-#define M_RECORD 3 /* a pointer for each process; records of one size, interleaved */
-#define M_GLOBAL 4 /* one pointer for all; all do the same, and it is done once */
-#define M_ASYNC 5  /* as M_UNIX; accesses that overlap may mix */
+/* Modes: which pointer an access uses, and in which order accesses happen. */
+#define M_UNIX 0   /* private pointer; overlapping accesses are atomic */
+#define M_LOG 1    /* shared pointer, in order of arrival */
+#define M_SYNC 2   /* shared pointer, in order of ranks, any sizes */
+#define M_RECORD 3 /* private pointer; records of one size, interleaved by rank */
+#define M_GLOBAL 4 /* shared pointer; all make the same call, and it is done once */
+#define M_ASYNC 5  /* as M_UNIX, but overlapping accesses may mix */
 
-/* From where lsize counts. */
+/* The base of the offset of lsize. */
 #define SIZE_SET SEEK_SET
 #define SIZE_CUR SEEK_CUR
 #define SIZE_END SEEK_END
 
-/* The most bytes that one call moves. */
+/* Most bytes per call. */
 #define PFSLIB_MAX_BYTES 0x7fffffff
 
 #ifdef __cplusplus
@@ -40,7 +40,7 @@ void _pfslib_init(const char *PfsdHostName, int NumberOfClients, int MyNumber, i
                   int ClientThreshold);
 void pfslib_perror(const char *String);
 
-/* The third argument, a mode_t, is needed with O_CREAT. */
+/* O_CREAT needs the third argument, a mode_t. */
 int pfslib_open(const char *FileName, int OpenFlags, ...);
 int _pfslib_open(const char *FileName, int OpenFlags, mode_t Mode, int IOMode, int NumberOfClients,
                  int MyNumber, int GlobalFlag);
@@ -67,7 +67,7 @@ long _cwrite(int FileDescriptor, const void *Buffer, unsigned int NBytes);
 void cwritev(int FileDescriptor, const struct iovec *iov, int iovCount);
 long _cwritev(int FileDescriptor, const struct iovec *iov, int iovCount);
 
-/* Buffers belong to the request until iodone or iowait says that it is over. */
+/* Buffers belong to the request until iodone or iowait reports that it is over. */
 long iread(int FileDescriptor, void *Buffer, unsigned int NBytes);
 long _iread(int FileDescriptor, void *Buffer, unsigned int NBytes);
 long ireadv(int FileDescriptor, const struct iovec *iov, int iovCount);
@@ -85,7 +85,7 @@ long _iowait(long IOIdentifier);
 }
 #endif
 
-/* Calls of the system that also know shared files; define PARIO_NO_MACROS to have none replaced. */
+/* System calls that also work on shared files; define PARIO_NO_MACROS to keep the system's. */
 #ifndef PARIO_NO_MACROS
 #define open pfslib_open
 #define close pfslib_close

@@ -1,31 +1,31 @@
 /*
- * Errors of shared files, beyond those of the system. pfslib_perror prints them.
+ * Errors of shared files, beyond the system's. pfslib_perror prints them.
  */
 #ifndef PFSLIB_ERRNO_H
 #define PFSLIB_ERRNO_H
 
 #include <errno.h>
 
-#define EPFSLFIRST 5000 /* below it are the system's numbers */
+#define EPFSLFIRST 5000 /* the system's numbers are below */
 
-#define EPFSLAUTH 5001     /* the cluster does not let this user in */
-#define EPFSLBADF 5002     /* no open descriptor, or not of a shared file */
+#define EPFSLAUTH 5001     /* the cluster refuses this user or this access */
+#define EPFSLBADF 5002     /* not an open descriptor, or not of a shared file */
 #define EPFSLBADFH 5003    /* the cluster does not know the open file any more */
 #define EPFSLBADID 5004    /* no such request */
-#define EPFSLCHLDEXIT 5005 /* a request failed: another process had left the file */
+#define EPFSLCHLDEXIT 5005 /* a request failed: another process had closed the file */
 #define EPFSLCHLDSIG 5006  /* a request failed: another process was killed */
-#define EPFSLINVAL 5007    /* impossible argument */
-#define EPFSLIOLEN 5008    /* more bytes than one call can move */
-#define EPFSLMFILE 5009    /* no descriptors left */
-#define EPFSLMIXIO 5010    /* the processes have called what does not fit together */
-#define EPFSLMREQUEST 5011 /* as many requests under way as there can be */
-#define EPFSLNBYTES 5012   /* fewer bytes than were wanted */
-#define EPFSLNDELAY 5013   /* O_NDELAY: use iread and iwrite */
-#define EPFSLNOIOD 5014    /* a node whose disks are needed does not answer */
-#define EPFSLREMOTE 5015   /* anything else that went wrong in the cluster */
-#define EPFSLFORK 5016     /* not possible in a process that was forked */
+#define EPFSLINVAL 5007    /* invalid argument */
+#define EPFSLIOLEN 5008    /* more bytes than one call can transfer */
+#define EPFSLMFILE 5009    /* no descriptor left */
+#define EPFSLMIXIO 5010    /* the processes made calls that do not match */
+#define EPFSLMREQUEST 5011 /* the limit of started requests is reached */
+#define EPFSLNBYTES 5012   /* fewer bytes than requested */
+#define EPFSLNDELAY 5013   /* O_NDELAY is not possible: use iread and iwrite */
+#define EPFSLNOIOD 5014    /* a node that holds needed disks does not answer */
+#define EPFSLREMOTE 5015   /* any other failure in the cluster */
+#define EPFSLFORK 5016     /* not possible in a forked process */
 
-/* Spellings that programs use. */
+/* Other spellings that programs use. */
 #define EPFSREMOTE EPFSLREMOTE
 #define EPSFLINVAL EPFSLINVAL
 

@@ -1,25 +1,25 @@
 /*
- * Calls with a name that go to the system whatever the name is: they see no shared files. The report
- * says so where the name is that of one.
+ * Calls by name that always go to the system: they see no shared files. The report says so if the
+ * name is that of a shared file.
  */
 #include "preload.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 
-static const char WHY[] = "this call sees only files of the system";
+static const char WHY[] = "this call supports plain files only";
 
-static void look(const char *call, int directory, const char *name) {
+static void check_name(const char *call, int directory, const char *name) {
   int rule = report_is_wanted() ? rule_at(directory, name) : 0;
   if (rule != 0 && rule != PARIO_NAME_NUMBER) report_passed(call, name, WHY);
 }
 
-/* A call of which one name is looked at. */
+/* Defines a call that checks one name for the report and goes to the system. */
 #define PASSED(result, call, directory, name, parameters, arguments)                               \
   result call parameters {                                                                         \
     typedef result call_type parameters;                                                           \
     NEXT(call_type *, #call)                                                                       \
-    look(#call, directory, name);                                                                  \
+    check_name(#call, directory, name);                                                            \
     return system_call arguments;                                                                  \
   }
 
@@ -58,23 +58,23 @@ PASSED(int, mkostemp64, AT_FDCWD, name, (char *name, int flags), (name, flags))
 int rename(const char *from, const char *to) {
   typedef int rename_call(const char *, const char *);
   NEXT(rename_call *, "rename")
-  look("rename", AT_FDCWD, from);
-  look("rename", AT_FDCWD, to);
+  check_name("rename", AT_FDCWD, from);
+  check_name("rename", AT_FDCWD, to);
   return system_call(from, to);
 }
 
 int renameat(int from_at, const char *from, int to_at, const char *to) {
   typedef int renameat_call(int, const char *, int, const char *);
   NEXT(renameat_call *, "renameat")
-  look("renameat", from_at, from);
-  look("renameat", to_at, to);
+  check_name("renameat", from_at, from);
+  check_name("renameat", to_at, to);
   return system_call(from_at, from, to_at, to);
 }
 
 int renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
   typedef int renameat2_call(int, const char *, int, const char *, unsigned);
   NEXT(renameat2_call *, "renameat2")
-  look("renameat2", from_at, from);
-  look("renameat2", to_at, to);
+  check_name("renameat2", from_at, from);
+  check_name("renameat2", to_at, to);
   return system_call(from_at, from, to_at, to, flags);
 }

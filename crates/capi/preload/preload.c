@@ -1,10 +1,10 @@
 /*
- * For programs that cannot be compiled again: preloaded, this library takes the calls of the system
- * that concern shared files, and passes all others on. report.c says what was taken and why; streams.c
- * has the streams of stdio; passed.c has the calls with names that see no shared files.
+ * The preload library, for programs that cannot be compiled again. It takes the system calls that
+ * concern shared files and passes all others to the system. report.c prints which calls it took and
+ * why, streams.c serves stdio streams, and passed.c has the calls by name that see no shared files.
  *
- * Files are opened as pfslib_open opens them: what matters is the name. Calls that this library's own
- * work makes are passed on, whatever they concern.
+ * pfslib_open decides by the name which files are shared. Calls that this library itself makes go
+ * to the system, for any file.
  */
 #include "preload.h"
 
@@ -18,7 +18,7 @@ _Thread_local int inside;
 void *next(const char *name) {
   void *found = dlsym(RTLD_NEXT, name);
   if (found == NULL) {
-    fprintf(stderr, "pario: the system has no %s\n", name);
+    fprintf(stderr, "pario: the preload library cannot find %s in the C library\n", name);
     abort();
   }
   return found;
@@ -90,7 +90,7 @@ int creat64(const char *name, mode_t mode) {
   return open64(name, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
-/* What open and read become when they are checked at run time. */
+/* The forms of open and read that are checked at run time (_FORTIFY_SOURCE). */
 int __open_2(const char *name, int flags) { return open(name, flags); }
 
 int __open64_2(const char *name, int flags) { return open64(name, flags); }
@@ -203,7 +203,7 @@ int fstat64(int fd, struct stat64 *status) {
   return system_call(fd, (struct stat *)status);
 }
 
-/* What programs of older systems call. */
+/* The names that programs of older systems call. */
 int __fxstat(int version, int fd, struct stat *status) {
   (void)version;
   return fstat(fd, status);

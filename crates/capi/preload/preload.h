@@ -1,4 +1,4 @@
-/* What the parts of the preload library have in common. */
+/* Declarations that the parts of the preload library share. */
 #ifndef PARIO_PRELOAD_H
 #define PARIO_PRELOAD_H
 
@@ -12,38 +12,41 @@
 
 #include "nx.h"
 
-/* Calls that are taken, as the report counts them. */
+/* Calls that the library takes, as the report counts them. */
 enum call {
   OPEN, READ, WRITE, READV, WRITEV, PREAD, PWRITE, LSEEK, FSYNC, FTRUNCATE, FSTAT, FCNTL, LOCKF,
   CLOSE, UNLINK, FOPEN, FDOPEN, CALLS
 };
 
-/* Whether this thread is at work in the library already: then its calls are those of the library. */
+/* Above 0 while this thread runs code of the library, whose own calls go to the system. */
 extern _Thread_local int inside __attribute__((visibility("hidden")));
 
-/* The function of the system that has this name. */
+/* Returns the system's function of a name. Aborts the process if there is none. */
 __attribute__((visibility("hidden"))) void *next(const char *name);
 
-/* Whether the environment asks for the report. */
+/* Returns whether the environment asks for the report. */
 __attribute__((visibility("hidden"))) int report_is_wanted(void);
 
-/* Counts a call that was taken. */
+/* Counts a call that the library took. */
 __attribute__((visibility("hidden"))) void count_taken(enum call call);
 
-/* Says, once for each name, that a call is taken because of the name. */
+/* Reports, once per call and name, that a call is taken because of the name. */
 __attribute__((visibility("hidden"))) void report_match(const char *call, const char *name, int rule);
 
-/* Says, once for each name, why a call that was taken because of the name has failed. */
+/* Reports, once per call and name, why a call that was taken because of the name failed. */
 __attribute__((visibility("hidden"))) void report_failure(const char *call, const char *name);
 
-/* Says, once for each name, that a call goes to the system although the name is a shared file's. */
+/*
+ * Reports, once per call and name, that a call goes to the system although the name is that of a
+ * shared file.
+ */
 __attribute__((visibility("hidden"))) void report_passed(const char *call, const char *name,
                                                          const char *why);
 
-/* Writes out what streams of shared files have in their buffers. */
+/* Flushes the streams of shared files. */
 __attribute__((visibility("hidden"))) void flush_streams(void);
 
-/* The function of the system that this library stands before. */
+/* Finds the system's function that this library replaces, once. */
 #define NEXT(type, name)                                                                           \
   static _Atomic(type) known;                                                                      \
   type system_call = atomic_load_explicit(&known, memory_order_relaxed);                           \
@@ -52,7 +55,7 @@ __attribute__((visibility("hidden"))) void flush_streams(void);
     atomic_store_explicit(&known, system_call, memory_order_relaxed);                              \
   }
 
-/* Does it in the library, and counts it. */
+/* Runs a call in the library, and counts it. */
 #define TAKEN(call, type, work)                                                                    \
   do {                                                                                             \
     count_taken(call);                                                                             \
@@ -62,21 +65,21 @@ __attribute__((visibility("hidden"))) void flush_streams(void);
     return result;                                                                                 \
   } while (0)
 
-/* Does it in the library because of a name, counts it and reports it. */
-#define TAKEN_BY_NAME(call, said, name, rule, work)                                                \
+/* Runs a call in the library because of a name, counts it and reports it. */
+#define TAKEN_BY_NAME(call, label, name, rule, work)                                               \
   do {                                                                                             \
     count_taken(call);                                                                             \
-    report_match(said, name, rule);                                                                \
+    report_match(label, name, rule);                                                               \
     inside++;                                                                                      \
     int result = (work);                                                                           \
     inside--;                                                                                      \
-    if (result < 0) report_failure(said, name);                                                    \
+    if (result < 0) report_failure(label, name);                                                   \
     return result;                                                                                 \
   } while (0)
 
 static inline int is_ours(int fd) { return !inside && pario_is_shared(fd); }
 
-/* Why a name is not simply that of a plain file; 0 if it is. */
+/* Returns the rule that a name matches; 0 for a plain name. */
 static inline int rule_of(const char *name) {
   if (inside || name == NULL) return 0;
   inside++;
@@ -85,7 +88,10 @@ static inline int rule_of(const char *name) {
   return rule;
 }
 
-/* The same for a call whose name begins at a directory: only where that is the working directory. */
+/*
+ * The same for a name relative to a directory descriptor, which is 0 unless that is the working
+ * directory or the name is absolute.
+ */
 static inline int rule_at(int directory, const char *name) {
   return directory == AT_FDCWD || (name != NULL && name[0] == '/') ? rule_of(name) : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * With PARIO_PRELOAD_REPORT=1: which names are taken and why, which calls on them fail and why, which
- * are passed on to the system, and at the end of the process how often each call was taken.
+ * The report, with PARIO_PRELOAD_REPORT=1: which names the library takes and why, which calls on
+ * them fail and why, which go to the system, and at exit how often the library took each call.
  */
 #include "preload.h"
 
@@ -17,11 +17,11 @@ static const char *const names[CALLS] = {
     "ftruncate", "fstat", "fcntl", "lockf", "close",  "unlink", "fopen",  "fdopen"};
 static atomic_ulong taken[CALLS];
 
-/* What was said already is not said again, as far as there is room to remember it. */
+/* Each line is printed once, as far as there is room to remember it. */
 enum { ROOM = 1024 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t said[ROOM];
-static unsigned long remembered, unsaid;
+static uint64_t printed[ROOM];
+static unsigned long remembered, left_out;
 
 int report_is_wanted(void) {
   static atomic_int known = -1;
@@ -38,34 +38,34 @@ void count_taken(enum call call) {
   atomic_fetch_add_explicit(&taken[call], 1, memory_order_relaxed);
 }
 
-static uint64_t mixed(uint64_t hash, const char *text) {
-  for (; *text != 0; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
-  return (hash ^ 0xff) * 0x100000001b3;
+static uint64_t hash(uint64_t value, const char *text) {
+  for (; *text != 0; text++) value = (value ^ (unsigned char)*text) * 0x100000001b3;
+  return (value ^ 0xff) * 0x100000001b3;
 }
 
-/* Whether this is new, and can be remembered. */
+/* Returns whether this line is new and can be remembered. */
 static int is_new(const char *kind, const char *call, const char *name) {
-  uint64_t hash = mixed(mixed(mixed(0xcbf29ce484222325, kind), call), name);
+  uint64_t key = hash(hash(hash(0xcbf29ce484222325, kind), call), name);
   int result = 1;
   pthread_mutex_lock(&lock);
-  for (unsigned long at = 0; at < remembered && result; at++) result = said[at] != hash;
+  for (unsigned long at = 0; at < remembered && result; at++) result = printed[at] != key;
   if (result && remembered == ROOM) {
-    unsaid++;
+    left_out++;
     result = 0;
   } else if (result) {
-    said[remembered++] = hash;
+    printed[remembered++] = key;
   }
   pthread_mutex_unlock(&lock);
   return result;
 }
 
-static void beginning(char *text, size_t room, const char *call, const char *name) {
+static void line_start(char *text, size_t room, const char *call, const char *name) {
   snprintf(text, room, "pario: process %d (%s): %s of \"%s\"", (int)getpid(),
            program_invocation_short_name, call, name);
 }
 
-/* A line is written at once, so that those of several processes do not mix. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+/* Writes a line with one system call, so that lines of several processes do not mix. */
+__attribute__((format(printf, 1, 2))) static void print_line(const char *format, ...) {
   char line[6000];
   va_list rest;
   va_start(rest, format);
@@ -79,16 +79,16 @@ void report_match(const char *call, const char *name, int rule) {
   if (!report_is_wanted() || !is_new("match", call, name)) return;
   int error = errno;
   char start[5000];
-  beginning(start, sizeof start, call, name);
+  line_start(start, sizeof start, call, name);
   if (rule == PARIO_NAME_NUMBER)
-    say("%s is a plain file of this process alone: the name contains \"###\"\n", start);
+    print_line("%s is a plain file of this process: the name contains \"###\"\n", start);
   else if (rule == PARIO_NAME_BELOW)
-    say("%s is a shared file: the name is below PARIO_PREFIX (%s)\n", start,
-        getenv("PARIO_PREFIX"));
+    print_line("%s is a shared file: the name is below PARIO_PREFIX (%s)\n", start,
+               getenv("PARIO_PREFIX"));
   else
-    say("%s is a shared file: the name contains \"pfs\" (set PARIO_PREFIX to a directory to narrow "
-        "the rule to it)\n",
-        start);
+    print_line("%s is a shared file: the name contains \"pfs\" (set PARIO_PREFIX to a directory to "
+               "limit shared files to it)\n",
+               start);
   errno = error;
 }
 
@@ -96,7 +96,7 @@ void report_failure(const char *call, const char *name) {
   if (!report_is_wanted() || !is_new("failure", call, name)) return;
   int error = errno;
   char start[5100];
-  beginning(start, sizeof start - 10, call, name);
+  line_start(start, sizeof start - 10, call, name);
   strcat(start, " failed");
   inside++;
   pfslib_perror(start);
@@ -108,8 +108,8 @@ void report_passed(const char *call, const char *name, const char *why) {
   if (!report_is_wanted() || !is_new("passed", call, name)) return;
   int error = errno;
   char start[5000];
-  beginning(start, sizeof start, call, name);
-  say("%s is passed on to the system, although the name is a shared file's: %s\n", start, why);
+  line_start(start, sizeof start, call, name);
+  print_line("%s goes to the system although the name is that of a shared file: %s\n", start, why);
   errno = error;
 }
 
@@ -124,9 +124,9 @@ __attribute__((destructor)) static void report(void) {
       len += (size_t)snprintf(text + len, sizeof text - len, "%s %s %lu", len > 0 ? "," : "",
                               names[call], count);
   }
-  if (unsaid > 0)
-    say("pario: process %d (%s): %lu further reports about names are left out\n", (int)getpid(),
-        program_invocation_short_name, unsaid);
-  say("pario: process %d (%s) was helped with:%s\n", (int)getpid(), program_invocation_short_name,
-      len > 0 ? text : " nothing");
+  if (left_out > 0)
+    print_line("pario: process %d (%s): %lu further lines about names are left out\n",
+               (int)getpid(), program_invocation_short_name, left_out);
+  print_line("pario: process %d (%s): calls taken:%s\n", (int)getpid(),
+             program_invocation_short_name, len > 0 ? text : " none");
 }

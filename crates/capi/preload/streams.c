@@ -1,6 +1,6 @@
 /*
- * Streams of stdio over shared files: fopen, fdopen and what reaches the descriptor of a stream. The
- * C library keeps the buffer; what it reads and writes goes to the calls of this library.
+ * stdio streams over shared files: fopen, fdopen, and calls that reach a stream's descriptor. The C
+ * library owns the buffer; its reads and writes go to this library's calls.
  */
 #include "preload.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the size of a striping unit, so that a buffer is one request. */
+/* The striping unit, so that a full buffer is one request. */
 enum { BUFFER_BYTES = 1 << 16 };
 
 struct stream {
@@ -39,7 +39,7 @@ static ssize_t stream_read(void *cookie, char *buffer, size_t bytes) {
   return got;
 }
 
-/* The C library wants 0, not -1, where nothing could be written. */
+/* On failure fopencookie expects 0, not -1. */
 static ssize_t stream_write(void *cookie, const char *buffer, size_t bytes) {
   INSIDE(WRITE, ssize_t, put, pario_write(((struct stream *)cookie)->fd, buffer, bytes));
   return put < 0 ? 0 : put;
@@ -67,7 +67,7 @@ static int stream_close(void *cookie) {
   return closed;
 }
 
-/* The descriptor of a stream of a shared file; -1 if it is another one. */
+/* Returns the descriptor of a stream of a shared file; -1 for any other stream. */
 static int descriptor_of(FILE *file) {
   if (atomic_load_explicit(&open_streams, memory_order_relaxed) == 0) return -1;
   int fd = -1;
@@ -88,7 +88,7 @@ void flush_streams(void) {
   while (count > 0) fflush(files[--count]);
 }
 
-/* What the letters of a mode ask open for; -1 if they are none. */
+/* Converts the letters of a mode to flags of open; -1 if they are invalid. */
 static int flags_of(const char *mode) {
   int flags;
   switch (mode[0]) {
@@ -104,7 +104,7 @@ static int flags_of(const char *mode) {
   return flags;
 }
 
-/* A stream over a descriptor of a shared file. */
+/* Creates a stream over a descriptor of a shared file. */
 static FILE *stream_over(int fd, const char *mode) {
   const cookie_io_functions_t calls = {stream_read, stream_write, stream_seek, stream_close};
   const char own_mode[3] = {mode[0], strchr(mode, '+') != NULL ? '+' : 0, 0};
@@ -126,7 +126,7 @@ static FILE *stream_over(int fd, const char *mode) {
   return file;
 }
 
-/* Opens a name that is not simply that of a plain file. */
+/* Opens a name that matches the rule. */
 static FILE *open_by_name(const char *name, const char *mode, int rule) {
   NEXT(fdopen_call *, "fdopen")
   report_match("fopen", name, rule);
@@ -175,7 +175,10 @@ FILE *fdopen(int fd, const char *mode) {
   return stream_over(fd, mode);
 }
 
-/* A stream stays where it is in memory, so that one of the system cannot become one of ours. */
+/*
+ * A FILE object cannot change its kind: a stream of the system cannot become one of a shared file,
+ * or the reverse.
+ */
 static FILE *reopen(freopen_call *system_call, const char *name, const char *mode, FILE *file) {
   if (descriptor_of(file) >= 0) {
     errno = EINVAL;
@@ -183,7 +186,7 @@ static FILE *reopen(freopen_call *system_call, const char *name, const char *mod
   }
   int rule = rule_of(name);
   if (rule != 0)
-    report_passed("freopen", name, "only streams that fopen and fdopen make can be shared files");
+    report_passed("freopen", name, "only fopen and fdopen create streams of shared files");
   return system_call(name, mode, file);
 }
 

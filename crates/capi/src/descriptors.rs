@@ -1,9 +1,9 @@
-//! Which descriptors are shared files.
+//! Descriptors of shared files.
 //!
-//! A shared file has a descriptor of the kernel, so that its number is nobody else's: one through
-//! which nothing can be read or written, so that a call which did not come here fails and is noticed.
-//! Whether a number is one of ours is asked without locks, since every call of a preloaded program
-//! asks it.
+//! Each shared file occupies a kernel descriptor (an O_PATH placeholder), so that no other file
+//! gets its number. Reads and writes through the placeholder fail, so a call that bypasses this
+//! library is noticed. Testing whether a number is that of a shared file takes no lock, because
+//! every call of a preloaded program does it.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, IntoRawFd};
@@ -15,71 +15,78 @@ use pario::{Group, SharedFile};
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags};
 
-use crate::errors::{Doing, Done, EPFSLBADF, EPFSLMFILE, Failed, While};
-use crate::{locking, process};
+use crate::errors::{CallError, CallKind, CallResult, EPFSLBADF, EPFSLMFILE, IntoCallResult};
+use crate::{process, record_locks};
 
-/// A shared file that is open.
+/// An open shared file.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// Its path in the cluster.
+    /// The path in the cluster.
     pub path: String,
     /// The flags of the open.
     pub flags: c_int,
-    /// Those who share it.
+    /// The processes that share it.
     pub group: Group,
-    /// Where the last bytes end that were appended while it was this process' own.
+    /// The end of this process' last append while the file was its own.
     pub appended: Mutex<u64>,
-    /// Whether a request was started: the first one makes a thread.
+    /// Whether a request was started: the first one creates a thread.
     has_started: AtomicBool,
-    shared: RwLock<Option<Sharing>>,
+    handle: RwLock<Option<FileHandle>>,
 }
 
-/// How it is open.
+/// How a shared file is open.
 #[derive(Clone, Debug)]
-pub struct Sharing {
+pub struct FileHandle {
     /// The file.
     pub file: Arc<SharedFile>,
-    /// Whether this process has it open for itself; the others come when they set a mode.
-    pub is_alone: bool,
+    /// Whether only this process has it open so far. The others join with `setiomode`.
+    pub is_single: bool,
 }
 
-/// One past the largest number that a descriptor of a shared file can have.
-const NUMBERS: usize = 1 << 20;
+/// Limit of descriptor numbers of shared files.
+const DESCRIPTOR_LIMIT: usize = 1 << 20;
 
-static OURS: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];
+static SHARED_BITS: [AtomicU64; DESCRIPTOR_LIMIT / 64] =
+    [const { AtomicU64::new(0) }; DESCRIPTOR_LIMIT / 64];
 static FILES: Mutex<Option<HashMap<c_int, Arc<OpenFile>>>> = Mutex::new(None);
 
-/// Gives a file its descriptor.
-pub fn add(open: OpenFile) -> Done<c_int> {
-    let full = |text: &str| Failed::new(EPFSLMFILE, format!("{}: {text}", open.path));
+/// Gives a file its descriptor. Fails if none is left.
+pub fn add(open: OpenFile) -> CallResult<c_int> {
+    let full = |text: &str| CallError::new(EPFSLMFILE, format!("{}: {text}", open.path));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held = match rustix::fs::open("/dev/null", flags, Mode::empty()) {
         Ok(held) => held,
-        Err(rustix::io::Errno::MFILE) => return Err(full("this process has no descriptors left")),
-        Err(rustix::io::Errno::NFILE) => return Err(full("the system has no descriptors left")),
+        Err(rustix::io::Errno::MFILE) => {
+            return Err(full(
+                "this process has no descriptor left: close files, or raise `ulimit -n`",
+            ));
+        }
+        Err(rustix::io::Errno::NFILE) => {
+            return Err(full("the system has no descriptor left (fs.file-max)"));
+        }
         Err(errno) => return Err(errno.into()),
     };
     let number = held.into_raw_fd();
-    if place(number).is_none() {
-        release(number);
-        return Err(full("its descriptor would be too large"));
+    if bit_of(number).is_none() {
+        close_placeholder(number);
+        return Err(full("the descriptor number is beyond the limit of 1048576"));
     }
-    // A number that is in use here was closed behind our back.
+    // An entry with this number was closed without this library.
     let before = FILES.lock().get_or_insert_default().insert(number, Arc::new(open));
     drop(before);
-    mark(number, true);
+    set_shared(number, true);
     Ok(number)
 }
 
-/// The shared file of a descriptor; none if it is something else.
-pub fn find(fd: c_int) -> Done<Option<Arc<OpenFile>>> {
-    if !is_marked(fd) {
+/// Returns the shared file of a descriptor; none if it is not one.
+pub fn find(fd: c_int) -> CallResult<Option<Arc<OpenFile>>> {
+    if !is_shared(fd) {
         return Ok(None);
     }
     process::check_fork()?;
-    if !is_held(fd) {
-        // Closed behind our back; the number may be another file's.
-        mark(fd, false);
+    if !is_placeholder_open(fd) {
+        // Closed without this library: the number may belong to another file now.
+        set_shared(fd, false);
         let closed = FILES.lock().as_mut().and_then(|files| files.remove(&fd));
         drop(closed);
         return Ok(None);
@@ -87,90 +94,96 @@ pub fn find(fd: c_int) -> Done<Option<Arc<OpenFile>>> {
     Ok(FILES.lock().as_ref().and_then(|files| files.get(&fd).cloned()))
 }
 
-/// The shared file of a descriptor; an error if it is something else.
-pub fn shared(fd: c_int) -> Done<Arc<OpenFile>> {
-    find(fd)?
-        .ok_or_else(|| Failed::new(EPFSLBADF, format!("{fd} is no descriptor of a shared file")))
+/// Returns the shared file of a descriptor. Fails if it is not one.
+pub fn require(fd: c_int) -> CallResult<Arc<OpenFile>> {
+    find(fd)?.ok_or_else(|| {
+        CallError::new(EPFSLBADF, format!("descriptor {fd} is not that of a shared file"))
+    })
 }
 
-/// Closes the shared file of a descriptor, if it is one, and says whether it was.
-pub fn close(fd: c_int) -> Done<bool> {
-    if is_marked(fd) && process::check_fork().is_err() {
-        // The file is the other process'.
-        mark(fd, false);
-        release(fd);
+/// Closes the shared file of a descriptor. Returns false if it is not one.
+pub fn close(fd: c_int) -> CallResult<bool> {
+    if is_shared(fd) && process::check_fork().is_err() {
+        // The file belongs to the parent: only the placeholder is closed.
+        set_shared(fd, false);
+        close_placeholder(fd);
         return Ok(true);
     }
     let Some(open) = find(fd)? else { return Ok(false) };
     let file = open.take()?;
     FILES.lock().as_mut().and_then(|files| files.remove(&fd));
-    locking::end(&file);
-    let closed = file.close().while_doing(Doing::Else);
-    mark(fd, false);
-    release(fd);
+    record_locks::release_all(&file);
+    let closed = file.close().in_call(CallKind::Other);
+    set_shared(fd, false);
+    close_placeholder(fd);
     closed.map(|()| true)
 }
 
-/// Whether a number is that of a shared file, as far as is known here.
-pub fn is_marked(fd: c_int) -> bool {
-    place(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+/// Returns whether a number is that of a shared file. A descriptor that was closed without this
+/// library still counts.
+pub fn is_shared(fd: c_int) -> bool {
+    bit_of(fd).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
 impl OpenFile {
-    /// A file that was opened.
-    pub fn new(path: String, flags: c_int, group: Group, sharing: Sharing) -> Self {
-        let shared = RwLock::new(Some(sharing));
+    /// Creates the entry of a file that was opened.
+    pub fn new(path: String, flags: c_int, group: Group, handle: FileHandle) -> Self {
+        let handle = RwLock::new(Some(handle));
         let (appended, has_started) = (Mutex::default(), AtomicBool::new(false));
-        Self { path, flags, group, appended, has_started, shared }
+        Self { path, flags, group, appended, has_started, handle }
     }
 
-    /// How it is open now.
-    pub fn sharing(&self) -> Done<Sharing> {
-        let closed = || Failed::new(EPFSLBADF, format!("{}: it is being closed", self.path));
-        self.shared.read().clone().ok_or_else(closed)
+    /// Returns how the file is open. Fails while it is being closed.
+    pub fn handle(&self) -> CallResult<FileHandle> {
+        let closed =
+            || CallError::new(EPFSLBADF, format!("{}: another thread is closing it", self.path));
+        self.handle.read().clone().ok_or_else(closed)
     }
 
-    /// The file.
-    pub fn file(&self) -> Done<Arc<SharedFile>> {
-        self.sharing().map(|sharing| sharing.file)
+    /// Returns the file.
+    pub fn file(&self) -> CallResult<Arc<SharedFile>> {
+        self.handle().map(|handle| handle.file)
     }
 
-    /// From now on it is open in another way.
-    pub fn replace(&self, sharing: Sharing) -> Option<Sharing> {
+    /// Replaces how the file is open. Returns the former handle.
+    pub fn replace(&self, handle: FileHandle) -> Option<FileHandle> {
         self.has_started.store(false, Ordering::Relaxed);
-        self.shared.write().replace(sharing)
+        self.handle.write().replace(handle)
     }
 
-    /// Starts a request. The first one makes a thread, and waits for nobody; others may have to wait
-    /// for other processes.
-    pub fn start<T>(&self, start: impl FnOnce() -> T) -> T {
+    /// Starts a request. The first one creates a thread and does not wait, so signals can be
+    /// blocked. Later ones may wait for other processes.
+    pub fn start_request<T>(&self, start: impl FnOnce() -> T) -> T {
         if self.has_started.swap(true, Ordering::Relaxed) {
             start()
         } else {
-            process::without_signals(start)
+            process::with_signals_blocked(start)
         }
     }
 
-    /// The file, for its end.
-    fn take(&self) -> Done<SharedFile> {
-        let mut shared = self.shared.write();
-        let Some(Sharing { file, is_alone }) = shared.take() else {
-            return Err(Failed::new(EPFSLBADF, format!("{}: it is being closed", self.path)));
+    /// Takes the file out for closing. Fails while another thread uses it.
+    fn take(&self) -> CallResult<SharedFile> {
+        let mut shared = self.handle.write();
+        let Some(FileHandle { file, is_single }) = shared.take() else {
+            return Err(CallError::new(
+                EPFSLBADF,
+                format!("{}: another thread is closing it", self.path),
+            ));
         };
         Arc::try_unwrap(file).map_err(|file| {
-            *shared = Some(Sharing { file, is_alone });
-            Failed::new(libc::EBUSY, format!("{}: another thread uses it", self.path))
+            *shared = Some(FileHandle { file, is_single });
+            CallError::new(libc::EBUSY, format!("{}: another thread is using it", self.path))
         })
     }
 }
 
-fn place(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+fn bit_of(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     let number = usize::try_from(fd).ok()?;
-    OURS.get(number / 64).map(|word| (word, 1 << (number % 64)))
+    SHARED_BITS.get(number / 64).map(|word| (word, 1 << (number % 64)))
 }
 
-fn mark(fd: c_int, yes: bool) {
-    if let Some((word, bit)) = place(fd) {
+fn set_shared(fd: c_int, yes: bool) {
+    if let Some((word, bit)) = bit_of(fd) {
         if yes {
             word.fetch_or(bit, Ordering::Relaxed);
         } else {
@@ -179,15 +192,14 @@ fn mark(fd: c_int, yes: bool) {
     }
 }
 
-/// Whether the kernel still has what was put there.
-fn is_held(fd: c_int) -> bool {
-    // SAFETY: the number is only looked at: whatever it is, it is not closed here.
+/// Returns whether the descriptor is still this library's placeholder.
+fn is_placeholder_open(fd: c_int) -> bool {
+    // SAFETY: the descriptor is only inspected, never closed here.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::fs::fcntl_getfl(borrowed).is_ok_and(|flags| flags.contains(OFlags::PATH))
 }
 
-fn release(fd: c_int) {
-    // SAFETY: the number is that of a descriptor which was made here and given to nobody but the
-    // caller, who is closing it.
+fn close_placeholder(fd: c_int) {
+    // SAFETY: this module created the descriptor and gave it only to the caller, who is closing it.
     unsafe { rustix::io::close(fd) };
 }

@@ -1,4 +1,4 @@
-//! The calls of `dolib.h`: arrays over the memory of all processes.
+//! The calls of `dolib.h`: arrays over the memory of all processes of a job.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use libc::{c_int, c_void};
 use pario::team::{Number, RawArray, TeamError};
 use parking_lot::Mutex;
 
-use crate::border::returning;
-use crate::errors::{Done, EPFSLBADF, Failed};
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult, EPFSLBADF};
 use crate::{process, team};
 
-/// The types of numbers that can be added, as in the header.
+/// The number types of `do_accumulate`, as in the header.
 pub const TYPES: [(&str, c_int); 6] = [
     ("DO_INT32", 1),
     ("DO_UINT32", 2),
@@ -20,66 +20,72 @@ pub const TYPES: [(&str, c_int); 6] = [
     ("DO_DOUBLE", 6),
 ];
 
-struct Arrays {
+struct ArrayTable {
     next: c_int,
     known: HashMap<c_int, RawArray>,
 }
 
-static ARRAYS: Mutex<Option<Arrays>> = Mutex::new(None);
+static ARRAYS: Mutex<Option<ArrayTable>> = Mutex::new(None);
 
-/// Makes an array of so many elements of so many bytes, together with all.
+/// Creates an array, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_create(elements: i64, element_bytes: i64) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let team = team::current()?;
         let wanted = match (u64::try_from(elements), usize::try_from(element_bytes)) {
             (Ok(len), Ok(element)) => Ok((len, element)),
-            _ => Err(Failed::invalid(format!("{elements} elements of {element_bytes} bytes"))),
+            _ => Err(CallError::invalid(format!(
+                "an array of {elements} elements of {element_bytes} bytes: neither number may be \
+                 negative"
+            ))),
         };
-        let (len, element) = team::all_fine(&team, wanted)?;
-        let array = team::done(team.raw_array(len, element))?;
+        let (len, element) = team::check_all_ranks(&team, wanted)?;
+        let array = team::team_result(team.raw_array(len, element))?;
         let mut arrays = ARRAYS.lock();
-        let arrays = arrays.get_or_insert_with(|| Arrays { next: 0, known: HashMap::new() });
+        let arrays = arrays.get_or_insert_with(|| ArrayTable { next: 0, known: HashMap::new() });
         let number = arrays.next;
         arrays.next = number.checked_add(1).ok_or_else(|| {
-            Failed::new(libc::EMFILE, "this process has used up the numbers of arrays")
+            CallError::new(
+                libc::EMFILE,
+                "this process has created 2147483647 arrays, and no number is left",
+            )
         })?;
         arrays.known.insert(number, array);
         Ok(number)
     })
 }
 
-/// Gives an array up, together with all.
+/// Destroys an array, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_destroy(array: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         find(array)?;
-        team::done(team::current()?.barrier())?;
+        team::team_result(team::current()?.barrier())?;
         let known = ARRAYS.lock().as_mut().and_then(|arrays| arrays.known.remove(&array));
         drop(known);
         Ok(0)
     })
 }
 
-/// How many elements an array has.
+/// Returns the number of elements of an array.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_length(array: c_int) -> i64 {
-    returning(|| Ok(i64::try_from(find(array)?.len()).unwrap_or(i64::MAX)))
+    return_errno(|| Ok(i64::try_from(find(array)?.len()).unwrap_or(i64::MAX)))
 }
 
-/// Which process has an element.
+/// Returns the rank that holds an element.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_array_owner(array: c_int, index: i64) -> c_int {
-    returning(|| {
-        let owner = team::done(find(array)?.owner(index_of(index)?))?;
+    return_errno(|| {
+        let owner = team::team_result(find(array)?.owner(index_of(index)?))?;
         Ok(c_int::try_from(owner).unwrap_or(c_int::MAX))
     })
 }
 
-/// Copies elements from an array, from one on.
+/// Copies consecutive elements from an array.
 ///
 /// # Safety
-/// The pointer is null, or has room for so many elements.
+/// `values` is null or has room for `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_get(
     array: c_int,
@@ -87,18 +93,18 @@ pub unsafe extern "C" fn do_get(
     count: i64,
     values: *mut c_void,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
-        team::done(array.get(index_of(first)?, bytes)).map(|()| 0)
+        team::team_result(array.get(index_of(first)?, bytes)).map(|()| 0)
     })
 }
 
-/// Copies elements to an array, from one on.
+/// Copies consecutive elements to an array.
 ///
 /// # Safety
-/// The pointer is null, or has so many elements.
+/// `values` is null or points to `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_put(
     array: c_int,
@@ -106,18 +112,18 @@ pub unsafe extern "C" fn do_put(
     count: i64,
     values: *const c_void,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
-        team::done(array.put(index_of(first)?, bytes)).map(|()| 0)
+        team::team_result(array.put(index_of(first)?, bytes)).map(|()| 0)
     })
 }
 
-/// Copies the elements with these indices.
+/// Copies the elements at some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or elements.
+/// Each pointer is null or points to `count` indices or elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_gather(
     array: c_int,
@@ -125,20 +131,20 @@ pub unsafe extern "C" fn do_gather(
     indices: *const i64,
     values: *mut c_void,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory_mut(values, count, array.element_bytes()) }?;
-        team::done(array.gather(&indices, bytes)).map(|()| 0)
+        team::team_result(array.gather(&indices, bytes)).map(|()| 0)
     })
 }
 
-/// Copies elements to these indices.
+/// Copies elements to some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or elements.
+/// Each pointer is null or points to `count` indices or elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_scatter(
     array: c_int,
@@ -146,20 +152,20 @@ pub unsafe extern "C" fn do_scatter(
     indices: *const i64,
     values: *const c_void,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let bytes = unsafe { memory(values, count, array.element_bytes()) }?;
-        team::done(array.scatter(&indices, bytes)).map(|()| 0)
+        team::team_result(array.scatter(&indices, bytes)).map(|()| 0)
     })
 }
 
-/// Adds numbers of a type to the elements with these indices.
+/// Adds numbers to the elements at some indices.
 ///
 /// # Safety
-/// Each pointer is null, or leads to so many indices or numbers.
+/// Each pointer is null or points to `count` indices or numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_accumulate(
     array: c_int,
@@ -168,11 +174,11 @@ pub unsafe extern "C" fn do_accumulate(
     indices: *const i64,
     values: *const c_void,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let array = find(array)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let indices = unsafe { indices_of(indices, count) }?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let added = unsafe {
             match type_ {
                 1 => add::<i32>(&array, &indices, values),
@@ -181,72 +187,80 @@ pub unsafe extern "C" fn do_accumulate(
                 4 => add::<u64>(&array, &indices, values),
                 5 => add::<f32>(&array, &indices, values),
                 6 => add::<f64>(&array, &indices, values),
-                _ => return Err(Failed::invalid(format!("{type_} is no type of numbers"))),
+                _ => {
+                    return Err(CallError::invalid(format!(
+                        "number type {type_} is unknown: use DO_INT32 to DO_DOUBLE"
+                    )));
+                }
             }
         }?;
-        team::done(added).map(|()| 0)
+        team::team_result(added).map(|()| 0)
     })
 }
 
-/// Waits until all processes are here; what each has put before is seen by all afterwards.
+/// Waits for all processes. Afterwards every process sees what each put before.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_barrier() -> c_int {
-    returning(|| team::done(team::current()?.barrier()).map(|()| 0))
+    return_errno(|| team::team_result(team::current()?.barrier()).map(|()| 0))
 }
 
 unsafe fn add<T: Number>(
     array: &RawArray,
     indices: &[u64],
     values: *const c_void,
-) -> Done<Result<(), TeamError>> {
+) -> CallResult<Result<(), TeamError>> {
     let count = i64::try_from(indices.len()).unwrap_or(i64::MAX);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     let bytes = unsafe { memory(values, count, size_of::<T>()) }?;
-    // SAFETY: every pattern of bits is a number, and the bytes need not be aligned.
+    // SAFETY: every bit pattern is a number, and the read may be unaligned.
     let number = |bytes: &[u8]| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
     let numbers: Vec<T> = bytes.chunks_exact(size_of::<T>()).map(number).collect();
     Ok(array.accumulate_at(indices, &numbers))
 }
 
-fn find(array: c_int) -> Done<RawArray> {
+fn find(array: c_int) -> CallResult<RawArray> {
     process::check_fork()?;
     let found = ARRAYS.lock().as_ref().and_then(|arrays| arrays.known.get(&array).cloned());
-    found.ok_or_else(|| Failed::new(EPFSLBADF, format!("there is no array {array}")))
+    found.ok_or_else(|| CallError::new(EPFSLBADF, format!("array {array} does not exist")))
 }
 
-fn index_of(index: i64) -> Done<u64> {
-    u64::try_from(index).map_err(|_| Failed::invalid(format!("there is no element {index}")))
+fn index_of(index: i64) -> CallResult<u64> {
+    u64::try_from(index).map_err(|_| {
+        CallError::invalid(format!("element {index} does not exist: indices start at 0"))
+    })
 }
 
-fn len_of(is_null: bool, count: i64, each: usize) -> Done<usize> {
+fn len_of(is_null: bool, count: i64, each: usize) -> CallResult<usize> {
     let largest = isize::MAX.cast_unsigned();
     let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(each));
     let len = len.filter(|len| *len <= largest);
-    let len = len.ok_or_else(|| Failed::invalid(format!("{count} elements of {each} bytes")))?;
+    let len = len.ok_or_else(|| {
+        CallError::invalid(format!("{count} elements of {each} bytes are not possible in memory"))
+    })?;
     if is_null && len > 0 {
-        return Err(Failed::null("the memory"));
+        return Err(CallError::null_pointer("the array of values or indices"));
     }
     Ok(len)
 }
 
-unsafe fn memory<'a>(start: *const c_void, count: i64, each: usize) -> Done<&'a [u8]> {
+unsafe fn memory<'a>(start: *const c_void, count: i64, each: usize) -> CallResult<&'a [u8]> {
     Ok(match len_of(start.is_null(), count, each)? {
         0 => &[],
-        // SAFETY: it is not null, and the caller says that so many bytes are there.
+        // SAFETY: it is not null, and the caller guarantees `len` bytes.
         len => unsafe { std::slice::from_raw_parts(start.cast(), len) },
     })
 }
 
-unsafe fn memory_mut<'a>(start: *mut c_void, count: i64, each: usize) -> Done<&'a mut [u8]> {
+unsafe fn memory_mut<'a>(start: *mut c_void, count: i64, each: usize) -> CallResult<&'a mut [u8]> {
     Ok(match len_of(start.is_null(), count, each)? {
         0 => &mut [],
-        // SAFETY: it is not null, and the caller says that there is room for so many bytes.
+        // SAFETY: it is not null, and the caller guarantees room for `len` bytes.
         len => unsafe { std::slice::from_raw_parts_mut(start.cast(), len) },
     })
 }
 
-unsafe fn indices_of(start: *const i64, count: i64) -> Done<Vec<u64>> {
-    // SAFETY: as the caller says.
+unsafe fn indices_of(start: *const i64, count: i64) -> CallResult<Vec<u64>> {
+    // SAFETY: the caller guarantees it.
     let bytes = unsafe { memory(start.cast(), count, size_of::<i64>()) }?;
     let index = |bytes: &[u8]| {
         let mut one = [0; 8];

@@ -1,4 +1,4 @@
-//! The calls of `donio.h`: files in the memory of all processes.
+//! The calls of `donio.h`: files in the memory of all processes of a job.
 
 use std::collections::HashMap;
 use std::io::SeekFrom;
@@ -11,42 +11,44 @@ use pario::{CachedFile, CachedOptions};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
-use crate::border::returning;
-use crate::errors::{Doing, Done, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, Failed, While};
-use crate::names::{self, Meaning};
+use crate::boundary::return_errno;
+use crate::errors::{
+    CallError, CallKind, CallResult, EPFSLBADF, EPFSLIOLEN, EPFSLMFILE, IntoCallResult,
+};
+use crate::names::{self, NameTarget};
 use crate::{opening, process, team};
 
-/// What the manual calls O_CREAT. On this system the number is that of O_TRUNC.
-pub const MANUALS_CREATE: c_int = 512;
-/// The file is replaced as a whole when it is flushed.
-pub const REPLACE: c_int = 0x1000_0000;
-/// Flags of the system that change nothing here.
-const IGNORED: c_int = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_SYNC | libc::O_LARGEFILE;
+/// The manual's O_CREAT. On Linux this number is O_TRUNC.
+pub const MANUAL_O_CREAT: c_int = 512;
+/// A flush writes the whole file anew and replaces the old one atomically.
+pub const DO_REPLACE: c_int = 0x1000_0000;
+/// Flags of `open` that have no effect here.
+const IGNORED_FLAGS: c_int = libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_SYNC | libc::O_LARGEFILE;
 
-type Shared = Arc<Mutex<CachedFile>>;
+type CachedFileRef = Arc<Mutex<CachedFile>>;
 
-static FILES: Mutex<Option<HashMap<c_int, Shared>>> = Mutex::new(None);
+static FILES: Mutex<Option<HashMap<c_int, CachedFileRef>>> = Mutex::new(None);
 
-/// Says which process of how many this is, and meets the others.
+/// Sets rank and size and joins the team.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_nio(rank: c_int, size: c_int) -> c_int {
-    returning(|| team::init(rank, size).map(|()| 0))
+    return_errno(|| team::init(rank, size).map(|()| 0))
 }
 
-/// Opens a file in the memory of all processes, together with them.
+/// Opens a file in the memory of all processes, collectively.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_open(name: *const c_char, flags: c_int, mode: c_int) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| open(unsafe { names::text(name) }, flags, mode, None))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| open(unsafe { names::from_c(name) }, flags, mode, None))
 }
 
-/// The same for a file of which only so many bytes are in memory at a time.
+/// Opens a cached file that keeps about `memory` bytes in memory at a time, collectively.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_open_within(
     name: *const c_char,
@@ -54,103 +56,108 @@ pub unsafe extern "C" fn do_open_within(
     mode: c_int,
     memory: i64,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| open(unsafe { names::text(name) }, flags, mode, Some(memory)))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| open(unsafe { names::from_c(name) }, flags, mode, Some(memory)))
 }
 
-/// Says how long the file can become, together with all.
+/// Reserves room for the file's final length, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lsize(fd: c_int, bytes: c_int) -> c_int {
-    returning(|| reserve(fd, bytes.into()).map(|()| bytes))
+    return_errno(|| reserve(fd, bytes.into()).map(|()| bytes))
 }
 
-/// The same for large files.
+/// `do_lsize` with a 64-bit size.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lsize64(fd: c_int, bytes: i64) -> i64 {
-    returning(|| reserve(fd, bytes).map(|()| bytes))
+    return_errno(|| reserve(fd, bytes).map(|()| bytes))
 }
 
 /// Moves the pointer of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lseek(fd: c_int, offset: c_int, whence: c_int) -> c_int {
-    returning(|| seek(fd, offset.into(), whence, c_int::MAX.into()).and_then(int))
+    return_errno(|| seek(fd, offset.into(), whence, c_int::MAX.into()).and_then(int))
 }
 
-/// The same for large files.
+/// `do_lseek` with 64-bit offsets.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_lseek64(fd: c_int, offset: i64, whence: c_int) -> i64 {
-    returning(|| seek(fd, offset, whence, i64::MAX))
+    return_errno(|| seek(fd, offset, whence, i64::MAX))
 }
 
-/// Reads where the pointer is.
+/// Reads at the pointer.
 ///
 /// # Safety
-/// The buffer is null, or has room for so many bytes.
+/// `buffer` is null or has room for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_read(fd: c_int, buffer: *mut c_void, bytes: c_int) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { read(fd, buffer, bytes.into()) }.and_then(int))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { read(fd, buffer, bytes.into()) }.and_then(int))
 }
 
-/// The same for large buffers.
+/// `do_read` with a 64-bit size.
 ///
 /// # Safety
-/// The buffer is null, or has room for so many bytes.
+/// `buffer` is null or has room for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_read64(fd: c_int, buffer: *mut c_void, bytes: i64) -> i64 {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { read(fd, buffer, bytes) })
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { read(fd, buffer, bytes) })
 }
 
-/// Writes where the pointer is.
+/// Writes at the pointer.
 ///
 /// # Safety
-/// The buffer is null, or has so many bytes.
+/// `buffer` is null or points to `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_write(fd: c_int, buffer: *const c_void, bytes: c_int) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { write(fd, buffer, bytes.into()) }.and_then(int))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { write(fd, buffer, bytes.into()) }.and_then(int))
 }
 
-/// The same for large buffers.
+/// `do_write` with a 64-bit size.
 ///
 /// # Safety
-/// The buffer is null, or has so many bytes.
+/// `buffer` is null or points to `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn do_write64(fd: c_int, buffer: *const c_void, bytes: i64) -> i64 {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { write(fd, buffer, bytes) })
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { write(fd, buffer, bytes) })
 }
 
-/// Makes durable what all have written, together with all.
+/// Makes the writes of all processes durable, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_flush(fd: c_int) -> c_int {
-    returning(|| flush(fd).map(|()| 0))
+    return_errno(|| flush(fd).map(|()| 0))
 }
 
-/// Makes durable what all have written and closes the file, together with all.
+/// Makes the writes of all processes durable and closes the file, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn do_close(fd: c_int) -> c_int {
-    returning(|| close(fd).map(|()| 0))
+    return_errno(|| close(fd).map(|()| 0))
 }
 
-/// Opens a file; names mean what they mean to `open`.
-pub fn open(name: Done<String>, flags: c_int, mode: c_int, memory: Option<i64>) -> Done<c_int> {
-    let team = team::ready()?;
+/// Opens a cached file, collectively. Names have the same meaning as in `open`.
+pub fn open(
+    name: CallResult<String>,
+    flags: c_int,
+    mode: c_int,
+    memory: Option<i64>,
+) -> CallResult<c_int> {
+    let team = team::require_initialized()?;
     let prepared = name.and_then(|name| {
         let options = within(&name, options_of(&name, flags)?, memory)?;
         prepare(&name, options, flags, mode, team.rank())
     });
-    let (place, options, held) = team::all_fine(&team, prepared)?;
-    let file = options.open(&team, place).while_doing(Doing::Opening)?;
-    let number = held.into_raw_fd();
+    let (place, options, placeholder) = team::check_all_ranks(&team, prepared)?;
+    let file = options.open(&team, place).in_call(CallKind::Open)?;
+    let number = placeholder.into_raw_fd();
     let file = Arc::new(Mutex::new(file));
-    // A number that is in use here was closed behind our back.
+    // An entry with this number was closed without this library.
     drop(FILES.lock().get_or_insert_default().insert(number, file));
     Ok(number)
 }
 
-type Prepared = (Place, CachedOptions, std::os::fd::OwnedFd);
+type PreparedOpen = (Place, CachedOptions, std::os::fd::OwnedFd);
 
 fn prepare(
     name: &str,
@@ -158,21 +165,24 @@ fn prepare(
     flags: c_int,
     mode: c_int,
     rank: u32,
-) -> Done<Prepared> {
-    let is_created = flags & (libc::O_CREAT | MANUALS_CREATE) != 0;
+) -> CallResult<PreparedOpen> {
+    let is_created = flags & (libc::O_CREAT | MANUAL_O_CREAT) != 0;
     let mode = u32::from_ne_bytes(mode.to_ne_bytes()) & 0o7777;
-    // The number is nobody else's, and nothing can be read or written through it directly.
-    let held = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let held = held.map_err(|errno| {
-        Failed::new(EPFSLMFILE, format!("{name}: there are no descriptors left: {errno}"))
+    // A placeholder: no other file gets the number, and reads and writes through it fail.
+    let placeholder = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let placeholder = placeholder.map_err(|errno| {
+        CallError::new(
+            EPFSLMFILE,
+            format!("{name}: no descriptor is left ({errno}): close files, or raise `ulimit -n`"),
+        )
     })?;
-    match names::meaning(name, || Ok(rank))? {
-        Meaning::Plain(path) => {
+    match names::resolve(name, || Ok(rank))? {
+        NameTarget::Plain(path) => {
             use std::os::unix::ffi::OsStrExt as _;
             let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()));
-            Ok((path.into(), options.mode(mode), held))
+            Ok((path.into(), options.mode(mode), placeholder))
         }
-        Meaning::Shared(path) => {
+        NameTarget::Shared(path) => {
             let process = process::current()?;
             let cluster = process.group.cluster();
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
@@ -180,155 +190,171 @@ fn prepare(
                 opening::make_parents(cluster, above)?;
             }
             let options = options.mode(mode & !opening::umask());
-            Ok((Place::of_cluster(cluster, path), options, held))
+            Ok((Place::of_cluster(cluster, path), options, placeholder))
         }
     }
 }
 
-fn options_of(name: &str, flags: c_int) -> Done<CachedOptions> {
+fn options_of(name: &str, flags: c_int) -> CallResult<CachedOptions> {
     let is = |flag: c_int| flags & flag != 0;
-    let creating = libc::O_CREAT | libc::O_EXCL | MANUALS_CREATE;
-    let known = libc::O_ACCMODE | libc::O_APPEND | creating | REPLACE;
+    let creating = libc::O_CREAT | libc::O_EXCL | MANUAL_O_CREAT;
+    let known = libc::O_ACCMODE | libc::O_APPEND | creating | DO_REPLACE;
     let access = flags & libc::O_ACCMODE;
-    if flags & !(known | IGNORED) != 0 || access == libc::O_ACCMODE {
-        let text = format!("{name}: the flags {flags:#x} mean nothing to a cached file");
-        return Err(Failed::invalid(text));
+    if flags & !(known | IGNORED_FLAGS) != 0 || access == libc::O_ACCMODE {
+        let text = format!("{name}: the open flags {flags:#x} are not possible for a cached file");
+        return Err(CallError::invalid(text));
     }
-    // Next to the O_CREAT of the system, the number means what it means to the system.
-    let is_systems = is(libc::O_CREAT);
+    // Together with the system's O_CREAT, 512 is the system's O_TRUNC.
+    let has_system_create = is(libc::O_CREAT);
     Ok(CachedOptions::new()
         .read(access != libc::O_WRONLY)
         .write(access != libc::O_RDONLY)
-        .create(is_systems || is(MANUALS_CREATE))
-        .create_new(is_systems && is(libc::O_EXCL))
-        .truncate(is_systems && is(MANUALS_CREATE) && !is(libc::O_APPEND))
+        .create(has_system_create || is(MANUAL_O_CREAT))
+        .create_new(has_system_create && is(libc::O_EXCL))
+        .truncate(has_system_create && is(MANUAL_O_CREAT) && !is(libc::O_APPEND))
         .append(is(libc::O_APPEND))
-        .replace(is(REPLACE)))
+        .replace(is(DO_REPLACE)))
 }
 
-/// Options with a limit of memory, if there is one.
-fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> Done<CachedOptions> {
+/// Adds the memory limit, if there is one.
+fn within(name: &str, options: CachedOptions, memory: Option<i64>) -> CallResult<CachedOptions> {
     let Some(memory) = memory else { return Ok(options) };
     match u64::try_from(memory) {
         Ok(bytes) => Ok(options.memory(bytes)),
-        Err(_) => Err(Failed::invalid(format!("{name}: {memory} bytes of memory"))),
+        Err(_) => Err(CallError::invalid(format!(
+            "{name}: the memory limit of {memory} bytes is negative"
+        ))),
     }
 }
 
-/// The file of a descriptor.
-fn find(fd: c_int) -> Done<Shared> {
+/// Returns the cached file of a descriptor.
+fn find(fd: c_int) -> CallResult<CachedFileRef> {
     process::check_fork()?;
     let found = FILES.lock().as_ref().and_then(|files| files.get(&fd).cloned());
-    found.ok_or_else(|| Failed::new(EPFSLBADF, format!("{fd} is no descriptor of a cached file")))
+    found.ok_or_else(|| {
+        CallError::new(EPFSLBADF, format!("descriptor {fd} is not that of a cached file"))
+    })
 }
 
-/// What `do_lsize` does.
-pub fn reserve(fd: c_int, bytes: i64) -> Done<()> {
+/// Implements `do_lsize`.
+pub fn reserve(fd: c_int, bytes: i64) -> CallResult<()> {
     let file = find(fd)?;
     let mut file = file.lock();
-    // A negative size is refused for all, as one that is too large.
-    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).while_doing(Doing::Else)
+    // A negative size becomes a size that every rank refuses.
+    file.reserve(u64::try_from(bytes).unwrap_or(u64::MAX)).in_call(CallKind::Other)
 }
 
-/// What `do_lseek` does: the new place, which is no larger than the largest.
-pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> Done<i64> {
+/// Implements `do_lseek`. Returns the new position, and fails if it is above `largest`.
+pub fn seek(fd: c_int, offset: i64, whence: c_int, largest: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let mut file = file.lock();
     let to = match whence {
         libc::SEEK_SET => match u64::try_from(offset) {
             Ok(offset) => SeekFrom::Start(offset),
-            Err(_) => return Err(Failed::invalid(format!("{offset} is before the beginning"))),
+            Err(_) => {
+                return Err(CallError::invalid(format!(
+                    "do_lseek to offset {offset}: a position is never negative"
+                )));
+            }
         },
         libc::SEEK_CUR => SeekFrom::Current(offset),
         libc::SEEK_END => SeekFrom::End(offset),
         _ => {
-            let text = format!("{whence} is none of SEEK_SET, SEEK_CUR and SEEK_END");
-            return Err(Failed::invalid(text));
+            let text = format!("whence {whence} is unknown: use SEEK_SET, SEEK_CUR or SEEK_END");
+            return Err(CallError::invalid(text));
         }
     };
     let before = file.position();
-    let place = i64::try_from(file.move_to(to).while_doing(Doing::Else)?).unwrap_or(i64::MAX);
-    if place > largest {
-        file.move_to(SeekFrom::Start(before)).while_doing(Doing::Else)?;
-        let text = format!("byte {place} is beyond what this call can tell: use do_lseek64");
-        return Err(Failed::new(libc::EOVERFLOW, text));
+    let position = i64::try_from(file.move_to(to).in_call(CallKind::Other)?).unwrap_or(i64::MAX);
+    if position > largest {
+        file.move_to(SeekFrom::Start(before)).in_call(CallKind::Other)?;
+        let text = format!("position {position} does not fit into an int: use do_lseek64");
+        return Err(CallError::new(libc::EOVERFLOW, text));
     }
-    Ok(place)
+    Ok(position)
 }
 
-/// What `do_read` does.
+/// Implements `do_read`.
 ///
 /// # Safety
-/// The buffer is null, or has room for so many bytes.
-pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> Done<i64> {
+/// `buffer` is null or has room for `bytes` bytes.
+pub unsafe fn read(fd: c_int, buffer: *mut c_void, bytes: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let len = checked_len(buffer.is_null(), bytes)?;
     if len > 0 {
-        // SAFETY: it is not null, and the caller says that there is room for so many.
+        // SAFETY: it is not null, and the caller guarantees room for `len` bytes.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len) };
-        file.lock().read_all(buffer).while_doing(Doing::Else)?;
+        file.lock().read_all(buffer).in_call(CallKind::Other)?;
     }
     Ok(bytes)
 }
 
-/// What `do_write` does.
+/// Implements `do_write`.
 ///
 /// # Safety
-/// The buffer is null, or has so many bytes.
-pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> Done<i64> {
+/// `buffer` is null or points to `bytes` bytes.
+pub unsafe fn write(fd: c_int, buffer: *const c_void, bytes: i64) -> CallResult<i64> {
     let file = find(fd)?;
     let len = checked_len(buffer.is_null(), bytes)?;
     let buffer = match len {
         0 => &[],
-        // SAFETY: it is not null, and the caller says that so many are there.
+        // SAFETY: it is not null, and the caller guarantees `len` bytes.
         _ => unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) },
     };
-    file.lock().write_whole(buffer).while_doing(Doing::Else)?;
+    file.lock().write_whole(buffer).in_call(CallKind::Other)?;
     Ok(bytes)
 }
 
-fn checked_len(is_null: bool, bytes: i64) -> Done<usize> {
+fn checked_len(is_null: bool, bytes: i64) -> CallResult<usize> {
     let largest = isize::MAX.cast_unsigned();
     let len = usize::try_from(bytes).ok().filter(|len| *len <= largest);
-    let len = len.ok_or_else(|| Failed::new(EPFSLIOLEN, format!("{bytes} bytes")))?;
+    let len = len.ok_or_else(|| {
+        CallError::new(
+            EPFSLIOLEN,
+            format!("{bytes} bytes in one call: the count must not be negative"),
+        )
+    })?;
     if is_null && len > 0 {
-        return Err(Failed::null("the buffer"));
+        return Err(CallError::null_pointer("the buffer"));
     }
     Ok(len)
 }
 
-/// What `do_flush` does.
-pub fn flush(fd: c_int) -> Done<()> {
+/// Implements `do_flush`.
+pub fn flush(fd: c_int) -> CallResult<()> {
     let file = find(fd)?;
     let flushed = file.lock().flush();
-    flushed.while_doing(Doing::Else)
+    flushed.in_call(CallKind::Other)
 }
 
-/// What `do_close` does. The descriptor is closed, whatever it says.
-pub fn close(fd: c_int) -> Done<()> {
+/// Implements `do_close`. Closes the descriptor even if closing the file fails.
+pub fn close(fd: c_int) -> CallResult<()> {
     let file = find(fd)?;
     let taken = FILES.lock().as_mut().and_then(|files| files.remove(&fd));
     drop(taken);
     match Arc::try_unwrap(file) {
         Ok(file) => {
             let closed = file.into_inner().close();
-            // SAFETY: the number is that of a descriptor which was made here and given to nobody but
-            // the caller, who is closing it.
+            // SAFETY: this module created the descriptor and gave it only to the caller, who is
+            // closing it.
             unsafe { rustix::io::close(fd) };
-            closed.while_doing(Doing::Else)
+            closed.in_call(CallKind::Other)
         }
         Err(file) => {
             FILES.lock().get_or_insert_default().insert(fd, file);
-            Err(Failed::new(libc::EBUSY, format!("{fd}: another thread uses it")))
+            Err(CallError::new(
+                libc::EBUSY,
+                format!("descriptor {fd}: another thread is using the file"),
+            ))
         }
     }
 }
 
-fn int(value: i64) -> Done<c_int> {
+fn int(value: i64) -> CallResult<c_int> {
     c_int::try_from(value).map_err(|_| {
-        Failed::new(
+        CallError::new(
             libc::EOVERFLOW,
-            format!("{value} does not fit into an int: use the form with 64"),
+            format!("{value} does not fit into an int: use the call that ends with 64"),
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Why calls fail: the numbers that go to `errno`, their texts, and what is known beyond them.
+//! Errors of calls: their numbers for `errno`, their texts, and their causes.
 
 use std::cell::RefCell;
 use std::io::{self, Write as _};
@@ -7,116 +7,117 @@ use libc::c_int;
 use pario::team::TeamError;
 use pario::{Error, Failure, PathError, Trouble};
 
-/// The first number of the errors of this library. The system's numbers end far below.
-pub const FIRST: c_int = 5000;
+/// Base of this library's error numbers, far above the system's.
+pub const FIRST_NUMBER: c_int = 5000;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $offset:literal, $text:literal;)*) => {
-        $($(#[$doc])* pub const $name: c_int = FIRST + $offset;)*
+        $($(#[$doc])* pub const $name: c_int = FIRST_NUMBER + $offset;)*
 
         /// All errors of this library: name, number and text.
-        pub const ALL: &[(&str, c_int, &str)] = &[$((stringify!($name), $name, $text)),*];
+        pub const LIBRARY_ERRORS: &[(&str, c_int, &str)] =
+            &[$((stringify!($name), $name, $text)),*];
     };
 }
 
 errors! {
-    /// The cluster does not let this user in, or not any more to this file.
+    /// The cluster refuses this user, or has withdrawn the right to this file.
     EPFSLAUTH = 1, "PFSLib: Incorrect authentication";
     /// The descriptor is not open, or does not belong to a shared file.
     EPFSLBADF = 2, "PFSLib: Bad file number";
     /// The cluster does not know the open file any more.
     EPFSLBADFH = 3, "PFSLib: Bad filehandle";
-    /// There is no such request.
+    /// No request has this id.
     EPFSLBADID = 4, "PFSLib: Bad I/O id";
     /// A started request failed because another process had left the file.
     EPFSLCHLDEXIT = 5, "PFSLib: Asynchronous I/O process terminated unsuccessfully";
     /// A started request failed because another process was killed.
     EPFSLCHLDSIG = 6, "PFSLib: Asynchronous I/O process terminated by signal";
-    /// What was asked for is impossible.
+    /// An argument is invalid.
     EPFSLINVAL = 7, "PFSLib: Invalid argument";
-    /// More bytes than one call can move.
+    /// One call asks for more bytes than it can transfer.
     EPFSLIOLEN = 8, "PFSLib: Too large I/O operation";
-    /// There are no descriptors left.
+    /// No descriptor is left.
     EPFSLMFILE = 9, "PFSLib: Too many open files";
-    /// The processes have called what does not fit together.
+    /// The processes made calls that do not match.
     EPFSLMIXIO = 10, "PFSLib: Mixed file operations";
-    /// As many requests are under way as there can be.
+    /// The limit of started requests is reached.
     EPFSLMREQUEST = 11, "PFSLib: Too many outstanding requests";
-    /// Fewer bytes were read or written than were wanted.
+    /// Fewer bytes were transferred than requested.
     EPFSLNBYTES = 12, "PFSLib: Read or written too few data";
-    /// Calls always wait; requests that are started do not.
+    /// Calls on shared files block; use started requests instead of O_NDELAY.
     EPFSLNDELAY = 13, "PFSLib: O_NDELAY is not supported";
-    /// A node whose disks are needed does not answer.
+    /// A node that holds needed disks does not answer.
     EPFSLNOIOD = 14, "PFSLib: Couldn't get an I/O daemon";
-    /// Anything else that went wrong in the cluster.
+    /// Any other failure in the cluster.
     EPFSLREMOTE = 15, "PFSLib: An error occurred on the server side";
-    /// Files are shared by the process that has opened them, and by none that it forks.
+    /// A forked process cannot use files and memory that its parent shares.
     EPFSLFORK = 16, "PFSLib: Not possible in a forked process";
 }
 
-/// Why a call fails.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// What goes to `errno`.
+pub struct CallError {
+    /// The number for `errno`.
     pub number: c_int,
-    /// What happened, to what, and what to do; empty if the number says it all.
+    /// The cause: what failed, on which object, and what to do. Empty if the number says it all.
     pub text: String,
 }
 
-/// What came of a call.
-pub type Done<T> = Result<T, Failed>;
+/// The result of a call.
+pub type CallResult<T> = Result<T, CallError>;
 
-/// What a call does, as far as it decides what an error means.
+/// The kind of a call, as far as it decides the number of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// Opening a file, or looking for the cluster.
-    Opening,
-    /// Reading or writing.
-    Moving,
-    /// Finding out what came of a started request.
-    Waiting,
-    /// Anything else.
-    Else,
+pub enum CallKind {
+    /// Opens a file or connects to the cluster.
+    Open,
+    /// Reads or writes.
+    Transfer,
+    /// Waits for a started request, or tests it.
+    Wait,
+    /// Any other call.
+    Other,
 }
 
-impl Failed {
-    /// A number, and what is known beyond it.
+impl CallError {
+    /// Creates an error from a number and a cause.
     pub fn new(number: c_int, text: impl Into<String>) -> Self {
         Self { number, text: text.into() }
     }
 
-    /// An impossible argument.
+    /// Creates an error about an invalid argument.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(EPFSLINVAL, text)
     }
 
-    /// A null pointer.
-    pub fn null(what: &str) -> Self {
+    /// Creates an error about a null pointer.
+    pub fn null_pointer(what: &str) -> Self {
         Self::new(libc::EFAULT, format!("{what} is NULL"))
     }
 
-    /// The same error, said of a file that has this name.
-    pub fn of_name(mut self, name: &str) -> Self {
+    /// Puts the name of a file before the cause.
+    pub fn with_name(mut self, name: &str) -> Self {
         self.text =
             if self.text.is_empty() { name.to_owned() } else { format!("{name}: {}", self.text) };
         self
     }
 
-    /// What the system has just said.
-    pub fn of_system() -> Self {
+    /// Returns the error of the system call that has just failed.
+    pub fn last_os_error() -> Self {
         let number = io::Error::last_os_error().raw_os_error();
         Self::new(number.unwrap_or(libc::EIO), "")
     }
 
-    /// What the library says.
-    pub fn of(error: &Error, doing: Doing) -> Self {
-        Self { number: number_of(error, doing), text: error.to_string() }
+    /// Converts an error of `pario`.
+    pub fn from_error(error: &Error, kind: CallKind) -> Self {
+        Self { number: errno_of(error, kind), text: error.to_string() }
     }
 
-    /// The text of the number, and then the cause. The text of `EPFSLREMOTE` only says that there
-    /// is a cause: a cause that is known stands in its place.
+    /// Returns the text of the number, followed by the cause. The text of `EPFSLREMOTE` says
+    /// nothing specific, so a known cause replaces it.
     pub fn message(&self) -> String {
-        let text = text_of(self.number);
+        let text = describe_number(self.number);
         match (self.number, self.text.as_str()) {
             (_, "") => text,
             (EPFSLREMOTE, cause) => format!("PFSLib: {cause}"),
@@ -125,45 +126,45 @@ impl Failed {
     }
 }
 
-impl From<rustix::io::Errno> for Failed {
+impl From<rustix::io::Errno> for CallError {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::new(errno.raw_os_error(), "")
     }
 }
 
-/// Adds what a call was doing to errors of the library.
-pub trait While<T> {
-    /// The error as C programs know it.
-    fn while_doing(self, doing: Doing) -> Done<T>;
+/// Converts results of `pario` to results of calls.
+pub trait IntoCallResult<T> {
+    /// Converts the error; the kind of the call can decide its number.
+    fn in_call(self, kind: CallKind) -> CallResult<T>;
 }
 
-impl<T> While<T> for Result<T, Error> {
-    fn while_doing(self, doing: Doing) -> Done<T> {
-        self.map_err(|error| Failed::of(&error, doing))
+impl<T> IntoCallResult<T> for Result<T, Error> {
+    fn in_call(self, kind: CallKind) -> CallResult<T> {
+        self.map_err(|error| CallError::from_error(&error, kind))
     }
 }
 
-fn number_of(error: &Error, doing: Doing) -> c_int {
+fn errno_of(error: &Error, kind: CallKind) -> c_int {
     match error {
         Error::Path(PathError::TooLong { .. } | PathError::NameTooLong { .. }) => {
             libc::ENAMETOOLONG
         }
         Error::Path(PathError::Empty) | Error::NoParent { .. } => libc::ENOENT,
         Error::Path(_) | Error::Invalid { .. } => EPFSLINVAL,
-        Error::Failure(failure) | Error::File { failure, .. } => number_of_failure(failure, doing),
-        Error::NodeDown { .. } if doing == Doing::Moving => EPFSLNOIOD,
+        Error::Failure(failure) | Error::File { failure, .. } => errno_of_failure(failure, kind),
+        Error::NodeDown { .. } if kind == CallKind::Transfer => EPFSLNOIOD,
         Error::LocksLost { .. } => EPFSLBADFH,
         Error::Ended { .. } => EPFSLNBYTES,
         Error::Disagree { .. } | Error::Team(TeamError::Disagree { .. }) => EPFSLMIXIO,
-        Error::Cached { kind, .. } => number_of_kind(*kind),
+        Error::Cached { kind, .. } => errno_of_kind(*kind),
         Error::Team(TeamError::Invalid(_)) => EPFSLINVAL,
         Error::Team(TeamError::Memory(_)) => libc::ENOMEM,
         _ => EPFSLREMOTE,
     }
 }
 
-/// What one of the ranks met at the disk of a cached file.
-fn number_of_kind(kind: io::ErrorKind) -> c_int {
+/// Returns the number for an I/O error that a rank met on the file behind a cached file.
+fn errno_of_kind(kind: io::ErrorKind) -> c_int {
     use io::ErrorKind as Kind;
     match kind {
         Kind::NotFound => libc::ENOENT,
@@ -180,14 +181,14 @@ fn number_of_kind(kind: io::ErrorKind) -> c_int {
     }
 }
 
-fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
+fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
     match failure {
         Failure::NotFound { .. } | Failure::Deleted { .. } => libc::ENOENT,
         Failure::Exists { .. } => libc::EEXIST,
         Failure::NotADirectory { .. } => libc::ENOTDIR,
         Failure::IsADirectory { .. } => libc::EISDIR,
         Failure::NotEmpty { .. } => libc::ENOTEMPTY,
-        Failure::Denied { .. } if doing == Doing::Opening => libc::EACCES,
+        Failure::Denied { .. } if kind == CallKind::Open => libc::EACCES,
         Failure::DiskFull { .. } => libc::ENOSPC,
         Failure::DiskReadOnly { .. } => libc::EROFS,
         Failure::Denied { .. }
@@ -201,7 +202,7 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         Failure::TooManyLocks { .. } => libc::ENOLCK,
         Failure::LimitReached { .. } => libc::EDQUOT,
         Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. }
-            if doing == Doing::Moving =>
+            if kind == CallKind::Transfer =>
         {
             EPFSLNOIOD
         }
@@ -210,15 +211,15 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         | Failure::WrongKind { .. }
         | Failure::Root
         | Failure::IntoItself { .. } => EPFSLINVAL,
-        Failure::Group { trouble, .. } => number_of_trouble(trouble, doing),
+        Failure::Group { trouble, .. } => errno_of_trouble(trouble, kind),
         _ => EPFSLREMOTE,
     }
 }
 
-fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
+fn errno_of_trouble(trouble: &Trouble, kind: CallKind) -> c_int {
     match trouble {
-        Trouble::Gone { .. } if doing == Doing::Waiting => EPFSLCHLDSIG,
-        Trouble::Closed { .. } if doing == Doing::Waiting => EPFSLCHLDEXIT,
+        Trouble::Gone { .. } if kind == CallKind::Wait => EPFSLCHLDSIG,
+        Trouble::Closed { .. } if kind == CallKind::Wait => EPFSLCHLDEXIT,
         Trouble::Disagreement(_) | Trouble::Closed { .. } | Trouble::WrongMode { .. } => EPFSLMIXIO,
         Trouble::NoSuchRank { .. }
         | Trouble::WrongSize { .. }
@@ -232,14 +233,14 @@ fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
     }
 }
 
-/// The text of a number: of this library, or of the system.
-pub fn text_of(number: c_int) -> String {
-    let own = ALL.iter().find(|(_, known, _)| *known == number);
+/// Returns the text of an error number of this library or of the system.
+pub fn describe_number(number: c_int) -> String {
+    let own = LIBRARY_ERRORS.iter().find(|(_, known, _)| *known == number);
     match own {
         Some((_, _, text)) => (*text).to_owned(),
         None => {
             let text = io::Error::from_raw_os_error(number).to_string();
-            // The library of Rust adds the number, the one of C does not.
+            // Rust appends the number; the C library does not.
             match text.rfind(" (os error") {
                 Some(end) => text[..end].to_owned(),
                 None => text,
@@ -250,31 +251,31 @@ pub fn text_of(number: c_int) -> String {
 
 thread_local! {
     /// The last error of this thread.
-    static LAST: RefCell<Option<Failed>> = const { RefCell::new(None) };
+    static LAST_ERROR: RefCell<Option<CallError>> = const { RefCell::new(None) };
 }
 
-/// Sets `errno`, and remembers what is known beyond it.
-pub fn raise(failed: Failed) {
+/// Sets `errno` and stores the cause for `pfslib_perror`.
+pub fn set_last_error(failed: CallError) {
     let number = failed.number;
-    // A thread that is ending has nothing to remember.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(failed));
+    // A thread that is ending has no thread-local storage.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = Some(failed));
     // SAFETY: the address is that of this thread's `errno`, which lives as long as the thread.
     unsafe { *libc::__errno_location() = number };
 }
 
-/// Says something on standard error. If nobody hears it, there is nobody to tell that either.
-pub fn say(message: &str) {
-    // One write, so that lines of several ranks do not mix.
+/// Prints a line on standard error; a failure to print is ignored.
+pub fn print_line(message: &str) {
+    // One write per line: lines of several ranks do not mix.
     let _ = io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
-/// What `errno` of this thread says, followed by the cause if the last call of this library that
-/// failed in this thread has set it.
-pub fn last_message() -> String {
+/// Returns the text of this thread's `errno`. The cause follows if this thread's last failed call
+/// of the library set that number.
+pub fn last_error_message() -> String {
     let number = io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    let last = LAST.try_with(|last| last.borrow().clone()).ok().flatten();
+    let last = LAST_ERROR.try_with(|last| last.borrow().clone()).ok().flatten();
     match last {
         Some(failed) if failed.number == number => failed.message(),
-        _ => text_of(number),
+        _ => describe_number(number),
     }
 }

@@ -1,16 +1,16 @@
-//! The calls as compilers of Fortran 77 name and pass them: an underscore behind the name, everything
-//! by address, and the length of a text behind all arguments.
+//! The calls as Fortran 77 compilers name and pass them: an underscore after the name, every
+//! argument by address, and the length of a character argument after all others.
 //!
-//! A subroutine cannot say that it has failed: it says so on standard error and ends the process. A
-//! function returns -1.
+//! A subroutine has no result: on failure it prints the error and ends the process. A function
+//! returns -1.
 
 use libc::{c_char, c_double, c_int, c_long, c_void, size_t};
 
-use crate::border::{ending, returning};
-use crate::errors::{Done, Failed};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::errors::{CallError, CallResult};
 use crate::{donio, nx, team};
 
-/// All of them, for the tests and the script that installs them.
+/// All symbols of this file; a test compares them with the library's exports.
 pub const NAMES: [&str; 15] = [
     "donio_",
     "doopen_",
@@ -35,14 +35,14 @@ pub const NAMES: [&str; 15] = [
 /// Each address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn donio_(rank: *const c_int, size: *const c_int) {
-    // SAFETY: as the caller says.
-    ending("donio", || unsafe { team::init(value(rank)?, value(size)?) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("donio", || unsafe { team::init(value(rank)?, value(size)?) });
 }
 
 /// `fd = doopen(path, flags, mode)`
 ///
 /// # Safety
-/// The path is null, or has so many letters; each other address is null or that of an integer.
+/// `path` is null or has `path_len` characters. Each other address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doopen_(
     path: *const c_char,
@@ -50,8 +50,8 @@ pub unsafe extern "C" fn doopen_(
     mode: *const c_int,
     path_len: size_t,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { donio::open(text(path, path_len), value(flags)?, value(mode)?, None) })
 }
 
 /// `call dolsize(fd, nbytes)`
@@ -60,11 +60,11 @@ pub unsafe extern "C" fn doopen_(
 /// Each address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dolsize_(fd: *const c_int, bytes: *const c_int) {
-    // SAFETY: as the caller says.
-    ending("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("dolsize", || unsafe { donio::reserve(value(fd)?, value(bytes)?.into()) });
 }
 
-/// `place = dolseek(fd, offset, whence)`
+/// `position = dolseek(fd, offset, whence)`
 ///
 /// # Safety
 /// Each address is null or that of an integer.
@@ -74,39 +74,43 @@ pub unsafe extern "C" fn dolseek_(
     offset: *const c_int,
     whence: *const c_int,
 ) -> c_int {
-    returning(|| {
-        // SAFETY: as the caller says.
+    return_errno(|| {
+        // SAFETY: the caller guarantees it.
         let (fd, offset, whence) = unsafe { (value(fd)?, value(offset)?, value(whence)?) };
         donio::seek(fd, offset.into(), whence, c_int::MAX.into()).map(int)
     })
 }
 
-/// `call doread(fd, buf, nbytes)`; as a function it is the number of bytes.
+/// `call doread(fd, buf, nbytes)`; a function form returns the number of bytes.
 ///
 /// # Safety
-/// The buffer has room for so many bytes; each other address is null or that of an integer.
+/// `buffer` has room for `bytes` bytes. Each other address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doread_(
     fd: *const c_int,
     buffer: *mut c_void,
     bytes: *const c_int,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    ending("doread", || unsafe { donio::read(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+    // SAFETY: the caller guarantees it.
+    exit_on_error("doread", || unsafe {
+        donio::read(value(fd)?, buffer, value(bytes)?.into()).map(int)
+    })
 }
 
-/// `call dowrite(fd, buf, nbytes)`; as a function it is the number of bytes.
+/// `call dowrite(fd, buf, nbytes)`; a function form returns the number of bytes.
 ///
 /// # Safety
-/// The buffer has so many bytes; each other address is null or that of an integer.
+/// `buffer` points to `bytes` bytes. Each other address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dowrite_(
     fd: *const c_int,
     buffer: *const c_void,
     bytes: *const c_int,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    ending("dowrite", || unsafe { donio::write(value(fd)?, buffer, value(bytes)?.into()).map(int) })
+    // SAFETY: the caller guarantees it.
+    exit_on_error("dowrite", || unsafe {
+        donio::write(value(fd)?, buffer, value(bytes)?.into()).map(int)
+    })
 }
 
 /// `call doflush(fd)`
@@ -115,8 +119,8 @@ pub unsafe extern "C" fn dowrite_(
 /// The address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doflush_(fd: *const c_int) {
-    // SAFETY: as the caller says.
-    ending("doflush", || unsafe { donio::flush(value(fd)?) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("doflush", || unsafe { donio::flush(value(fd)?) });
 }
 
 /// `call doclose(fd)`
@@ -125,14 +129,14 @@ pub unsafe extern "C" fn doflush_(fd: *const c_int) {
 /// The address is null or that of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn doclose_(fd: *const c_int) {
-    // SAFETY: as the caller says.
-    ending("doclose", || unsafe { donio::close(value(fd)?) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("doclose", || unsafe { donio::close(value(fd)?) });
 }
 
 /// `call dogsync()`
 #[unsafe(no_mangle)]
 pub extern "C" fn dogsync_() {
-    ending("dogsync", || team::done(team::current()?.barrier()));
+    exit_on_error("dogsync", || team::team_result(team::current()?.barrier()));
 }
 
 /// `me = mynode()`
@@ -153,24 +157,24 @@ pub extern "C" fn gsync_() {
     nx::gsync();
 }
 
-/// `call gisum(x, n, work)` with integers of four bytes
+/// `call gisum(x, n, work)` with four-byte integers
 ///
 /// # Safety
-/// The first address is that of so many integers; the second is null or that of an integer.
+/// `numbers` points to `count` integers. `count` is null or the address of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gisum_(numbers: *mut c_int, count: *const c_int, _work: *mut c_int) {
-    // SAFETY: as the caller says.
-    ending("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("gisum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
 }
 
-/// `call gdsum(x, n, work)` with numbers of double precision
+/// `call gdsum(x, n, work)` with double-precision numbers
 ///
 /// # Safety
-/// The first address is that of so many numbers; the second is null or that of an integer.
+/// `numbers` points to `count` numbers. `count` is null or the address of an integer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdsum_(numbers: *mut c_double, count: *const c_int, _work: *mut c_double) {
-    // SAFETY: as the caller says.
-    ending("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("gdsum", || unsafe { nx::sum(numbers, c_long::from(value(count)?)) });
 }
 
 /// `t = dclock()`
@@ -179,26 +183,26 @@ pub extern "C" fn dclock_() -> c_double {
     nx::dclock()
 }
 
-unsafe fn value(address: *const c_int) -> Done<c_int> {
+unsafe fn value(address: *const c_int) -> CallResult<c_int> {
     if address.is_null() {
-        return Err(Failed::null("an argument"));
+        return Err(CallError::null_pointer("the address of an argument"));
     }
-    // SAFETY: it is not null, and the caller says what it is.
+    // SAFETY: it is not null, and the caller guarantees an integer.
     Ok(unsafe { address.read_unaligned() })
 }
 
-/// A text of Fortran: it ends at a zero, if there is one, and blanks at its end do not count.
-unsafe fn text(start: *const c_char, len: size_t) -> Done<String> {
+/// Copies a Fortran character argument: a NUL ends it, and trailing blanks do not count.
+unsafe fn text(start: *const c_char, len: size_t) -> CallResult<String> {
     if start.is_null() {
-        return Err(Failed::null("the name"));
+        return Err(CallError::null_pointer("the file name"));
     }
-    // SAFETY: it is not null, and the caller says that so many letters are there.
+    // SAFETY: it is not null, and the caller guarantees `len` characters.
     let letters = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) };
     let letters = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     match str::from_utf8(letters).map(|text| text.trim_end_matches(' ')) {
-        Ok("") => Err(Failed::new(libc::ENOENT, "the name is empty")),
+        Ok("") => Err(CallError::new(libc::ENOENT, "the file name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Failed::invalid("the name is not UTF-8")),
+        Err(_) => Err(CallError::invalid("the file name is not UTF-8")),
     }
 }
 
@@ -209,9 +213,9 @@ fn int(value: i64) -> c_int {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn texts_end_at_a_zero_or_before_blanks() {
+    fn names_end_at_a_nul_or_before_trailing_blanks() {
         let text = |letters: &[u8]| {
-            // SAFETY: so many letters are there.
+            // SAFETY: the slice has that many bytes.
             unsafe { super::text(letters.as_ptr().cast(), letters.len()) }
         };
         assert_eq!(text(b"/pfs/ex.bin\0      ").unwrap(), "/pfs/ex.bin");

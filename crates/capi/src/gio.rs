@@ -1,12 +1,12 @@
-//! The calls of `gio.h`: record files. Each returns -1 and sets `errno` when it fails.
+//! The calls of `gio.h`: record files. Each returns -1 and sets `errno` on failure.
 #![allow(non_snake_case, reason = "the names are those of GIO")]
 
 use libc::{c_char, c_int, c_void};
 use pario::records::{RecordFile, RecordId};
 use pario::team::Number;
 
-use crate::errors::{Done, Failed};
-use crate::record_files::{self, call, failed, file, path, record, region, start};
+use crate::errors::{CallError, CallResult};
+use crate::record_files::{self, file, gio_call, path, record, record_error, region, start};
 use crate::team;
 
 /// Numbers of type `int`.
@@ -22,155 +22,159 @@ pub const GIO_FLOAT: c_int = 5;
 /// Numbers of type `double`.
 pub const GIO_DOUBLE: c_int = 6;
 
-/// Which process this is.
+/// Returns the rank of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Rank() -> c_int {
-    call(|| int(u64::from(team::current()?.rank())))
+    gio_call(|| int(u64::from(team::current()?.rank())))
 }
 
-/// How many processes there are.
+/// Returns the number of processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Size() -> c_int {
-    call(|| int(u64::from(team::current()?.size())))
+    gio_call(|| int(u64::from(team::current()?.size())))
 }
 
-/// Waits until all processes are here.
+/// Waits for all processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Barrier() -> c_int {
-    call(|| {
+    gio_call(|| {
         let met = team::current()?.barrier();
-        met.map_err(|error| Failed::new(team::number_of(&error), error.to_string()))?;
+        met.map_err(|error| CallError::new(team::errno_of(&error), error.to_string()))?;
         Ok(0)
     })
 }
 
-/// The text of the last error of this thread.
+/// Returns the text of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Error() -> *const c_char {
     record_files::last_text()
 }
 
-/// Opens a record file together with all others, or makes it.
+/// Opens a record file, or creates it, collectively.
 ///
 /// # Safety
-/// The path is null or a text; the handle is null or can be written.
+/// `path_name` is null or a NUL-terminated string; `file_handle` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Open(path_name: *const c_char, file_handle: *mut c_int) -> c_int {
-    call(|| {
-        check(file_handle)?;
-        // SAFETY: the caller says so.
+    gio_call(|| {
+        check_pointer(file_handle)?;
+        // SAFETY: the caller guarantees it.
         let path = unsafe { path(path_name)? };
-        let file = RecordFile::open_or_create(&team::current()?, path).map_err(failed)?;
+        let file = RecordFile::open_or_create(&team::current()?, path).map_err(record_error)?;
         // SAFETY: as above, and it is not null.
         unsafe { file_handle.write_unaligned(record_files::add(file)) };
         Ok(0)
     })
 }
 
-/// Closes a record file together with all others, when everything is durable.
+/// Makes everything durable and closes a record file, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Close(file_handle: c_int) -> c_int {
-    call(|| record_files::remove(file_handle)?.finish().map_err(failed).map(|()| 0))
+    gio_call(|| record_files::remove(file_handle)?.finish().map_err(record_error).map(|()| 0))
 }
 
-/// Makes everything durable, together with all others.
+/// Makes everything durable, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Sync(file_handle: c_int) -> c_int {
-    call(|| file(file_handle)?.sync().map_err(failed).map(|()| 0))
+    gio_call(|| file(file_handle)?.sync().map_err(record_error).map(|()| 0))
 }
 
-/// Deletes a record file that nobody has open, together with all others.
+/// Deletes a record file that no process has open, collectively.
 ///
 /// # Safety
-/// The path is null or a text.
+/// `path_name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Delete_file(path_name: *const c_char) -> c_int {
-    call(|| {
-        // SAFETY: the caller says so.
+    gio_call(|| {
+        // SAFETY: the caller guarantees it.
         let path = unsafe { path(path_name)? };
-        RecordFile::delete(&team::current()?, path).map_err(failed).map(|()| 0)
+        RecordFile::delete(&team::current()?, path).map_err(record_error).map(|()| 0)
     })
 }
 
-/// What is known of a file: how many parts and records it has. What is not wanted may be null.
+/// Writes the numbers of parts and records of a file. Either pointer may be null.
 ///
 /// # Safety
-/// Each pointer is null or can be written.
+/// Each pointer is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_Inq_file(
     file_handle: c_int,
     num_parts: *mut c_int,
     num_records: *mut c_int,
 ) -> c_int {
-    call(|| {
+    gio_call(|| {
         let file = file(file_handle)?;
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         unsafe {
-            tell(num_parts, int(file.parts().into())?);
-            tell(num_records, int(file.records().len() as u64)?);
+            write_out(num_parts, int(file.parts().into())?);
+            write_out(num_records, int(file.records().len() as u64)?);
         }
         Ok(0)
     })
 }
 
-/// The numbers of the records, as many as there is room for. Returns how many there are.
+/// Writes the numbers of the records, as many as fit. Returns how many there are.
 ///
 /// # Safety
-/// There is room for as many as it says, or the pointer is null.
+/// `record_handles` is null or has room for `max_records` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GIO_List_records(
     file_handle: c_int,
     record_handles: *mut c_int,
     max_records: c_int,
 ) -> c_int {
-    call(|| {
+    gio_call(|| {
         let records = file(file_handle)?.records();
-        let room = usize::try_from(max_records)
-            .map_err(|_| Failed::new(libc::EINVAL, format!("room for {max_records} records")))?;
+        let room = usize::try_from(max_records).map_err(|_| {
+            CallError::new(
+                libc::EINVAL,
+                format!("room for {max_records} records: the number must not be negative"),
+            )
+        })?;
         if room > 0 {
-            check(record_handles)?;
+            check_pointer(record_handles)?;
         }
-        for (place, record) in records.iter().take(room).enumerate() {
+        for (index, record) in records.iter().take(room).enumerate() {
             let number = int(record.id.number())?;
-            // SAFETY: the caller says that there is room, and it is not null.
-            unsafe { record_handles.add(place).write_unaligned(number) };
+            // SAFETY: it is not null, and the caller guarantees the room.
+            unsafe { record_handles.add(index).write_unaligned(number) };
         }
         int(records.len() as u64)
     })
 }
 
-/// Destroys a record, together with all others.
+/// Destroys a record, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Delete_record(file_handle: c_int, record_handle: c_int) -> c_int {
-    call(|| {
+    gio_call(|| {
         let (file, record) = (file(file_handle)?, record(record_handle)?);
-        file.destroy_record(record).map_err(failed).map(|()| 0)
+        file.destroy_record(record).map_err(record_error).map(|()| 0)
     })
 }
 
-/// Waits for an access that was started. Its number is free then.
+/// Waits for a started access and frees its number.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Wait(request: c_int) -> c_int {
-    call(|| record_files::wait(request).map(|()| 0))
+    gio_call(|| record_files::wait(request).map(|()| 0))
 }
 
-/// Whether an access that was started is over: 1, and its number is free, or 0.
+/// Returns 1 and frees the number if a started access is over, otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Test(request: c_int) -> c_int {
-    call(|| record_files::is_done(request).map(c_int::from))
+    gio_call(|| record_files::is_done(request).map(c_int::from))
 }
 
 /// Waits for all accesses to a file that this process has started.
 #[unsafe(no_mangle)]
 pub extern "C" fn GIO_Wait_all(file_handle: c_int) -> c_int {
-    call(|| {
+    gio_call(|| {
         file(file_handle)?;
         record_files::wait_for_all(file_handle).map(|()| 0)
     })
 }
 
-/// Makes a call in two widths: with `int`, and with 64 bits.
-macro_rules! both {
+/// Defines a call in two widths: with `int`, and with `int64_t`.
+macro_rules! both_widths {
     ($(
         $(#[$doc:meta])*
         $narrow:ident, $wide:ident($($name:ident: $int:ty | $long:ty),*) { $work:expr }
@@ -178,100 +182,101 @@ macro_rules! both {
         $(#[$doc])*
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $narrow($($name: $int),*) -> c_int {
-            call(|| $work)
+            gio_call(|| $work)
         }
 
         $(#[$doc])*
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[allow(clippy::useless_conversion, reason = "the other width needs it")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $wide($($name: $long),*) -> c_int {
-            call(|| $work)
+            gio_call(|| $work)
         }
     )*};
 }
 
-both! {
-    /// Makes a record that is cut evenly, together with all others.
+both_widths! {
+    /// Creates a record in even parts, collectively.
     GIO_Create_record, GIO_Create_record64(
         file_handle: c_int | c_int, record_handle: *mut c_int | *mut c_int, length: c_int | i64
     ) {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         unsafe {
             create(record_handle, || {
                 let record = file(file_handle)?.create_record(size(length)?);
-                record.map_err(failed)
+                record.map_err(record_error)
             })
         }
     }
 
-    /// Makes a record with one block for each part of the file, together with all others.
+    /// Creates a record with one block for each part of the file, collectively.
     GIO_Create_record_irreg, GIO_Create_record_irreg64(
         file_handle: c_int | c_int, record_handle: *mut c_int | *mut c_int,
         segs: *const c_int | *const i64, num_segs: c_int | c_int
     ) {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         unsafe {
             create(record_handle, || {
                 let sizes = sizes(segs, num_segs)?;
-                file(file_handle)?.create_record_irregular(&sizes).map_err(failed)
+                file(file_handle)?.create_record_irregular(&sizes).map_err(record_error)
             })
         }
     }
 
-    /// How long a record is, how many blocks it has and whether these are irregular. What is not
-    /// wanted may be null.
+    /// Writes the length of a record, its number of blocks, and whether these are irregular. Each
+    /// pointer may be null.
     GIO_Inq_record, GIO_Inq_record64(
         file_handle: c_int | c_int, record_handle: c_int | c_int,
         length: *mut c_int | *mut i64, num_segs: *mut c_int | *mut c_int,
         is_irregular: *mut c_int | *mut c_int
     ) {{
         let file = file(file_handle)?;
-        let info = file.record(record(record_handle)?).map_err(failed)?;
-        // SAFETY: the caller says so.
+        let info = file.record(record(record_handle)?).map_err(record_error)?;
+        // SAFETY: the caller guarantees it.
         unsafe {
             if !length.is_null() {
-                tell(length, narrow(info.len)?);
+                write_out(length, narrow(info.len)?);
             }
-            tell(num_segs, int(file.parts().into())?);
-            tell(is_irregular, (!info.is_regular).into());
+            write_out(num_segs, int(file.parts().into())?);
+            write_out(is_irregular, (!info.is_regular).into());
         }
         Ok(0)
     }}
 
-    /// The first and the last byte of a record that a part holds; if it holds none, the last is
-    /// before the first. Returns the process that has the part.
+    /// Writes the first and last byte of a record that a part holds; the last is before the first
+    /// if it holds none. Returns the rank that holds the part.
     GIO_Distribution, GIO_Distribution64(
         file_handle: c_int | c_int, record_handle: c_int | c_int, seg: c_int | c_int,
         lo: *mut c_int | *mut i64, hi: *mut c_int | *mut i64
     ) {{
-        let blocks = file(file_handle)?.distribution(record(record_handle)?).map_err(failed)?;
+        let blocks = file(file_handle)?.distribution(record(record_handle)?).map_err(record_error)?;
         let block = usize::try_from(seg).ok().and_then(|seg| blocks.get(seg));
         let block = block.ok_or_else(|| {
-            let text = format!("there are {} blocks, and so no block {seg}", blocks.len());
-            Failed::new(libc::EINVAL, text)
+            let text =
+                format!("block {seg} does not exist: the record has {} blocks", blocks.len());
+            CallError::new(libc::EINVAL, text)
         })?;
         let last = narrow::<i64>(block.start + block.len)? - 1;
         let (first, last) = (narrow(block.start)?, narrow(last)?);
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees it.
         unsafe {
-            tell(lo, first);
-            tell(hi, last);
+            write_out(lo, first);
+            write_out(hi, last);
         }
         int(block.rank.into())
     }}
 
-    /// The process that has a byte of a record.
+    /// Returns the rank that holds a byte of a record.
     GIO_Locate, GIO_Locate64(
         file_handle: c_int | c_int, record_handle: c_int | c_int, position: c_int | i64
     ) {{
         let (file, record) = (file(file_handle)?, record(record_handle)?);
-        int(file.locate(record, size(position)?).map_err(failed)?.rank.into())
+        int(file.locate(record, size(position)?).map_err(record_error)?.rank.into())
     }}
 
     /// Reads bytes `lo` to `hi` of a record: byte `i` of them to `buf[stride * i]`.
@@ -282,11 +287,12 @@ both! {
         let (range, stride) = region(lo.into(), hi.into(), stride.into())?;
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
-        // SAFETY: the caller says that the memory is there.
-        unsafe { file.read_to(record, range, buf.cast(), stride) }.map_err(failed).map(|()| 0)
+        // SAFETY: the caller guarantees the memory.
+        let read = unsafe { file.read_to(record, range, buf.cast(), stride) };
+        read.map_err(record_error).map(|()| 0)
     }}
 
-    /// Starts to read. Returns the number of the access.
+    /// Starts a read. Returns the number of the access.
     GIO_Read_asyn, GIO_Read_asyn64(
         file_handle: c_int | c_int, record_handle: c_int | c_int, lo: c_int | i64, hi: c_int | i64,
         buf: *mut c_char | *mut c_char, stride: c_int | i64
@@ -294,7 +300,7 @@ both! {
         let (range, stride) = region(lo.into(), hi.into(), stride.into())?;
         let record = record(record_handle)?;
         check_memory(buf, range.is_empty())?;
-        // SAFETY: the caller says that the memory is there until the access is over.
+        // SAFETY: the caller keeps the memory until the access is over.
         start(file_handle, |file| unsafe { file.start_read_to(record, range, buf.cast(), stride) })
     }}
 
@@ -306,11 +312,12 @@ both! {
         let (range, stride) = region(lo.into(), hi.into(), stride.into())?;
         let (file, record) = (file(file_handle)?, record(record_handle)?);
         check_memory(buf, range.is_empty())?;
-        // SAFETY: the caller says that the memory is there.
-        unsafe { file.write_from(record, range, buf.cast(), stride) }.map_err(failed).map(|()| 0)
+        // SAFETY: the caller guarantees the memory.
+        let written = unsafe { file.write_from(record, range, buf.cast(), stride) };
+        written.map_err(record_error).map(|()| 0)
     }}
 
-    /// Starts to write. Returns the number of the access.
+    /// Starts a write. Returns the number of the access.
     GIO_Write_asyn, GIO_Write_asyn64(
         file_handle: c_int | c_int, record_handle: c_int | c_int, lo: c_int | i64, hi: c_int | i64,
         buf: *const c_char | *const c_char, stride: c_int | i64
@@ -318,22 +325,23 @@ both! {
         let (range, stride) = region(lo.into(), hi.into(), stride.into())?;
         let record = record(record_handle)?;
         check_memory(buf, range.is_empty())?;
-        // SAFETY: the caller says that the memory is there until the access is over.
+        // SAFETY: the caller keeps the memory until the access is over.
         start(file_handle, |file| unsafe {
             file.start_write_from(record, range, buf.cast(), stride)
         })
     }}
 
-    /// Adds numbers of a type, each times a factor, to those in bytes `lo` to `hi` of a record:
-    /// number `i` of them is `buf[stride * i]`.
+    /// Adds numbers, each times a factor, to those in bytes `lo` to `hi` of a record: number `i` of
+    /// them is `buf[stride * i]`.
     GIO_Acc, GIO_Acc64(
         file_handle: c_int | c_int, record_handle: c_int | c_int, lo: c_int | i64, hi: c_int | i64,
         buf: *const c_void | *const c_void, stride: c_int | i64, type_: c_int | c_int,
         factor: *const c_void | *const c_void
     ) {{
-        let place = Place { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
-        // SAFETY: the caller says that the numbers and the factor are there.
-        unsafe { accumulate(place, buf, stride.into(), type_, factor, false) }
+        let (lo, hi) = (lo.into(), hi.into());
+        let range = RecordRange { file: file_handle, record: record_handle, lo, hi };
+        // SAFETY: the caller guarantees the numbers and the factor.
+        unsafe { accumulate(range, buf, stride.into(), type_, factor, false) }
     }}
 
     /// Starts to add numbers. Returns the number of the access.
@@ -342,33 +350,34 @@ both! {
         buf: *const c_void | *const c_void, stride: c_int | i64, type_: c_int | c_int,
         factor: *const c_void | *const c_void
     ) {{
-        let place = Place { file: file_handle, record: record_handle, lo: lo.into(), hi: hi.into() };
-        // SAFETY: the caller says that the numbers are there until the access is over.
-        unsafe { accumulate(place, buf, stride.into(), type_, factor, true) }
+        let (lo, hi) = (lo.into(), hi.into());
+        let range = RecordRange { file: file_handle, record: record_handle, lo, hi };
+        // SAFETY: the caller guarantees the factor, and keeps the numbers until the access is over.
+        unsafe { accumulate(range, buf, stride.into(), type_, factor, true) }
     }}
 }
 
-/// Bytes of a record of a file.
+/// A byte range of a record.
 #[derive(Clone, Copy)]
-struct Place {
+struct RecordRange {
     file: c_int,
     record: c_int,
     lo: i64,
     hi: i64,
 }
 
-/// Adds numbers of the type that is wanted.
+/// Adds numbers of the type `kind`.
 ///
 /// # Safety
-/// The numbers are there, if it is not null, and so is the factor.
+/// `buf` is null or points to the numbers, and `factor` is null or points to a number of the type.
 unsafe fn accumulate(
-    place: Place,
+    target: RecordRange,
     buf: *const c_void,
     stride: i64,
     kind: c_int,
     factor: *const c_void,
     is_started: bool,
-) -> Done<c_int> {
+) -> CallResult<c_int> {
     let add = match kind {
         GIO_INT => add::<i32>,
         GIO_UNSIGNED => add::<u32>,
@@ -377,108 +386,112 @@ unsafe fn accumulate(
         GIO_FLOAT => add::<f32>,
         GIO_DOUBLE => add::<f64>,
         _ => {
-            let text = format!("{kind} is no type of numbers: use GIO_INT to GIO_DOUBLE");
-            return Err(Failed::new(libc::EINVAL, text));
+            let text = format!("number type {kind} is unknown: use GIO_INT to GIO_DOUBLE");
+            return Err(CallError::new(libc::EINVAL, text));
         }
     };
-    // SAFETY: the caller says so.
-    unsafe { add(place, buf, stride, factor, is_started) }
+    // SAFETY: the caller guarantees it.
+    unsafe { add(target, buf, stride, factor, is_started) }
 }
 
 /// # Safety
-/// As of `accumulate`.
+/// As for `accumulate`.
 unsafe fn add<T: Number>(
-    place: Place,
+    target: RecordRange,
     buf: *const c_void,
     stride: i64,
     factor: *const c_void,
     is_started: bool,
-) -> Done<c_int> {
-    let (range, stride) = region(place.lo, place.hi, stride)?;
-    let record = record(place.record)?;
+) -> CallResult<c_int> {
+    let (range, stride) = region(target.lo, target.hi, stride)?;
+    let record = record(target.record)?;
     check_memory(buf, range.is_empty())?;
-    check(factor.cast_mut())?;
-    // SAFETY: it is not null, and the caller says that it is there.
+    check_pointer(factor.cast_mut())?;
+    // SAFETY: it is not null, and the caller guarantees a number.
     let factor = unsafe { factor.cast::<T>().read_unaligned() };
     let numbers = buf.cast::<T>();
     if is_started {
-        // SAFETY: the caller says that the numbers are there.
-        return start(place.file, |file| unsafe {
+        // SAFETY: the caller guarantees the numbers.
+        return start(target.file, |file| unsafe {
             file.start_accumulate_from(record, range, factor, numbers, stride)
         });
     }
-    let file = file(place.file)?;
+    let file = file(target.file)?;
     // SAFETY: as above.
     let added = unsafe { file.accumulate_from(record, range, factor, numbers, stride) };
-    added.map_err(failed).map(|()| 0)
+    added.map_err(record_error).map(|()| 0)
 }
 
-/// Makes a record, and tells its number.
+/// Creates a record and writes its number.
 ///
 /// # Safety
-/// The place is null, or can be written.
-unsafe fn create(place: *mut c_int, make: impl FnOnce() -> Done<RecordId>) -> Done<c_int> {
-    check(place)?;
+/// `to` is null or writable.
+unsafe fn create(to: *mut c_int, make: impl FnOnce() -> CallResult<RecordId>) -> CallResult<c_int> {
+    check_pointer(to)?;
     let made = make()?;
-    // SAFETY: it is not null, and the caller says that it can be written.
-    unsafe { tell(place, int(made.number())?) };
+    // SAFETY: it is not null, and the caller guarantees that it is writable.
+    unsafe { write_out(to, int(made.number())?) };
     Ok(0)
 }
 
-/// The sizes of blocks.
+/// Reads the sizes of blocks.
 ///
 /// # Safety
-/// The list is null, or has so many numbers.
-unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> Done<Vec<u64>> {
-    let number = usize::try_from(count)
-        .map_err(|_| Failed::new(libc::EINVAL, format!("{count} is no number of blocks")))?;
+/// `segs` is null or points to `count` numbers.
+unsafe fn sizes<T: Copy + Into<i64>>(segs: *const T, count: c_int) -> CallResult<Vec<u64>> {
+    let number = usize::try_from(count).map_err(|_| {
+        CallError::new(libc::EINVAL, format!("{count} blocks: the number must not be negative"))
+    })?;
     check_memory(segs, number == 0)?;
-    // SAFETY: the caller says that there are so many, and it is not null.
+    // SAFETY: it is not null, and the caller guarantees that many.
     (0..number).map(|seg| size(unsafe { segs.add(seg).read_unaligned() })).collect()
 }
 
-/// A size or a place, which is not negative.
-fn size(number: impl Into<i64>) -> Done<u64> {
+/// Converts a size or position. Fails if it is negative.
+fn size(number: impl Into<i64>) -> CallResult<u64> {
     let number = number.into();
     u64::try_from(number).map_err(|_| {
-        Failed::new(libc::EINVAL, format!("{number} is no size and no place: it is negative"))
-    })
-}
-
-/// A number that an `int` holds.
-fn int(number: u64) -> Done<c_int> {
-    narrow(number)
-}
-
-/// A number that fits where it is wanted.
-fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> Done<T> {
-    number.try_into().map_err(|_| {
-        Failed::new(
-            libc::EOVERFLOW,
-            format!("{number} is too large: use the call that ends with 64"),
+        CallError::new(
+            libc::EINVAL,
+            format!("{number} is negative: sizes and positions start at 0"),
         )
     })
 }
 
-/// Tells something, if it is wanted.
+/// Converts to `int`. Fails if the number does not fit.
+fn int(number: u64) -> CallResult<c_int> {
+    narrow(number)
+}
+
+/// Converts a number to a narrower type. Fails if it does not fit.
+fn narrow<T>(number: impl TryInto<T> + Copy + std::fmt::Display) -> CallResult<T> {
+    number.try_into().map_err(|_| {
+        CallError::new(
+            libc::EOVERFLOW,
+            format!("{number} does not fit into an int: use the call that ends with 64"),
+        )
+    })
+}
+
+/// Writes a value, unless the pointer is null.
 ///
 /// # Safety
-/// The place is null, or can be written.
-unsafe fn tell<T>(place: *mut T, value: T) {
-    if !place.is_null() {
-        // SAFETY: the caller says so.
-        unsafe { place.write_unaligned(value) };
+/// `to` is null or writable.
+unsafe fn write_out<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        // SAFETY: the caller guarantees it.
+        unsafe { to.write_unaligned(value) };
     }
 }
 
-/// A pointer that is needed.
-fn check<T>(pointer: *mut T) -> Done<()> {
+/// Fails if the pointer is null.
+fn check_pointer<T>(pointer: *mut T) -> CallResult<()> {
     check_memory(pointer, false)
 }
 
-fn check_memory<T>(pointer: *const T, is_nothing: bool) -> Done<()> {
+fn check_memory<T>(pointer: *const T, is_nothing: bool) -> CallResult<()> {
     if pointer.is_null() && !is_nothing {
-        return Err(Failed::new(libc::EFAULT, "a pointer is NULL"));
+        return Err(CallError::new(libc::EFAULT, "a required pointer is NULL"));
     }
     Ok(())
 }

@@ -1,47 +1,48 @@
-//! The C interface of Pario: what `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h`, `dolib.h`, `gio.h` and
-//! `armci.h` declare, and the calls of Fortran programs.
+//! The C interface of Pario: the calls that `pfslib.h`, `pfslib_errno.h`, `nx.h`, `donio.h`,
+//! `dolib.h`, `gio.h` and `armci.h` declare, and their Fortran names.
 //!
-//! Programs that were written for the parallel file system of the Paragon, or for PFSLib, find their
-//! calls here; everything they do is done by the library `pario`. C programs link libpario, which
-//! `crates/capi/install` makes of this crate; docs/c-interface.md is for those who write them.
+//! The calls are those of PFSLib and of the Paragon's parallel file system, of DONIO, GIO and
+//! ARMCI. The library `pario` does the work; this crate translates. C programs link libpario, which
+//! `crates/capi/install` builds from this crate. Writers of C programs read docs/c-interface.md.
 //!
 //! ```c
 //! #include <nx.h>
 //!
 //! int main(void) {
-//!   int fd = gopen("/pfs/runs/7/log", O_WRONLY | O_CREAT, M_LOG, 0644); // one pointer for all
-//!   cwrite(fd, "here\n", 5);                                            // first come, first served
+//!   int fd = gopen("/pfs/runs/7/log", O_WRONLY | O_CREAT, M_LOG, 0644); // one shared pointer
+//!   cwrite(fd, "here\n", 5);                                            // in order of arrival
 //!   close(fd);
 //! }
 //! ```
 //!
-//! What it deliberately is not: it keeps no state of files but which descriptor is which file and
-//! which requests are under way; modes, pointers and sizes are the business of `pario`. It starts no
-//! processes and touches no signals.
+//! What it deliberately is not: it holds no state of a file beyond its descriptor and the started
+//! requests; modes, pointers and sizes belong to `pario`. It starts no processes and changes no
+//! signal handlers.
 //!
-//! A call comes in through [`border`], which lets no panic out and turns a [`Failed`](errors::Failed)
-//! into `errno` or into a message and the end of the process. [`process`] knows the job and the
-//! cluster, [`team`] those who have met for their memory, for which no cluster is needed, [`descriptors`]
-//! the open files, [`requests`] what was started.
+//! A call enters through [`boundary`], which stops panics and turns a
+//! [`CallError`](errors::CallError) either into `errno` or into a message and the end of the
+//! process. [`process`] connects to the job and the cluster, [`team`] joins the ranks that share
+//! memory (no cluster needed), [`descriptors`] maps descriptors to open files, and [`requests`]
+//! holds started requests.
 
 pub mod armci;
-pub mod border;
+pub mod boundary;
+pub mod buffers;
 pub mod descriptors;
 pub mod dolib;
 pub mod donio;
 pub mod errors;
 pub mod fortran;
 pub mod gio;
-pub mod locking;
-pub mod memory;
 pub mod names;
 pub mod nx;
 pub mod opening;
 pub mod pfslib;
-pub mod plain;
+pub mod plain_files;
 pub mod posix;
 pub mod process;
 pub mod record_files;
+pub mod record_locks;
 pub mod requests;
-pub mod sharing;
+pub mod shared_io;
 pub mod team;

@@ -1,4 +1,5 @@
-//! What a file name means: a file of this process alone, a file that is shared, or a plain one.
+//! The rule of file names: a plain file of this process, a shared file of the cluster, or another
+//! plain file.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -6,52 +7,52 @@ use std::sync::OnceLock;
 
 use libc::c_char;
 
-use crate::errors::{Done, Failed};
+use crate::errors::{CallError, CallResult};
 
-/// What is replaced by the number of the process.
-const NUMBER: &str = "###";
-/// What names of shared files contain, unless `PARIO_PREFIX` names their directory.
-const SHARED: &str = "pfs";
-/// The variable that narrows the rule to one directory.
-const PREFIX: &str = "PARIO_PREFIX";
+/// Replaced by the rank of the process.
+const RANK_PLACEHOLDER: &str = "###";
+/// Marks names of shared files, unless `PARIO_PREFIX` names their directory.
+const SHARED_MARKER: &str = "pfs";
+/// The variable that limits shared files to one directory.
+const PREFIX_VARIABLE: &str = "PARIO_PREFIX";
 
-/// What a name means.
+/// The file that a name stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// A file of the system, for this process alone or for everybody.
+pub enum NameTarget {
+    /// A file of the system.
     Plain(CString),
     /// A shared file, at this path of the cluster.
     Shared(String),
 }
 
-/// Which names are those of shared files.
+/// Decides which names are those of shared files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// The manual's: names that contain `pfs`.
+pub enum NameRule {
+    /// The rule of the manual: names that contain `pfs`.
     Manual,
-    /// Names in a directory and below it.
+    /// Names of a directory and below it.
     Below(String),
-    /// `PARIO_PREFIX` has this value, which names no directory. The names of the manual's rule are
-    /// refused, so that no file is written where it is not expected.
-    Unclear(String),
+    /// `PARIO_PREFIX` has this value, which names no directory. Names that contain `pfs` are
+    /// refused, so that no file is written to an unexpected place.
+    Invalid(String),
 }
 
-/// Why a name is not simply that of a plain file.
+/// The part of the rule that a name matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It contains `###`: a plain file of this process alone.
+pub enum NameMatch {
+    /// It contains `###`: a plain file of this process.
     Number,
-    /// It contains `pfs`.
+    /// It contains `pfs`: a shared file.
     Contains,
-    /// It is in the directory that `PARIO_PREFIX` names.
+    /// It is `PARIO_PREFIX` or below it: a shared file.
     Below,
 }
 
-impl Rule {
-    /// The rule of this process: the environment counts when the first name is looked at.
+impl NameRule {
+    /// Returns the rule of this process. The environment is read once, at the first name.
     pub fn current() -> &'static Self {
-        static RULE: OnceLock<Rule> = OnceLock::new();
-        RULE.get_or_init(|| Self::new(std::env::var_os(PREFIX).as_deref()))
+        static RULE: OnceLock<NameRule> = OnceLock::new();
+        RULE.get_or_init(|| Self::new(std::env::var_os(PREFIX_VARIABLE).as_deref()))
     }
 
     fn new(prefix: Option<&OsStr>) -> Self {
@@ -59,79 +60,87 @@ impl Rule {
         let directory = prefix.to_str().filter(|prefix| prefix.starts_with('/')).map(without_dots);
         match directory {
             Some(directory) if directory != "/" => Self::Below(directory),
-            _ => Self::Unclear(prefix.to_string_lossy().into_owned()),
+            _ => Self::Invalid(prefix.to_string_lossy().into_owned()),
         }
     }
 
-    /// Why a name is not simply that of a plain file, if it is not.
-    pub fn reason(&self, name: &str) -> Option<Reason> {
-        if name.contains(NUMBER) {
-            return Some(Reason::Number);
+    /// Returns what a name matches; none for a plain name.
+    pub fn matched(&self, name: &str) -> Option<NameMatch> {
+        if name.contains(RANK_PLACEHOLDER) {
+            return Some(NameMatch::Number);
         }
         match self {
-            Self::Manual | Self::Unclear(_) => name.contains(SHARED).then_some(Reason::Contains),
+            Self::Manual | Self::Invalid(_) => {
+                name.contains(SHARED_MARKER).then_some(NameMatch::Contains)
+            }
             Self::Below(directory) => {
                 let path = path(name).ok()?;
                 let rest = path.strip_prefix(directory.as_str())?;
-                (rest.is_empty() || rest.starts_with('/')).then_some(Reason::Below)
+                (rest.is_empty() || rest.starts_with('/')).then_some(NameMatch::Below)
             }
         }
     }
 
-    fn meaning(&self, name: &str, rank: impl FnOnce() -> Done<u32>) -> Done<Meaning> {
-        match (self.reason(name), self) {
+    fn resolve(
+        &self,
+        name: &str,
+        rank: impl FnOnce() -> CallResult<u32>,
+    ) -> CallResult<NameTarget> {
+        match (self.matched(name), self) {
             (None, _) => plain(name),
-            (Some(Reason::Number), _) => plain(&name.replace(NUMBER, &format!("{:03}", rank()?))),
-            (Some(_), Self::Unclear(value)) => Err(Failed::invalid(format!(
-                "{name}: {PREFIX} is {value:?}, which does not say where shared files are: set it to \
-                 a directory such as /pfs, or unset it"
+            (Some(NameMatch::Number), _) => {
+                plain(&name.replace(RANK_PLACEHOLDER, &format!("{:03}", rank()?)))
+            }
+            (Some(_), Self::Invalid(value)) => Err(CallError::invalid(format!(
+                "{name}: {PREFIX_VARIABLE} is {value:?}, which is no directory for shared files: \
+                 set it to an absolute path such as /pfs, or unset it"
             ))),
-            (Some(_), _) => Ok(Meaning::Shared(path(name)?)),
+            (Some(_), _) => Ok(NameTarget::Shared(path(name)?)),
         }
     }
 }
 
-/// The name that a C program gives.
+/// Copies a name from C. Fails if it is null, empty or not UTF-8.
 ///
 /// # Safety
-/// It is null, or ends with a zero.
-pub unsafe fn text(name: *const c_char) -> Done<String> {
+/// `name` is null or a NUL-terminated string.
+pub unsafe fn from_c(name: *const c_char) -> CallResult<String> {
     if name.is_null() {
-        return Err(Failed::null("the name"));
+        return Err(CallError::null_pointer("the file name"));
     }
-    // SAFETY: it is not null, and the caller says that it ends.
+    // SAFETY: it is not null, and the caller guarantees a NUL at its end.
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_str() {
-        Ok("") => Err(Failed::new(libc::ENOENT, "the name is empty")),
+        Ok("") => Err(CallError::new(libc::ENOENT, "the file name is empty")),
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Failed::invalid(format!("{name:?}: it is not UTF-8"))),
+        Err(_) => Err(CallError::invalid(format!("{name:?}: the file name is not UTF-8"))),
     }
 }
 
-/// What a name means to a process of a given number.
-pub fn meaning(name: &str, rank: impl FnOnce() -> Done<u32>) -> Done<Meaning> {
-    Rule::current().meaning(name, rank)
+/// Returns the file that a name stands for in this process.
+pub fn resolve(name: &str, rank: impl FnOnce() -> CallResult<u32>) -> CallResult<NameTarget> {
+    NameRule::current().resolve(name, rank)
 }
 
-fn plain(name: &str) -> Done<Meaning> {
+fn plain(name: &str) -> CallResult<NameTarget> {
     CString::new(name)
-        .map(Meaning::Plain)
-        .map_err(|_| Failed::new(libc::EINVAL, "the name contains a zero byte"))
+        .map(NameTarget::Plain)
+        .map_err(|_| CallError::new(libc::EINVAL, "the file name contains a NUL byte"))
 }
 
-/// The path of a shared file: names that do not begin with a slash begin where the process is.
-pub fn path(name: &str) -> Done<String> {
+/// Returns the path of a shared file. A relative name starts at the working directory.
+pub fn path(name: &str) -> CallResult<String> {
     if name.starts_with('/') {
         return Ok(without_dots(name));
     }
     let here = rustix::process::getcwd(Vec::new())?;
     match OsStr::from_bytes(here.to_bytes()).to_str() {
         Some(here) => Ok(without_dots(&format!("{here}/{name}"))),
-        None => Err(Failed::invalid("the name of the working directory is not UTF-8")),
+        None => Err(CallError::invalid("the path of the working directory is not UTF-8")),
     }
 }
 
-/// Paths of a cluster have no `.` and no `..`.
+/// Resolves `.` and `..`, which paths of a cluster do not have.
 fn without_dots(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -150,12 +159,12 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn means(name: &str) -> Meaning {
-        Rule::Manual.meaning(name, || Ok(7)).unwrap()
+    fn resolved(name: &str) -> NameTarget {
+        NameRule::Manual.resolve(name, || Ok(7)).unwrap()
     }
 
     fn is_plain(name: &str, expected: &str) {
-        assert_eq!(means(name), Meaning::Plain(CString::new(expected).unwrap()));
+        assert_eq!(resolved(name), NameTarget::Plain(CString::new(expected).unwrap()));
     }
 
     #[test]
@@ -164,48 +173,48 @@ mod tests {
         is_plain("x.###", "x.007");
         is_plain("/pfs/x.###", "/pfs/x.007");
         is_plain("####", "007#");
-        assert_eq!(means("/pfs/x"), Meaning::Shared("/pfs/x".to_owned()));
-        assert_eq!(means("/mypfs//a/./b/../c"), Meaning::Shared("/mypfs/a/c".to_owned()));
+        assert_eq!(resolved("/pfs/x"), NameTarget::Shared("/pfs/x".to_owned()));
+        assert_eq!(resolved("/mypfs//a/./b/../c"), NameTarget::Shared("/mypfs/a/c".to_owned()));
         let here = std::env::current_dir().unwrap();
         let there = here.join("x.pfs").to_str().unwrap().to_owned();
-        assert_eq!(means("x.pfs"), Meaning::Shared(there));
-        assert_eq!(means("/../pfs"), Meaning::Shared("/pfs".to_owned()));
+        assert_eq!(resolved("x.pfs"), NameTarget::Shared(there));
+        assert_eq!(resolved("/../pfs"), NameTarget::Shared("/pfs".to_owned()));
     }
 
     #[test]
-    fn numbers_beyond_three_digits_keep_all_of_them() {
-        let name = Rule::Manual.meaning("a###b###", || Ok(12_345)).unwrap();
-        assert_eq!(name, Meaning::Plain(CString::new("a12345b12345").unwrap()));
+    fn ranks_beyond_three_digits_keep_all_digits() {
+        let name = NameRule::Manual.resolve("a###b###", || Ok(12_345)).unwrap();
+        assert_eq!(name, NameTarget::Plain(CString::new("a12345b12345").unwrap()));
     }
 
     #[test]
-    fn a_prefix_narrows_the_rule_to_one_directory() {
-        let rule = Rule::new(Some("/scratch//pario/".as_ref()));
-        assert_eq!(rule, Rule::Below("/scratch/pario".to_owned()));
-        assert_eq!(rule.reason("/scratch/pario/x"), Some(Reason::Below));
-        assert_eq!(rule.reason("/scratch/./pario"), Some(Reason::Below));
-        assert_eq!(rule.reason("/scratch/pario2/x"), None);
-        assert_eq!(rule.reason("/scratch/pario/../x"), None);
-        assert_eq!(rule.reason("/gpfs/home/x"), None);
-        assert_eq!(rule.reason("/pfs/x"), None);
-        assert_eq!(rule.reason("/scratch/pario/x.###"), Some(Reason::Number));
-        let shared = rule.meaning("/scratch/pario/a/../x", || Ok(0)).unwrap();
-        assert_eq!(shared, Meaning::Shared("/scratch/pario/x".to_owned()));
-        // Names that do not begin with a slash begin where the process is.
+    fn a_prefix_limits_shared_files_to_one_directory() {
+        let rule = NameRule::new(Some("/scratch//pario/".as_ref()));
+        assert_eq!(rule, NameRule::Below("/scratch/pario".to_owned()));
+        assert_eq!(rule.matched("/scratch/pario/x"), Some(NameMatch::Below));
+        assert_eq!(rule.matched("/scratch/./pario"), Some(NameMatch::Below));
+        assert_eq!(rule.matched("/scratch/pario2/x"), None);
+        assert_eq!(rule.matched("/scratch/pario/../x"), None);
+        assert_eq!(rule.matched("/gpfs/home/x"), None);
+        assert_eq!(rule.matched("/pfs/x"), None);
+        assert_eq!(rule.matched("/scratch/pario/x.###"), Some(NameMatch::Number));
+        let shared = rule.resolve("/scratch/pario/a/../x", || Ok(0)).unwrap();
+        assert_eq!(shared, NameTarget::Shared("/scratch/pario/x".to_owned()));
+        // Relative names start at the working directory.
         let here = std::env::current_dir().unwrap();
-        let rule = Rule::new(Some(here.as_os_str()));
-        assert_eq!(rule.reason("x"), Some(Reason::Below));
+        let rule = NameRule::new(Some(here.as_os_str()));
+        assert_eq!(rule.matched("x"), Some(NameMatch::Below));
     }
 
     #[test]
-    fn a_prefix_that_is_no_directory_is_told_where_it_matters() {
-        assert_eq!(Rule::new(None), Rule::Manual);
-        assert_eq!(Rule::new(Some("".as_ref())), Rule::Manual);
+    fn a_prefix_that_is_no_directory_refuses_names_of_shared_files() {
+        assert_eq!(NameRule::new(None), NameRule::Manual);
+        assert_eq!(NameRule::new(Some("".as_ref())), NameRule::Manual);
         for value in ["pfs", "/", "//", "/x/.."] {
-            let rule = Rule::new(Some(value.as_ref()));
-            assert_eq!(rule, Rule::Unclear(value.to_owned()));
-            assert!(rule.meaning("/data/x", || Ok(0)).is_ok());
-            let failed = rule.meaning("/gpfs/x", || Ok(0)).unwrap_err();
+            let rule = NameRule::new(Some(value.as_ref()));
+            assert_eq!(rule, NameRule::Invalid(value.to_owned()));
+            assert!(rule.resolve("/data/x", || Ok(0)).is_ok());
+            let failed = rule.resolve("/gpfs/x", || Ok(0)).unwrap_err();
             assert!(failed.text.contains(&format!("PARIO_PREFIX is {value:?}")), "{}", failed.text);
         }
     }

@@ -1,83 +1,88 @@
-//! What `nx.h` declares beyond `pfslib.h`: who is here, waiting for all, sums of all, and the time.
+//! The calls of `nx.h` beyond `pfslib.h`: rank and size, barrier, global sums, and the clock.
 //!
-//! Programs define some of these themselves; in the static library they are weak, and those of a
-//! program come before those of a shared library anyway.
+//! Programs may define these themselves. They are weak symbols in the static library, and a
+//! program's symbols take precedence over those of the shared library.
 
 use libc::{c_double, c_long};
 use pario::team::{Number, Reduction};
 
-use crate::border::ending;
-use crate::errors::{Doing, Done, Failed, While};
+use crate::boundary::exit_on_error;
+use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::{process, team};
 
-/// Which process this is.
+/// Returns the rank of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn mynode() -> c_long {
-    ending("mynode", || process::size_and_rank().map(|(_, rank)| rank.into()))
+    exit_on_error("mynode", || process::size_and_rank().map(|(_, rank)| rank.into()))
 }
 
-/// How many processes there are.
+/// Returns the number of processes of the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn numnodes() -> c_long {
-    ending("numnodes", || process::size_and_rank().map(|(size, _)| size.into()))
+    exit_on_error("numnodes", || process::size_and_rank().map(|(size, _)| size.into()))
 }
 
-/// Waits until all processes are here: those who have met for their memory meet there, and others at
-/// the node.
+/// Waits for all processes of the job: in the memory of the team if this process has joined it,
+/// otherwise at the home node.
 #[unsafe(no_mangle)]
 pub extern "C" fn gsync() {
-    ending("gsync", || match team::known() {
-        Some(team) => team::done(team.barrier()),
-        None => process::current()?.group.barrier().while_doing(Doing::Else),
+    exit_on_error("gsync", || match team::joined() {
+        Some(team) => team::team_result(team.barrier()),
+        None => process::current()?.group.barrier().in_call(CallKind::Other),
     });
 }
 
-/// The sums of whole numbers of all processes, for each place. The last argument is not used.
+/// Replaces each number by its sum over all processes. `_work` is unused.
 ///
 /// # Safety
-/// The first pointer is null, or leads to so many numbers.
+/// `numbers` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gisum(numbers: *mut c_long, count: c_long, _work: *mut c_long) {
-    // SAFETY: as the caller says.
-    ending("gisum", || unsafe { sum(numbers, count) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("gisum", || unsafe { sum(numbers, count) });
 }
 
-/// The sums of numbers of all processes, for each place. The last argument is not used.
+/// Replaces each number by its sum over all processes. `_work` is unused.
 ///
 /// # Safety
-/// The first pointer is null, or leads to so many numbers.
+/// `numbers` is null or points to `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdsum(numbers: *mut c_double, count: c_long, _work: *mut c_double) {
-    // SAFETY: as the caller says.
-    ending("gdsum", || unsafe { sum(numbers, count) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("gdsum", || unsafe { sum(numbers, count) });
 }
 
 /// # Safety
-/// The pointer is null, or leads to so many numbers.
-pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> Done<()> {
-    let wrong = || Failed::invalid(format!("{count} numbers at {numbers:?} cannot be added"));
+/// `numbers` is null or points to `count` numbers.
+pub unsafe fn sum<T: Number>(numbers: *mut T, count: c_long) -> CallResult<()> {
+    let wrong = || {
+        CallError::invalid(format!(
+            "{count} numbers at {numbers:?}: the count must not be negative, and the address not \
+             null and aligned"
+        ))
+    };
     let count = usize::try_from(count).map_err(|_| wrong())?;
     if count > 0 && (numbers.is_null() || !numbers.is_aligned()) {
         return Err(wrong());
     }
     let mut own = Vec::new();
     if count > 0 {
-        // SAFETY: it is not null, and the caller says that so many numbers are there.
+        // SAFETY: it is not null, and the caller guarantees `count` numbers.
         own.extend_from_slice(unsafe { std::slice::from_raw_parts(numbers, count) });
     }
-    team::done(team::current()?.reduce(Reduction::Sum, &mut own))?;
-    // SAFETY: there is room for as many as were there.
+    team::team_result(team::current()?.reduce(Reduction::Sum, &mut own))?;
+    // SAFETY: as many numbers were read from there.
     unsafe { std::ptr::copy_nonoverlapping(own.as_ptr(), numbers, own.len()) };
     Ok(())
 }
 
-/// Seconds since some moment in the past.
+/// Returns seconds of a monotonic clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn dclock() -> c_double {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    #[expect(clippy::cast_precision_loss, reason = "a machine does not run for millions of years")]
+    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 seconds")]
     let seconds = now.tv_sec as f64;
-    #[expect(clippy::cast_precision_loss, reason = "it is below a thousand million")]
+    #[expect(clippy::cast_precision_loss, reason = "it is below 10^9")]
     let rest = now.tv_nsec as f64;
     seconds + rest / 1e9
 }

@@ -1,156 +1,159 @@
-//! The calls of `pfslib.h`, each in its two forms.
+//! The calls of `pfslib.h`, each in two forms.
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t};
 
-use crate::border::{ending, returning};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::buffers::CallerBuffers;
 use crate::descriptors;
-use crate::errors::{self, Doing, Done, EPFSLNBYTES, Failed, While};
-use crate::memory::Pieces;
-use crate::requests::{self, Started};
-use crate::{names, opening, plain, process, sharing};
+use crate::errors::{self, CallError, CallKind, CallResult, EPFSLNBYTES, IntoCallResult};
+use crate::requests::{self, StartedIo};
+use crate::{names, opening, plain_files, process, shared_io};
 
-/// Makes the two forms of calls: one that ends the process when it fails, and one that returns -1.
-/// What the first returns is made of what the second returns.
+/// Defines the two forms of a call: one ends the process on failure, the other returns -1. The
+/// `then` expression converts the second form's result to the first form's.
 macro_rules! forms {
     ($(
         $(#[$doc:meta])*
-        $ending:ident, $returning:ident($($name:ident: $type:ty),*) -> $value:ty {
-            $work:expr
+        $exiting:ident, $returning:ident($($name:ident: $type:ty),*) -> $value:ty {
+            $body:expr
         } then $all:ty { $then:expr }
     )*) => {$(
         $(#[$doc])*
         ///
-        /// If it fails, this form says so and ends the process.
+        /// On failure this form prints the error and ends the process.
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $ending($($name: $type),*) -> $all {
-            ending(stringify!($ending), || $work.and_then($then))
+        pub unsafe extern "C" fn $exiting($($name: $type),*) -> $all {
+            exit_on_error(stringify!($exiting), || $body.and_then($then))
         }
 
         $(#[$doc])*
         ///
-        /// If it fails, this form returns -1 and sets `errno`.
+        /// On failure this form returns -1 and sets `errno`.
         ///
         /// # Safety
-        /// Each pointer is null, or leads to as much memory as the other arguments say.
+        /// Each pointer is null or points to as much memory as the other arguments say.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $returning($($name: $type),*) -> $value {
-            returning(|| $work)
+            return_errno(|| $body)
         }
     )*};
 }
 
 forms! {
-    /// Reads, and waits for the bytes.
+    /// Reads and waits for the bytes.
     cread, _cread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there.
-        unsafe { move_one(fd, buffer, bytes, false) }
+        // SAFETY: the caller guarantees that many bytes.
+        unsafe { transfer_one(fd, buffer, bytes, false) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
-    /// Writes, and waits until it is done.
+    /// Writes and waits for completion.
     cwrite, _cwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there; they are only read.
-        unsafe { move_one(fd, buffer.cast_mut(), bytes, true) }
+        // SAFETY: the caller guarantees `bytes` bytes; they are only read.
+        unsafe { transfer_one(fd, buffer.cast_mut(), bytes, true) }
     } then () { |moved| check_all(moved, i64::from(bytes)) }
 
-    /// Reads to several pieces of memory, and waits for the bytes.
+    /// Reads into several buffers and waits for the bytes.
     creadv, _creadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
-        unsafe { move_several(fd, pieces, count, false) }
+        // SAFETY: the caller guarantees `count` buffers.
+        unsafe { transfer_vectored(fd, pieces, count, false) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
     } }
 
-    /// Writes several pieces of memory, and waits until it is done.
+    /// Writes several buffers and waits for completion.
     cwritev, _cwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
-        unsafe { move_several(fd, pieces, count, true) }
+        // SAFETY: the caller guarantees `count` buffers.
+        unsafe { transfer_vectored(fd, pieces, count, true) }
     } then () { |moved| {
         // SAFETY: as above.
         check_all(moved, unsafe { len_of(pieces, count) }?)
     } }
 
-    /// Starts to read, and gives the id of the request.
+    /// Starts a read. Returns the request's id.
     iread, _iread(fd: c_int, buffer: *mut c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
-        unsafe { Pieces::one(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
+        // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
+        // over.
+        unsafe { CallerBuffers::single(buffer, bytes as usize) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
-    /// Starts to write, and gives the id of the request.
+    /// Starts a write. Returns the request's id.
     iwrite, _iwrite(fd: c_int, buffer: *const c_void, bytes: c_uint) -> c_long {
-        // SAFETY: the caller says that so many bytes are there, and leaves them alone.
-        unsafe { Pieces::one(buffer.cast_mut(), bytes as usize) }
+        // SAFETY: the caller guarantees `bytes` bytes, and leaves them alone until the request is
+        // over.
+        unsafe { CallerBuffers::single(buffer.cast_mut(), bytes as usize) }
             .and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
-    /// Starts to read to several pieces of memory, and gives the id of the request.
+    /// Starts a read into several buffers. Returns the request's id.
     ireadv, _ireadv(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
-        unsafe { Pieces::several(pieces, count) }.and_then(|to| start(fd, to, false))
+        // SAFETY: the caller guarantees `count` buffers.
+        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|to| start(fd, to, false))
     } then c_long { Ok }
 
-    /// Starts to write several pieces of memory, and gives the id of the request.
+    /// Starts a write of several buffers. Returns the request's id.
     iwritev, _iwritev(fd: c_int, pieces: *const iovec, count: c_int) -> c_long {
-        // SAFETY: the caller says that so many pieces are there.
-        unsafe { Pieces::several(pieces, count) }.and_then(|from| start(fd, from, true))
+        // SAFETY: the caller guarantees `count` buffers.
+        unsafe { CallerBuffers::vectored(pieces, count) }.and_then(|from| start(fd, from, true))
     } then c_long { Ok }
 
-    /// Whether a request is over: 1 if so, and then its id is free.
+    /// Returns 1 and frees the id if the request is over, otherwise 0.
     iodone, _iodone(id: c_long) -> c_long {
         requests::is_done(id).map(c_long::from)
     } then c_long { Ok }
 
-    /// Waits until a request is over.
+    /// Waits until a request is over, and frees its id.
     iowait, _iowait(id: c_long) -> c_long {
         requests::wait(id).map(|()| 0)
     } then () { |_| Ok(()) }
 
-    /// Whether the pointer is at the end of the file, after all requests of this process.
+    /// Returns 1 if the pointer is at the end of the file, after all started requests of this
+    /// process.
     iseof, _iseof(fd: c_int) -> c_long {
         is_at_end(fd).map(c_long::from)
     } then c_long { Ok }
 
-    /// The mode of a shared file.
+    /// Returns the mode of a shared file.
     iomode, _iomode(fd: c_int) -> c_long {
         iomode_of(fd)
     } then c_long { Ok }
 
-    /// Sets the mode of a shared file, together with all others.
+    /// Sets the mode of a shared file, collectively.
     setiomode, _setiomode(fd: c_int, io_mode: c_int) -> c_long {
         set_iomode(fd, io_mode)
     } then () { |_| Ok(()) }
 
-    /// Makes a file longer, and gives its size.
+    /// Extends a file. Returns its size.
     lsize, _lsize(fd: c_int, offset: off_t, whence: c_int) -> c_long {
         grow(fd, offset, whence)
     } then c_long { Ok }
 
-    /// Opens a shared file, together with all others, and sets its mode.
+    /// Opens a shared file in a mode, collectively.
     gopen, _gopen(name: *const c_char, flags: c_int, io_mode: c_int, mode: mode_t) -> c_int {
-        // SAFETY: the caller says that the name ends with a zero.
-        unsafe { opening::open_together(name, flags, io_mode, mode) }
+        // SAFETY: the caller guarantees a NUL-terminated name.
+        unsafe { opening::open_collective(name, flags, io_mode, mode) }
     } then c_int { Ok }
 }
 
-/// Opens a file as its name says: for this process, shared, or a plain one. The third argument
-/// matters only for new files, and may be left away in C: where this library runs, arguments that
-/// may be left away are passed as the others are.
+/// Opens the file that the name stands for: a plain or a shared one. `mode` matters only for new
+/// files, and C programs may omit it: on this platform the ABI passes optional arguments like
+/// others.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| unsafe { opening::open(name, flags, mode) })
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe { opening::open(name, flags, mode) })
 }
 
-/// Opens a shared file of so many processes, together with them if the last argument is not 0.
+/// Opens a shared file of `size` processes, collectively if `is_collective` is not 0.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _pfslib_open(
     name: *const c_char,
@@ -159,55 +162,58 @@ pub unsafe extern "C" fn _pfslib_open(
     io_mode: c_int,
     size: c_int,
     rank: c_int,
-    is_together: c_int,
+    is_collective: c_int,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    returning(|| unsafe {
-        opening::open_with(name, flags, mode, io_mode, size, rank, is_together != 0)
+    // SAFETY: the caller guarantees it.
+    return_errno(|| unsafe {
+        opening::open_subgroup(name, flags, mode, io_mode, size, rank, is_collective != 0)
     })
 }
 
 /// Closes a descriptor, of a shared file or any other.
 #[unsafe(no_mangle)]
 pub extern "C" fn pfslib_close(fd: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         if descriptors::close(fd)? {
             return Ok(0);
         }
-        // SAFETY: it is the caller's descriptor.
-        plain::for_pfslib(plain::told_int(unsafe { libc::close(fd) }))
+        // SAFETY: the descriptor belongs to the caller.
+        plain_files::with_pfslib_errno(plain_files::check_int(unsafe { libc::close(fd) }))
     })
 }
 
 /// Moves the pointer of a descriptor, of a shared file or any other.
 #[unsafe(no_mangle)]
 pub extern "C" fn pfslib_lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
-    returning(|| {
+    return_errno(|| {
         if let Some(open) = descriptors::find(fd)? {
-            return sharing::seek(&open, offset, whence);
+            return shared_io::seek(&open, offset, whence);
         }
-        // SAFETY: no memory is passed.
+        // SAFETY: the call takes no memory.
         let at = unsafe { libc::lseek(fd, offset, whence) };
-        if at < 0 { plain::for_pfslib(Err(Failed::of_system())) } else { Ok(at) }
+        if at < 0 {
+            plain_files::with_pfslib_errno(Err(CallError::last_os_error()))
+        } else {
+            Ok(at)
+        }
     })
 }
 
-/// Says which process of how many this is, and where the cluster is. If it fails, it says so and ends
-/// the process.
+/// Sets rank, size and the cluster's address. Prints the error and ends the process on failure.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_init(host: *const c_char, size: c_int, rank: c_int) {
-    // SAFETY: as the caller says.
-    ending("pfslib_init", || unsafe { init(host, size, rank) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("pfslib_init", || unsafe { init(host, size, rank) });
 }
 
-/// The same with thresholds, which decide nothing here: requests that are started never wait, however
-/// small they are, and no daemon has to be chosen.
+/// Does the same as `pfslib_init`. The thresholds are ignored: started requests never wait, and
+/// there is no daemon to choose.
 ///
 /// # Safety
-/// The name is null, or ends with a zero.
+/// `name` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _pfslib_init(
     host: *const c_char,
@@ -216,130 +222,143 @@ pub unsafe extern "C" fn _pfslib_init(
     _server_threshold: c_int,
     _client_threshold: c_int,
 ) {
-    // SAFETY: as the caller says.
-    ending("_pfslib_init", || unsafe { init(host, size, rank) });
+    // SAFETY: the caller guarantees it.
+    exit_on_error("_pfslib_init", || unsafe { init(host, size, rank) });
 }
 
-/// Writes to standard error what `errno` says, after a text.
+/// Prints the text, then the description of `errno`, on standard error.
 ///
 /// # Safety
-/// The text is null, or ends with a zero.
+/// `text` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pfslib_perror(text: *const c_char) {
-    let message = errors::last_message();
+    let message = errors::last_error_message();
     if text.is_null() {
-        errors::say(&message);
+        errors::print_line(&message);
     } else {
-        // SAFETY: it is not null, and the caller says that it ends.
+        // SAFETY: it is not null, and the caller guarantees a NUL at its end.
         let text = unsafe { std::ffi::CStr::from_ptr(text) };
-        errors::say(&format!("{}: {message}", text.to_string_lossy()));
+        errors::print_line(&format!("{}: {message}", text.to_string_lossy()));
     }
 }
 
-unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> Done<()> {
-    // SAFETY: as the caller says.
-    let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::text(host) } };
+unsafe fn init(host: *const c_char, size: c_int, rank: c_int) -> CallResult<()> {
+    // SAFETY: the caller guarantees it.
+    let host = if host.is_null() { Ok(String::new()) } else { unsafe { names::from_c(host) } };
     let host = host.unwrap_or_default();
     process::init(&host, size, rank)
 }
 
-unsafe fn move_one(fd: c_int, memory: *mut c_void, len: c_uint, is_write: bool) -> Done<c_long> {
-    // SAFETY: the caller says that so many bytes are there.
-    let pieces = unsafe { Pieces::one(memory, len as usize) }?;
+unsafe fn transfer_one(
+    fd: c_int,
+    memory: *mut c_void,
+    len: c_uint,
+    is_write: bool,
+) -> CallResult<c_long> {
+    // SAFETY: the caller guarantees that many bytes.
+    let pieces = unsafe { CallerBuffers::single(memory, len as usize) }?;
     let Some(open) = descriptors::find(fd)? else {
-        // SAFETY: the caller says that so many bytes are there.
-        let moved = unsafe { plain::transfer(fd, memory, len as usize, is_write) };
-        return plain::for_pfslib(moved).and_then(long);
+        // SAFETY: the caller guarantees that many bytes.
+        let moved = unsafe { plain_files::transfer(fd, memory, len as usize, is_write) };
+        return plain_files::with_pfslib_errno(moved).and_then(long);
     };
     requests::check_limit()?;
     let moved =
-        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
-unsafe fn move_several(
+unsafe fn transfer_vectored(
     fd: c_int,
     list: *const iovec,
     count: c_int,
     is_write: bool,
-) -> Done<c_long> {
-    // SAFETY: the caller says that so many pieces are there.
-    let pieces = unsafe { Pieces::several(list, count) }?;
+) -> CallResult<c_long> {
+    // SAFETY: the caller guarantees `count` buffers.
+    let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     let Some(open) = descriptors::find(fd)? else {
         // SAFETY: as above.
-        let moved = unsafe { plain::transfer_several(fd, list, count, is_write) };
-        return plain::for_pfslib(moved).and_then(long);
+        let moved = unsafe { plain_files::transfer_vectored(fd, list, count, is_write) };
+        return plain_files::with_pfslib_errno(moved).and_then(long);
     };
     requests::check_limit()?;
     let moved =
-        if is_write { sharing::write(&open, &pieces) } else { sharing::read(&open, pieces) };
+        if is_write { shared_io::write(&open, &pieces) } else { shared_io::read(&open, pieces) };
     moved.and_then(long)
 }
 
-unsafe fn len_of(list: *const iovec, count: c_int) -> Done<i64> {
-    // SAFETY: the caller says that so many pieces are there.
-    let pieces = unsafe { Pieces::several(list, count) }?;
+unsafe fn len_of(list: *const iovec, count: c_int) -> CallResult<i64> {
+    // SAFETY: the caller guarantees `count` buffers.
+    let pieces = unsafe { CallerBuffers::vectored(list, count) }?;
     long(pieces.len())
 }
 
-fn check_all(moved: c_long, wanted: i64) -> Done<()> {
+fn check_all(moved: c_long, wanted: i64) -> CallResult<()> {
     if moved < wanted {
-        return Err(Failed::new(EPFSLNBYTES, format!("{moved} of {wanted} bytes")));
+        return Err(CallError::new(
+            EPFSLNBYTES,
+            format!("{moved} of {wanted} bytes were transferred"),
+        ));
     }
     Ok(())
 }
 
-/// Starts a request; on plain descriptors it is done at once.
-fn start(fd: c_int, mut pieces: Pieces, is_write: bool) -> Done<c_long> {
+/// Starts a request. On a plain descriptor it is complete at once.
+fn start(fd: c_int, mut pieces: CallerBuffers, is_write: bool) -> CallResult<c_long> {
     requests::start(fd, || {
         let Some(open) = descriptors::find(fd)? else {
             let moved = if is_write {
-                let bytes = pieces.gathered();
-                // SAFETY: the bytes are there, and are only read.
-                unsafe { plain::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true) }
+                let bytes = pieces.gather();
+                // SAFETY: `bytes` is a valid slice, and it is only read.
+                unsafe {
+                    plain_files::transfer(fd, bytes.as_ptr().cast_mut().cast(), bytes.len(), true)
+                }
             } else {
                 pieces.fill(|bytes| {
-                    // SAFETY: the bytes are there.
-                    unsafe { plain::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false) }
+                    // SAFETY: `bytes` is a valid slice.
+                    unsafe {
+                        plain_files::transfer(fd, bytes.as_mut_ptr().cast(), bytes.len(), false)
+                    }
                 })
             };
-            return plain::for_pfslib(moved).map(|_| Started::Over(Ok(())));
+            return plain_files::with_pfslib_errno(moved).map(|_| StartedIo::Over(Ok(())));
         };
         if is_write {
-            sharing::start_write(&open, pieces)
+            shared_io::start_write(&open, pieces)
         } else {
-            sharing::start_read(&open, pieces)
+            shared_io::start_read(&open, pieces)
         }
     })
 }
 
-fn is_at_end(fd: c_int) -> Done<bool> {
+fn is_at_end(fd: c_int) -> CallResult<bool> {
     let Some(open) = descriptors::find(fd)? else {
-        return plain::for_pfslib(plain::is_at_end(fd));
+        return plain_files::with_pfslib_errno(plain_files::is_at_end(fd));
     };
     requests::wait_for_file(fd);
-    open.file()?.is_at_end().while_doing(Doing::Else)
+    open.file()?.is_at_end().in_call(CallKind::Other)
 }
 
-fn iomode_of(fd: c_int) -> Done<c_long> {
-    let open = descriptors::shared(fd)?;
+fn iomode_of(fd: c_int) -> CallResult<c_long> {
+    let open = descriptors::require(fd)?;
     Ok(open.file()?.mode().number().into())
 }
 
-fn set_iomode(fd: c_int, io_mode: c_int) -> Done<c_long> {
-    let open = descriptors::shared(fd)?;
-    sharing::set_mode(&open, opening::mode_of(io_mode)?)?;
+fn set_iomode(fd: c_int, io_mode: c_int) -> CallResult<c_long> {
+    let open = descriptors::require(fd)?;
+    shared_io::set_mode(&open, opening::mode_of(io_mode)?)?;
     Ok(0)
 }
 
-fn grow(fd: c_int, offset: off_t, whence: c_int) -> Done<c_long> {
+fn grow(fd: c_int, offset: off_t, whence: c_int) -> CallResult<c_long> {
     match descriptors::find(fd)? {
-        Some(open) => sharing::grow(&open, offset, whence),
-        None => plain::for_pfslib(plain::grow(fd, offset, whence)),
+        Some(open) => shared_io::grow(&open, offset, whence),
+        None => plain_files::with_pfslib_errno(plain_files::grow(fd, offset, whence)),
     }
 }
 
-fn long(count: usize) -> Done<c_long> {
-    c_long::try_from(count)
-        .map_err(|_| Failed::new(libc::EOVERFLOW, format!("{count} does not fit into a long")))
+fn long(count: usize) -> CallResult<c_long> {
+    c_long::try_from(count).map_err(|_| {
+        CallError::new(libc::EOVERFLOW, format!("{count} bytes do not fit into a long"))
+    })
 }

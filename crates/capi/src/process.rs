@@ -1,8 +1,8 @@
-//! Which process of which job this is, and the cluster that it uses.
+//! This process: its rank in its job, and its connection to the cluster.
 //!
-//! A program says so with `pfslib_init`; one that does not is asked for nothing: the launcher has
-//! said it in the environment. A process that was forked from one that uses a cluster cannot go on
-//! with it, since the threads are not there any more: it is told so.
+//! A program may say its rank and size with `pfslib_init`; otherwise the launcher's environment
+//! variables say them. A process that was forked from one with a connection cannot use it, because
+//! the connection's threads exist only in the parent: calls there fail with `EPFSLFORK`.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,30 +12,29 @@ use libc::c_int;
 use pario::{Cluster, Group, Seat};
 use parking_lot::Mutex;
 
-use crate::errors::{Doing, Done, EPFSLFORK, Failed, While};
+use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
 
-/// This process, as the cluster knows it.
+/// The connection of this process to the cluster.
 #[derive(Debug)]
 pub struct Process {
-    /// The processes of the job.
+    /// All processes of the job.
     pub group: Group,
-    /// This process alone, for files that nobody opens together with it.
-    pub alone: Group,
-    /// What `pfslib_init` was called with, if it was.
-    said: Option<(String, u32, u32)>,
+    /// This process as a group of one, for files that it opens without the others.
+    pub single_group: Group,
+    /// The host, size and rank that `pfslib_init` was called with, if it was.
+    init_arguments: Option<(String, u32, u32)>,
 }
 
 static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
-static WATCH_FORKS: Once = Once::new();
+static FORK_HANDLER: Once = Once::new();
 
-/// Says which process this is: what `pfslib_init` does.
-pub fn init(host: &str, size: c_int, rank: c_int) -> Done<()> {
+/// Sets host, size and rank, and connects: implements `pfslib_init`.
+pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
     check_fork()?;
     let wrong = || {
-        Failed::invalid(format!(
-            "process {rank} of {size}: there must be at least one process, and their numbers go \
-             from 0 to one below how many there are"
+        CallError::invalid(format!(
+            "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
         ))
     };
     let (Ok(size), Ok(rank)) = (u32::try_from(size), u32::try_from(rank)) else {
@@ -44,14 +43,14 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> Done<()> {
     if rank >= size {
         return Err(wrong());
     }
-    let said = (host.to_owned(), size, rank);
+    let init_arguments = (host.to_owned(), size, rank);
     let mut process = PROCESS.lock();
     match &*process {
-        Some(known) if known.said.as_ref() == Some(&said) => return Ok(()),
+        Some(known) if known.init_arguments.as_ref() == Some(&init_arguments) => return Ok(()),
         Some(known) => {
             let (size, rank) = (known.group.size(), known.group.rank());
-            return Err(Failed::invalid(format!(
-                "this process is {rank} of {size} already: call pfslib_init once, and before any \
+            return Err(CallError::invalid(format!(
+                "this process is already rank {rank} of {size}: call pfslib_init once, before any \
                  other call"
             )));
         }
@@ -59,96 +58,102 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> Done<()> {
     }
     let cluster = connect(host)?;
     let seat = Seat { job: Group::job_of_environment(), size, rank };
-    *process = Some(Arc::new(Process::new(&cluster, &seat, Some(said))?));
+    *process = Some(Arc::new(Process::new(&cluster, &seat, Some(init_arguments))?));
     Ok(())
 }
 
-/// This process; the first call looks for the cluster.
-pub fn current() -> Done<Arc<Process>> {
+/// Returns the connection of this process; the first call connects.
+pub fn current() -> CallResult<Arc<Process>> {
     check_fork()?;
     let mut process = PROCESS.lock();
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let seat = Group::seat_of_environment().while_doing(Doing::Opening)?;
+    let seat = Group::seat_of_environment().in_call(CallKind::Open)?;
     let cluster = connect("")?;
     let known = Arc::new(Process::new(&cluster, &seat, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
 
-/// Whether this process uses a cluster.
-pub fn is_known() -> bool {
+/// Returns whether this process is connected to a cluster.
+pub fn is_connected() -> bool {
     check_fork().is_ok() && PROCESS.lock().is_some()
 }
 
-/// How many processes there are, and which one this is. No cluster is needed for it.
-pub fn size_and_rank() -> Done<(u32, u32)> {
+/// Returns the size of the job and the rank of this process. Needs no cluster.
+pub fn size_and_rank() -> CallResult<(u32, u32)> {
     check_fork()?;
-    if let Some(team) = crate::team::known() {
+    if let Some(team) = crate::team::joined() {
         return Ok((team.size(), team.rank()));
     }
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.group.size(), known.group.rank()));
     }
-    let seat = Group::seat_of_environment().while_doing(Doing::Opening)?;
+    let seat = Group::seat_of_environment().in_call(CallKind::Open)?;
     Ok((seat.size, seat.rank))
 }
 
-/// This process, for people.
-pub fn who() -> String {
+/// Describes this process in messages.
+pub fn describe() -> String {
     match size_and_rank() {
         Ok((size, rank)) => format!("process {rank} of {size}"),
         Err(_) => format!("process with id {}", std::process::id()),
     }
 }
 
-/// Whether this process was forked from one that uses a cluster.
-pub fn check_fork() -> Done<()> {
+/// Fails in a process that was forked from one with a connection or a team.
+pub fn check_fork() -> CallResult<()> {
     if IS_FORKED.load(Ordering::Relaxed) {
-        return Err(Failed::new(
+        return Err(CallError::new(
             EPFSLFORK,
-            "it was forked from one that shares files, and cannot go on with them: fork before the \
-             first call, or start a program",
+            "a forked process cannot use files and memory that its parent shares: fork before the \
+             first call, or exec a program",
         ));
     }
     Ok(())
 }
 
 impl Process {
-    fn new(cluster: &Cluster, seat: &Seat, said: Option<(String, u32, u32)>) -> Done<Self> {
+    fn new(
+        cluster: &Cluster,
+        seat: &Seat,
+        init_arguments: Option<(String, u32, u32)>,
+    ) -> CallResult<Self> {
         let Seat { job, size, rank } = seat;
-        let group = Group::new(cluster, job, *size, *rank).while_doing(Doing::Opening)?;
-        let own = format!("{}, process {rank} alone ({})", short(job), std::process::id());
-        let alone = Group::new(cluster, &own, 1, 0).while_doing(Doing::Opening)?;
-        Ok(Self { group, alone, said })
+        let group = Group::new(cluster, job, *size, *rank).in_call(CallKind::Open)?;
+        let own = format!("{}, process {rank} alone ({})", job_prefix(job), std::process::id());
+        let single_group = Group::new(cluster, &own, 1, 0).in_call(CallKind::Open)?;
+        Ok(Self { group, single_group, init_arguments })
     }
 
-    /// Those of the job that open a file together, if they are others than all: what they are called
-    /// follows from the file.
-    pub fn some(&self, path: &str, size: u32, rank: u32) -> Done<Group> {
+    /// Returns the group of `size` processes of the job that open a file together. Its job name
+    /// follows from the path, so that all of them derive the same one.
+    pub fn subgroup(&self, path: &str, size: u32, rank: u32) -> CallResult<Group> {
         if (size, rank) == (self.group.size(), self.group.rank()) {
             return Ok(self.group.clone());
         }
-        let job = format!("{}, {size} at {:016x}", short(self.group.job()), number_of(path));
-        Group::new(self.group.cluster(), &job, size, rank).while_doing(Doing::Opening)
+        let job = format!("{}, {size} at {:016x}", job_prefix(self.group.job()), hash_of(path));
+        Group::new(self.group.cluster(), &job, size, rank).in_call(CallKind::Open)
     }
 }
 
-/// The cluster at an address; otherwise the one that the environment names. A mere name of a host
-/// says nothing, since a host may have any number of nodes.
-fn connect(host: &str) -> Done<Cluster> {
-    watch_forks();
+/// Connects to the address, or to the cluster that the environment names. A bare host name is
+/// ignored, because a host can run several nodes.
+fn connect(host: &str) -> CallResult<Cluster> {
+    register_fork_handler();
     let is_address = host.contains([':', '/', '=']);
     let connected =
-        without_signals(|| if is_address { Cluster::connect(host) } else { Cluster::from_env() });
-    connected.while_doing(Doing::Opening)
+        with_signals_blocked(
+            || if is_address { Cluster::connect(host) } else { Cluster::from_env() },
+        );
+    connected.in_call(CallKind::Open)
 }
 
-/// From now on a process that is forked from this one knows it.
-pub fn watch_forks() {
-    WATCH_FORKS.call_once(|| {
-        // SAFETY: the function only sets a flag. If it cannot be registered, forks are not noticed.
+/// Makes every process that is forked from now on know that it was forked.
+pub fn register_fork_handler() {
+    FORK_HANDLER.call_once(|| {
+        // SAFETY: the handler only sets a flag. If registration fails, forks go unnoticed.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }
@@ -157,19 +162,19 @@ extern "C" fn forked() {
     IS_FORKED.store(true, Ordering::Relaxed);
 }
 
-/// Does something that starts threads: they get none of the signals of the program. Nor does the
-/// caller meanwhile, so that it must not be something that waits for other processes.
-pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+/// Runs `body` with all signals blocked, so that the threads that it starts never handle signals of
+/// the program. The caller handles none either, so `body` must not wait for other processes.
+pub fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are ours; the first is filled before it is used, the second by the call.
+    // SAFETY: both sets are local; `all` is filled before it is used, `before` by the call.
     let is_blocked = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
     };
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     if is_blocked {
-        // SAFETY: the set was filled by the call that has succeeded.
+        // SAFETY: the call that succeeded has filled the set.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
         }
@@ -177,13 +182,13 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A name of a job to which something can be added.
-fn short(job: &str) -> String {
-    if job.len() <= 100 { job.to_owned() } else { format!("job {:016x}", number_of(job)) }
+/// Returns a job name that is short enough for a suffix.
+fn job_prefix(job: &str) -> String {
+    if job.len() <= 100 { job.to_owned() } else { format!("job {:016x}", hash_of(job)) }
 }
 
-/// A number that follows from a text, for all processes alike (FNV-1a).
-pub fn number_of(text: &str) -> u64 {
+/// Hashes a text, equally in all processes (FNV-1a).
+pub fn hash_of(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }

@@ -1,5 +1,4 @@
-//! Record files that C programs have open, and accesses that they have started: what their numbers
-//! mean.
+//! Open record files and started accesses of C programs, by their numbers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,31 +12,31 @@ use libc::{c_char, c_int};
 use pario::records::{RecordError, RecordFile, RecordId, Request, start_workers};
 use parking_lot::Mutex;
 
-use crate::border::{Returned, returning};
-use crate::errors::{Done, Failed};
-use crate::process::{self, without_signals};
+use crate::boundary::{FailureValue, return_errno};
+use crate::errors::{CallError, CallResult};
+use crate::process::{self, with_signals_blocked};
 use crate::team;
 
-/// How many accesses may be started and not waited for.
+/// Limit of started accesses that were not waited for.
 const REQUEST_LIMIT: usize = 1 << 16;
 
-/// Numbers that stand for something, given one after the other.
-struct Numbered<T> {
+/// Objects by number; numbers are given in turn.
+struct HandleTable<T> {
     next: c_int,
     all: BTreeMap<c_int, T>,
 }
 
-struct Table {
-    files: Numbered<Arc<RecordFile>>,
-    requests: Numbered<(c_int, Request<()>)>,
+struct RecordTables {
+    files: HandleTable<Arc<RecordFile>>,
+    requests: HandleTable<(c_int, Request<()>)>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
-    files: Numbered { next: 0, all: BTreeMap::new() },
-    requests: Numbered { next: 0, all: BTreeMap::new() },
+static TABLES: Mutex<RecordTables> = Mutex::new(RecordTables {
+    files: HandleTable { next: 0, all: BTreeMap::new() },
+    requests: HandleTable { next: 0, all: BTreeMap::new() },
 });
 
-impl<T> Numbered<T> {
+impl<T> HandleTable<T> {
     fn add(&mut self, one: T) -> c_int {
         while self.all.contains_key(&self.next) {
             self.next = self.next.checked_add(1).unwrap_or(0);
@@ -49,72 +48,72 @@ impl<T> Numbered<T> {
     }
 }
 
-/// Keeps an open file, and gives its number.
+/// Adds an open file. Returns its number.
 pub fn add(file: RecordFile) -> c_int {
-    TABLE.lock().files.add(Arc::new(file))
+    TABLES.lock().files.add(Arc::new(file))
 }
 
-/// The file with a number.
-pub fn file(number: c_int) -> Done<Arc<RecordFile>> {
+/// Returns the file with a number.
+pub fn file(number: c_int) -> CallResult<Arc<RecordFile>> {
     process::check_fork()?;
-    TABLE.lock().files.all.get(&number).cloned().ok_or_else(|| no_file(number))
+    TABLES.lock().files.all.get(&number).cloned().ok_or_else(|| no_file(number))
 }
 
-/// The same, and the number is free.
-pub fn remove(number: c_int) -> Done<Arc<RecordFile>> {
+/// Removes and returns the file with a number.
+pub fn remove(number: c_int) -> CallResult<Arc<RecordFile>> {
     process::check_fork()?;
-    TABLE.lock().files.all.remove(&number).ok_or_else(|| no_file(number))
+    TABLES.lock().files.all.remove(&number).ok_or_else(|| no_file(number))
 }
 
-fn no_file(number: c_int) -> Failed {
-    Failed::new(libc::EBADF, format!("{number} is no record file that is open"))
+fn no_file(number: c_int) -> CallError {
+    CallError::new(libc::EBADF, format!("no open record file has number {number}"))
 }
 
-/// Forgets all files: the process ends.
+/// Drops all files; called when the process ends.
 pub fn forget() {
-    let files = TABLE.try_lock().map(|mut table| std::mem::take(&mut table.files.all));
+    let files = TABLES.try_lock().map(|mut table| std::mem::take(&mut table.files.all));
     drop(files);
 }
 
-/// Starts an access, and gives its number.
+/// Starts an access. Returns its number. Fails at the limit.
 pub fn start(
     number: c_int,
     start: impl FnOnce(&RecordFile) -> Result<Request<()>, RecordError>,
-) -> Done<c_int> {
+) -> CallResult<c_int> {
     static WORKERS: Once = Once::new();
     let file = file(number)?;
-    WORKERS.call_once(|| without_signals(start_workers));
-    if TABLE.lock().requests.all.len() >= REQUEST_LIMIT {
-        let text = format!("{REQUEST_LIMIT} accesses are started: wait for some with GIO_Wait");
-        return Err(Failed::new(libc::EAGAIN, text));
+    WORKERS.call_once(|| with_signals_blocked(start_workers));
+    if TABLES.lock().requests.all.len() >= REQUEST_LIMIT {
+        let text = format!("{REQUEST_LIMIT} accesses are under way: wait for some with GIO_Wait");
+        return Err(CallError::new(libc::EAGAIN, text));
     }
-    let request = start(&file).map_err(failed)?;
-    Ok(TABLE.lock().requests.add((number, request)))
+    let request = start(&file).map_err(record_error)?;
+    Ok(TABLES.lock().requests.add((number, request)))
 }
 
-/// Waits for an access; its number is free then.
-pub fn wait(number: c_int) -> Done<()> {
+/// Waits for an access and frees its number.
+pub fn wait(number: c_int) -> CallResult<()> {
     process::check_fork()?;
-    let request = TABLE.lock().requests.all.remove(&number);
+    let request = TABLES.lock().requests.all.remove(&number);
     let (_, request) = request.ok_or_else(|| no_request(number))?;
-    request.wait().map_err(failed)
+    request.wait().map_err(record_error)
 }
 
-/// Whether an access is over; its number is free if it is.
-pub fn is_done(number: c_int) -> Done<bool> {
+/// Returns whether an access is over. If it is, frees its number.
+pub fn is_done(number: c_int) -> CallResult<bool> {
     process::check_fork()?;
-    let is_over = match TABLE.lock().requests.all.get(&number) {
+    let is_over = match TABLES.lock().requests.all.get(&number) {
         Some((_, request)) => request.is_done(),
         None => return Err(no_request(number)),
     };
     if is_over { wait(number).map(|()| true) } else { Ok(false) }
 }
 
-/// Waits for all that were started on a file; what went wrong first.
-pub fn wait_for_all(file: c_int) -> Done<()> {
+/// Waits for all started accesses of a file. Returns the first error.
+pub fn wait_for_all(file: c_int) -> CallResult<()> {
     process::check_fork()?;
     let taken = {
-        let requests = &mut TABLE.lock().requests.all;
+        let requests = &mut TABLES.lock().requests.all;
         let (of_file, others) =
             std::mem::take(requests).into_iter().partition(|(_, (of, _))| *of == file);
         *requests = others;
@@ -122,17 +121,17 @@ pub fn wait_for_all(file: c_int) -> Done<()> {
         of_file
     };
     let results = taken.into_values().map(|(_, request)| request.wait());
-    // All are waited for, also when one has failed.
+    // Every access is waited for, even after a failure.
     let results: Vec<_> = results.collect();
-    results.into_iter().try_for_each(|result| result.map_err(failed))
+    results.into_iter().try_for_each(|result| result.map_err(record_error))
 }
 
-fn no_request(number: c_int) -> Failed {
-    Failed::new(libc::EINVAL, format!("{number} is no access that was started"))
+fn no_request(number: c_int) -> CallError {
+    CallError::new(libc::EINVAL, format!("no access with number {number} is under way"))
 }
 
-/// An error of a record file, as C programs know it.
-pub fn failed(error: RecordError) -> Failed {
+/// Converts an error of a record file.
+pub fn record_error(error: RecordError) -> CallError {
     let number = match &error {
         RecordError::Invalid(_) => libc::EINVAL,
         RecordError::NotFound(_) => libc::ENOENT,
@@ -140,62 +139,62 @@ pub fn failed(error: RecordError) -> Failed {
         RecordError::InUse(_) => libc::EBUSY,
         RecordError::Damaged(_) => libc::EUCLEAN,
         RecordError::System { number, .. } => *number,
-        RecordError::Team(error) => team::number_of(error),
+        RecordError::Team(error) => team::errno_of(error),
         _ => libc::EIO,
     };
-    Failed::new(number, error.to_string())
+    CallError::new(number, error.to_string())
 }
 
 thread_local! {
-    /// What went wrong last in this thread.
+    /// The text of this thread's last error.
     static TEXT: RefCell<CString> = RefCell::default();
 }
 
-/// A call that returns -1, sets `errno` and remembers the text.
-pub fn call<T: Returned>(work: impl FnOnce() -> Done<T>) -> T {
-    returning(|| {
+/// Runs a call that returns -1, sets `errno` and stores the text for `GIO_Error` on failure.
+pub fn gio_call<T: FailureValue>(work: impl FnOnce() -> CallResult<T>) -> T {
+    return_errno(|| {
         work().inspect_err(|failed| {
             let text = if failed.text.is_empty() { failed.message() } else { failed.text.clone() };
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-            // A thread that is ending has nothing to remember.
+            // A thread that is ending has no thread-local storage.
             let _ = TEXT.try_with(|last| *last.borrow_mut() = text);
         })
     })
 }
 
-/// The text of the last error of this thread. It stays until the next one.
+/// Returns the text of this thread's last error, valid until the next one.
 pub fn last_text() -> *const c_char {
     TEXT.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// A path that a program gives.
+/// Converts a path from C. Fails if it is null.
 ///
 /// # Safety
-/// It is null, or a text that ends with a zero.
-pub unsafe fn path<'a>(text: *const c_char) -> Done<&'a Path> {
+/// `text` is null or a NUL-terminated string that outlives the result.
+pub unsafe fn path<'a>(text: *const c_char) -> CallResult<&'a Path> {
     if text.is_null() {
-        return Err(Failed::new(libc::EFAULT, "the path is NULL"));
+        return Err(CallError::new(libc::EFAULT, "the path is NULL"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 
-/// The record with a number.
-pub fn record(number: c_int) -> Done<RecordId> {
+/// Converts the number of a record.
+pub fn record(number: c_int) -> CallResult<RecordId> {
     let number = u64::try_from(number)
-        .map_err(|_| Failed::new(libc::ENOENT, format!("there is no record {number}")))?;
+        .map_err(|_| CallError::new(libc::ENOENT, format!("record {number} does not exist")))?;
     Ok(RecordId::of_number(number))
 }
 
-/// Bytes of a record, and how far apart they are in memory.
-pub fn region(lo: i64, hi: i64, stride: i64) -> Done<(RangeInclusive<u64>, usize)> {
+/// Checks the byte range of a record and the stride in memory. `hi == lo - 1` is an empty range.
+pub fn region(lo: i64, hi: i64, stride: i64) -> CallResult<(RangeInclusive<u64>, usize)> {
     let wrong = || {
-        Failed::new(
+        CallError::new(
             libc::EINVAL,
             format!(
-                "bytes {lo} to {hi} with a stride of {stride}: bytes begin at 0, the last one is not \
-                 before the first, and strides begin at 1"
+                "bytes {lo} to {hi} with stride {stride}: bytes start at 0, the last byte is not \
+                 before the first, and the stride is at least 1"
             ),
         )
     };

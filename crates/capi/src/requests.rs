@@ -1,7 +1,7 @@
-//! Requests that were started: their ids, and what came of them.
+//! Started requests: their ids and results.
 //!
-//! An id is given once and is free when its request is over and somebody has been told. How many there
-//! may be is limited; a request that is refused has not taken its place in the file.
+//! An id is free when its request is over and a caller has fetched the result. The number of
+//! requests is limited. A request that is refused leaves the file's pointer unchanged.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -10,67 +10,67 @@ use libc::{c_int, c_long};
 use pario::{SharedRead, SharedReadInto, SharedWrite};
 use parking_lot::Mutex;
 
-use crate::errors::{Doing, Done, EPFSLBADID, EPFSLMREQUEST, Failed, While};
-use crate::memory::Pieces;
+use crate::buffers::CallerBuffers;
+use crate::errors::{CallError, CallKind, CallResult, EPFSLBADID, EPFSLMREQUEST, IntoCallResult};
 use crate::process;
 
-/// How many requests may be under way, unless told otherwise.
-const USUAL_LIMIT: usize = 20;
-/// The variable that tells otherwise.
+/// Default limit of started requests per process.
+const DEFAULT_LIMIT: usize = 20;
+/// The variable that changes the limit.
 const LIMIT_VARIABLE: &str = "PARIO_REQUESTS";
 
-/// What was started, and what came of it.
+/// A started request, or its result.
 #[derive(Debug)]
-pub enum Started {
-    /// A read to where its bytes belong.
+pub enum StartedIo {
+    /// A read into one buffer.
     Read(SharedReadInto),
-    /// A read, and the pieces of memory that get its bytes when it is over.
-    Scatter(SharedRead, Pieces),
+    /// A read whose bytes are copied to several buffers when it is over.
+    Scatter(SharedRead, CallerBuffers),
     /// A write.
     Write(SharedWrite),
-    /// It is over.
-    Over(Done<()>),
+    /// The result.
+    Over(CallResult<()>),
 }
 
 #[derive(Debug)]
-struct Request {
+struct IoRequest {
     fd: c_int,
-    started: Mutex<Option<Started>>,
+    started: Mutex<Option<StartedIo>>,
 }
 
 #[derive(Default)]
-struct Table {
+struct RequestTable {
     next: c_long,
-    under_way: HashMap<c_long, Arc<Request>>,
-    /// Those that are just being started.
+    under_way: HashMap<c_long, Arc<IoRequest>>,
+    /// Slots of requests that are being started.
     reserved: usize,
 }
 
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+static TABLE: Mutex<Option<RequestTable>> = Mutex::new(None);
 
-/// Starts a request, if there may be one more, and gives its id.
-pub fn start(fd: c_int, start: impl FnOnce() -> Done<Started>) -> Done<c_long> {
+/// Starts a request and returns its id. Fails at the limit, before anything is started.
+pub fn start(fd: c_int, start: impl FnOnce() -> CallResult<StartedIo>) -> CallResult<c_long> {
     process::check_fork()?;
-    let reserved = Reserved::new()?;
+    let reserved = RequestSlot::new()?;
     let started = Mutex::new(Some(start()?));
     let mut table = TABLE.lock();
     let table = table.get_or_insert_default();
     let id = table.next;
     table.next += 1;
-    table.under_way.insert(id, Arc::new(Request { fd, started }));
+    table.under_way.insert(id, Arc::new(IoRequest { fd, started }));
     reserved.used(table);
     Ok(id)
 }
 
-/// Whether there may be one more request: calls that wait are requests, too.
-pub fn check_limit() -> Done<()> {
+/// Fails at the limit of requests: a blocking call counts as one.
+pub fn check_limit() -> CallResult<()> {
     let limit = limit()?;
     let used = TABLE.lock().as_ref().map_or(0, |table| table.under_way.len() + table.reserved);
     if used < limit { Ok(()) } else { Err(too_many(limit)) }
 }
 
-/// Whether a request is over. If so, its id is free.
-pub fn is_done(id: c_long) -> Done<bool> {
+/// Returns whether a request is over. If it is, frees its id.
+pub fn is_done(id: c_long) -> CallResult<bool> {
     let request = find(id)?;
     match request.result(false) {
         Some(result) => free(id, result).map(|()| true),
@@ -78,8 +78,8 @@ pub fn is_done(id: c_long) -> Done<bool> {
     }
 }
 
-/// Waits until a request is over. Its id is free then.
-pub fn wait(id: c_long) -> Done<()> {
+/// Waits until a request is over and frees its id.
+pub fn wait(id: c_long) -> CallResult<()> {
     let request = find(id)?;
     match request.result(true) {
         Some(result) => free(id, result),
@@ -87,7 +87,7 @@ pub fn wait(id: c_long) -> Done<()> {
     }
 }
 
-/// Waits until all requests to a file are over; their ids stay until somebody asks for them.
+/// Waits until all requests of a file are over. Their ids stay until callers fetch them.
 pub fn wait_for_file(fd: c_int) {
     let of_file: Vec<_> = match &*TABLE.lock() {
         Some(table) => table.under_way.values().filter(|one| one.fd == fd).cloned().collect(),
@@ -98,79 +98,79 @@ pub fn wait_for_file(fd: c_int) {
     }
 }
 
-impl Request {
-    /// What came of it; if it is not over, it is waited for, or there is no answer.
-    fn result(&self, is_waiting: bool) -> Option<Done<()>> {
-        // Who waits holds the lock.
-        let mut place = if is_waiting { self.started.lock() } else { self.started.try_lock()? };
-        let is_over = match place.as_mut()? {
-            Started::Read(read) => read.is_done(),
-            Started::Scatter(read, _) => read.is_done(),
-            Started::Write(write) => write.is_done(),
-            Started::Over(_) => true,
+impl IoRequest {
+    /// Returns the result. If the request is not over, waits for it or returns none.
+    fn result(&self, should_wait: bool) -> Option<CallResult<()>> {
+        // A waiting thread holds the lock.
+        let mut slot = if should_wait { self.started.lock() } else { self.started.try_lock()? };
+        let is_over = match slot.as_mut()? {
+            StartedIo::Read(read) => read.is_done(),
+            StartedIo::Scatter(read, _) => read.is_done(),
+            StartedIo::Write(write) => write.is_done(),
+            StartedIo::Over(_) => true,
         };
-        if !is_over && !is_waiting {
+        if !is_over && !should_wait {
             return None;
         }
-        let result = match place.take()? {
-            Started::Read(read) => read.wait().map(|_| ()).while_doing(Doing::Waiting),
-            Started::Scatter(read, mut to) => {
-                read.wait().map(|bytes| to.scatter(&bytes)).while_doing(Doing::Waiting)
+        let result = match slot.take()? {
+            StartedIo::Read(read) => read.wait().map(|_| ()).in_call(CallKind::Wait),
+            StartedIo::Scatter(read, mut to) => {
+                read.wait().map(|bytes| to.scatter(&bytes)).in_call(CallKind::Wait)
             }
-            Started::Write(write) => write.wait().while_doing(Doing::Waiting),
-            Started::Over(result) => result,
+            StartedIo::Write(write) => write.wait().in_call(CallKind::Wait),
+            StartedIo::Over(result) => result,
         };
-        *place = Some(Started::Over(result.clone()));
+        *slot = Some(StartedIo::Over(result.clone()));
         Some(result)
     }
 }
 
-fn find(id: c_long) -> Done<Arc<Request>> {
+fn find(id: c_long) -> CallResult<Arc<IoRequest>> {
     process::check_fork()?;
     let table = TABLE.lock();
     let found = table.as_ref().and_then(|table| table.under_way.get(&id).cloned());
     found.ok_or_else(|| unknown(id))
 }
 
-/// Frees an id; the first who comes gets the result.
-fn free(id: c_long, result: Done<()>) -> Done<()> {
+/// Frees an id. Only the first caller gets the result.
+fn free(id: c_long, result: CallResult<()>) -> CallResult<()> {
     let removed = TABLE.lock().as_mut().and_then(|table| table.under_way.remove(&id));
     if removed.is_some() { result } else { Err(unknown(id)) }
 }
 
-fn unknown(id: c_long) -> Failed {
-    Failed::new(EPFSLBADID, format!("{id} is no request that is under way"))
+fn unknown(id: c_long) -> CallError {
+    CallError::new(EPFSLBADID, format!("no request with id {id} is under way"))
 }
 
-fn too_many(limit: usize) -> Failed {
+fn too_many(limit: usize) -> CallError {
     let text = format!(
-        "{limit} are under way: wait for some with iowait or iodone, or allow more with the \
-         variable {LIMIT_VARIABLE}"
+        "{limit} requests are under way: wait for some with iowait or iodone, or set \
+         {LIMIT_VARIABLE} to a higher limit"
     );
-    Failed::new(EPFSLMREQUEST, text)
+    CallError::new(EPFSLMREQUEST, text)
 }
 
-fn limit() -> Done<usize> {
-    static LIMIT: OnceLock<Done<usize>> = OnceLock::new();
+fn limit() -> CallResult<usize> {
+    static LIMIT: OnceLock<CallResult<usize>> = OnceLock::new();
     let read = || match std::env::var(LIMIT_VARIABLE) {
-        Err(_) => Ok(USUAL_LIMIT),
+        Err(_) => Ok(DEFAULT_LIMIT),
         Ok(text) => match text.trim().parse() {
             Ok(limit) if limit > 0 => Ok(limit),
-            _ => {
-                Err(Failed::invalid(format!("{LIMIT_VARIABLE}: {text:?} is no number of requests")))
-            }
+            _ => Err(CallError::invalid(format!(
+                "{LIMIT_VARIABLE} is {text:?}: set it to a number of requests above 0"
+            ))),
         },
     };
     LIMIT.get_or_init(read).clone()
 }
 
-/// A place for a request that is being started.
-struct Reserved {
+/// A slot for a request that is being started.
+struct RequestSlot {
     is_used: bool,
 }
 
-impl Reserved {
-    fn new() -> Done<Self> {
+impl RequestSlot {
+    fn new() -> CallResult<Self> {
         let limit = limit()?;
         let mut table = TABLE.lock();
         let table = table.get_or_insert_default();
@@ -181,14 +181,14 @@ impl Reserved {
         Ok(Self { is_used: false })
     }
 
-    /// The request has its place in the table.
-    fn used(mut self, table: &mut Table) {
+    /// Passes the slot to a request that is in the table.
+    fn used(mut self, table: &mut RequestTable) {
         table.reserved -= 1;
         self.is_used = true;
     }
 }
 
-impl Drop for Reserved {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         if !self.is_used
             && let Some(table) = TABLE.lock().as_mut()

@@ -1,7 +1,7 @@
-//! The processes of the job that have met for their memory. No cluster is needed for it.
+//! The team of this process: the ranks of its job that share memory. Needs no cluster.
 //!
-//! Once they have met, they stay together until they end. A process that ends in peace leaves the
-//! others, who hear of it if they still need it; one that is killed is lost to them.
+//! Once joined, a process stays in the team until it ends. A process that exits leaves the team:
+//! ranks that still need it get an error. A process that is killed is reported as lost.
 
 use std::sync::Once;
 
@@ -10,23 +10,22 @@ use pario::team::{Team, TeamError};
 use pario::{Error, Group, Seat};
 use parking_lot::Mutex;
 
-use crate::errors::{Doing, Done, Failed, While};
+use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
 use crate::process;
 
 static TEAM: Mutex<Option<Team>> = Mutex::new(None);
 
-/// Those who have met already.
-pub fn known() -> Option<Team> {
+/// Returns the team, if this process has joined it.
+pub fn joined() -> Option<Team> {
     TEAM.lock().clone()
 }
 
-/// Says which process this is and meets the others: what `do_nio` does.
-pub fn init(rank: c_int, size: c_int) -> Done<()> {
+/// Sets rank and size and joins the team: implements `do_nio`.
+pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
     process::check_fork()?;
     let wrong = || {
-        Failed::invalid(format!(
-            "process {rank} of {size}: there must be at least one process, and their numbers go \
-             from 0 to one below how many there are"
+        CallError::invalid(format!(
+            "process {rank} of {size}: the size must be at least 1, and the rank from 0 to size - 1"
         ))
     };
     let (Ok(rank), Ok(size)) = (u32::try_from(rank), u32::try_from(size)) else {
@@ -38,51 +37,52 @@ pub fn init(rank: c_int, size: c_int) -> Done<()> {
     let mut team = TEAM.lock();
     match &*team {
         Some(known) if (known.rank(), known.size()) == (rank, size) => Ok(()),
-        Some(known) => Err(Failed::invalid(format!(
-            "this process is {} of {} already: say so once",
+        Some(known) => Err(CallError::invalid(format!(
+            "this process is already rank {} of {}: do_nio accepts no other numbers",
             known.rank(),
             known.size()
         ))),
         None => {
-            *team = Some(meet(Seat { job: Group::job_of_environment(), size, rank })?);
+            *team = Some(join(Seat { job: Group::job_of_environment(), size, rank })?);
             Ok(())
         }
     }
 }
 
-/// Those who have met; if they have not, they meet now, as their launcher has said.
-pub fn current() -> Done<Team> {
+/// Returns the team. Joins it first if necessary, with the launcher's rank and size.
+pub fn current() -> CallResult<Team> {
     process::check_fork()?;
     let mut team = TEAM.lock();
     if let Some(known) = &*team {
         return Ok(known.clone());
     }
-    let met = meet(Group::seat_of_environment().while_doing(Doing::Opening)?)?;
-    *team = Some(met.clone());
-    Ok(met)
+    let joined = join(Group::seat_of_environment().in_call(CallKind::Open)?)?;
+    *team = Some(joined.clone());
+    Ok(joined)
 }
 
-/// A process that ends in peace says so: otherwise the others would take it for lost.
+/// Leaves the team at exit: otherwise the other ranks report this process as lost.
 extern "C" fn leave_at_exit() {
     let _ = std::panic::catch_unwind(|| {
         if process::check_fork().is_ok() {
-            // What this thread had of its own is gone by now, and other machines may have to be told.
-            let leaving = process::without_signals(|| {
-                std::thread::Builder::new().name("leaving".to_owned()).spawn(|| {
+            // A new thread: this one's thread-local storage is gone, and leaving can send messages
+            // to other machines.
+            let leaving = process::with_signals_blocked(|| {
+                std::thread::Builder::new().name("team-leave".to_owned()).spawn(|| {
                     crate::record_files::forget();
                     drop(TEAM.try_lock().and_then(|mut team| team.take()));
                 })
             });
             if let Ok(leaving) = leaving {
-                // Its panic has told what is wrong; the others take this process for lost.
+                // A panic has printed its message; the other ranks report this process as lost.
                 let _ = leaving.join();
             }
         }
     });
 }
 
-/// What goes to `errno` for an error of the team.
-pub fn number_of(error: &TeamError) -> c_int {
+/// Returns the number for an error of the team.
+pub fn errno_of(error: &TeamError) -> c_int {
     match error {
         TeamError::Lost { .. } | TeamError::Left { .. } => libc::ECONNABORTED,
         TeamError::Missing { .. } => libc::ETIMEDOUT,
@@ -92,54 +92,58 @@ pub fn number_of(error: &TeamError) -> c_int {
     }
 }
 
-/// Leaves the others.
+/// Leaves the team.
 pub fn leave() {
     drop(TEAM.lock().take());
 }
 
-/// Those who have met with `do_nio`, without which nothing of it works.
-pub fn ready() -> Done<Team> {
+/// Returns the team. Fails before `do_nio`.
+pub fn require_initialized() -> CallResult<Team> {
     process::check_fork()?;
-    known().ok_or_else(|| Failed::invalid("do_nio must be called before"))
+    joined().ok_or_else(|| {
+        CallError::invalid("do_nio has not been called: call it first, on all processes")
+    })
 }
 
-fn meet(seat: Seat) -> Done<Team> {
+fn join(seat: Seat) -> CallResult<Team> {
     static AT_EXIT: Once = Once::new();
-    process::watch_forks();
+    process::register_fork_handler();
     AT_EXIT.call_once(|| {
-        // SAFETY: the function takes nothing and lets no panic out. If it cannot be registered, the
-        // others take this process for lost when it ends.
+        // SAFETY: the handler takes no arguments and catches panics. If registration fails, the
+        // other ranks report this process as lost when it ends.
         let _ = unsafe { libc::atexit(leave_at_exit) };
     });
-    // The threads of the team get no signals of the program; the caller, who waits, does.
-    let met = process::without_signals(|| {
+    // A new thread joins, with signals blocked for the team's threads; the waiting caller still
+    // handles signals.
+    let joined = process::with_signals_blocked(|| {
         std::thread::Builder::new()
-            .name("meeting".to_owned())
+            .name("team-join".to_owned())
             .spawn(move || pario::team::meet(&seat.job, seat.size, seat.rank))
     });
-    let met = met.map_err(|error| Failed::new(libc::EAGAIN, error.to_string()))?.join();
-    let failed = || TeamError::System("meeting the others failed".to_owned());
-    met.unwrap_or_else(|_| Err(failed().into())).while_doing(Doing::Opening)
+    let joined = joined.map_err(|error| CallError::new(libc::EAGAIN, error.to_string()))?.join();
+    let failed =
+        || TeamError::System("the thread that joins the other processes panicked".to_owned());
+    joined.unwrap_or_else(|_| Err(failed().into())).in_call(CallKind::Open)
 }
 
-/// What a team says, as C programs know it.
-pub fn done<T>(result: Result<T, TeamError>) -> Done<T> {
-    result.map_err(Error::from).while_doing(Doing::Else)
+/// Converts a result of the team to the result of a call.
+pub fn team_result<T>(result: Result<T, TeamError>) -> CallResult<T> {
+    result.map_err(Error::from).in_call(CallKind::Other)
 }
 
-/// Hears whether something is wrong with the call of any process before all make it together: who
-/// has given a wrong argument still comes, so that nobody waits for it.
-pub fn all_fine<T>(team: &Team, prepared: Done<T>) -> Done<T> {
-    let told = match &prepared {
+/// Exchanges argument errors before a collective call: fails on every rank if any rank has an
+/// error. A rank with an invalid argument still takes part, so no other rank waits for it.
+pub fn check_all_ranks<T>(team: &Team, prepared: CallResult<T>) -> CallResult<T> {
+    let report = match &prepared {
         Ok(_) => Vec::new(),
-        Err(Failed { number, text }) => [&number.to_le_bytes()[..], text.as_bytes()].concat(),
+        Err(CallError { number, text }) => [&number.to_le_bytes()[..], text.as_bytes()].concat(),
     };
-    for (rank, told) in done(team.gather(&told))?.into_iter().enumerate() {
-        if let Some((number, text)) = told.split_first_chunk::<4>() {
+    for (rank, report) in team_result(team.gather(&report))?.into_iter().enumerate() {
+        if let Some((number, text)) = report.split_first_chunk::<4>() {
             let text = String::from_utf8_lossy(text);
             let theirs =
-                Failed::new(i32::from_le_bytes(*number), format!("process {rank}: {text}"));
-            // Its own error says more to who has one.
+                CallError::new(i32::from_le_bytes(*number), format!("process {rank}: {text}"));
+            // A rank's own error is more specific than another rank's.
             return Err(prepared.err().unwrap_or(theirs));
         }
     }

@@ -1,20 +1,20 @@
-//! Putting, getting, accumulating and changing, in one piece.
+//! Contiguous put, get and accumulate, and atomic updates.
 
 use libc::{c_int, c_long, c_void};
 use pario::team::{Number, Segments, Started};
 
-use super::{Armci, current, length};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use super::{Armci, byte_count, current};
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
-/// Swapping an int.
+/// Swaps an int.
 pub const ARMCI_SWAP: c_int = 10;
-/// Swapping a long.
+/// Swaps a long.
 pub const ARMCI_SWAP_LONG: c_int = 11;
-/// Adding to an int.
+/// Adds to an int.
 pub const ARMCI_FETCH_AND_ADD: c_int = 12;
-/// Adding to a long.
+/// Adds to a long.
 pub const ARMCI_FETCH_AND_ADD_LONG: c_int = 13;
 
 /// Numbers of type int.
@@ -30,63 +30,63 @@ pub const ARMCI_ACC_DCP: c_int = 41;
 /// Numbers of type long.
 pub const ARMCI_ACC_LNG: c_int = 42;
 
-/// Memory of the caller to be read.
+/// Returns memory of the caller for reading.
 ///
 /// # Safety
-/// So many bytes must be there, and stay as they are meanwhile.
-pub unsafe fn own<'a>(start: *const c_void, len: usize) -> Done<&'a [u8]> {
+/// `start` is null or points to `len` bytes, which do not change during the use.
+pub unsafe fn caller_bytes<'a>(start: *const c_void, len: usize) -> CallResult<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
     }
     if start.is_null() {
-        return Err(Failed::invalid("a null pointer for own memory"));
+        return Err(CallError::invalid("the process' own memory is NULL"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
 }
 
-/// Memory of the caller to be written.
+/// Returns memory of the caller for writing.
 ///
 /// # Safety
-/// So many bytes must be there, and belong to nobody else meanwhile.
-pub unsafe fn own_mut<'a>(start: *mut c_void, len: usize) -> Done<&'a mut [u8]> {
+/// `start` is null or points to `len` bytes, which nothing else uses during the use.
+pub unsafe fn caller_bytes_mut<'a>(start: *mut c_void, len: usize) -> CallResult<&'a mut [u8]> {
     if len == 0 {
         return Ok(&mut []);
     }
     if start.is_null() {
-        return Err(Failed::invalid("a null pointer for own memory"));
+        return Err(CallError::invalid("the process' own memory is NULL"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
 }
 
-/// Numbers to be added, each times a factor, as a program means them.
+/// The number type and factor of an accumulation.
 #[derive(Clone, Copy, Debug)]
 pub enum Scale {
-    /// Of ints.
+    /// Ints.
     Int(i32),
-    /// Of longs.
+    /// Longs.
     Long(i64),
-    /// Of floats.
+    /// Floats.
     Float(f32),
-    /// Of doubles.
+    /// Doubles.
     Double(f64),
-    /// Of complex numbers.
+    /// Complex numbers of floats.
     Complex([f32; 2]),
-    /// Of complex numbers of doubles.
+    /// Complex numbers of doubles.
     DoubleComplex([f64; 2]),
 }
 
 impl Scale {
-    /// The factor of a type of numbers.
+    /// Reads the factor. Fails for an unknown type.
     ///
     /// # Safety
-    /// There must be a number of the type, or null.
-    pub unsafe fn of(optype: c_int, scale: *const c_void) -> Done<Self> {
+    /// `scale` is null or points to a number of the type.
+    pub unsafe fn of(optype: c_int, scale: *const c_void) -> CallResult<Self> {
         if scale.is_null() {
-            return Err(Failed::invalid("a null pointer for the scale of an accumulation"));
+            return Err(CallError::invalid("the scale factor is NULL"));
         }
-        // SAFETY: the caller says that there is a number of the type.
+        // SAFETY: the caller guarantees a number of that type.
         unsafe {
             Ok(match optype {
                 ARMCI_ACC_INT => Self::Int(scale.cast::<i32>().read_unaligned()),
@@ -96,21 +96,23 @@ impl Scale {
                 ARMCI_ACC_CPL => Self::Complex(scale.cast::<[f32; 2]>().read_unaligned()),
                 ARMCI_ACC_DCP => Self::DoubleComplex(scale.cast::<[f64; 2]>().read_unaligned()),
                 _ => {
-                    let what = format!("{optype} is no type of numbers that are accumulated");
-                    return Err(Failed::invalid(what));
+                    let what = format!(
+                        "number type {optype} is unknown: use ARMCI_ACC_INT to ARMCI_ACC_LNG"
+                    );
+                    return Err(CallError::invalid(what));
                 }
             })
         }
     }
 
-    /// Begins to add numbers.
+    /// Starts to add numbers to a segment.
     pub fn start(
         self,
         segments: &Segments,
         rank: u32,
         offset: usize,
         bytes: &[u8],
-    ) -> Done<Started<'static>> {
+    ) -> CallResult<Started<'static>> {
         let to = (segments, rank, offset);
         match self {
             Self::Int(factor) => add(to, factor, bytes),
@@ -129,23 +131,26 @@ impl Scale {
     }
 }
 
-/// Complex numbers, each times another.
-fn pairs<T: Number>(bytes: &[u8], times: impl Fn([T; 2]) -> [T; 2]) -> Done<Vec<T>> {
+/// Multiplies complex numbers, given as pairs.
+fn pairs<T: Number>(bytes: &[u8], times: impl Fn([T; 2]) -> [T; 2]) -> CallResult<Vec<T>> {
     let numbers = numbers::<T>(bytes)?;
     if numbers.len() % 2 != 0 {
-        return Err(Failed::invalid("half a complex number cannot be accumulated"));
+        return Err(CallError::invalid(
+            "the byte count is not a multiple of the size of a complex number",
+        ));
     }
     Ok(numbers.chunks(2).flat_map(|pair| times([pair[0], pair[1]])).collect())
 }
 
-fn numbers<T: Number>(bytes: &[u8]) -> Done<Vec<T>> {
+fn numbers<T: Number>(bytes: &[u8]) -> CallResult<Vec<T>> {
     let each = size_of::<T>();
     if !bytes.len().is_multiple_of(each) {
-        let what = format!("{} bytes are no numbers of {each} bytes each", bytes.len());
-        return Err(Failed::invalid(what));
+        let what =
+            format!("{} bytes are not a multiple of the {each} bytes of a number", bytes.len());
+        return Err(CallError::invalid(what));
     }
     let mut numbers = vec![T::default(); bytes.len() / each];
-    // SAFETY: there is room for as many bytes, and every pattern of bits is a number.
+    // SAFETY: there is room for the bytes, and every bit pattern is a number.
     unsafe {
         let to = numbers.as_mut_ptr().cast();
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -162,58 +167,59 @@ fn add<T: Number>(
     (segments, rank, offset): (&Segments, u32, usize),
     factor: T,
     bytes: &[u8],
-) -> Done<Started<'static>> {
+) -> CallResult<Started<'static>> {
     let is_aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if is_aligned && bytes.len().is_multiple_of(size_of::<T>()) {
         let count = bytes.len() / size_of::<T>();
-        // SAFETY: it is aligned, there are so many, and every pattern of bits is a number.
+        // SAFETY: it is aligned, there are `count` numbers, and every bit pattern is a number.
         let numbers = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), count) };
-        return done(segments.start_accumulate(rank, offset, factor, numbers));
+        return team_result(segments.start_accumulate(rank, offset, factor, numbers));
     }
-    done(segments.start_accumulate(rank, offset, factor, &numbers::<T>(bytes)?))
+    team_result(segments.start_accumulate(rank, offset, factor, &numbers::<T>(bytes)?))
 }
 
 impl Armci {
-    /// Begins to put own memory.
+    /// Starts a put of the caller's memory.
     ///
     /// # Safety
-    /// So many bytes must be there.
+    /// `src` is null or points to `bytes` bytes.
     pub unsafe fn start_put(
         &self,
         src: *const c_void,
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
-        // SAFETY: the caller says so.
-        let own = unsafe { own(src, len)? };
-        Ok((rank, done(allocation.segments.start_put(rank, offset, own))?))
+        // SAFETY: the caller guarantees it.
+        let own = unsafe { caller_bytes(src, len)? };
+        Ok((rank, team_result(allocation.segments.start_put(rank, offset, own))?))
     }
 
-    /// Begins to get to own memory.
+    /// Starts a get to the caller's memory.
     ///
     /// # Safety
-    /// So many bytes must be there, and belong to nobody else until it is waited for.
+    /// `dst` is null or points to `bytes` bytes, which nothing else uses until the request is over.
     pub unsafe fn start_get(
         &self,
         src: *const c_void,
         dst: *mut c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, src, len)?;
-        // SAFETY: the caller says so.
-        let own: &'static mut [u8] = unsafe { own_mut(dst, len)? };
-        Ok((rank, done(allocation.segments.start_get(rank, offset, own))?))
+        // SAFETY: the caller guarantees it.
+        let own: &'static mut [u8] = unsafe { caller_bytes_mut(dst, len)? };
+        Ok((rank, team_result(allocation.segments.start_get(rank, offset, own))?))
     }
 
-    /// Begins to add own numbers.
+    /// Starts an accumulation of the caller's numbers.
     ///
     /// # Safety
-    /// So many bytes must be there, and a scale.
+    /// `src` is null or points to `bytes` bytes, and `scale` is null or points to a number of the
+    /// type.
     pub unsafe fn start_acc(
         &self,
         (optype, scale): (c_int, *const c_void),
@@ -221,23 +227,23 @@ impl Armci {
         dst: *const c_void,
         bytes: c_int,
         proc: c_int,
-    ) -> Done<(u32, Started<'static>)> {
-        let (rank, len) = (self.rank(proc)?, length(bytes)?);
+    ) -> CallResult<(u32, Started<'static>)> {
+        let (rank, len) = (self.rank(proc)?, byte_count(bytes)?);
         let (allocation, offset) = self.find(rank, dst, len)?;
-        // SAFETY: the caller says so.
-        let (scale, own) = unsafe { (Scale::of(optype, scale)?, own(src, len)?) };
+        // SAFETY: the caller guarantees it.
+        let (scale, own) = unsafe { (Scale::of(optype, scale)?, caller_bytes(src, len)?) };
         Ok((rank, scale.start(&allocation.segments, rank, offset, own)?))
     }
 }
 
-fn wait((_, started): (u32, Started<'static>)) -> Done<c_int> {
-    done(started.wait()).map(|()| 0)
+fn wait((_, started): (u32, Started<'static>)) -> CallResult<c_int> {
+    team_result(started.wait()).map(|()| 0)
 }
 
-/// Copies own memory to that of a process.
+/// Copies own memory to a process.
 ///
 /// # Safety
-/// So many bytes must be at the source.
+/// `src` is null or points to `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Put(
     src: *mut c_void,
@@ -245,14 +251,14 @@ pub unsafe extern "C" fn ARMCI_Put(
     bytes: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_put(src, dst, bytes, proc)? }))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| wait(unsafe { current()?.start_put(src, dst, bytes, proc)? }))
 }
 
 /// Copies memory of a process to own memory.
 ///
 /// # Safety
-/// There must be room for so many bytes at the destination.
+/// `dst` is null or has room for `bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Get(
     src: *mut c_void,
@@ -260,14 +266,14 @@ pub unsafe extern "C" fn ARMCI_Get(
     bytes: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_get(src, dst, bytes, proc)? }))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| wait(unsafe { current()?.start_get(src, dst, bytes, proc)? }))
 }
 
 /// Adds own numbers, each times a factor, to those of a process.
 ///
 /// # Safety
-/// So many bytes must be at the source, and a number at the scale.
+/// `src` is null or points to `bytes` bytes, and `scale` is null or points to a number of the type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Acc(
     optype: c_int,
@@ -277,14 +283,14 @@ pub unsafe extern "C" fn ARMCI_Acc(
     bytes: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    returning(|| wait(unsafe { current()?.start_acc((optype, scale), src, dst, bytes, proc)? }))
+    // SAFETY: the caller guarantees it.
+    return_errno(|| wait(unsafe { current()?.start_acc((optype, scale), src, dst, bytes, proc)? }))
 }
 
-/// Changes a whole number of a process by one instruction.
+/// Changes an integer of a process atomically, and returns its former value in `ploc`.
 ///
 /// # Safety
-/// There must be a number of the type where the result goes.
+/// `ploc` is null or points to an integer of the operation's type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Rmw(
     op: c_int,
@@ -293,23 +299,26 @@ pub unsafe extern "C" fn ARMCI_Rmw(
     extra: c_int,
     proc: c_int,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         let is_long = matches!(op, ARMCI_SWAP_LONG | ARMCI_FETCH_AND_ADD_LONG);
         let is_short = matches!(op, ARMCI_SWAP | ARMCI_FETCH_AND_ADD);
         if !is_long && !is_short || ploc.is_null() {
-            return Err(Failed::invalid(format!("operation {op} on a number at {ploc:p}")));
+            return Err(CallError::invalid(format!(
+                "operation {op} with a value at {ploc:p}: use ARMCI_SWAP to \
+                 ARMCI_FETCH_AND_ADD_LONG, and an address that is not NULL"
+            )));
         }
         let size = if is_long { size_of::<c_long>() } else { size_of::<c_int>() };
         let (allocation, offset) = armci.find(rank, prem, size)?;
         let segments = &allocation.segments;
-        // SAFETY: the caller says that there is a number of the type.
+        // SAFETY: the caller guarantees a number of that type.
         unsafe {
             match op {
                 ARMCI_SWAP => {
                     let place = ploc.cast::<c_int>();
-                    place.write_unaligned(done(segments.swap(
+                    place.write_unaligned(team_result(segments.swap(
                         rank,
                         offset,
                         place.read_unaligned(),
@@ -317,18 +326,19 @@ pub unsafe extern "C" fn ARMCI_Rmw(
                 }
                 ARMCI_SWAP_LONG => {
                     let place = ploc.cast::<c_long>();
-                    place.write_unaligned(done(segments.swap(
+                    place.write_unaligned(team_result(segments.swap(
                         rank,
                         offset,
                         place.read_unaligned(),
                     ))?);
                 }
                 ARMCI_FETCH_AND_ADD => {
-                    let was: c_int = done(segments.fetch_add(rank, offset, extra))?;
+                    let was: c_int = team_result(segments.fetch_add(rank, offset, extra))?;
                     ploc.cast::<c_int>().write_unaligned(was);
                 }
                 _ => {
-                    let was: c_long = done(segments.fetch_add(rank, offset, c_long::from(extra)))?;
+                    let was: c_long =
+                        team_result(segments.fetch_add(rank, offset, c_long::from(extra)))?;
                     ploc.cast::<c_long>().write_unaligned(was);
                 }
             }

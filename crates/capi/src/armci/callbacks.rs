@@ -1,4 +1,4 @@
-//! Functions of the program that run at the machine of any process.
+//! Callbacks: functions of the program that run on the machine of any process.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use libc::{c_int, c_void};
 use pario::team::{Callback, CallbackPending};
 use parking_lot::Mutex;
 
-use super::access::own;
-use super::{Armci, current, length};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::{all_fine, done};
+use super::access::caller_bytes;
+use super::{Armci, byte_count, current};
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::{check_all_ranks, team_result};
 
-/// A function of the program: who calls, for which process, with what, and where its result goes.
+/// A callback: calling rank, target rank, header, data, and memory for the result.
 pub type RucT = unsafe extern "C" fn(
     c_int,
     c_int,
@@ -25,38 +25,39 @@ pub type RucT = unsafe extern "C" fn(
     *mut c_int,
 ) -> c_int;
 
-/// Functions that were registered, and calls under way.
+/// Registered callbacks, and calls under way.
 #[derive(Default)]
-pub struct Callbacks {
+pub struct CallbackTable {
     functions: Mutex<Vec<Callback>>,
-    calls: Mutex<(c_int, HashMap<c_int, Call>)>,
+    calls: Mutex<(c_int, HashMap<c_int, PendingCall>)>,
 }
 
-/// A call under way, and where its result goes.
-struct Call {
+/// A call under way, and the memory for its result.
+struct PendingCall {
     pending: CallbackPending,
     result: *mut c_void,
     room: usize,
     len: *mut c_int,
 }
 
-// SAFETY: the program has lent the memory until the call is waited for.
-unsafe impl Send for Call {}
+// SAFETY: the program has lent the memory until it waits for the call.
+unsafe impl Send for PendingCall {}
 
-/// Bytes in front of the header that say how long a result may be.
+/// Length of the field before the header: the room for the result.
 const ROOM_BYTES: usize = 4;
 
-/// Has the data server call a function of the program.
+/// Calls a function of the program in the data server.
 fn run(function: RucT, call: &pario::team::CallbackCall<'_>) -> Result<Vec<u8>, String> {
     let Some((room, header)) = call.header.split_first_chunk::<ROOM_BYTES>() else {
-        return Err("a call without a head".to_owned());
+        return Err("the request has no header".to_owned());
     };
     let room = usize::try_from(i32::from_le_bytes(*room)).unwrap_or(0);
     let number = |len: usize| c_int::try_from(len).unwrap_or(c_int::MAX);
     let rank = |rank: u32| c_int::try_from(rank).unwrap_or(c_int::MAX);
     let mut result = vec![0_u8; room];
     let mut len = 0;
-    // SAFETY: the function is one of the program, and gets memory of the lengths that it is told.
+    // SAFETY: the function belongs to the program, and each length that it gets is that of the
+    // memory.
     let returned = unsafe {
         function(
             rank(call.from),
@@ -71,36 +72,41 @@ fn run(function: RucT, call: &pario::team::CallbackCall<'_>) -> Result<Vec<u8>, 
         )
     };
     if returned != 0 {
-        return Err(format!("it returned {returned}"));
+        return Err(format!("the callback returned {returned}"));
     }
     match usize::try_from(len) {
         Ok(len) if len <= room => result.truncate(len),
-        _ => return Err(format!("it says that {len} bytes are its result, of {room} at most")),
+        _ => {
+            return Err(format!(
+                "the callback claims a result of {len} bytes, but has room for {room}"
+            ));
+        }
     }
     Ok(result)
 }
 
-/// Registers a function, together with all others; what it is called from now on.
+/// Registers a callback, collectively. Returns its handle.
 ///
 /// # Safety
-/// The function must do as the header says, or be null.
+/// `func` is null or behaves as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Callback_register(func: Option<RucT>) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let func = func.ok_or_else(|| Failed::invalid("a null pointer for a callback"));
-        let func = all_fine(&armci.team, func)?;
-        let callback = done(armci.team.callback(move |call| run(func, call)))?;
+        let func = func.ok_or_else(|| CallError::invalid("the callback function is NULL"));
+        let func = check_all_ranks(&armci.team, func)?;
+        let callback = team_result(armci.team.callback(move |call| run(func, call)))?;
         let mut functions = armci.callbacks.functions.lock();
         functions.push(callback);
         Ok(c_int::try_from(functions.len() - 1).unwrap_or(c_int::MAX))
     })
 }
 
-/// Begins to call a function at the machine of a process; the number to wait for.
+/// Starts a call of a callback on the machine of a process. Returns the request's number.
 ///
 /// # Safety
-/// Header, data and room for the result must be as long as is said, and stay until it was waited for.
+/// Header, data and the room for the result are as long as their sizes say, and stay until the
+/// program waits for the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Callback_send(
     h: c_int,
@@ -113,45 +119,51 @@ pub unsafe extern "C" fn ARMCI_Callback_send(
     exp_res_size: c_int,
     res_size: *mut c_int,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         let callback = function(&armci, h)?;
-        let room = length(exp_res_size)?;
+        let room = byte_count(exp_res_size)?;
         if room > 0 && result.is_null() {
-            return Err(Failed::invalid("a null pointer for the result of a callback"));
+            return Err(CallError::invalid("the memory for the callback's result is NULL"));
         }
-        // SAFETY: the caller says so.
-        let (header, data) =
-            unsafe { (own(header, length(header_size)?)?, own(data, length(data_size)?)?) };
+        // SAFETY: the caller guarantees it.
+        let (header, data) = unsafe {
+            (
+                caller_bytes(header, byte_count(header_size)?)?,
+                caller_bytes(data, byte_count(data_size)?)?,
+            )
+        };
         let header = [&exp_res_size.to_le_bytes()[..], header].concat();
-        let pending = done(callback.start(rank, &header, data))?;
+        let pending = team_result(callback.start(rank, &header, data))?;
         let (last, calls) = &mut *armci.callbacks.calls.lock();
         *last = last.checked_add(1).unwrap_or(1);
-        calls.insert(*last, Call { pending, result, room, len: res_size });
+        calls.insert(*last, PendingCall { pending, result, room, len: res_size });
         Ok(*last)
     })
 }
 
-fn function(armci: &Armci, handle: c_int) -> Done<Callback> {
+fn function(armci: &Armci, handle: c_int) -> CallResult<Callback> {
     let functions = armci.callbacks.functions.lock();
     let found = usize::try_from(handle).ok().and_then(|number| functions.get(number).cloned());
-    found.ok_or_else(|| Failed::invalid(format!("there is no callback {handle}")))
+    found.ok_or_else(|| CallError::invalid(format!("callback {handle} is not registered")))
 }
 
-/// Waits for a call of a function.
+/// Waits for a call of a callback.
 ///
 /// # Safety
-/// What was given to `ARMCI_Callback_send` must still be there.
+/// The memory that was passed to `ARMCI_Callback_send` is still valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Callback_wait(rqid: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let call = armci.callbacks.calls.lock().1.remove(&rqid);
-        let call = call.ok_or_else(|| Failed::invalid(format!("no call {rqid} is under way")))?;
-        let bytes = done(call.pending.wait())?;
+        let call = call.ok_or_else(|| {
+            CallError::invalid(format!("no callback request with number {rqid} is under way"))
+        })?;
+        let bytes = team_result(call.pending.wait())?;
         let len = bytes.len().min(call.room);
-        // SAFETY: there is room for so many bytes, as was said when it was sent.
+        // SAFETY: the caller of `ARMCI_Callback_send` guaranteed the room.
         unsafe {
             if len > 0 {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), call.result.cast(), len);

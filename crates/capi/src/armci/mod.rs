@@ -1,16 +1,16 @@
-//! What `armci.h` declares: one-sided access to the memory of all processes, and callbacks.
+//! The calls of `armci.h`: one-sided access to the memory of all processes of a job, and callbacks.
 //!
-//! A program names memory of others by pointers that `ARMCI_Malloc` has given it. Those of processes
-//! of the same machine are memory; those of other machines are places that nobody can touch, and only
-//! say what is meant. [`memory`] knows what each means, and refuses what none was given for.
+//! A program addresses other processes' memory by pointers from `ARMCI_Malloc`. On the same machine
+//! such a pointer is real memory. For another machine it is a reserved address that cannot be
+//! accessed. [`allocations`] maps pointers to segments and refuses all others.
 
 pub mod access;
+pub mod allocations;
 pub mod callbacks;
-pub mod memory;
-pub mod messages;
-pub mod started;
+pub mod collectives;
+pub mod lists;
+pub mod nonblocking;
 pub mod strided;
-pub mod vectors;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -20,55 +20,60 @@ use libc::{c_char, c_int};
 use pario::team::{Mutexes, Team};
 use parking_lot::{Mutex, RwLock};
 
-use crate::border::{ending, returning};
-use crate::errors::{Done, Failed, say};
+use crate::boundary::{exit_on_error, return_errno};
+use crate::errors::{CallError, CallResult, print_line};
 use crate::process;
-use crate::team::{self, done};
-use callbacks::Callbacks;
-use memory::Allocation;
-use started::Request;
+use crate::team::{self, team_result};
+use allocations::Allocation;
+use callbacks::CallbackTable;
+use nonblocking::NbRequest;
 
-/// What this process has of ARMCI.
+/// The ARMCI state of this process.
 pub struct Armci {
-    /// The processes of the job.
+    /// The team of the job.
     pub team: Team,
-    /// Memory that all have allocated together.
+    /// Memory that all processes have allocated collectively.
     pub allocations: RwLock<Vec<Arc<Allocation>>>,
-    /// Mutexes that all have made.
+    /// The mutexes of all processes.
     pub mutexes: Mutex<Option<Mutexes>>,
-    /// What was started, by the number in its handle.
-    pub requests: Mutex<HashMap<c_int, Request>>,
-    /// Functions that run elsewhere.
-    pub callbacks: Callbacks,
+    /// Started requests, by the id in their handle.
+    pub requests: Mutex<HashMap<c_int, NbRequest>>,
+    /// Registered callbacks, and calls of them.
+    pub callbacks: CallbackTable,
 }
 
 static ARMCI: RwLock<Option<Arc<Armci>>> = RwLock::new(None);
 
-/// What this process has, after `ARMCI_Init`.
-pub fn current() -> Done<Arc<Armci>> {
+/// Returns the ARMCI state. Fails before `ARMCI_Init`.
+pub fn current() -> CallResult<Arc<Armci>> {
     process::check_fork()?;
-    ARMCI.read().clone().ok_or_else(|| Failed::invalid("ARMCI_Init must be called before"))
+    ARMCI.read().clone().ok_or_else(|| {
+        CallError::invalid("ARMCI_Init has not been called: call it first, on all processes")
+    })
 }
 
 impl Armci {
-    /// The rank that a program means.
-    pub fn rank(&self, proc: c_int) -> Done<u32> {
+    /// Converts the number of a process to a rank.
+    pub fn rank(&self, proc: c_int) -> CallResult<u32> {
         let size = self.team.size();
         u32::try_from(proc).ok().filter(|rank| *rank < size).ok_or_else(|| {
-            Failed::invalid(format!("there are {size} processes, and so no process {proc}"))
+            CallError::invalid(format!(
+                "process {proc} does not exist: the job has {size} processes"
+            ))
         })
     }
 }
 
-/// How many bytes a program means.
-pub fn length(bytes: c_int) -> Done<usize> {
-    usize::try_from(bytes).map_err(|_| Failed::invalid(format!("{bytes} bytes cannot be")))
+/// Converts a number of bytes.
+pub fn byte_count(bytes: c_int) -> CallResult<usize> {
+    usize::try_from(bytes)
+        .map_err(|_| CallError::invalid(format!("{bytes} bytes: the number must not be negative")))
 }
 
-/// Begins: all processes call it.
+/// Initialises ARMCI, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Init() -> c_int {
-    returning(|| {
+    return_errno(|| {
         let mut armci = ARMCI.write();
         if armci.is_none() {
             let team = team::current()?;
@@ -77,67 +82,67 @@ pub extern "C" fn ARMCI_Init() -> c_int {
                 allocations: RwLock::default(),
                 mutexes: Mutex::default(),
                 requests: Mutex::default(),
-                callbacks: Callbacks::default(),
+                callbacks: CallbackTable::default(),
             }));
         }
         Ok(0)
     })
 }
 
-/// The same; nothing of ours is in the arguments.
+/// Does the same as `ARMCI_Init`; the arguments are ignored.
 ///
 /// # Safety
-/// Any pointers will do: they are not looked at.
+/// None: the pointers are not used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Init_args(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
     ARMCI_Init()
 }
 
-/// Whether it has begun.
+/// Returns 1 after `ARMCI_Init`, otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Initialized() -> c_int {
     c_int::from(ARMCI.read().is_some())
 }
 
-/// Ends: all processes call it, and all memory is gone afterwards.
+/// Ends ARMCI and frees all its memory, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Finalize() {
-    ending("ARMCI_Finalize", || {
+    exit_on_error("ARMCI_Finalize", || {
         let Some(armci) = ARMCI.write().take() else { return Ok(()) };
         armci.requests.lock().clear();
-        // Nobody takes away what others still use.
-        done(armci.team.barrier())?;
+        // No process frees memory that another still uses.
+        team_result(armci.team.barrier())?;
         drop(armci);
         team::leave();
         Ok(())
     });
 }
 
-/// Forgets everything at once, without the others.
+/// Drops the ARMCI state at once, not collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Cleanup() {
     drop(ARMCI.write().take());
 }
 
-/// Says something, and ends the process.
+/// Prints a message and ends the process.
 ///
 /// # Safety
-/// The message must be a string or null.
+/// `message` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Error(message: *const c_char, code: c_int) {
     let text = match message.is_null() {
         true => "an error".into(),
-        // SAFETY: the caller says that it is a string.
+        // SAFETY: the caller guarantees a string.
         false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
     };
-    say(&format!("pario: {}: {text} ({code})", process::who()));
+    print_line(&format!("pario: {}: {text} ({code})", process::describe()));
     std::process::exit(if code == 0 { 1 } else { code });
 }
 
-/// Waits until what was put into the memory of a process is there.
+/// Waits until all puts to a process are complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Fence(proc: c_int) {
-    ending("ARMCI_Fence", || {
+    exit_on_error("ARMCI_Fence", || {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         armci.finish(|request| request.rank == rank && request.is_implicit)
@@ -145,73 +150,80 @@ pub extern "C" fn ARMCI_Fence(proc: c_int) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// The same for all.
+/// Waits until the puts to all processes are complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_AllFence() {
-    ending("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
+    exit_on_error("ARMCI_AllFence", || current()?.finish(|request| request.is_implicit));
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Waits until all processes are here, and what they have put is there.
+/// Waits for all processes and for the completion of their puts.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Barrier() {
-    ending("ARMCI_Barrier", || {
+    exit_on_error("ARMCI_Barrier", || {
         let armci = current()?;
         armci.finish(|request| request.is_implicit)?;
-        done(armci.team.barrier())
+        team_result(armci.team.barrier())
     });
 }
 
-/// Makes mutexes, together with all others: so many of this process.
+/// Creates `count` mutexes at this process, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Create_mutexes(count: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let counted =
-            u32::try_from(count).map_err(|_| Failed::invalid(format!("{count} mutexes cannot be")));
-        let counted = team::all_fine(&armci.team, counted)?;
-        let mutexes = done(armci.team.mutexes(counted))?;
+        let counted = u32::try_from(count).map_err(|_| {
+            CallError::invalid(format!("{count} mutexes: the number must not be negative"))
+        });
+        let counted = team::check_all_ranks(&armci.team, counted)?;
+        let mutexes = team_result(armci.team.mutexes(counted))?;
         *armci.mutexes.lock() = Some(mutexes);
         Ok(0)
     })
 }
 
-/// Removes them, together with all others.
+/// Removes all mutexes, collectively.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Destroy_mutexes() -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        done(armci.team.barrier())?;
+        team_result(armci.team.barrier())?;
         armci.mutexes.lock().take();
         Ok(0)
     })
 }
 
-fn mutexes(armci: &Armci) -> Done<Mutexes> {
+fn mutexes(armci: &Armci) -> CallResult<Mutexes> {
     let mutexes = armci.mutexes.lock().clone();
-    mutexes.ok_or_else(|| Failed::invalid("ARMCI_Create_mutexes must be called before"))
+    mutexes.ok_or_else(|| {
+        CallError::invalid(
+            "there are no mutexes: call ARMCI_Create_mutexes first, on all processes",
+        )
+    })
 }
 
-/// Takes a mutex of a process.
+/// Locks a mutex of a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Lock(mutex: c_int, proc: c_int) {
-    ending("ARMCI_Lock", || {
+    exit_on_error("ARMCI_Lock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        done(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
+        team_result(mutexes.lock(rank, number(mutex)?).map(pario::team::Unlock::keep))
     });
 }
 
-/// Gives it back.
+/// Unlocks a mutex of a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_Unlock(mutex: c_int, proc: c_int) {
-    ending("ARMCI_Unlock", || {
+    exit_on_error("ARMCI_Unlock", || {
         let armci = current()?;
         let (rank, mutexes) = (armci.rank(proc)?, mutexes(&armci)?);
-        done(mutexes.unlock(rank, number(mutex)?))
+        team_result(mutexes.unlock(rank, number(mutex)?))
     });
 }
 
-fn number(mutex: c_int) -> Done<u32> {
-    u32::try_from(mutex).map_err(|_| Failed::invalid(format!("there is no mutex {mutex}")))
+fn number(mutex: c_int) -> CallResult<u32> {
+    u32::try_from(mutex).map_err(|_| {
+        CallError::invalid(format!("mutex {mutex} does not exist: mutexes are numbered from 0"))
+    })
 }

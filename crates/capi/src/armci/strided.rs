@@ -1,75 +1,85 @@
-//! Regions with gaps.
+//! Strided transfers: regions with gaps.
 //!
-//! `count[0]` bytes lie together; the others say how many of them there are in each dimension, and the
-//! strides how far apart they are.
+//! `count[0]` is the number of contiguous bytes, a row. `count[i]` is the number of repetitions in
+//! dimension `i`, and the strides are the distances between them in bytes.
 
 use libc::{c_int, c_void};
 use pario::team::{Started, Strided};
 
 use super::Armci;
-use super::access::{Scale, own, own_mut};
-use super::started::{armci_hdl_t, begin};
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use super::access::{Scale, caller_bytes, caller_bytes_mut};
+use super::nonblocking::{armci_hdl_t, start_nonblocking};
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
-/// A region as a program describes it.
+/// A strided region, as the caller describes it.
 #[derive(Clone, Copy)]
-pub struct Region {
-    /// Own memory.
+pub struct StridedRegion {
+    /// Memory of the caller.
     pub own: *mut c_void,
-    /// How far apart its rows are.
+    /// Its strides.
     pub own_strides: *const c_int,
-    /// Memory of the process.
+    /// Memory of the other process.
     pub there: *mut c_void,
-    /// How far apart its rows are.
+    /// Its strides.
     pub there_strides: *const c_int,
-    /// Bytes of a row, and how many rows there are in each dimension.
+    /// Bytes of a row, and repetitions in each dimension.
     pub count: *const c_int,
-    /// How many dimensions there are beyond the row.
+    /// Number of dimensions beyond the row.
     pub levels: c_int,
-    /// The process.
+    /// The other process.
     pub proc: c_int,
 }
 
-/// What is done with a region.
+/// The direction of a transfer, or an accumulation.
 #[derive(Clone, Copy)]
-pub enum Deed {
-    /// Copied there.
+pub enum TransferKind {
+    /// From the caller to the other process.
     Put,
-    /// Copied here.
+    /// From the other process to the caller.
     Get,
-    /// Added there: the type, and a factor.
-    Add(c_int, *const c_void),
+    /// The caller's numbers are added to the other process': number type and factor.
+    Accumulate(c_int, *const c_void),
 }
 
-/// Lengths that a program has given.
+/// Reads counts or strides. Fails if one is negative.
 ///
 /// # Safety
-/// There must be so many.
-unsafe fn lengths(start: *const c_int, count: usize) -> Done<Vec<usize>> {
+/// `start` is null or points to `count` numbers.
+unsafe fn lengths(start: *const c_int, count: usize) -> CallResult<Vec<usize>> {
     if count > 0 && start.is_null() {
-        return Err(Failed::invalid("a null pointer for counts or strides"));
+        return Err(CallError::invalid("the counts or strides are NULL"));
     }
     let length = |number| {
-        // SAFETY: the caller says that there are so many.
+        // SAFETY: the caller guarantees that many.
         let length = unsafe { start.add(number).read_unaligned() };
-        let wrong = |_| Failed::invalid(format!("a count or stride of {length} cannot be"));
+        let wrong = |_| {
+            CallError::invalid(format!("a count or stride of {length}: it must not be negative"))
+        };
         usize::try_from(length).map_err(wrong)
     };
     (0..count).map(length).collect()
 }
 
 impl Armci {
-    /// Does something with a region. It is done when this returns.
+    /// Transfers a region. The transfer is complete when this returns.
     ///
     /// # Safety
-    /// Counts and strides must be there, and own memory as they say.
-    unsafe fn strided(&self, deed: Deed, region: Region) -> Done<(u32, Started<'static>)> {
-        let Region { own: start, own_strides, there, there_strides, count, levels, proc } = region;
+    /// `count` and the stride arrays have as many entries as `levels` asks for, and the caller's
+    /// memory is
+    /// as large as they say.
+    unsafe fn transfer_strided(
+        &self,
+        kind: TransferKind,
+        region: StridedRegion,
+    ) -> CallResult<(u32, Started<'static>)> {
+        let StridedRegion { own: start, own_strides, there, there_strides, count, levels, proc } =
+            region;
         let rank = self.rank(proc)?;
         let levels = usize::try_from(levels).ok().filter(|levels| *levels <= 8);
-        let levels = levels.ok_or_else(|| Failed::invalid("at most 8 levels of strides can be"))?;
-        // SAFETY: the caller says so.
+        let levels = levels
+            .ok_or_else(|| CallError::invalid("the number of stride levels must be from 0 to 8"))?;
+        // SAFETY: the caller guarantees it.
         let (counts, own_strides, there_strides) = unsafe {
             (
                 lengths(count, levels + 1)?,
@@ -83,39 +93,41 @@ impl Armci {
             here: &own_strides,
             there: &there_strides,
         };
-        let len = done(strided.extent_here())?;
-        let (allocation, offset) = self.find(rank, there, done(strided.extent_there())?)?;
+        let len = team_result(strided.extent_here())?;
+        let (allocation, offset) = self.find(rank, there, team_result(strided.extent_there())?)?;
         let segments = &allocation.segments;
-        match deed {
-            Deed::Put => {
-                // SAFETY: the caller says so.
-                let own = unsafe { own(start, len)? };
-                done(segments.put_strided(rank, offset, &strided, own))?;
+        match kind {
+            TransferKind::Put => {
+                // SAFETY: the caller guarantees it.
+                let own = unsafe { caller_bytes(start, len)? };
+                team_result(segments.put_strided(rank, offset, &strided, own))?;
             }
-            Deed::Get => {
-                // SAFETY: the caller says so.
-                let own = unsafe { own_mut(start, len)? };
-                done(segments.get_strided(rank, offset, &strided, own))?;
+            TransferKind::Get => {
+                // SAFETY: the caller guarantees it.
+                let own = unsafe { caller_bytes_mut(start, len)? };
+                team_result(segments.get_strided(rank, offset, &strided, own))?;
             }
-            Deed::Add(optype, scale) => {
-                // SAFETY: the caller says so.
-                let (scale, own) = unsafe { (Scale::of(optype, scale)?, own(start, len)?) };
+            TransferKind::Accumulate(optype, scale) => {
+                // SAFETY: the caller guarantees it.
+                let (scale, own) =
+                    unsafe { (Scale::of(optype, scale)?, caller_bytes(start, len)?) };
                 let mut begun = Vec::new();
                 for (here, there) in strided.rows() {
                     let row = &own[here..here + strided.row];
                     begun.push(scale.start(segments, rank, offset + there, row)?);
                 }
-                begun.into_iter().try_for_each(|one| done(one.wait()))?;
+                begun.into_iter().try_for_each(|one| team_result(one.wait()))?;
             }
         }
         Ok((rank, Started::done()))
     }
 }
 
-/// Copies a region of own memory to that of a process.
+/// Copies a region of own memory to a process.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say.
+/// `count` and the stride arrays have as many entries as `levels` asks for, and the caller's memory
+/// is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_PutS(
     src: *mut c_void,
@@ -126,7 +138,7 @@ pub unsafe extern "C" fn ARMCI_PutS(
     levels: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         ARMCI_NbPutS(
             src,
@@ -141,11 +153,12 @@ pub unsafe extern "C" fn ARMCI_PutS(
     }
 }
 
-/// Copies a region of own memory to that of a process. It is done when it returns, and the handle says so.
+/// Copies a region of own memory to a process. The transfer is complete when the call returns, and
+/// the handle says so.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say; the handle is null, or a place for
-/// one.
+/// `count` and the stride arrays have as many entries as `levels` asks for, the caller's memory is
+/// as large as they say, and `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbPutS(
     src: *mut c_void,
@@ -157,7 +170,7 @@ pub unsafe extern "C" fn ARMCI_NbPutS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: src,
         own_strides: src_strides,
         there: dst,
@@ -166,14 +179,15 @@ pub unsafe extern "C" fn ARMCI_NbPutS(
         levels,
         proc,
     };
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Put, region)) }
+    // SAFETY: the caller guarantees it.
+    unsafe { start_nonblocking(handle, |armci| armci.transfer_strided(TransferKind::Put, region)) }
 }
 
-/// Copies a region of the memory of a process to own memory.
+/// Copies a region of a process' memory to own memory.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say.
+/// `count` and the stride arrays have as many entries as `levels` asks for, and the caller's memory
+/// is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_GetS(
     src: *mut c_void,
@@ -184,7 +198,7 @@ pub unsafe extern "C" fn ARMCI_GetS(
     levels: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         ARMCI_NbGetS(
             src,
@@ -199,11 +213,12 @@ pub unsafe extern "C" fn ARMCI_GetS(
     }
 }
 
-/// Copies a region of the memory of a process to own memory. It is done when it returns, and the handle says so.
+/// Copies a region of a process' memory to own memory. The transfer is complete when the call
+/// returns, and the handle says so.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say; the handle is null, or a place for
-/// one.
+/// `count` and the stride arrays have as many entries as `levels` asks for, the caller's memory is
+/// as large as they say, and `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbGetS(
     src: *mut c_void,
@@ -215,7 +230,7 @@ pub unsafe extern "C" fn ARMCI_NbGetS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: dst,
         own_strides: dst_strides,
         there: src,
@@ -224,14 +239,15 @@ pub unsafe extern "C" fn ARMCI_NbGetS(
         levels,
         proc,
     };
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Get, region)) }
+    // SAFETY: the caller guarantees it.
+    unsafe { start_nonblocking(handle, |armci| armci.transfer_strided(TransferKind::Get, region)) }
 }
 
 /// Adds a region of own numbers to those of a process.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say.
+/// `count` and the stride arrays have as many entries as `levels` asks for, and the caller's memory
+/// is as large as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_AccS(
     optype: c_int,
@@ -244,7 +260,7 @@ pub unsafe extern "C" fn ARMCI_AccS(
     levels: c_int,
     proc: c_int,
 ) -> c_int {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe {
         ARMCI_NbAccS(
             optype,
@@ -261,11 +277,12 @@ pub unsafe extern "C" fn ARMCI_AccS(
     }
 }
 
-/// Adds a region of own numbers to those of a process. It is done when it returns, and the handle says so.
+/// Adds a region of own numbers to those of a process. The transfer is complete when the call
+/// returns, and the handle says so.
 ///
 /// # Safety
-/// Counts and strides must be there, and own memory as they say; the handle is null, or a place for
-/// one.
+/// `count` and the stride arrays have as many entries as `levels` asks for, the caller's memory is
+/// as large as they say, and `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbAccS(
     optype: c_int,
@@ -279,7 +296,7 @@ pub unsafe extern "C" fn ARMCI_NbAccS(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    let region = Region {
+    let region = StridedRegion {
         own: src,
         own_strides: src_strides,
         there: dst,
@@ -288,6 +305,10 @@ pub unsafe extern "C" fn ARMCI_NbAccS(
         levels,
         proc,
     };
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.strided(Deed::Add(optype, scale), region)) }
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        start_nonblocking(handle, |armci| {
+            armci.transfer_strided(TransferKind::Accumulate(optype, scale), region)
+        })
+    }
 }

@@ -1,4 +1,4 @@
-/* One-sided access to the memory of all processes: every call, and what must be refused. */
+/* One-sided access to the memory of all processes: every call, and invalid arguments. */
 #include <armci.h>
 #include <pfslib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void contiguous(void) {
   IS(ARMCI_Free(memory[me]) == 0);
 }
 
-/* All add to one place of each process, in every type. */
+/* All processes add to the same numbers of each process, in every type. */
 static void accumulated(void) {
   void *memory[64];
   IS(ARMCI_Malloc(memory, 96) == 0);
@@ -102,7 +102,7 @@ static void regions(void) {
   IS(ARMCI_Free(memory[me]) == 0);
 }
 
-/* Each draws numbers from one process, and adds under a mutex. */
+/* Each process draws numbers from a counter, and adds under a mutex. */
 static void drawn(void) {
   void *memory[64];
   IS(ARMCI_Malloc(memory, me == 0 ? 32 : 0) == 0);
@@ -173,7 +173,7 @@ static void called(void) {
   ARMCI_Barrier();
 }
 
-/* What nobody can mean is refused, and disturbs nobody. */
+/* Invalid arguments are refused, and disturb no other process. */
 static void wild(void) {
   void *memory[64];
   char own[16];

@@ -1,4 +1,4 @@
-/* Files and arrays in the memory of all processes: what the manual says, and what nobody can mean. */
+/* Cached files and arrays: what the manual says, and invalid arguments. */
 #include <dolib.h>
 #include <donio.h>
 #include <limits.h>
@@ -11,16 +11,16 @@
 static int node, nodes;
 static const char *path;
 
-/* What each call does when all is well, on a plain file or one of the cluster. */
+/* Every call without errors, on a plain file or one of the cluster. */
 static void calls(void) {
   char text[40], more[40];
-  FAILS(EPFSLINVAL, do_open(path, O_RDONLY, 0)); /* do_nio comes first */
+  FAILS(EPFSLINVAL, do_open(path, O_RDONLY, 0)); /* do_nio was not called yet */
   IS(do_nio(node, nodes) == 0 && do_nio(node, nodes) == 0);
   FAILS(EPFSLINVAL, do_nio(node, nodes + 1));
   FAILS(ENOENT, do_open(path, O_RDONLY, 0));
   FAILS(ENOENT, do_open(path, O_RDWR, 0));
 
-  /* Numbers as in the manual: 513 is for writing, and creates the file. */
+  /* Numbers as in the manual: 513 is for writing and creates the file. */
   int fd = do_open(path, 513, 0644);
   IS(fd >= 0);
   FAILS(EPFSLINVAL, do_write(fd, "x", 1)); /* before do_lsize */
@@ -39,7 +39,7 @@ static void calls(void) {
   IS(do_close(fd) == 0);
   FAILS(EPFSLBADF, do_close(fd));
 
-  /* 514 does not empty it. */
+  /* 514 does not empty the file. */
   fd = do_open(path, 514, 0644);
   IS(fd >= 0 && do_lseek(fd, 0, SEEK_END) == nodes * len);
   FAILS(EPFSLINVAL, do_lsize(fd, 3));
@@ -58,7 +58,7 @@ static void calls(void) {
   FAILS(EPFSLNBYTES, do_read(fd, more, 1));
   IS(do_close(fd) == 0);
 
-  /* O_TRUNC is O_TRUNC next to O_CREAT of the system, and O_EXCL is O_EXCL. */
+  /* Together with the system's O_CREAT, O_TRUNC and O_EXCL have their usual meaning. */
   fd = do_open(path, O_RDWR | O_CREAT | O_APPEND, 0644);
   IS(do_lsize64(fd, 1000000) == 1000000);
   IS(do_write64(fd, "z", 1) == 1);
@@ -70,7 +70,7 @@ static void calls(void) {
   IS(fd >= 0 && do_lseek(fd, 0, SEEK_END) == 0);
   IS(do_close(fd) == 0);
 
-  /* Whoever differs is told, and so are the others. */
+  /* If one process passes other arguments, all of them get an error. */
   if (nodes > 1) {
     FAILS(EPFSLMIXIO, do_open(path, node == 1 ? O_RDONLY : O_RDWR, 0));
     FAILS(EPFSLINVAL, do_open(path, node == 1 ? -1 : O_RDWR, 0));
@@ -83,7 +83,7 @@ static void calls(void) {
   IS(parts[0] == 0.5 * nodes && parts[1] == 1.0 * nodes * (nodes - 1));
 }
 
-/* A file that is replaced as a whole, and one of which little is in memory. */
+/* A file that is replaced as a whole, and one that exceeds its memory. */
 static void switches(void) {
   static char page[100000], found[100000];
   IS(do_nio(node, nodes) == 0);
@@ -106,7 +106,7 @@ static void switches(void) {
   IS(do_close(fd) == 0);
   IS(stat(path, &after) == 0 && after.st_ino != before.st_ino && after.st_size == 11);
 
-  /* Ten MB in 512 KiB of memory. */
+  /* 10 MB in 512 KiB of memory. */
   gsync();
   fd = do_open_within(path, O_RDWR | O_CREAT | O_TRUNC, 0644, 524288);
   IS(fd >= 0 && do_lsize64(fd, 10000000) == 10000000);
@@ -193,7 +193,7 @@ static void arguments(void) {
   IS(do_lseek64(fd, (int64_t)1 << 40, SEEK_SET) == (int64_t)1 << 40);
   FAILS(EOVERFLOW, do_lseek(fd, 0, SEEK_CUR));
   FAILS(EPFSLINVAL, do_write(fd, &byte, 1));
-  FAILS(EBADF, read(fd, &byte, 1)); /* nothing goes past the library */
+  FAILS(EBADF, read(fd, &byte, 1)); /* the library's descriptor cannot be read directly */
   IS(do_close(fd) == 0);
 
   FAILS(EPFSLINVAL, do_array_create(-1, 8));
@@ -219,7 +219,7 @@ static void arguments(void) {
   IS(do_array_destroy(array) == 0);
 }
 
-/* One process ends without closing; the others are told who. */
+/* One process ends without closing; the others get an error that names it. */
 static void leaves(void) {
   IS(do_nio(node, nodes) == 0);
   int fd = do_open(path, O_WRONLY | O_CREAT, 0644);

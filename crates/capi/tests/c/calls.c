@@ -1,5 +1,5 @@
 /*
- * What the calls do when all is well. The first argument says which part.
+ * Calls without errors. The first argument selects the part.
  */
 #define _GNU_SOURCE
 #include <nx.h>
@@ -12,7 +12,7 @@
 
 static char buffer[1 << 16], other[1 << 16];
 
-/* The calls of the system on shared files obey the mode. */
+/* System calls on shared files obey the mode. */
 static void system_calls(void) {
   long node = mynode(), nodes = numnodes();
   char letter = (char)('a' + node), two[2] = {letter, letter};
@@ -56,7 +56,7 @@ static void system_calls(void) {
   }
 }
 
-/* The calls of this library on files of the system. */
+/* Calls of the library on plain files. */
 static void plain_files(void) {
   struct iovec pieces[2] = {{buffer, 4}, {buffer + 4, 6}};
   int fd = open("plain", O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -81,7 +81,7 @@ static void plain_files(void) {
   IS(unlink("plain") == 0);
 }
 
-/* What names mean. */
+/* The meaning of names. */
 static void names(void) {
   long node = mynode();
   char name[30];
@@ -94,7 +94,7 @@ static void names(void) {
   IS(unlink("own.###") == 0);
   FAILS(ENOENT, open(name, O_RDONLY));
 
-  /* Each opens it for itself, at its own time; who sets a mode meets the others. */
+  /* Each process opens the file by itself; setiomode is the first collective call. */
   fd = open("some/../own.pfs", O_RDWR | O_CREAT, 0644);
   IS(pario_is_shared(fd) && iomode(fd) == M_UNIX);
   setiomode(fd, M_SYNC);
@@ -103,7 +103,7 @@ static void names(void) {
   IS(lsize(fd, 0, SIZE_END) == (long)sizeof node * numnodes());
   IS(close(fd) == 0);
 
-  /* Who adds to a file that others add to, too, finds its end. */
+  /* Appends of several processes, in turn: each finds the end of the file. */
   fd = open("/pfs/added", O_WRONLY | O_CREAT | O_APPEND, 0644);
   for (int turn = 0; turn < 6 * numnodes(); turn++) {
     if (turn % numnodes() == node) {
@@ -116,7 +116,7 @@ static void names(void) {
   }
   IS(lsize(fd, 0, SIZE_END) == 18 * numnodes() * (long)sizeof node && close(fd) == 0);
 
-  /* Only some of them. */
+  /* A file of only two processes of the job. */
   if (node < 2) {
     fd = _pfslib_open("/pfs/pair", O_RDWR | O_CREAT | O_TRUNC, 0644, M_SYNC, 2, 1 - (int)node, 1);
     IS(fd >= 0);
@@ -130,7 +130,7 @@ static void names(void) {
   }
 }
 
-/* Sizes only grow, counted from what the mode has for a pointer. */
+/* Sizes only grow; SIZE_CUR counts from the pointer of the mode. */
 static void sizes(void) {
   long node = mynode(), nodes = numnodes();
   int fd = gopen("/pfs/sizes", O_RDWR | O_CREAT | O_TRUNC, M_UNIX, 0644);
@@ -149,7 +149,7 @@ static void sizes(void) {
   IS(lsize(fd, 3000, SIZE_CUR) == (nodes * 1000 + 3000 > 2500 ? nodes * 1000 + 3000 : 2500));
   gsync();
 
-  /* What others write at the same time is not cut. */
+  /* Concurrent writes of other processes are not cut. */
   setiomode(fd, M_ASYNC);
   for (int round = 0; round < 300; round++) {
     long place = 100000 + (round * nodes + node) * 1000;
@@ -165,7 +165,7 @@ static void sizes(void) {
   IS(close(fd) == 0);
 }
 
-/* Requests are over when it is said, the end of the file is known after them. */
+/* iodone and iowait report the end of requests, and iseof waits for them. */
 static void started(void) {
   enum { COUNT = 15 };
   static char parts[COUNT][1000];
@@ -177,7 +177,7 @@ static void started(void) {
     memset(parts[at], (int)(at * nodes + node), sizeof parts[at]);
     IS((ids[at] = _iwrite(fd, parts[at], sizeof parts[at])) >= 0);
   }
-  IS(iseof(fd) == 1); /* waits for them, and their ids stay */
+  IS(iseof(fd) == 1); /* waits for the requests, and their ids stay valid */
   for (int at = 0; at < COUNT; at++) IS(_iodone(ids[at]) == 1);
   gsync();
   IS(lsize(fd, 0, SIZE_END) == COUNT * nodes * 1000);
@@ -196,18 +196,18 @@ static void started(void) {
   IS(buffer[0] == 0 && buffer[999] == 0 && buffer[1000] == 1 && buffer[1999] == 1);
   lseek(fd, -500, SEEK_END);
   IS(iseof(fd) == 0);
-  iowait(iread(fd, buffer, 1000)); /* the file ends there: that is no error */
+  iowait(iread(fd, buffer, 1000)); /* a read beyond the end is no error */
   IS(iseof(fd) == 1 && lseek(fd, 0, SEEK_CUR) == COUNT * nodes * 1000);
   gsync();
   iowait(iwritev(fd, pieces, 2));
   IS(close(fd) == 0);
 }
 
-/* Nobody but the program says which process it is. */
+/* Only the program says its rank and size. */
 static void init(int size, int rank) {
   long number = rank;
   _pfslib_init(NULL, size, rank, -1, 1 << 30);
-  _pfslib_init("", size, rank, 4096, 4096); /* the same once more */
+  _pfslib_init("", size, rank, 4096, 4096); /* the same again */
   IS(mynode() == rank && numnodes() == size);
   int fd = gopen("/pfs/init", O_RDWR | O_CREAT | O_TRUNC, M_SYNC, 0644);
   cwrite(fd, &number, sizeof number);
@@ -230,7 +230,7 @@ static void *work(void *argument) {
     lseek(fd, 250, SEEK_SET);
     cread(fd, seen, sizeof seen);
     IS(memcmp(own, seen, sizeof own) == 0);
-    FAILS(EPFSLBADF, _iomode(-1)); /* errno is each thread's own */
+    FAILS(EPFSLBADF, _iomode(-1)); /* errno is per thread */
     IS(close(fd) == 0);
   }
   return NULL;
@@ -243,7 +243,7 @@ static void *add(void *argument) {
   return NULL;
 }
 
-/* Threads share everything. */
+/* Threads of a process share files and descriptors. */
 static void threads(void) {
   pthread_t all[8];
   log_fd = gopen("/pfs/threads", O_RDWR | O_CREAT | O_TRUNC, M_LOG, 0644);
@@ -257,7 +257,7 @@ static void threads(void) {
   IS(close(log_fd) == 0);
 }
 
-/* Signals are the program's business: no thread of the library takes one. */
+/* No thread of the library handles signals of the program. */
 static void signals(void) {
   int wanted[] = {SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGCHLD, SIGIO, SIGPIPE}, others = 0;
   int fd = gopen("/pfs/signals", O_RDWR | O_CREAT | O_TRUNC, M_LOG, 0644);
@@ -294,16 +294,16 @@ static void signals(void) {
   IS(close(fd) == 0);
 }
 
-/* Who waits for a process that never comes can be interrupted. */
+/* A wait for a process that never comes can be interrupted. */
 static void interrupted(void) {
-  int fd = open("/pfs/interrupted", O_RDWR | O_CREAT, 0644); /* the cluster is there */
+  int fd = open("/pfs/interrupted", O_RDWR | O_CREAT, 0644); /* connects to the cluster */
   IS(fd >= 0);
   ualarm(50000, 0);
   gopen("/pfs/interrupted", O_RDWR | O_CREAT, M_SYNC, 0644);
 }
 
-/* A descriptor that was closed without this library's knowledge is nobody's. */
-static void behind_our_back(void) {
+/* A descriptor that the program closed directly does not belong to the library any more. */
+static void closed_directly(void) {
   int fd = gopen("/pfs/back", O_RDWR | O_CREAT | O_TRUNC, M_UNIX, 0644);
   int low = dup(0);
   IS(pario_is_shared(fd) && low >= 0);
@@ -327,7 +327,7 @@ int main(int count, char **arguments) {
   else if (strcmp(part, "threads") == 0) threads();
   else if (strcmp(part, "signals") == 0) signals();
   else if (strcmp(part, "interrupted") == 0) interrupted();
-  else if (strcmp(part, "back") == 0) behind_our_back();
+  else if (strcmp(part, "back") == 0) closed_directly();
   else if (strcmp(part, "init") == 0 && count == 4) init(atoi(arguments[2]), atoi(arguments[3]));
   else return 2;
   return 0;

@@ -1,5 +1,5 @@
 /*
- * Every error of the manual, and arguments that nobody can mean. The first argument says which part.
+ * Every error of the manual, and invalid arguments. The first argument selects the part.
  */
 #include <nx.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 static char buffer[1 << 16];
 
-/* What needs nobody else. */
+/* Errors that need no other process. */
 static void arguments(void) {
   char longer[5000], name[300] = "/pfs/";
   struct iovec pieces[2] = {{buffer, 10}, {NULL, 10}}, huge[2] = {{buffer, (size_t)-1}, {buffer, 2}};
@@ -59,7 +59,7 @@ static void arguments(void) {
   closed = gopen("/pfs/x", O_RDONLY, M_UNIX, 0);
   IS(close(closed) == 0);
 
-  /* Descriptors that are none. */
+  /* Numbers that are no descriptors. */
   none[1] = closed;
   for (int at = 0; at < COUNT(none); at++) {
     FAILS(EPFSLBADF, close(none[at]));
@@ -82,17 +82,17 @@ static void arguments(void) {
     FAILS(EBADF, ftruncate(none[at], 1));
     FAILS(EBADF, fcntl(none[at], F_GETFL));
   }
-  FAILS(EPFSLBADF, _iomode(0)); /* open, and no shared file */
+  FAILS(EPFSLBADF, _iomode(0)); /* open, but not a shared file */
   FAILS(EPFSLBADF, _setiomode(0, M_UNIX));
 
-  /* What it was not opened for. */
+  /* Accesses that the open flags do not permit. */
   FAILS(EBADF, _cread(write_only, buffer, 1));
   FAILS(EBADF, _cwrite(read_only, buffer, 1));
   FAILS(EBADF, _iread(write_only, buffer, 1));
   FAILS(EBADF, _iwrite(read_only, buffer, 1));
   FAILS(EBADF, _lsize(read_only, 100, SIZE_SET));
 
-  /* Memory that is none, and sizes that nobody can mean. */
+  /* Null pointers and invalid sizes. */
   FAILS(EFAULT, _cread(fd, NULL, 1));
   FAILS(EFAULT, _cwrite(fd, NULL, 1));
   FAILS(EFAULT, _iread(fd, NULL, 1));
@@ -119,7 +119,7 @@ static void arguments(void) {
   FAILS(EPFSLINVAL, _ireadv(fd, pieces, -2147483647));
   FAILS(EPFSLINVAL, _iwritev(fd, pieces, 2147483647));
 
-  /* Places outside of every file. */
+  /* Offsets outside of every file. */
   FAILS(EINVAL, lseek(fd, -1, SEEK_SET));
   FAILS(EINVAL, lseek(fd, -1, SEEK_CUR));
   FAILS(EINVAL, lseek(fd, 0, 17));
@@ -137,7 +137,7 @@ static void arguments(void) {
   FAILS(EPFSLINVAL, _setiomode(fd, -1));
   IS(_iomode(fd) == M_UNIX);
 
-  /* Requests that are none. */
+  /* Ids of no request. */
   FAILS(EPFSLBADID, _iodone(-1));
   FAILS(EPFSLBADID, _iowait(-1));
   FAILS(EPFSLBADID, _iodone(1234567));
@@ -147,11 +147,11 @@ static void arguments(void) {
   FAILS(EPFSLBADID, _iowait(id));
   FAILS(EPFSLBADID, _iodone(id));
 
-  /* Calls always wait. */
+  /* Calls on shared files block. */
   FAILS(EPFSLNDELAY, fcntl(fd, F_SETFL, O_NONBLOCK));
   FAILS(EINVAL, fcntl(fd, 12345, 0));
 
-  /* As many descriptors as there can be. */
+  /* The limit of descriptors. */
   struct rlimit usual, limit;
   IS(getrlimit(RLIMIT_NOFILE, &usual) == 0);
   limit = usual;
@@ -165,7 +165,7 @@ static void arguments(void) {
   IS(close(last) == 0);
 }
 
-/* As many requests as there can be; who is refused has not moved. */
+/* The limit of requests; a refused request leaves the pointer unchanged. */
 static void requests(void) {
   enum { LIMIT = 20 };
   long ids[LIMIT], done = 0;
@@ -183,7 +183,7 @@ static void requests(void) {
   IS(lseek(fd, 0, SEEK_CUR) == LIMIT * 1000);
   while ((done = _iodone(ids[7])) == 0) continue;
   IS(done == 1);
-  FAILS(EPFSLBADID, _iodone(ids[7])); /* it is free, and so there may be another one */
+  FAILS(EPFSLBADID, _iodone(ids[7])); /* its id is free, so another request can start */
   IS((ids[7] = _iwrite(fd, buffer, 1000)) >= 0);
   FAILS(EPFSLMREQUEST, _iwrite(fd, buffer, 1000));
   for (int at = 0; at < LIMIT; at++) IS(_iowait(ids[at]) == 0);
@@ -191,7 +191,7 @@ static void requests(void) {
   IS(close(fd) == 0);
 }
 
-/* Two processes that do not agree: both are told, and the file is as it was. */
+/* Two processes whose calls do not match: both get an error, and the file is unchanged. */
 static void mixed(void) {
   long node = mynode();
   struct iovec piece = {buffer, 10};
@@ -217,7 +217,7 @@ static void mixed(void) {
   FAILS(EPFSLMIXIO, _cwrite(fd, buffer, 10 + (unsigned)node));
   IS(lseek(fd, 0, SEEK_CUR) == 200);
 
-  /* Who has a pointer of its own must be where the others are. */
+  /* Private pointers must be at the same position. */
   setiomode(fd, M_UNIX);
   IS(lseek(fd, 10 * node, SEEK_SET) == 10 * node);
   FAILS(EPFSLMIXIO, _setiomode(fd, M_SYNC));
@@ -227,7 +227,7 @@ static void mixed(void) {
   IS(lseek(fd, 0, SEEK_CUR) == 30);
   setiomode(fd, M_SYNC);
 
-  /* The same, if each has opened the file for itself. */
+  /* The same for a file that each process opened by itself. */
   other = open("/pfs/mixed", O_RDWR);
   IS(other >= 0 && _iomode(other) == M_UNIX);
   lseek(other, node, SEEK_SET);
@@ -237,11 +237,11 @@ static void mixed(void) {
   IS(lseek(other, 0, SEEK_CUR) == 5);
   IS(close(other) == 0);
 
-  /* Files that are opened together are opened in the same way. */
+  /* A collective open needs the same arguments. */
   FAILS(EPFSLMIXIO, _gopen("/pfs/mixed", O_RDWR, node == 0 ? M_LOG : M_SYNC, 0));
   FAILS(EPFSLMIXIO, _gopen(node == 0 ? "/pfs/mixed" : "/pfs/other", O_RDWR, M_SYNC, 0));
 
-  /* Who closes alone has closed, and the other one is told. */
+  /* One process closes alone: its descriptor is closed, and the other one gets an error. */
   if (node == 0) {
     gsync();
     FAILS(EPFSLMIXIO, close(fd));
@@ -278,11 +278,11 @@ static void gone(void) {
   FAILS(EPFSLREMOTE, _gopen("/pfs/gone", O_RDWR, M_SYNC, 0));
   pfslib_perror("gone");
   FAILS(EPFSLREMOTE, close(fd));
-  IS(_cwrite(log, buffer, 10) == 10); /* nobody is needed for that */
+  IS(_cwrite(log, buffer, 10) == 10); /* an append needs no other process */
   FAILS(EPFSLREMOTE, close(log));
 }
 
-/* One process calls far more often than the other: there is an end to it. */
+/* One process is far ahead of the other: its calls are refused in the end. */
 static void ahead(void) {
   long id = -1;
   int fd = gopen("/pfs/ahead", O_RDWR | O_CREAT | O_TRUNC, M_SYNC, 0644);
@@ -293,13 +293,13 @@ static void ahead(void) {
     FAILS(EPFSLBADID, _cread(fd, buffer, 1));
     gsync();
     say_and_wait("ahead");
-    FAILS(EPFSLBADID, _iowait(id)); /* those before it fail when the other one is gone */
+    FAILS(EPFSLBADID, _iowait(id)); /* earlier requests fail when the other process ends */
   } else {
     gsync();
   }
 }
 
-/* The node is stopped and started again in between. */
+/* The node restarts. */
 static void restarted(void) {
   int fd = gopen("/pfs/restarted", O_RDWR | O_CREAT | O_TRUNC, M_LOG, 0644);
   int sync = gopen("/pfs/restarted", O_RDWR, M_SYNC, 0644);
@@ -308,7 +308,7 @@ static void restarted(void) {
   cwrite(fd, buffer, 10);
   IS(lseek(sync, 0, SEEK_SET) == 0);
   say_and_wait("open");
-  /* Until it is noticed that the node was gone. */
+  /* Until the library notices the restart. */
   while (_cwrite(fd, buffer, 10) >= 0) continue;
   FAILS(EPFSLBADFH, _cwrite(fd, buffer, 10));
   FAILS(EPFSLBADFH, _cread(fd, buffer, 10));
@@ -316,7 +316,7 @@ static void restarted(void) {
   FAILS(EPFSLBADFH, _iseof(fd));
   FAILS(EPFSLBADFH, _lsize(fd, 0, SIZE_CUR));
   FAILS(EPFSLBADFH, _setiomode(fd, M_SYNC));
-  /* A request is refused, or fails later: it depends on where the processes meet. */
+  /* A request is refused, or fails later: it depends on where the processes coordinate. */
   errno = 0;
   if ((id = _iwrite(fd, buffer, 10)) >= 0) FAILS(EPFSLBADFH, _iowait(id));
   IS(errno == EPFSLBADFH);
@@ -328,7 +328,7 @@ static void restarted(void) {
   FAILS(EPFSLBADFH, close(fd));
 }
 
-/* The node is stopped in between. */
+/* The node stops. */
 static void down(void) {
   int fd = gopen("/pfs/down", O_RDWR | O_CREAT | O_TRUNC, M_ASYNC, 0644);
   int log = gopen("/pfs/down", O_RDWR, M_LOG, 0644);
@@ -343,7 +343,7 @@ static void down(void) {
   FAILS(EPFSLNOIOD, _cread(fd, buffer, 10));
   FAILS(EPFSLNOIOD, _cwritev(fd, &piece, 1));
   FAILS(EPFSLNOIOD, _creadv(fd, &piece, 1));
-  FAILS(EPFSLNOIOD, _iread(fd, buffer, 10)); /* where the file ends is not known */
+  FAILS(EPFSLNOIOD, _iread(fd, buffer, 10)); /* the end of the file is unknown */
   FAILS(EPFSLNOIOD, _ireadv(fd, &piece, 1));
   FAILS(EPFSLNOIOD, _iwrite(append, buffer, 10));
   FAILS(EPFSLNOIOD, _iwritev(append, &piece, 1));
@@ -362,7 +362,7 @@ static void down(void) {
   FAILS(EPFSLREMOTE, close(log));
 }
 
-/* The file is forbidden in between. */
+/* The permission of an open file is withdrawn. */
 static void forbidden(void) {
   if (geteuid() == 0) IS(setgid(65534) == 0 && setuid(65534) == 0);
   int fd = gopen("/pfs/mine", O_RDWR | O_CREAT | O_TRUNC, M_ASYNC, 0600);
@@ -389,7 +389,7 @@ static void forbidden(void) {
   FAILS(EPFSLAUTH, close(fd));
 }
 
-/* A user whom the node does not let in. */
+/* A user whom the node refuses. */
 static void stranger(void) {
   if (geteuid() == 0) IS(setgid(65534) == 0 && setuid(65534) == 0);
   FAILS(EPFSLREMOTE, _gopen("/pfs/x", O_RDWR | O_CREAT, M_ASYNC, 0600));
@@ -397,7 +397,7 @@ static void stranger(void) {
   pfslib_perror("stranger");
 }
 
-/* What is told beyond the text of a number. */
+/* Causes that follow the text of a number. */
 static void causes(void) {
   int fd = gopen("/pfs/x", O_WRONLY | O_CREAT, M_UNIX, 0644);
 
@@ -421,12 +421,12 @@ static void causes(void) {
   pfslib_perror("long");
   FAILS(EINVAL, lockf(fd, 99, 1));
   pfslib_perror("locked");
-  errno = ENOENT; /* another error than that of the last call */
+  errno = ENOENT; /* not the error of the last call */
   pfslib_perror("other");
   IS(close(fd) == 0);
 }
 
-/* A disk without room. */
+/* A full disk. */
 static void full(void) {
   int fd = gopen("/pfs/full", O_RDWR | O_CREAT | O_TRUNC, M_UNIX, 0644);
   while (_cwrite(fd, buffer, sizeof buffer) == sizeof buffer) continue;
@@ -435,7 +435,7 @@ static void full(void) {
   IS(unlink("/pfs/full") == 0);
 }
 
-/* Forms that end the process: each is called with something wrong. */
+/* Forms that end the process: each call has an error. */
 static void plain(const char *name) {
   struct iovec piece = {buffer, 10};
   int short_file = gopen("/pfs/short", O_RDWR | O_CREAT, M_UNIX, 0644);
@@ -463,7 +463,7 @@ static void plain(const char *name) {
   printf("%s went on\n", name);
 }
 
-/* What processes say of themselves that cannot be. */
+/* Invalid ranks and sizes. */
 static void init(const char *host, int size, int rank) {
   pfslib_init(host, size, rank);
   int fd = _gopen("/pfs/init", O_RDWR | O_CREAT, M_LOG, 0644);
@@ -488,7 +488,7 @@ static void texts(void) {
   pfslib_perror(NULL);
 }
 
-/* A process that was forked cannot go on with the files of its parent, and does not disturb it. */
+/* A forked process cannot use its parent's files, and does not disturb the parent. */
 static void forked(void) {
   int status, fd = gopen("/pfs/forked", O_RDWR | O_CREAT | O_TRUNC, M_LOG, 0644);
   long id = iwrite(fd, buffer, 10);
@@ -501,7 +501,7 @@ static void forked(void) {
     FAILS(EPFSLFORK, _iowait(id));
     FAILS(EPFSLFORK, lseek(fd, 0, SEEK_SET));
     FAILS(EPFSLFORK, _gopen("/pfs/forked", O_RDONLY, M_LOG, 0));
-    IS(write(2, "", 0) == 0); /* plain files are fine */
+    IS(write(2, "", 0) == 0); /* plain files still work */
     IS(close(fd) == 0);
     exit(0);
   }

@@ -1,4 +1,4 @@
-/* What test programs expect, and how they say that it is not so. */
+/* Expectations of test programs: a failed one prints where it is and ends the program. */
 #ifndef EXPECT_H
 #define EXPECT_H
 
@@ -12,20 +12,20 @@ static inline void wrong(const char *file, int line, const char *what) {
   exit(3);
 }
 
-/* Something is so. */
+/* Expects a condition. */
 #define IS(condition)                                                                              \
   do {                                                                                             \
     if (!(condition)) wrong(__FILE__, __LINE__, #condition);                                       \
   } while (0)
 
-/* A call fails with an error. */
+/* Expects a call to fail with an error number. */
 #define FAILS(error, call)                                                                         \
   do {                                                                                             \
     errno = 0;                                                                                     \
     if ((call) != -1 || errno != (error)) wrong(__FILE__, __LINE__, #call " fails with " #error);  \
   } while (0)
 
-/* Tells whoever has started this program that it has come so far, and waits until it may go on. */
+/* Prints a line for the test, and waits until it may go on. */
 static inline void say_and_wait(const char *what) {
   char line[100];
   printf("%s\n", what);

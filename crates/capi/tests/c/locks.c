@@ -1,4 +1,4 @@
-/* Locks of records: with the macros of the header, or without them and with the preload library. */
+/* Record locks: with the macros of the header, or without them and with the preload library. */
 #define _GNU_SOURCE
 #include <nx.h>
 #include <sched.h>
@@ -22,14 +22,14 @@ static int set_and_wait(int fd, int type, off_t start, off_t len) {
   return locking(fd, F_SETLKW, type, SEEK_SET, start, len);
 }
 
-/* Whether a lock of this type from a byte on is the first in the way of another one. */
+/* Returns whether F_GETLK finds a lock of this type and range first. */
 static int finds(int fd, int wanted, off_t from, off_t len, int type, off_t start, off_t found) {
   struct flock lock = {.l_type = (short)wanted, .l_whence = SEEK_SET, .l_start = from, .l_len = len};
   IS(fcntl(fd, F_GETLK, &lock) == 0);
   return lock.l_type == type && lock.l_whence == SEEK_SET && lock.l_start == start && lock.l_len == found;
 }
 
-/* Whether nothing is in the way, and nothing but the type is changed. */
+/* Returns whether F_GETLK finds no conflict and changes only the type. */
 static int is_free(int fd, int wanted, off_t from, off_t len) {
   struct flock lock = {.l_type = (short)wanted, .l_whence = SEEK_SET, .l_start = from, .l_len = len};
   lock.l_pid = 77;
@@ -43,7 +43,7 @@ static int opened(const char *name, int flags) {
   return fd;
 }
 
-/* Processes that know nothing of each other count together. */
+/* Independent processes count together. */
 static void count(int rounds) {
   int fd = opened("/pfs/counter", O_RDWR);
   for (int round = 0; round < rounds; round++) {
@@ -58,7 +58,7 @@ static void count(int rounds) {
   IS(close(fd) == 0);
 }
 
-/* The first of two processes locks, and the second one sees what it may. */
+/* The first process locks, and the second one sees the conflicts. */
 static void pair(void) {
   int is_first = mynode() == 0, fd = opened("/pfs/pair", O_RDWR), other;
   int pid = getpid();
@@ -80,7 +80,7 @@ static void pair(void) {
     FAILS(EAGAIN, set(fd, F_RDLCK, 19, 1));
     FAILS(EAGAIN, set(fd, F_WRLCK, 1L << 62, 1));
     IS(set(fd, F_RDLCK, 30, 5) == 0);
-    /* Bytes are counted from the pointer, from the end, and backwards. */
+    /* Ranges start at the pointer or the end, and lengths may be negative. */
     IS(lseek(fd, 15, SEEK_SET) == 15);
     FAILS(EAGAIN, locking(fd, F_SETLK, F_WRLCK, SEEK_CUR, 4, 1));
     FAILS(EAGAIN, locking(fd, F_SETLK, F_WRLCK, SEEK_CUR, -5, 1));
@@ -99,11 +99,13 @@ static void pair(void) {
   }
   gsync();
   if (is_first) {
-    /* Bytes that another one shares cannot be had alone; others become what is wanted. */
+    /*
+     * Bytes under another process' read lock cannot be write-locked; own locks change their type.
+     */
     FAILS(EAGAIN, set(fd, F_WRLCK, 30, 0));
     IS(set(fd, F_UNLCK, 13, 3) == 0 && set(fd, F_RDLCK, 18, 7) == 0 && set(fd, F_WRLCK, 40, 0) == 0);
     IS(set(fd, F_WRLCK, 40, 10) == 0);
-    /* A process that is forked has no locks, and takes none away. */
+    /* A forked process has no locks, and releases none. */
     pid = fork();
     if (pid == 0) {
       FAILS(EPFSLFORK, set(fd, F_UNLCK, 0, 0));
@@ -120,7 +122,7 @@ static void pair(void) {
     IS(set(fd, F_UNLCK, 0, 0) == 0);
   }
   gsync();
-  /* What was locked through one descriptor ends with any other one of the same file. */
+  /* Closing any descriptor of a file releases its locks. */
   if (is_first) {
     other = opened("/pfs/else", O_RDWR);
     IS(close(other) == 0 && set(fd, F_WRLCK, 0, 0) == 0);
@@ -135,7 +137,7 @@ static void pair(void) {
   gsync();
   if (!is_first) IS(set(fd, F_WRLCK, 0, 0) == 0 && set(fd, F_UNLCK, 0, 0) == 0);
   gsync();
-  /* A change of the mode is no end. */
+  /* A change of the mode keeps the locks. */
   if (is_first) IS(set(fd, F_WRLCK, 0, 1) == 0);
   setiomode(fd, M_ASYNC);
   if (!is_first) IS(finds(fd, F_WRLCK, 0, 0, F_WRLCK, 0, 1));
@@ -144,7 +146,7 @@ static void pair(void) {
   gsync();
 }
 
-/* Two processes want what the other one has: one of them is told. */
+/* A deadlock: one of the two processes gets an error. */
 static void deadlock(void) {
   int fd = opened("/pfs/deadlock", O_RDWR), mine = (int)mynode();
   IS(set_and_wait(fd, F_WRLCK, mine, 1) == 0);
@@ -193,20 +195,20 @@ static void interrupted(const char *name, int is_restarted) {
   IS(set(fd, F_WRLCK, 0, 0) == 0 && close(fd) == 0);
 }
 
-/* The node is started again: what was locked is not, and that is told. */
+/* The node restarts: its locks are lost, and the process gets an error. */
 static void restarted(void) {
   char bytes[4] = "abc";
   int fd = opened("/pfs/restarted", O_RDWR);
   IS(pwrite(fd, bytes, 4, 0) == 4 && set(fd, F_WRLCK, 0, 4) == 0);
   say_and_wait("locked");
-  /* It is noticed soon. */
+  /* Until the library notices the restart. */
   while (pread(fd, bytes, 4, 0) == 4) sched_yield();
   FAILS(EPFSLBADFH, pread(fd, bytes, 4, 0));
   FAILS(EPFSLBADFH, pwrite(fd, bytes, 4, 0));
   FAILS(EPFSLBADFH, set(fd, F_UNLCK, 0, 0));
   FAILS(EPFSLBADFH, set(fd, F_WRLCK, 0, 4));
   close(fd);
-  /* The processes of the job meet anew: the first call says so. */
+  /* The job coordinates anew: the first call reports it. */
   FAILS(EPFSLBADFH, open("/pfs/restarted", O_RDWR));
   fd = opened("/pfs/restarted", O_RDWR);
   IS(set(fd, F_WRLCK, 0, 4) == 0 && pread(fd, bytes, 4, 0) == 4 && strcmp(bytes, "abc") == 0);
@@ -241,7 +243,7 @@ static void arguments(void) {
   FAILS(EINVAL, fcntl(fd, F_OFD_SETLK, &lock));
   FAILS(EINVAL, fcntl(fd, F_OFD_GETLK, &lock));
 
-  /* More than there can be. */
+  /* The limit of locks. */
   for (at = 0; at < 4096; at++) IS(set(fd, F_WRLCK, 2 * at, 1) == 0);
   FAILS(ENOLCK, set(fd, F_WRLCK, 2 * at, 1));
   FAILS(ENOLCK, set_and_wait(fd, F_WRLCK, 2 * at, 1));
@@ -259,7 +261,7 @@ static void arguments(void) {
   FAILS(EBADF, set_and_wait(fd, F_RDLCK, 0, 0));
   IS(set(fd, F_WRLCK, 0, 0) == 0 && close(fd) == 0);
 
-  /* Plain files are locked by the system. */
+  /* The system locks plain files. */
   plain = open("plain", O_RDWR | O_CREAT, 0600);
   IS(plain >= 0 && set(plain, F_WRLCK, 0, 10) == 0 && lockf(plain, F_TLOCK, 3) == 0);
   IS(is_free(plain, F_WRLCK, 0, 10) && close(plain) == 0);

@@ -1,4 +1,4 @@
-/* A program that was compiled with nothing but declarations: it knows no macros. */
+/* A program that was compiled with the declarations only, without macros. */
 #define PARIO_NO_MACROS
 #include <nx.h>
 #include <string.h>

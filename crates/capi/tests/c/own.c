@@ -1,4 +1,4 @@
-/* A program with a clock and a number of its own. */
+/* A program that defines its own dclock and mynode. */
 #include <nx.h>
 
 #include "expect.h"

@@ -1,4 +1,4 @@
-/* Record files from C: what the calls do, and wild arguments. */
+/* Record files: every call, and invalid arguments. */
 #include <gio.h>
 #include <limits.h>
 #include <pfslib.h>
@@ -23,7 +23,7 @@ static void all_calls(void) {
   IS(GIO_List_records(file, handles, 4) == 2 && handles[0] == one && handles[1] == two);
   IS(GIO_List_records(file, NULL, 0) == 2);
 
-  /* Own block, with a stride; then that of the next. */
+  /* The own block, with a stride; then the next process' block. */
   int lo, hi, next = (rank + 1) % size;
   char buf[300], back[300];
   IS(GIO_Distribution(file, one, rank, &lo, &hi) == rank);
@@ -38,7 +38,7 @@ static void all_calls(void) {
   FAILS(EINVAL, GIO_Wait(request));
   for (int i = 0; i <= hi64 - lo64; i++) IS(back[2 * i] == 'a' + next && back[2 * i + 1] == '-');
 
-  /* Numbers of all types. */
+  /* Accumulation, with all number types. */
   int i1 = 3, i2 = 2;
   unsigned u1 = 3, u2 = 2;
   int64_t l1 = 3, l2 = 2;
@@ -141,12 +141,12 @@ static void arguments(void) {
   FAILS(EOVERFLOW, GIO_Distribution(file, out, 0, &rec, NULL));
   IS(GIO_Write64(file, out, 4999999999, 4999999999, "e", 1) == 0);
   FAILS(EINVAL, GIO_Read(file, out, -1, 5, buf, 1));
-  IS(strstr(GIO_Error(), "bytes begin at 0") != NULL);
+  IS(strstr(GIO_Error(), "bytes start at 0") != NULL);
   IS(GIO_Close(file) == 0);
   IS(GIO_Delete_file("wild") == 0);
 }
 
-/* A forked process is none of the job, and its end is nobody's business. */
+/* A forked process is not in the job, and its end disturbs no other. */
 static void forked(void) {
   int file, out, status;
   IS(GIO_Open("forked", &file) == 0);

@@ -1,6 +1,6 @@
 /*
- * An ordinary program of stdio, which knows nothing of shared files: the names come from outside. The
- * first argument says which part.
+ * An ordinary stdio program that knows no shared files: the names are arguments. The first argument
+ * selects the part.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ static void all_modes(const char *name) {
   rewind(file);
   IS(fgets(line, sizeof line, file) != NULL && strcmp(line, "LINE 0\n") == 0);
 
-  /* The descriptor of a stream is one. */
+  /* fileno returns a usable descriptor. */
   struct stat status;
   long before = ftell(file);
   IS(fileno(file) >= 0 && fstat(fileno(file), &status) == 0 && status.st_size > 1 << 16);
@@ -69,7 +69,7 @@ static void all_modes(const char *name) {
   IS(remove(name) == 0);
   IS(fopen(name, "r") == NULL && errno == ENOENT);
 
-  /* A stream over a descriptor that is open already. */
+  /* A stream over an open descriptor. */
   int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
   IS(fd >= 0);
   file = fdopen(fd, "r+");
@@ -79,22 +79,22 @@ static void all_modes(const char *name) {
   IS(fclose(file) == 0 && read(fd, line, 1) == -1 && errno == EBADF);
 }
 
-/* What a stream over a shared file cannot do is refused. */
+/* Operations that a stream over a shared file refuses. */
 static void refused(const char *name) {
   int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
-  IS(fd >= 0 && fdopen(fd, "a") == NULL && errno == EINVAL); /* O_APPEND is chosen by open */
+  IS(fd >= 0 && fdopen(fd, "a") == NULL && errno == EINVAL); /* only open can set O_APPEND */
   FILE *file = fdopen(fd, "w");
   IS(file != NULL && freopen("/dev/null", "r", file) == NULL && errno == EINVAL);
   IS(fputs("still here", file) >= 0 && fclose(file) == 0);
 }
 
-/* What nobody has closed is written at the end of the process. */
+/* A stream that is left open is written at exit. */
 static void left_open(const char *name) {
   FILE *file = fopen(name, "w");
   IS(file != NULL && fputs("never closed\n", file) >= 0);
 }
 
-/* A file without a name. */
+/* A file without a name (O_TMPFILE). */
 static void unnamed(const char *directory) {
   char seen[20];
   int fd = open(directory, O_TMPFILE | O_RDWR, 0600);
@@ -105,7 +105,7 @@ static void unnamed(const char *directory) {
   IS(open(directory, O_TMPFILE | O_RDONLY, 0600) == -1 && errno == EINVAL);
 }
 
-/* Opens a name, and tells whether it could; the errno is the exit code. */
+/* Opens and writes a file; the exit code is errno if it fails. */
 static void simply(const char *name) {
   FILE *file = fopen(name, "w");
   if (file == NULL) exit(errno);

@@ -1,4 +1,4 @@
-! The calls through the module: sizes of eight bytes, and errors as values.
+! Calls through the module: eight-byte sizes, and errors as results.
 program module_test
   use, intrinsic :: iso_c_binding
   use donio_interface

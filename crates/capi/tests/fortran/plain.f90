@@ -1,4 +1,4 @@
-! An ordinary Fortran program: it knows OPEN, WRITE, READ and CLOSE, and nothing of shared files.
+! An ordinary Fortran program with OPEN, WRITE, READ and CLOSE that knows no shared files.
 program plain
   implicit none
   character(len=200) :: name

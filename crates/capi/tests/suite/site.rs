@@ -1,6 +1,5 @@
-//! A node to test with, the installed library, and C programs that are compiled and run as the
+//! A test site: a node, the installed library, and C programs that are compiled and run as the
 //! processes of a job.
-#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,10 +16,10 @@ use pario_server::Node;
 use pario_server::config::Config;
 use tempfile::TempDir;
 
-/// How long processes may take: only a guard against those that hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Guards against processes that hang.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A node, and a directory for what is compiled. Fields are dropped in order.
+/// A node, and a directory for compiled programs. Fields are dropped in order.
 pub struct Site {
     pub node: Option<Node>,
     pub dir: TempDir,
@@ -32,7 +31,7 @@ impl Site {
         Self::with(|_| {})
     }
 
-    /// A site whose node is configured otherwise.
+    /// Creates a site whose node has a changed configuration.
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::alone(&dir.path().join("data"));
@@ -57,12 +56,12 @@ impl Site {
         format!("unix:{}", self.dir.path().join("s").display())
     }
 
-    /// A client of the node.
+    /// Connects a client.
     pub fn cluster(&self) -> Cluster {
         Cluster::connect(&self.address()).unwrap()
     }
 
-    /// What is in a file of the cluster.
+    /// Returns the content of a file of the cluster.
     pub fn content(&self, path: &str) -> Vec<u8> {
         let file = self.cluster().open(path).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
@@ -75,7 +74,7 @@ impl Site {
         self.compile_with(source, &["--cflags", "--libs"], &[])
     }
 
-    /// The same with other questions to pkg-config, and further arguments.
+    /// The same with other pkg-config options and further arguments.
     pub fn compile_with(&self, source: &Path, wanted: &[&str], more: &[&str]) -> PathBuf {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = source.file_stem().unwrap().to_string_lossy();
@@ -83,11 +82,12 @@ impl Site {
         let program = self.dir.path().join(format!("{name}-{number}"));
         let mut gcc = Command::new("gcc");
         gcc.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        ended(gcc.arg(source).arg("-o").arg(&program).args(more).args(flags(wanted)));
+        run_ok(gcc.arg(source).arg("-o").arg(&program).args(more).args(flags(wanted)));
         program
     }
 
-    /// A program with what it needs to find the node; pkg-config has told it where the library is.
+    /// Returns a command that finds the node. The program finds the library by the flags of
+    /// pkg-config.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -98,17 +98,17 @@ impl Site {
         command
     }
 
-    /// Runs a program as each process of a new job.
-    pub fn ranks(&self, program: &Path, size: u32, arguments: &[&str]) -> Vec<Output> {
+    /// Runs a program as all processes of a new job.
+    pub fn run_ranks(&self, program: &Path, size: u32, arguments: &[&str]) -> Vec<Output> {
         let job = new_job();
-        self.ranks_by(size, |rank| {
+        self.run_ranks_with(size, |rank| {
             let mut command = self.rank(program, &job, size, rank);
             command.args(arguments);
             command
         })
     }
 
-    /// A program as one process of a job.
+    /// Returns the command for one process of a job.
     pub fn rank(&self, program: &Path, job: &str, size: u32, rank: u32) -> Command {
         let mut command = self.command(program);
         command
@@ -118,10 +118,10 @@ impl Site {
         command
     }
 
-    /// How ranks of one job are told to behave as if they were on so many machines, in turn.
+    /// Returns a function that makes ranks act as if they ran on several machines, in turn.
     pub fn machines(&self, machines: u32) -> impl Fn(&mut Command, u32) + use<> {
         static JOBS: AtomicU8 = AtomicU8::new(1);
-        // Each process has its own addresses of loopback.
+        // Each test process uses its own loopback addresses.
         let process = std::process::id().to_le_bytes();
         let last = JOBS.fetch_add(1, Ordering::Relaxed).max(1);
         let host = Ipv4Addr::new(127, process[1] / 2, process[0], last);
@@ -137,8 +137,8 @@ impl Site {
         }
     }
 
-    /// Runs several processes at once, each started as told.
-    pub fn ranks_by(&self, size: u32, command: impl Fn(u32) -> Command) -> Vec<Output> {
+    /// Runs several processes at once.
+    pub fn run_ranks_with(&self, size: u32, command: impl Fn(u32) -> Command) -> Vec<Output> {
         let children: Vec<Child> = (0..size)
             .map(|rank| {
                 let mut command = command(rank);
@@ -152,33 +152,32 @@ impl Site {
         })
     }
 
-    /// Runs a program as all processes of a new job, which all must end well, and gives what they
-    /// have printed.
-    pub fn fine(&self, program: &Path, size: u32, arguments: &[&str]) -> String {
-        let outputs = self.ranks(program, size, arguments);
+    /// Runs a program as all processes of a new job, which must succeed. Returns what they printed.
+    pub fn run_ranks_ok(&self, program: &Path, size: u32, arguments: &[&str]) -> String {
+        let outputs = self.run_ranks(program, size, arguments);
         for (rank, output) in outputs.iter().enumerate() {
-            assert!(output.status.success(), "rank {rank}: {}", told(output));
+            assert!(output.status.success(), "rank {rank}: {}", describe_output(output));
         }
         outputs.iter().map(|output| String::from_utf8_lossy(&output.stdout)).collect()
     }
 }
 
-/// What pkg-config answers.
+/// Returns the flags that pkg-config prints.
 pub fn flags(wanted: &[&str]) -> Vec<String> {
     let mut question = Command::new("pkg-config");
     question.args(wanted).arg("pario");
-    let flags = ended(question.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
+    let flags = run_ok(question.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")));
     let flags = String::from_utf8(flags.stdout).unwrap();
     flags.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The name of a job that nobody else has.
+/// Returns a unique job name.
 pub fn new_job() -> String {
     static JOBS: AtomicU32 = AtomicU32::new(0);
     format!("test {} {}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Waits for a process; one that takes far too long is ended.
+/// Waits for a process; kills it after the time limit.
 pub fn wait(mut child: Child) -> Output {
     let (closed, is_closed) = mpsc::channel();
     let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
@@ -194,9 +193,9 @@ pub fn wait(mut child: Child) -> Output {
     };
     let stdout = read(child.stdout.take().map(|pipe| Box::new(pipe) as _));
     let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _));
-    // Who has closed both is about to end.
+    // A process that has closed both pipes is about to end.
     for _ in 0..2 {
-        if is_closed.recv_timeout(PATIENCE).is_err() {
+        if is_closed.recv_timeout(TIMEOUT).is_err() {
             child.kill().unwrap();
         }
     }
@@ -205,26 +204,26 @@ pub fn wait(mut child: Child) -> Output {
     Output { status, stdout, stderr }
 }
 
-/// Runs a command, which must be there and end well.
-pub fn ended(command: &mut Command) -> Output {
+/// Runs a command, which must exist and succeed.
+pub fn run_ok(command: &mut Command) -> Output {
     let output = output(command);
-    assert!(output.status.success(), "{command:?}: {}", told(&output));
+    assert!(output.status.success(), "{command:?}: {}", describe_output(&output));
     output
 }
 
-/// Runs a command, which must be there.
+/// Runs a command, which must exist.
 pub fn output(command: &mut Command) -> Output {
     match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
         Ok(child) => wait(child),
         Err(error) => panic!(
-            "{:?} cannot be started ({error}): `./test` says which package has it",
+            "{:?} cannot be started ({error}): `./test` says which package provides it",
             command.get_program()
         ),
     }
 }
 
-/// How a process ended, and what it has said.
-pub fn told(output: &Output) -> String {
+/// Describes how a process ended and what it printed.
+pub fn describe_output(output: &Output) -> String {
     format!(
         "{}\n{}{}",
         output.status,
@@ -233,24 +232,24 @@ pub fn told(output: &Output) -> String {
     )
 }
 
-/// A C program of the tests.
+/// Returns the path of a C test program.
 pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
 
-/// A C program of the examples.
+/// Returns the path of a C example.
 pub fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/c").join(name)
 }
 
-/// Where the library is installed: once for all tests, by the script that users call.
+/// Returns the prefix of the installed library. The users' script installs it once for all tests.
 pub fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let program = std::env::current_exe().unwrap();
         let built = program.parent().unwrap();
         let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // What is installed is as new as what it was made of.
+        // The stamp of an installation is the newest of its sources.
         let headers = std::fs::read_dir(crate_dir.join("include")).unwrap();
         let headers = headers.map(|entry| entry.unwrap().path());
         let preload = std::fs::read_dir(crate_dir.join("preload")).unwrap();
@@ -268,7 +267,7 @@ pub fn prefix() -> &'static Path {
         if std::fs::read_to_string(&note).is_ok_and(|noted| noted == stamp) {
             return prefix;
         }
-        ended(Command::new(crate_dir.join("install")).arg(&prefix).arg(built));
+        run_ok(Command::new(crate_dir.join("install")).arg(&prefix).arg(built));
         std::fs::write(note, stamp).unwrap();
         prefix
     })

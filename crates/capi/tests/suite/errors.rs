@@ -1,30 +1,28 @@
-//! Every error of the manual, and arguments that nobody can mean, from C. The node and other jobs go
-//! on as if nothing had been.
-
-mod site;
+//! Every error of the manual, and invalid arguments, from C. The node and other jobs are not
+//! disturbed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::site::{Site, describe_output, new_job, run_ok, source, wait};
 use pario_c::errors;
 use pario_server::config::DiskConfig;
-use site::{Site, ended, new_job, source, told, wait};
 
 fn compiled(site: &Site) -> std::path::PathBuf {
     site.compile(&source("errors.c"))
 }
 
-/// A process that says how far it has come, and goes on when it is told to.
-struct Stepping(Child);
+/// A process that prints its progress and waits for a line on standard input.
+struct SteppedProcess(Child);
 
-impl Stepping {
+impl SteppedProcess {
     fn start(mut command: Command) -> Self {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(piped.spawn().unwrap())
     }
 
-    /// Starts it, and waits until it says something.
+    /// Starts a process and waits until it prints a line.
     #[track_caller]
     fn until(command: Command, said: &str) -> Self {
         let mut started = Self::start(command);
@@ -35,12 +33,13 @@ impl Stepping {
     #[track_caller]
     fn says(&mut self, said: &str) {
         let mut line = String::new();
-        // It says one line and waits: nothing is lost in the buffer.
+        // The process prints one line and waits, so the buffer holds no further line.
         BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         if line.trim_end() != said {
-            let mut told = String::new();
-            std::io::Read::read_to_string(self.0.stderr.as_mut().unwrap(), &mut told).unwrap();
-            panic!("{line:?} instead of {said:?}: {told}");
+            let mut errors_printed = String::new();
+            std::io::Read::read_to_string(self.0.stderr.as_mut().unwrap(), &mut errors_printed)
+                .unwrap();
+            panic!("{line:?} instead of {said:?}: {errors_printed}");
         }
     }
 
@@ -52,7 +51,7 @@ impl Stepping {
     #[track_caller]
     fn ends_well(self) -> Output {
         let output = self.go_on();
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", describe_output(&output));
         output
     }
 }
@@ -62,52 +61,52 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn arguments_that_nobody_can_mean() {
+fn invalid_arguments_are_refused() {
     let site = Site::new();
-    site.fine(&compiled(&site), 1, &["arguments"]);
-    // Others do not notice.
-    site.fine(&compiled(&site), 2, &["mixed"]);
+    site.run_ranks_ok(&compiled(&site), 1, &["arguments"]);
+    // Other jobs are not disturbed.
+    site.run_ranks_ok(&compiled(&site), 2, &["mixed"]);
 }
 
 #[test]
 fn requests_are_counted() {
     let site = Site::new();
     let program = compiled(&site);
-    site.fine(&program, 1, &["requests"]);
+    site.run_ranks_ok(&program, 1, &["requests"]);
     let limited = |limit: &str| {
-        let mut outputs = site.ranks_by(1, |rank| {
+        let mut outputs = site.run_ranks_with(1, |rank| {
             let mut command = site.rank(&program, &new_job(), 1, rank);
             command.arg("requests").env("PARIO_REQUESTS", limit);
             command
         });
         stderr(&outputs.remove(0))
     };
-    assert!(limited("5").contains("5 are under way"), "the limit can be set");
-    assert!(limited("many").contains("PARIO_REQUESTS"), "nonsense is told");
+    assert!(limited("5").contains("5 requests are under way"), "the limit can be set");
+    assert!(limited("many").contains("PARIO_REQUESTS"), "an invalid limit is reported");
 }
 
 #[test]
-fn processes_that_disagree_are_told() {
+fn processes_that_disagree_get_an_error() {
     let site = Site::new();
     let program = compiled(&site);
     for short_cut in ["0", "1"] {
         let job = new_job();
-        let outputs = site.ranks_by(2, |rank| {
+        let outputs = site.run_ranks_with(2, |rank| {
             let mut command = site.rank(&program, &job, 2, rank);
             command.arg("mixed").env("PARIO_SHORT_CUT", short_cut);
             command
         });
         for output in outputs {
-            assert!(output.status.success(), "short cut {short_cut}: {}", told(&output));
+            assert!(output.status.success(), "short cut {short_cut}: {}", describe_output(&output));
         }
     }
 }
 
 #[test]
-fn who_waits_for_a_process_that_is_killed_is_told() {
+fn waiting_for_a_killed_process_fails() {
     let site = Site::new();
-    let outputs = site.ranks(&compiled(&site), 2, &["gone"]);
-    assert!(outputs[0].status.success(), "{}", told(&outputs[0]));
+    let outputs = site.run_ranks(&compiled(&site), 2, &["gone"]);
+    assert!(outputs[0].status.success(), "{}", describe_output(&outputs[0]));
     assert!(!outputs[1].status.success());
     let said = stderr(&outputs[0]);
     assert!(said.starts_with("gone: PFSLib: ") && said.contains("rank 1 is gone"), "{said}");
@@ -115,44 +114,44 @@ fn who_waits_for_a_process_that_is_killed_is_told() {
 }
 
 #[test]
-fn nobody_can_be_too_far_ahead() {
+fn a_process_too_far_ahead_of_the_others_is_refused() {
     let site = Site::new();
     let (program, job) = (compiled(&site), new_job());
     let rank = |rank| {
         let mut command = site.rank(&program, &job, 2, rank);
-        // In memory that they have in common, calls wait when there are too many.
+        // In shared memory, calls beyond the limit wait instead of failing.
         command.arg("ahead").env("PARIO_REQUESTS", "10000").env("PARIO_SHORT_CUT", "0");
         command
     };
-    let mut first = Stepping::start(rank(0));
-    let second = Stepping::start(rank(1));
+    let mut first = SteppedProcess::start(rank(0));
+    let second = SteppedProcess::start(rank(1));
     first.says("ahead");
-    // The second one has nothing to wait for, and is gone.
+    // The second process has nothing to wait for, and ends.
     assert!(wait(second.0).status.success());
     first.ends_well();
 }
 
 #[test]
-fn a_node_that_was_started_again_knows_no_open_files() {
+fn a_restarted_node_knows_no_open_files() {
     let mut site = Site::new();
     let program = compiled(&site);
     for short_cut in ["0", "1"] {
         let mut command = site.rank(&program, &new_job(), 1, 0);
         command.arg("restarted").env("PARIO_SHORT_CUT", short_cut);
-        let process = Stepping::until(command, "open");
+        let process = SteppedProcess::until(command, "open");
         site.start_again();
         process.ends_well();
     }
 }
 
 #[test]
-fn a_node_that_is_down_is_told() {
+fn a_node_that_is_down_is_reported() {
     let mut site = Site::new();
     let program = compiled(&site);
     let mut command = site.rank(&program, &new_job(), 1, 0);
-    // Otherwise reading and writing goes on without it.
+    // With the short cut, reads and writes would not need the node.
     command.arg("down").env("PARIO_SHORT_CUT", "0");
-    let process = Stepping::until(command, "open");
+    let process = SteppedProcess::until(command, "open");
     site.stop();
     let said = stderr(&process.ends_well());
     let no_node = "moving: PFSLib: Couldn't get an I/O daemon: /pfs/down: node local";
@@ -163,7 +162,7 @@ fn a_node_that_is_down_is_told() {
 }
 
 #[test]
-fn what_is_forbidden_is_told() {
+fn missing_permissions_are_reported() {
     let site = Site::with(|config| config.nodes[0].all_users = true);
     std::fs::set_permissions(site.dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let program = compiled(&site);
@@ -175,7 +174,7 @@ fn what_is_forbidden_is_told() {
     for short_cut in ["0", "1"] {
         let mut command = site.rank(&program, &new_job(), 1, 0);
         command.arg("forbidden").env("PARIO_SHORT_CUT", short_cut);
-        let process = Stepping::until(command, "open");
+        let process = SteppedProcess::until(command, "open");
         cluster.set_mode("/pfs/mine", 0).unwrap();
         let said = stderr(&process.ends_well());
         let [opening, reading] = said.lines().collect::<Vec<_>>().try_into().unwrap();
@@ -186,17 +185,17 @@ fn what_is_forbidden_is_told() {
     }
 }
 
-/// A node that is not for all users; only root can be another one.
+/// A node that serves one user refuses others. Only root can act as another user.
 #[test]
 fn strangers_are_not_let_in() {
-    let site = Site::new();
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can act as another user");
+        eprintln!("SKIPPED, nothing was tested: only root can act as another user");
         return;
     }
+    let site = Site::new();
     std::fs::set_permissions(site.dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::set_permissions(site.dir.path().join("s"), PermissionsExt::from_mode(0o777)).unwrap();
-    let said = stderr(&site.ranks(&compiled(&site), 1, &["stranger"]).remove(0));
+    let said = stderr(&site.run_ranks(&compiled(&site), 1, &["stranger"]).remove(0));
     assert!(said.starts_with("stranger: PFSLib: "), "{said}");
     assert!(!said.contains("on the server side"), "{said}");
 }
@@ -205,21 +204,20 @@ fn strangers_are_not_let_in() {
 #[test]
 fn the_cause_follows_the_text_of_the_number() {
     let site = Site::new();
-    let output = site.ranks(&compiled(&site), 1, &["causes"]).remove(0);
-    assert!(output.status.success(), "{}", told(&output));
+    let output = site.run_ranks(&compiled(&site), 1, &["causes"]).remove(0);
+    assert!(output.status.success(), "{}", describe_output(&output));
     let said = stderr(&output);
     let expected = [
         "missing: No such file or directory: /pfs/nothing: there is no such file or directory",
         "plain: No such file or directory: no/such/file",
         "exists: File exists: /pfs/x: ",
         "null: Bad address: the buffer is NULL",
-        "mode: PFSLib: Invalid argument: 6 is no mode: M_UNIX to M_ASYNC are 0 to 5",
-        "seek: Invalid argument: /pfs/x: lseek to -1 from whence 0: there is no such place",
+        "mode: PFSLib: Invalid argument: I/O mode 6 is unknown: M_UNIX to M_ASYNC are 0 to 5",
+        "seek: Invalid argument: /pfs/x: lseek to offset -1 with whence 0 is not a position in a file",
         "length: Invalid argument: /pfs/x: the length -1 is negative",
         "access: Bad file descriptor: /pfs/x: not opened for reading",
-        "long: PFSLib: Too large I/O operation: 4294967295 bytes in one call: at most 2147483647 are \
-         possible",
-        "locked: Invalid argument: /pfs/x: 99 is no command of lockf",
+        "long: PFSLib: Too large I/O operation: 4294967295 bytes in one call: the limit is 2147483647",
+        "locked: Invalid argument: /pfs/x: lockf command 99 is unknown",
         "other: No such file or directory",
     ];
     for (line, expected) in said.lines().zip(expected) {
@@ -229,15 +227,15 @@ fn the_cause_follows_the_text_of_the_number() {
     assert_eq!(said.lines().last(), expected.last().copied());
 }
 
-/// A small file system, which only this thread and what it starts can see.
+/// Mounts a small file system that only this thread and its children see.
 fn small_file_system() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     // SAFETY: no file descriptors are unshared.
     let unshared = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) };
-    unshared.expect("a disk of 24 MiB is mounted for this test: run it as root");
-    ended(Command::new("mount").args(["--make-rprivate", "/"]));
+    unshared.expect("this test mounts a disk of 24 MiB: run it as root");
+    run_ok(Command::new("mount").args(["--make-rprivate", "/"]));
     let tmpfs = ["-t", "tmpfs", "-o", "size=24m", "tmpfs"];
-    ended(Command::new("mount").args(tmpfs).arg(dir.path()));
+    run_ok(Command::new("mount").args(tmpfs).arg(dir.path()));
     dir
 }
 
@@ -249,8 +247,8 @@ fn a_full_disk_is_named() {
     for short_cut in ["0", "1"] {
         let mut command = site.rank(&compiled(&site), &new_job(), 1, 0);
         command.arg("full").env("PARIO_SHORT_CUT", short_cut);
-        let output = wait(Stepping::start(command).0);
-        assert!(output.status.success(), "{}", told(&output));
+        let output = wait(SteppedProcess::start(command).0);
+        assert!(output.status.success(), "{}", describe_output(&output));
         let said = stderr(&output);
         let expected = "full: No space left on device: /pfs/full: disk local/disk0 is full";
         assert!(said.starts_with(expected), "{said}");
@@ -258,36 +256,36 @@ fn a_full_disk_is_named() {
 }
 
 #[test]
-fn plain_forms_say_what_is_wrong_and_end() {
+fn forms_without_underscore_print_the_error_and_exit() {
     let site = Site::new();
     let program = compiled(&site);
     let bad_file = "PFSLib: Bad file number";
     let expected = [
-        ("cread", "PFSLib: Read or written too few data: 0 of 10 bytes"),
-        ("creadv", "PFSLib: Read or written too few data: 0 of 10 bytes"),
-        ("cwrite", "PFSLib: Read or written too few data: 100 of 200 bytes"),
+        ("cread", "PFSLib: Read or written too few data: 0 of 10 bytes were transferred"),
+        ("creadv", "PFSLib: Read or written too few data: 0 of 10 bytes were transferred"),
+        ("cwrite", "PFSLib: Read or written too few data: 100 of 200 bytes were transferred"),
         ("cwritev", bad_file),
         ("iread", bad_file),
         ("ireadv", bad_file),
         ("iwrite", bad_file),
         ("iwritev", bad_file),
-        ("iodone", "PFSLib: Bad I/O id: -1 is no request that is under way"),
-        ("iowait", "PFSLib: Bad I/O id: -1 is no request that is under way"),
+        ("iodone", "PFSLib: Bad I/O id: no request with id -1 is under way"),
+        ("iowait", "PFSLib: Bad I/O id: no request with id -1 is under way"),
         ("iseof", bad_file),
-        ("iomode", "PFSLib: Bad file number: -1 is no descriptor of a shared file"),
-        ("setiomode", "PFSLib: Bad file number: -1 is no descriptor of a shared file"),
+        ("iomode", "PFSLib: Bad file number: descriptor -1 is not that of a shared file"),
+        ("setiomode", "PFSLib: Bad file number: descriptor -1 is not that of a shared file"),
         ("lsize", bad_file),
         ("gopen", "No such file or directory: /pfs/nothing: there is no such file or directory"),
     ];
     for (name, message) in expected {
-        let output = site.ranks(&program, 1, &["plain", name]).remove(0);
-        assert_eq!(output.status.code(), Some(1), "{name}: {}", told(&output));
+        let output = site.run_ranks(&program, 1, &["plain", name]).remove(0);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", describe_output(&output));
         assert_eq!(stderr(&output), format!("pario: process 0 of 1: {name}: {message}\n"));
     }
 }
 
 #[test]
-fn numbers_of_processes_that_cannot_be() {
+fn invalid_ranks_and_sizes_are_refused() {
     let site = Site::new();
     let program = compiled(&site);
     let job = new_job();
@@ -298,32 +296,32 @@ fn numbers_of_processes_that_cannot_be() {
     };
     let mut command = site.command(&program);
     command.args(["init", "unix:/nowhere", "1", "0"]);
-    let output = wait(Stepping::start(command).0);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let output = wait(SteppedProcess::start(command).0);
+    assert_eq!(output.status.code(), Some(1), "{}", describe_output(&output));
     assert!(stderr(&output).contains("pfslib_init: PFSLib: "), "{output:?}");
     assert!(!stderr(&output).contains("on the server side"), "{output:?}");
     for (size, rank) in [("2", "2"), ("2", "-1"), ("0", "0"), ("-3", "0"), ("1", "2147483647")] {
-        let output = wait(Stepping::start(init(size, rank)).0);
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        let output = wait(SteppedProcess::start(init(size, rank)).0);
+        assert_eq!(output.status.code(), Some(1), "{}", describe_output(&output));
         let said = stderr(&output);
         let expected = format!("pfslib_init: PFSLib: Invalid argument: process {rank} of {size}:");
         assert!(said.contains(&expected), "{said}");
     }
-    // Two that agree open the file; then somebody else claims a rank, or another number of them.
+    // Two processes open the file. Then others claim a rank that is taken, or another size.
     let (mut first, mut second) =
-        (Stepping::start(init("2", "0")), Stepping::start(init("2", "1")));
+        (SteppedProcess::start(init("2", "0")), SteppedProcess::start(init("2", "1")));
     first.says("open");
     second.says("open");
     let refused = |size: &str, rank: &str, why: &str| {
-        let output = wait(Stepping::start(init(size, rank)).0);
-        assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+        let output = wait(SteppedProcess::start(init(size, rank)).0);
+        assert_eq!(output.status.code(), Some(4), "{}", describe_output(&output));
         let said = stderr(&output);
         assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
     };
     refused("2", "0", "another process is rank 0 already");
     refused("3", "2", "rank 2 says 3");
     std::thread::scope(|scope| {
-        // They close it together.
+        // Closing is collective.
         let first = scope.spawn(move || first.ends_well());
         second.ends_well();
         first.join().unwrap();
@@ -333,10 +331,10 @@ fn numbers_of_processes_that_cannot_be() {
 #[test]
 fn each_error_has_its_text() {
     let site = Site::new();
-    let output = site.ranks(&compiled(&site), 1, &["texts"]).remove(0);
+    let output = site.run_ranks(&compiled(&site), 1, &["texts"]).remove(0);
     let said = stderr(&output);
     let mut lines = said.lines();
-    for (_, _, text) in errors::ALL {
+    for (_, _, text) in errors::LIBRARY_ERRORS {
         assert_eq!(lines.next().unwrap(), format!("text: {text}"));
     }
     assert!(lines.next().unwrap().starts_with("text: Unknown error 50"));
@@ -346,7 +344,7 @@ fn each_error_has_its_text() {
 }
 
 #[test]
-fn a_process_that_was_forked_is_told_and_disturbs_nobody() {
+fn a_forked_process_gets_errors_and_disturbs_no_other() {
     let site = Site::new();
-    site.fine(&compiled(&site), 1, &["forked"]);
+    site.run_ranks_ok(&compiled(&site), 1, &["forked"]);
 }

@@ -1,4 +1,4 @@
-//! Requests that were started, and waiting for them.
+//! Non-blocking requests, and waiting for them.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -6,26 +6,26 @@ use libc::{c_int, c_void};
 use pario::team::Started;
 
 use super::{Armci, current};
-use crate::border::returning;
-use crate::errors::{Done, Failed};
-use crate::team::done;
+use crate::boundary::return_errno;
+use crate::errors::{CallError, CallResult};
+use crate::team::team_result;
 
-/// A request as a program knows it.
+/// The handle of a request, in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "its name in C")]
 pub struct armci_hdl_t {
-    /// Which one; 0 is none.
+    /// The id of the request; 0 is none.
     pub id: c_int,
     /// The process that it concerns.
     pub proc: c_int,
 }
 
 /// A request that is under way.
-pub struct Request {
+pub struct NbRequest {
     /// The process that it concerns.
     pub rank: u32,
-    /// Nobody has asked for a handle: whoever waits for all waits for it.
+    /// Whether it has no handle: the calls that wait for all requests wait for it.
     pub is_implicit: bool,
     started: Started<'static>,
 }
@@ -33,11 +33,11 @@ pub struct Request {
 static LAST: AtomicI32 = AtomicI32::new(0);
 
 impl Armci {
-    /// Keeps a request that was started, and tells who it is.
+    /// Stores a started request and writes its handle.
     ///
     /// # Safety
-    /// The handle must be null, or a place for one.
-    pub unsafe fn keep(
+    /// `handle` is null or points to a handle.
+    pub unsafe fn register(
         &self,
         (rank, started): (u32, Started<'static>),
         handle: *mut armci_hdl_t,
@@ -46,51 +46,51 @@ impl Armci {
         let mut id = 0;
         if !started.is_done() {
             id = LAST.fetch_add(1, Ordering::Relaxed).rem_euclid(c_int::MAX) + 1;
-            let request = Request { rank, is_implicit: handle.is_null(), started };
+            let request = NbRequest { rank, is_implicit: handle.is_null(), started };
             self.requests.lock().insert(id, request);
         }
         if !handle.is_null() {
-            // SAFETY: the caller says that there is a place for it.
+            // SAFETY: the caller guarantees room for a handle.
             unsafe { handle.write(armci_hdl_t { id, proc }) };
         }
         0
     }
 
-    /// Waits for some requests.
-    pub fn finish(&self, which: impl Fn(&Request) -> bool) -> Done<()> {
-        let found: Vec<Request> = {
+    /// Waits for the requests that `which` selects. Returns the first error.
+    pub fn finish(&self, which: impl Fn(&NbRequest) -> bool) -> CallResult<()> {
+        let found: Vec<NbRequest> = {
             let mut requests = self.requests.lock();
             requests.extract_if(|_, request| which(request)).map(|(_, request)| request).collect()
         };
         let mut result = Ok(());
         for request in found {
-            let one = done(request.started.wait());
+            let one = team_result(request.started.wait());
             result = result.and(one);
         }
         result
     }
 }
 
-/// Begins something, and keeps it.
+/// Starts a request and stores it.
 ///
 /// # Safety
-/// The handle must be null, or a place for one.
-pub unsafe fn begin(
+/// `handle` is null or points to a handle.
+pub unsafe fn start_nonblocking(
     handle: *mut armci_hdl_t,
-    start: impl FnOnce(&Armci) -> Done<(u32, Started<'static>)>,
+    start: impl FnOnce(&Armci) -> CallResult<(u32, Started<'static>)>,
 ) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
-        let begun = start(&armci)?;
-        // SAFETY: the caller says so.
-        Ok(unsafe { armci.keep(begun, handle) })
+        let started = start(&armci)?;
+        // SAFETY: the caller guarantees it.
+        Ok(unsafe { armci.register(started, handle) })
     })
 }
 
-/// Begins to put.
+/// Starts a put.
 ///
 /// # Safety
-/// So many bytes must be at the source; the handle is null, or a place for one.
+/// `src` is null or points to `bytes` bytes; `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbPut(
     src: *mut c_void,
@@ -99,15 +99,15 @@ pub unsafe extern "C" fn ARMCI_NbPut(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_put(src, dst, bytes, proc)) }
+    // SAFETY: the caller guarantees it.
+    unsafe { start_nonblocking(handle, |armci| armci.start_put(src, dst, bytes, proc)) }
 }
 
-/// Begins to get.
+/// Starts a get.
 ///
 /// # Safety
-/// There must be room for so many bytes, which belong to nobody else until it was waited for; the
-/// handle is null, or a place for one.
+/// `dst` is null or has room for `bytes` bytes, which nothing else uses until the request is over;
+/// `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbGet(
     src: *mut c_void,
@@ -116,15 +116,15 @@ pub unsafe extern "C" fn ARMCI_NbGet(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_get(src, dst, bytes, proc)) }
+    // SAFETY: the caller guarantees it.
+    unsafe { start_nonblocking(handle, |armci| armci.start_get(src, dst, bytes, proc)) }
 }
 
-/// Begins to accumulate.
+/// Starts an accumulation.
 ///
 /// # Safety
-/// So many bytes must be at the source, and a number at the scale; the handle is null, or a place for
-/// one.
+/// `src` is null or points to `bytes` bytes, and `scale` is null or points to a number of the type;
+/// `handle` is null or points to a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_NbAcc(
     optype: c_int,
@@ -135,44 +135,46 @@ pub unsafe extern "C" fn ARMCI_NbAcc(
     proc: c_int,
     handle: *mut armci_hdl_t,
 ) -> c_int {
-    // SAFETY: the caller says so.
-    unsafe { begin(handle, |armci| armci.start_acc((optype, scale), src, dst, bytes, proc)) }
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        start_nonblocking(handle, |armci| armci.start_acc((optype, scale), src, dst, bytes, proc))
+    }
 }
 
 /// Waits for a request.
 ///
 /// # Safety
-/// The handle must be null, or one that was given.
+/// `handle` is null or was written by a call that started a request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Wait(handle: *mut armci_hdl_t) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(Failed::invalid("a null pointer for a handle"));
+            return Err(CallError::invalid("the request handle is NULL"));
         }
-        // SAFETY: the caller says that there is one.
+        // SAFETY: the caller guarantees a handle.
         let id = unsafe { std::mem::replace(&mut (*handle).id, 0) };
         let request = armci.requests.lock().remove(&id);
         match request {
-            Some(request) => done(request.started.wait()).map(|()| 0),
-            // It was done when it was started, or was waited for before.
+            Some(request) => team_result(request.started.wait()).map(|()| 0),
+            // It was complete when it started, or a wait has completed it.
             None => Ok(0),
         }
     })
 }
 
-/// Whether a request is done: 0 if it is, and 1 if it is not.
+/// Returns 0 if a request is complete, otherwise 1.
 ///
 /// # Safety
-/// The handle must be null, or one that was given.
+/// `handle` is null or was written by a call that started a request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ARMCI_Test(handle: *mut armci_hdl_t) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         if handle.is_null() {
-            return Err(Failed::invalid("a null pointer for a handle"));
+            return Err(CallError::invalid("the request handle is NULL"));
         }
-        // SAFETY: the caller says that there is one.
+        // SAFETY: the caller guarantees a handle.
         let id = unsafe { (*handle).id };
         let requests = armci.requests.lock();
         let is_done = requests.get(&id).is_none_or(|request| request.started.is_done());
@@ -183,13 +185,13 @@ pub unsafe extern "C" fn ARMCI_Test(handle: *mut armci_hdl_t) -> c_int {
 /// Waits for all requests without handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_WaitAll() -> c_int {
-    returning(|| current()?.finish(|request| request.is_implicit).map(|()| 0))
+    return_errno(|| current()?.finish(|request| request.is_implicit).map(|()| 0))
 }
 
-/// Waits for all requests without handles that concern a process.
+/// Waits for all requests without handles to a process.
 #[unsafe(no_mangle)]
 pub extern "C" fn ARMCI_WaitProc(proc: c_int) -> c_int {
-    returning(|| {
+    return_errno(|| {
         let armci = current()?;
         let rank = armci.rank(proc)?;
         armci.finish(|request| request.rank == rank && request.is_implicit).map(|()| 0)

@@ -1,18 +1,16 @@
-//! Programs that were not compiled for shared files, with the preload library: which names it takes
-//! and why, streams of stdio, files without names, Fortran, and what its report says.
-
-mod site;
+//! The preload library, with programs that were not compiled for shared files: which names it
+//! takes, streams of stdio, files without names, Fortran, and its report.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use site::{Site, ended, output, prefix, source, told};
+use crate::site::{Site, describe_output, output, prefix, run_ok, source};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile_with(&source("streams.c"), &["--cflags"], &[])
 }
 
-/// A program with the preload library, which reports.
+/// Returns a command with the preload library and its report.
 fn helped(site: &Site, program: &Path, arguments: &[&str]) -> Command {
     let mut command = site.command(program);
     command
@@ -26,35 +24,35 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The lines of a report, without what is different in each process.
+/// Returns the lines of a report, without process id and program name.
 fn report(output: &Output) -> Vec<String> {
     let said = stderr(output);
     said.lines().map(|line| line.split_once("): ").map_or(line, |(_, rest)| rest).into()).collect()
 }
 
 #[test]
-fn streams_of_shared_files_do_what_streams_do() {
+fn streams_of_shared_files_behave_like_plain_streams() {
     let site = Site::new();
     let program = compiled(&site);
-    // The same program on a file of the system: it expects nothing that is not so there.
-    ended(site.command(&program).args(["modes", "plain"]));
+    // The same program on a plain file: its expectations hold there too.
+    run_ok(site.command(&program).args(["modes", "plain"]));
     for short_cut in ["0", "1"] {
         let mut command = helped(&site, &program, &["modes", "/pfs/streams"]);
-        let said = report(&ended(command.env("PARIO_SHORT_CUT", short_cut)));
+        let said = report(&run_ok(command.env("PARIO_SHORT_CUT", short_cut)));
         let match_line = "fopen of \"/pfs/streams\" is a shared file: the name contains \"pfs\" (set \
-                          PARIO_PREFIX to a directory to narrow the rule to it)";
+                          PARIO_PREFIX to a directory to limit shared files to it)";
         assert_eq!(said.iter().filter(|line| *line == match_line).count(), 1, "{said:#?}");
         assert!(said.last().unwrap().contains("fopen 7, fdopen 1"), "{said:#?}");
         assert_eq!(site.content("/pfs/streams"), b"by descriptor\n");
     }
-    ended(&mut helped(&site, &program, &["refused", "/pfs/refused"]));
+    run_ok(&mut helped(&site, &program, &["refused", "/pfs/refused"]));
     assert_eq!(site.content("/pfs/refused"), b"still here");
 }
 
 #[test]
-fn what_nobody_has_closed_is_written_at_the_end() {
+fn streams_left_open_are_written_at_exit() {
     let site = Site::new();
-    ended(&mut helped(&site, &compiled(&site), &["open", "/pfs/left"]));
+    run_ok(&mut helped(&site, &compiled(&site), &["open", "/pfs/left"]));
     assert_eq!(site.content("/pfs/left"), b"never closed\n");
 }
 
@@ -63,9 +61,10 @@ fn a_file_without_a_name_leaves_nothing() {
     let site = Site::new();
     let program = compiled(&site);
     site.cluster().make_directory("/pfs").unwrap();
-    let said = report(&ended(&mut helped(&site, &program, &["unnamed", "/pfs"])));
+    let said = report(&run_ok(&mut helped(&site, &program, &["unnamed", "/pfs"])));
     assert!(said[0].starts_with("open of \"/pfs\" is a shared file"), "{said:#?}");
-    let failed = "open of \"/pfs\" failed: Invalid argument: /pfs: a file without a name is opened";
+    let failed =
+        "open of \"/pfs\" failed: Invalid argument: /pfs: O_TMPFILE needs O_WRONLY or O_RDWR";
     assert!(said[1].starts_with(failed), "{said:#?}");
     assert_eq!(site.cluster().list("/pfs").unwrap().count(), 0);
     let missing = output(&mut helped(&site, &program, &["unnamed", "/pfs/missing"]));
@@ -74,7 +73,7 @@ fn a_file_without_a_name_leaves_nothing() {
 }
 
 #[test]
-fn a_prefix_narrows_the_rule_to_one_directory() {
+fn a_prefix_limits_shared_files_to_one_directory() {
     let site = Site::new();
     let program = compiled(&site);
     let plain = site.dir.path().join("gpfs");
@@ -82,8 +81,8 @@ fn a_prefix_narrows_the_rule_to_one_directory() {
     let plain = plain.join("x");
     let plain = plain.to_str().unwrap();
 
-    // The manual's rule catches it; the report says so.
-    let said = report(&ended(&mut helped(&site, &program, &["simply", plain])));
+    // The manual's rule takes it; the report says so.
+    let said = report(&run_ok(&mut helped(&site, &program, &["simply", plain])));
     let caught = format!("fopen of \"{plain}\" is a shared file: the name contains \"pfs\"");
     assert!(said[0].starts_with(&caught), "{said:#?}");
     assert_eq!(site.content(plain), b"bytes\n");
@@ -93,11 +92,11 @@ fn a_prefix_narrows_the_rule_to_one_directory() {
         output(helped(&site, &program, &["simply", name]).env("PARIO_PREFIX", value))
     };
     let said = below("/scratch/pario", plain);
-    assert!(said.status.success(), "{}", told(&said));
-    assert_eq!(report(&said).len(), 1, "nothing was taken: {}", told(&said));
+    assert!(said.status.success(), "{}", describe_output(&said));
+    assert_eq!(report(&said).len(), 1, "nothing was taken: {}", describe_output(&said));
     assert_eq!(std::fs::read(plain).unwrap(), b"bytes\n");
     let said = below("/scratch/pario", "/scratch/pario/x");
-    assert!(said.status.success(), "{}", told(&said));
+    assert!(said.status.success(), "{}", describe_output(&said));
     let reason = "fopen of \"/scratch/pario/x\" is a shared file: the name is below PARIO_PREFIX \
                   (/scratch/pario)";
     assert_eq!(report(&said)[0], reason);
@@ -107,23 +106,23 @@ fn a_prefix_narrows_the_rule_to_one_directory() {
     let said = below("pfs", "/pfs/x");
     assert!(!said.status.success());
     let why = "failed: PFSLib: Invalid argument: /pfs/x: PARIO_PREFIX is \"pfs\"";
-    assert!(report(&said)[1].contains(why), "{}", told(&said));
+    assert!(report(&said)[1].contains(why), "{}", describe_output(&said));
 }
 
 #[test]
 fn calls_that_are_passed_on_are_reported() {
     let site = Site::new();
     let program = compiled(&site);
-    let said = report(&ended(&mut helped(&site, &program, &["passed", "/pfs/x"])));
+    let said = report(&run_ok(&mut helped(&site, &program, &["passed", "/pfs/x"])));
     for (line, call) in said.iter().zip(["stat", "access", "rename", "freopen"]) {
         let expected = format!(
-            "{call} of \"/pfs/x\" is passed on to the system, although the name is a shared file's: "
+            "{call} of \"/pfs/x\" goes to the system although the name is that of a shared file: "
         );
         assert!(line.starts_with(&expected), "{said:#?}");
     }
     assert_eq!(said.len(), 5, "{said:#?}");
-    // A name that is a plain file's is not worth a word.
-    let said = report(&ended(&mut helped(&site, &program, &["passed", "/nowhere/x"])));
+    // A plain name is not reported.
+    let said = report(&run_ok(&mut helped(&site, &program, &["passed", "/nowhere/x"])));
     assert_eq!(said.len(), 1, "{said:#?}");
 }
 
@@ -143,8 +142,8 @@ fn a_fortran_program_opens_shared_files_as_any_other() {
     let site = Site::new();
     let program = site.dir.path().join("plain");
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fortran/plain.f90");
-    ended(Command::new("gfortran").arg(text).arg("-o").arg(&program));
-    ended(&mut helped(&site, &program, &["/pfs/fortran"]));
+    run_ok(Command::new("gfortran").arg(text).arg("-o").arg(&program));
+    run_ok(&mut helped(&site, &program, &["/pfs/fortran"]));
     let lines: String = (1..=1000).map(|at| format!("line {at}\n")).collect();
     assert_eq!(String::from_utf8(site.content("/pfs/fortran")).unwrap(), lines);
     let names: Vec<String> =

@@ -1,20 +1,18 @@
-//! No access to memory that is none, and nothing that is lost: C programs under Valgrind.
-
-mod site;
+//! No invalid memory access and no leak: C programs under Valgrind.
 
 use std::path::Path;
 
-use site::{Site, new_job, source, told};
+use crate::site::{Site, describe_output, new_job, source};
 
 /// Runs a part of a program as all processes of a job, each under Valgrind.
 fn is_clean(site: &Site, program: &Path, size: u32, parts: &[&str], short_cut: &str) {
     let job = new_job();
-    let outputs = site.ranks_by(size, |rank| {
+    let outputs = site.run_ranks_with(size, |rank| {
         let mut command = site.rank(Path::new("valgrind"), &job, size, rank);
         command
             .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
             .args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"])
-            // Whoever looks whether something has happened does not keep the others from it.
+            // A thread that polls must not starve the others.
             .arg("--fair-sched=yes")
             .arg(program)
             .args(parts)
@@ -22,7 +20,7 @@ fn is_clean(site: &Site, program: &Path, size: u32, parts: &[&str], short_cut: &
         command
     });
     for (rank, output) in outputs.iter().enumerate() {
-        assert!(output.status.success(), "{parts:?}, rank {rank}: {}", told(output));
+        assert!(output.status.success(), "{parts:?}, rank {rank}: {}", describe_output(output));
     }
 }
 
@@ -42,7 +40,7 @@ fn errors_touch_no_memory_that_is_not_theirs() {
 }
 
 #[test]
-fn files_in_memory_touch_none_that_is_not_theirs() {
+fn cached_files_touch_no_memory_that_is_not_theirs() {
     let site = Site::new();
     let program = site.compile(&source("cached.c"));
     is_clean(&site, &program, 2, &["calls", "file"], "1");

@@ -1,35 +1,31 @@
-//! The headers say what the library has: types of all calls, values of all constants, and no call is
+//! The headers match the library: types of all calls, values of all constants, and no call is
 //! missing on either side.
-
-mod site;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use crate::site::{Site, prefix, run_ok};
 use libc::{
     c_char, c_double, c_float, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t,
 };
 use pario_c::armci::callbacks::RucT;
-use pario_c::armci::started::armci_hdl_t;
-use pario_c::armci::vectors::armci_giov_t;
-use pario_c::armci::{
-    access, callbacks, memory as armci_memory, messages, started, strided, vectors,
-};
-use pario_c::{armci, dolib, donio, errors, fortran, gio, memory, nx, pfslib, posix};
-use site::{Site, ended, prefix};
+use pario_c::armci::lists::armci_giov_t;
+use pario_c::armci::nonblocking::armci_hdl_t;
+use pario_c::armci::{access, allocations, callbacks, collectives, lists, nonblocking, strided};
+use pario_c::{armci, buffers, dolib, donio, errors, fortran, gio, nx, pfslib, posix};
 
-/// A type of Rust that has a name in C.
-trait InC {
+/// A Rust type with a name in C.
+trait CType {
     const NAME: &'static str;
 }
 
-macro_rules! in_c {
-    ($($type:ty => $name:literal,)*) => {$(impl InC for $type { const NAME: &'static str = $name; })*};
+macro_rules! c_types {
+    ($($type:ty => $name:literal,)*) => {$(impl CType for $type { const NAME: &'static str = $name; })*};
 }
 
-in_c! {
+c_types! {
     () => "void",
     c_int => "int",
     c_uint => "unsigned int",
@@ -56,7 +52,7 @@ in_c! {
     *const c_int => "const int *",
 }
 
-/// Sizes of types that have other names above, and what structures look like.
+/// Checks sizes of types that have other names above, and layouts of structures.
 fn type_checks() -> String {
     let mut text = String::new();
     let sizes = [("off_t", size_of::<off_t>()), ("mode_t", size_of::<mode_t>())];
@@ -90,15 +86,15 @@ fn type_checks() -> String {
     text
 }
 
-/// Checks the type of each call twice: here against Rust, and in the text against C.
+/// Checks the type of each call twice: here against Rust, and in the generated text against C.
 macro_rules! calls {
     ($($module:ident::$call:ident($($argument:ty),*) -> $result:ty;)*) => {{
         let mut all: Vec<(&str, String)> = Vec::new();
         $({
             let _: unsafe extern "C" fn($($argument),*) -> $result = $module::$call;
-            let arguments: &[&str] = &[$(<$argument as InC>::NAME),*];
+            let arguments: &[&str] = &[$(<$argument as CType>::NAME),*];
             let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
-            let result = <$result as InC>::NAME;
+            let result = <$result as CType>::NAME;
             all.push((stringify!($call), format!("{result} (*)({arguments})")));
         })*
         all
@@ -109,7 +105,7 @@ fn calls() -> Vec<(&'static str, String)> {
     type Text = *const c_char;
     type Memory = *mut c_void;
     type Bytes = *const c_void;
-    type Pieces = *const iovec;
+    type CallerBuffers = *const iovec;
     type Ints = *mut c_int;
     type Handle = *mut armci_hdl_t;
     type List = *mut armci_giov_t;
@@ -135,20 +131,20 @@ fn calls() -> Vec<(&'static str, String)> {
         pfslib::_lsize(c_int, off_t, c_int) -> c_long;
         pfslib::cread(c_int, Memory, c_uint) -> ();
         pfslib::_cread(c_int, Memory, c_uint) -> c_long;
-        pfslib::creadv(c_int, Pieces, c_int) -> ();
-        pfslib::_creadv(c_int, Pieces, c_int) -> c_long;
+        pfslib::creadv(c_int, CallerBuffers, c_int) -> ();
+        pfslib::_creadv(c_int, CallerBuffers, c_int) -> c_long;
         pfslib::cwrite(c_int, Bytes, c_uint) -> ();
         pfslib::_cwrite(c_int, Bytes, c_uint) -> c_long;
-        pfslib::cwritev(c_int, Pieces, c_int) -> ();
-        pfslib::_cwritev(c_int, Pieces, c_int) -> c_long;
+        pfslib::cwritev(c_int, CallerBuffers, c_int) -> ();
+        pfslib::_cwritev(c_int, CallerBuffers, c_int) -> c_long;
         pfslib::iread(c_int, Memory, c_uint) -> c_long;
         pfslib::_iread(c_int, Memory, c_uint) -> c_long;
-        pfslib::ireadv(c_int, Pieces, c_int) -> c_long;
-        pfslib::_ireadv(c_int, Pieces, c_int) -> c_long;
+        pfslib::ireadv(c_int, CallerBuffers, c_int) -> c_long;
+        pfslib::_ireadv(c_int, CallerBuffers, c_int) -> c_long;
         pfslib::iwrite(c_int, Bytes, c_uint) -> c_long;
         pfslib::_iwrite(c_int, Bytes, c_uint) -> c_long;
-        pfslib::iwritev(c_int, Pieces, c_int) -> c_long;
-        pfslib::_iwritev(c_int, Pieces, c_int) -> c_long;
+        pfslib::iwritev(c_int, CallerBuffers, c_int) -> c_long;
+        pfslib::_iwritev(c_int, CallerBuffers, c_int) -> c_long;
         pfslib::iodone(c_long) -> c_long;
         pfslib::_iodone(c_long) -> c_long;
         pfslib::iowait(c_long) -> ();
@@ -195,50 +191,50 @@ fn calls() -> Vec<(&'static str, String)> {
         armci::ARMCI_Destroy_mutexes() -> c_int;
         armci::ARMCI_Lock(c_int, c_int) -> ();
         armci::ARMCI_Unlock(c_int, c_int) -> ();
-        armci_memory::ARMCI_Malloc(*mut *mut c_void, c_long) -> c_int;
-        armci_memory::ARMCI_Free(Memory) -> c_int;
-        armci_memory::ARMCI_Malloc_local(c_long) -> Memory;
-        armci_memory::ARMCI_Free_local(Memory) -> c_int;
+        allocations::ARMCI_Malloc(*mut *mut c_void, c_long) -> c_int;
+        allocations::ARMCI_Free(Memory) -> c_int;
+        allocations::ARMCI_Malloc_local(c_long) -> Memory;
+        allocations::ARMCI_Free_local(Memory) -> c_int;
         access::ARMCI_Put(Memory, Memory, c_int, c_int) -> c_int;
         access::ARMCI_Get(Memory, Memory, c_int, c_int) -> c_int;
         access::ARMCI_Acc(c_int, Memory, Memory, Memory, c_int, c_int) -> c_int;
         access::ARMCI_Rmw(c_int, Memory, Memory, c_int, c_int) -> c_int;
-        started::ARMCI_NbPut(Memory, Memory, c_int, c_int, Handle) -> c_int;
-        started::ARMCI_NbGet(Memory, Memory, c_int, c_int, Handle) -> c_int;
-        started::ARMCI_NbAcc(c_int, Memory, Memory, Memory, c_int, c_int, Handle) -> c_int;
-        started::ARMCI_Wait(Handle) -> c_int;
-        started::ARMCI_Test(Handle) -> c_int;
-        started::ARMCI_WaitAll() -> c_int;
-        started::ARMCI_WaitProc(c_int) -> c_int;
+        nonblocking::ARMCI_NbPut(Memory, Memory, c_int, c_int, Handle) -> c_int;
+        nonblocking::ARMCI_NbGet(Memory, Memory, c_int, c_int, Handle) -> c_int;
+        nonblocking::ARMCI_NbAcc(c_int, Memory, Memory, Memory, c_int, c_int, Handle) -> c_int;
+        nonblocking::ARMCI_Wait(Handle) -> c_int;
+        nonblocking::ARMCI_Test(Handle) -> c_int;
+        nonblocking::ARMCI_WaitAll() -> c_int;
+        nonblocking::ARMCI_WaitProc(c_int) -> c_int;
         strided::ARMCI_PutS(Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
         strided::ARMCI_NbPutS(Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
         strided::ARMCI_GetS(Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
         strided::ARMCI_NbGetS(Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
         strided::ARMCI_AccS(c_int, Memory, Memory, Ints, Memory, Ints, Ints, c_int, c_int) -> c_int;
         strided::ARMCI_NbAccS(c_int, Memory, Memory, Ints, Memory, Ints, Ints, c_int, c_int, Handle) -> c_int;
-        vectors::ARMCI_PutV(List, c_int, c_int) -> c_int;
-        vectors::ARMCI_NbPutV(List, c_int, c_int, Handle) -> c_int;
-        vectors::ARMCI_GetV(List, c_int, c_int) -> c_int;
-        vectors::ARMCI_NbGetV(List, c_int, c_int, Handle) -> c_int;
-        vectors::ARMCI_AccV(c_int, Memory, List, c_int, c_int) -> c_int;
-        vectors::ARMCI_NbAccV(c_int, Memory, List, c_int, c_int, Handle) -> c_int;
+        lists::ARMCI_PutV(List, c_int, c_int) -> c_int;
+        lists::ARMCI_NbPutV(List, c_int, c_int, Handle) -> c_int;
+        lists::ARMCI_GetV(List, c_int, c_int) -> c_int;
+        lists::ARMCI_NbGetV(List, c_int, c_int, Handle) -> c_int;
+        lists::ARMCI_AccV(c_int, Memory, List, c_int, c_int) -> c_int;
+        lists::ARMCI_NbAccV(c_int, Memory, List, c_int, c_int, Handle) -> c_int;
         callbacks::ARMCI_Callback_register(Option<RucT>) -> c_int;
         callbacks::ARMCI_Callback_send(c_int, c_int, Memory, c_int, Memory, c_int, Memory, c_int, Ints) -> c_int;
         callbacks::ARMCI_Callback_wait(c_int) -> c_int;
-        messages::armci_msg_me() -> c_int;
-        messages::armci_msg_nproc() -> c_int;
-        messages::armci_msg_barrier() -> ();
-        messages::armci_msg_brdcst(Memory, c_int, c_int) -> ();
-        messages::armci_msg_igop(*mut c_int, c_int, *mut c_char) -> ();
-        messages::armci_msg_lgop(*mut c_long, c_int, *mut c_char) -> ();
-        messages::armci_msg_fgop(*mut c_float, c_int, *mut c_char) -> ();
-        messages::armci_msg_dgop(*mut c_double, c_int, *mut c_char) -> ();
+        collectives::armci_msg_me() -> c_int;
+        collectives::armci_msg_nproc() -> c_int;
+        collectives::armci_msg_barrier() -> ();
+        collectives::armci_msg_brdcst(Memory, c_int, c_int) -> ();
+        collectives::armci_msg_igop(*mut c_int, c_int, *mut c_char) -> ();
+        collectives::armci_msg_lgop(*mut c_long, c_int, *mut c_char) -> ();
+        collectives::armci_msg_fgop(*mut c_float, c_int, *mut c_char) -> ();
+        collectives::armci_msg_dgop(*mut c_double, c_int, *mut c_char) -> ();
         posix::pario_is_shared(c_int) -> c_int;
         posix::pario_name_rule(Text) -> c_int;
         posix::pario_read(c_int, Memory, size_t) -> ssize_t;
         posix::pario_write(c_int, Bytes, size_t) -> ssize_t;
-        posix::pario_readv(c_int, Pieces, c_int) -> ssize_t;
-        posix::pario_writev(c_int, Pieces, c_int) -> ssize_t;
+        posix::pario_readv(c_int, CallerBuffers, c_int) -> ssize_t;
+        posix::pario_writev(c_int, CallerBuffers, c_int) -> ssize_t;
         posix::pario_pread(c_int, Memory, size_t, off_t) -> ssize_t;
         posix::pario_pwrite(c_int, Bytes, size_t, off_t) -> ssize_t;
         posix::pario_fsync(c_int) -> c_int;
@@ -289,19 +285,23 @@ fn calls() -> Vec<(&'static str, String)> {
 /// The constants of the headers, with their values in Rust.
 fn constants() -> Vec<(String, i64)> {
     let mut all: Vec<(String, i64)> = Vec::new();
-    all.extend(errors::ALL.iter().map(|(name, number, _)| ((*name).to_owned(), (*number).into())));
+    all.extend(
+        errors::LIBRARY_ERRORS
+            .iter()
+            .map(|(name, number, _)| ((*name).to_owned(), (*number).into())),
+    );
     let modes = pario::Mode::ALL;
     all.extend(modes.iter().map(|mode| (mode.name().to_owned(), mode.number().into())));
     let others = [
-        ("EPFSLFIRST", errors::FIRST),
+        ("EPFSLFIRST", errors::FIRST_NUMBER),
         ("EPFSREMOTE", errors::EPFSLREMOTE),
         ("EPSFLINVAL", errors::EPFSLINVAL),
         ("EQNOMID", errors::EPFSLMREQUEST),
         ("SIZE_SET", libc::SEEK_SET),
         ("SIZE_CUR", libc::SEEK_CUR),
         ("SIZE_END", libc::SEEK_END),
-        ("DO_CREAT", donio::MANUALS_CREATE),
-        ("DO_REPLACE", donio::REPLACE),
+        ("DO_CREAT", donio::MANUAL_O_CREAT),
+        ("DO_REPLACE", donio::DO_REPLACE),
         ("ARMCI_SWAP", access::ARMCI_SWAP),
         ("ARMCI_SWAP_LONG", access::ARMCI_SWAP_LONG),
         ("ARMCI_FETCH_AND_ADD", access::ARMCI_FETCH_AND_ADD),
@@ -322,7 +322,7 @@ fn constants() -> Vec<(String, i64)> {
         ("PARIO_NAME_NUMBER", posix::PARIO_NAME_NUMBER),
         ("PARIO_NAME_CONTAINS", posix::PARIO_NAME_CONTAINS),
         ("PARIO_NAME_BELOW", posix::PARIO_NAME_BELOW),
-        ("PFSLIB_MAX_BYTES", c_int::try_from(memory::LARGEST).unwrap()),
+        ("PFSLIB_MAX_BYTES", c_int::try_from(buffers::MAX_CALL_BYTES).unwrap()),
     ];
     all.extend(dolib::TYPES.map(|(name, value)| (name.to_owned(), value.into())));
     all.extend(others.map(|(name, value)| (name.to_owned(), value.into())));
@@ -346,7 +346,7 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
         writeln!(text, "_Static_assert({name} == {value}, \"{name}\");").unwrap();
     }
     for (name, signature) in calls() {
-        // What C may leave away.
+        // Calls with optional arguments in C.
         let signature = match name {
             "pfslib_open" => "int (*)(const char *, int, ...)",
             "pario_fcntl" => "int (*)(int, int, ...)",
@@ -360,7 +360,7 @@ fn types_and_values_are_the_same_in_c_and_in_rust() {
     site.compile(&source);
 }
 
-/// Names that are followed by an opening parenthesis in lines that declare something.
+/// Returns the names that the headers declare as functions.
 fn declared() -> BTreeSet<String> {
     let names = ["pfslib.h", "nx.h", "donio.h", "dolib.h", "gio.h", "armci.h"];
     let text = names.map(header).concat();
@@ -383,7 +383,7 @@ fn no_call_is_missing() {
     let known: BTreeSet<String> = calls().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(declared(), known);
     let library = prefix().join("lib/libpario.so");
-    let symbols = ended(Command::new("nm").args(["-D", "--defined-only"]).arg(library)).stdout;
+    let symbols = run_ok(Command::new("nm").args(["-D", "--defined-only"]).arg(library)).stdout;
     let symbols = String::from_utf8(symbols).unwrap();
     let exported: BTreeSet<String> =
         symbols.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
@@ -406,7 +406,7 @@ fn no_constant_is_missing() {
     assert_eq!(defined, known);
 }
 
-/// The headers are also those of C++, and of programs that want none of their macros.
+/// C++ programs can include the headers.
 #[test]
 fn cpp_programs_can_include_them() {
     let site = Site::new();
@@ -416,5 +416,5 @@ fn cpp_programs_can_include_them() {
     std::fs::write(&source, text).unwrap();
     let mut compiler = Command::new("g++");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]).arg(source);
-    ended(compiler.arg("-I").arg(prefix().join("include")));
+    run_ok(compiler.arg("-I").arg(prefix().join("include")));
 }

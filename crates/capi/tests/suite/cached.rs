@@ -1,23 +1,20 @@
-//! Files and arrays in the memory of all processes, from C and from Fortran, with no node where none
-//! is needed.
-
-mod site;
+//! Cached files and arrays (`donio.h`, `dolib.h`), from C and Fortran; plain files need no node.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use site::{Site, ended, flags, new_job, output, prefix, source, told};
+use crate::site::{Site, describe_output, flags, new_job, output, prefix, run_ok, source};
 
 fn compiled(site: &Site) -> PathBuf {
     site.compile(&source("cached.c"))
 }
 
-/// A program as the processes of a job, without a node.
+/// Runs a program as the processes of a job, without a node. Returns what each printed.
 fn without_node(site: &Site, program: &Path, size: u32, arguments: &[&str]) -> Vec<String> {
     without_node_on(site, program, (size, 1), arguments)
 }
 
-/// The same, by so many processes on so many machines.
+/// The same, on several machines.
 fn without_node_on(
     site: &Site,
     program: &Path,
@@ -25,14 +22,14 @@ fn without_node_on(
     arguments: &[&str],
 ) -> Vec<String> {
     let (job, place) = (new_job(), site.machines(machines));
-    let outputs = site.ranks_by(size, |rank| {
+    let outputs = site.run_ranks_with(size, |rank| {
         let mut command = site.rank(program, &job, size, rank);
         command.args(arguments).env("PARIO_CLUSTER", "unix:/nowhere");
         place(&mut command, rank);
         command
     });
     let said = |(rank, output): (usize, &std::process::Output)| {
-        assert!(output.status.success(), "rank {rank}: {}", told(output));
+        assert!(output.status.success(), "rank {rank}: {}", describe_output(output));
         format!(
             "{}{}",
             String::from_utf8_lossy(&output.stdout),
@@ -69,7 +66,7 @@ fn calls_do_the_same_on_several_machines() {
 #[test]
 fn calls_do_what_the_manual_says_on_files_of_a_cluster() {
     let site = Site::new();
-    site.fine(&compiled(&site), 3, &["calls", "/pfs/new/directory/file"]);
+    site.run_ranks_ok(&compiled(&site), 3, &["calls", "/pfs/new/directory/file"]);
     assert_eq!(site.content("/pfs/new/directory/file").len(), 0);
 }
 
@@ -87,7 +84,7 @@ fn files_are_replaced_and_kept_in_part() {
 }
 
 #[test]
-fn arrays_are_everybodys() {
+fn arrays_are_shared_by_all_ranks() {
     let site = Site::new();
     let program = compiled(&site);
     for size in [1, 3] {
@@ -96,13 +93,13 @@ fn arrays_are_everybodys() {
 }
 
 #[test]
-fn arguments_that_nobody_can_mean() {
+fn invalid_arguments_are_refused() {
     let site = Site::new();
     without_node(&site, &compiled(&site), 1, &["arguments", "wild"]);
 }
 
 #[test]
-fn who_ends_without_closing_is_named() {
+fn a_rank_that_ends_without_closing_is_named() {
     let site = Site::new();
     let said = without_node(&site, &compiled(&site), 3, &["leaves", "left"]);
     for rank in [0, 2] {
@@ -111,13 +108,13 @@ fn who_ends_without_closing_is_named() {
     assert_eq!(std::fs::read(site.dir.path().join("left")).unwrap(), b"flushed");
 }
 
-/// Compiles programs of Fortran as users do.
+/// Compiles Fortran programs as users do.
 fn fortran(site: &Site, sources: &[PathBuf], name: &str) -> PathBuf {
     let program = site.dir.path().join(name);
     let mut compiler = Command::new("gfortran");
     compiler.args(["-Wall", "-Wextra", "-O1", "-g", "-J"]).arg(site.dir.path());
     compiler.args(sources).arg("-o").arg(&program).args(flags(&["--cflags", "--libs"]));
-    ended(&mut compiler);
+    run_ok(&mut compiler);
     program
 }
 
@@ -126,7 +123,7 @@ fn elements(site: &Site) -> PathBuf {
     fortran(site, &[root.join("elements.f90")], "elements")
 }
 
-/// What the program must write, whoever writes it.
+/// The file that the program must write, with any number of processes.
 fn right(nodes: [i32; 3]) -> Vec<u8> {
     let [nx, ny, nz] = nodes;
     let mut bytes = Vec::new();
@@ -154,17 +151,17 @@ fn a_fortran_program_writes_the_same_file_by_any_number_of_processes() {
         assert_eq!(said, format!("336 elements written and read by {size} processes\n"));
         assert!(std::fs::read(site.dir.path().join("a grid")).unwrap() == right([9, 8, 7]));
     }
-    let said = site.fine(&program, 3, &["/pfs/grid"]);
+    let said = site.run_ranks_ok(&program, 3, &["/pfs/grid"]);
     assert_eq!(said, "48000 elements written and read by 3 processes\n");
     assert!(site.content("/pfs/grid") == right([41, 41, 31]));
-    // What is wrong is said; a subroutine can do no more.
+    // The program prints the error.
     let mut command = site.rank(&program, &new_job(), 1, 0);
     let failed = output(command.args(["/nowhere/x"]));
     assert!(!failed.status.success());
     assert!(
-        told(&failed).contains("elements: /nowhere/x: it cannot be opened"),
+        describe_output(&failed).contains("elements: /nowhere/x: the file cannot be opened"),
         "{}",
-        told(&failed)
+        describe_output(&failed)
     );
 }
 
@@ -173,12 +170,12 @@ fn under(launcher: &[&str]) {
     let program = elements(&site);
     let mut command = site.command(launcher[0]);
     command.args(&launcher[1..]).args(["-n", "4"]).arg(&program).args(["grid", "30", "20", "10"]);
-    // They must not be told by other means, and need no node.
+    // Only the launcher may say rank and size; no node is needed.
     for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
         command.env_remove(variable);
     }
     command.env("PARIO_CLUSTER", "unix:/nowhere");
-    let printed = String::from_utf8(ended(&mut command).stdout).unwrap();
+    let printed = String::from_utf8(run_ok(&mut command).stdout).unwrap();
     assert!(printed.contains("4959 elements written and read by 4 processes"), "{printed}");
     assert!(std::fs::read(site.dir.path().join("grid")).unwrap() == right([30, 20, 10]));
 }

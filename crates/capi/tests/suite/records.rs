@@ -1,18 +1,17 @@
-//! Record files from C, without any node.
-
-mod site;
+//! Record files (`gio.h`), from C; no node runs.
 
 use std::path::Path;
 use std::process::Command;
 
-use site::{Site, ended, example, new_job, prefix, source, told};
+use crate::site::{Site, describe_output, example, new_job, prefix, run_ok, source};
 
-/// Runs a part of the program as all processes of a job, with something before it.
+/// Runs a part of the program as all processes of a job, through another program if `before` names
+/// one.
 fn is_fine(site: &Site, program: &Path, size: u32, part: &str, before: &[&str]) {
     is_fine_on(site, program, (size, 1), part, before);
 }
 
-/// The same, by so many processes on so many machines.
+/// The same, on several machines.
 fn is_fine_on(
     site: &Site,
     program: &Path,
@@ -21,7 +20,7 @@ fn is_fine_on(
     before: &[&str],
 ) {
     let (job, place) = (new_job(), site.machines(machines));
-    let outputs = site.ranks_by(size, |rank| {
+    let outputs = site.run_ranks_with(size, |rank| {
         let first = before.first().map_or(program, Path::new);
         let mut command = site.rank(first, &job, size, rank);
         if !before.is_empty() {
@@ -32,7 +31,7 @@ fn is_fine_on(
         command
     });
     for (rank, output) in outputs.iter().enumerate() {
-        assert!(output.status.success(), "{part}, rank {rank}: {}", told(output));
+        assert!(output.status.success(), "{part}, rank {rank}: {}", describe_output(output));
     }
 }
 
@@ -55,21 +54,21 @@ fn calls_do_the_same_on_several_machines() {
 }
 
 #[test]
-fn wild_arguments_are_refused() {
+fn invalid_arguments_are_refused() {
     let site = Site::new();
     let program = site.compile(&source("records.c"));
     is_fine(&site, &program, 1, "arguments", &[]);
 }
 
 #[test]
-fn a_forked_process_is_none_of_the_job() {
+fn a_forked_process_is_not_in_the_job() {
     let site = Site::new();
     let program = site.compile(&source("records.c"));
     is_fine(&site, &program, 2, "forked", &[]);
 }
 
 #[test]
-fn no_memory_is_touched_that_is_none() {
+fn valgrind_finds_no_memory_errors() {
     let site = Site::new();
     let program = site.compile(&source("records.c"));
     let valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"];
@@ -83,13 +82,13 @@ fn no_memory_is_touched_that_is_none() {
 
 const SAID: &str = "10007 values over the disks of";
 
-/// The example, by launchers of MPI, which say in their own way which process is which.
+/// The example under MPI launchers, which say rank and size in their own variables.
 #[test]
 fn the_example_runs_under_all_launchers() {
     let site = Site::new();
     let program = site.compile(&example("records.c"));
     for size in [1, 4, 9] {
-        let printed = site.fine(&program, size, &[]);
+        let printed = site.run_ranks_ok(&program, size, &[]);
         assert!(printed.contains(SAID), "{printed}");
     }
     let open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"];
@@ -99,7 +98,7 @@ fn the_example_runs_under_all_launchers() {
         for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
             command.env_remove(variable);
         }
-        let printed = String::from_utf8(ended(&mut command).stdout).unwrap();
+        let printed = String::from_utf8(run_ok(&mut command).stdout).unwrap();
         assert!(printed.contains(SAID), "{launcher:?}: {printed}");
     }
     let left = std::fs::read_dir(site.dir.path()).unwrap();

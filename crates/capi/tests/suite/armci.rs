@@ -1,15 +1,14 @@
-//! Programs that use the memory of all processes, on one machine and as if on several.
-
-mod site;
+//! One-sided access (`armci.h`): on one machine, and with processes that act as several machines.
 
 use std::path::Path;
 
-use site::{Site, new_job, source, told};
+use crate::site::{Site, describe_output, new_job, source};
 
-/// Runs the program by so many, with as many machines as there are names, in turn.
+/// Runs the program by `size` processes on `machines` machines, through another program if
+/// `through` names one.
 fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) {
     let (job, place) = (new_job(), site.machines(machines));
-    let outputs = site.ranks_by(size, |rank| {
+    let outputs = site.run_ranks_with(size, |rank| {
         let mut command = match through {
             [] => site.rank(program, &job, size, rank),
             [first, more @ ..] => {
@@ -22,7 +21,11 @@ fn run(site: &Site, program: &Path, size: u32, machines: u32, through: &[&str]) 
         command
     });
     for (rank, output) in outputs.iter().enumerate() {
-        assert!(output.status.success(), "rank {rank}, {machines} machines: {}", told(output));
+        assert!(
+            output.status.success(),
+            "rank {rank}, {machines} machines: {}",
+            describe_output(output)
+        );
     }
     let printed = String::from_utf8_lossy(&outputs[0].stdout).into_owned();
     assert_eq!(printed, format!("{size} processes have used each other's memory\n"));
@@ -38,7 +41,7 @@ fn memory_is_used_by_all_calls_on_one_machine_and_on_several() {
 }
 
 #[test]
-fn memory_errors_are_none() {
+fn valgrind_finds_no_memory_errors() {
     let site = Site::new();
     let program = site.compile(&source("armci.c"));
     let valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--fair-sched=yes"];

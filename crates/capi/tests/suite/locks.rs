@@ -1,66 +1,70 @@
-//! Locks of records, from C: with the macros of the headers, and with the preload library.
-
-mod site;
+//! Record locks, from C: with the macros of the headers, and with the preload library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::site::{Site, describe_output, new_job, prefix, source, wait};
 use pario::Cluster;
-use site::{Site, new_job, prefix, source, told, wait};
 
-/// How programs come to the library.
+/// How a program reaches the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Interface {
     Macros,
     Preload,
 }
 
-const WAYS: [Way; 2] = [Way::Macros, Way::Preload];
+const INTERFACES: [Interface; 2] = [Interface::Macros, Interface::Preload];
 
-/// The program of the tests, compiled in one of the ways.
+/// The test program, compiled for one interface.
 struct Program<'s> {
     site: &'s Site,
-    way: Way,
+    interface: Interface,
     path: PathBuf,
 }
 
 impl<'s> Program<'s> {
-    fn new(site: &'s Site, way: Way) -> Self {
-        let more: &[&str] = if way == Way::Preload { &["-DPARIO_NO_MACROS"] } else { &[] };
+    fn new(site: &'s Site, interface: Interface) -> Self {
+        let more: &[&str] =
+            if interface == Interface::Preload { &["-DPARIO_NO_MACROS"] } else { &[] };
         let path = site.compile_with(&source("locks.c"), &["--cflags", "--libs"], more);
-        Self { site, way, path }
+        Self { site, interface, path }
     }
 
-    /// One process of a job.
+    /// Returns the command for one process of a job.
     fn rank(&self, job: &str, size: u32, rank: u32, arguments: &[&str]) -> Command {
         let mut command = self.site.rank(&self.path, job, size, rank);
         command.args(arguments);
-        if self.way == Way::Preload {
+        if self.interface == Interface::Preload {
             command.env("LD_PRELOAD", prefix().join("lib/libpario_preload.so"));
         }
         command
     }
 
-    /// Runs all processes of a job, which all must end well.
+    /// Runs all processes of a job, which must succeed.
     #[track_caller]
-    fn fine(&self, size: u32, arguments: &[&str]) -> Vec<Output> {
+    fn run_ranks_ok(&self, size: u32, arguments: &[&str]) -> Vec<Output> {
         let job = new_job();
-        let outputs = self.site.ranks_by(size, |rank| self.rank(&job, size, rank, arguments));
+        let outputs = self.site.run_ranks_with(size, |rank| self.rank(&job, size, rank, arguments));
         for (rank, output) in outputs.iter().enumerate() {
-            assert!(output.status.success(), "{:?}, rank {rank}: {}", self.way, told(output));
+            assert!(
+                output.status.success(),
+                "{:?}, rank {rank}: {}",
+                self.interface,
+                describe_output(output)
+            );
         }
         outputs
     }
 
-    /// Starts a process that is a job of its own.
+    /// Starts a process as a job of one.
     fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.rank(&new_job(), 1, 0, arguments);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         piped.spawn().unwrap()
     }
 
-    /// The same, when it has said something.
+    /// The same; waits until the process prints a line.
     #[track_caller]
     fn start_until(&self, arguments: &[&str], said: &str) -> Child {
         let mut started = self.start(arguments);
@@ -69,7 +73,7 @@ impl<'s> Program<'s> {
     }
 }
 
-/// Waits until a process says something; it says nothing else before it is told to go on.
+/// Waits until a process prints a line. It prints nothing else until it may go on.
 #[track_caller]
 fn says(process: &mut Child, said: &str) {
     use std::io::BufRead as _;
@@ -77,23 +81,24 @@ fn says(process: &mut Child, said: &str) {
     let stdout = process.stdout.as_mut().unwrap();
     std::io::BufReader::new(stdout).read_line(&mut line).unwrap();
     if line.trim_end() != said {
-        let mut told = String::new();
-        std::io::Read::read_to_string(process.stderr.as_mut().unwrap(), &mut told).unwrap();
-        panic!("{line:?} instead of {said:?}: {told}");
+        let mut errors_printed = String::new();
+        std::io::Read::read_to_string(process.stderr.as_mut().unwrap(), &mut errors_printed)
+            .unwrap();
+        panic!("{line:?} instead of {said:?}: {errors_printed}");
     }
 }
 
-/// Lets a process go on, to a good end.
+/// Lets a process go on; it must succeed.
 #[track_caller]
 fn ends_well(mut process: Child) {
     use std::io::Write as _;
-    // Who waits for nothing does not read it.
+    // A process that does not wait never reads the line.
     let _ = process.stdin.take().unwrap().write_all(b"go on\n");
     let output = wait(process);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", describe_output(&output));
 }
 
-/// Waits until so many processes wait for locks.
+/// Waits until `count` processes wait for locks.
 fn until_waiting(cluster: &Cluster, count: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while cluster.lock_waits().unwrap().len() != count {
@@ -102,33 +107,33 @@ fn until_waiting(cluster: &Cluster, count: usize) {
     }
 }
 
-fn in_every_way(test: impl Fn(&Site, &Program<'_>)) {
-    for way in WAYS {
+fn with_each_interface(test: impl Fn(&Site, &Program<'_>)) {
+    for interface in INTERFACES {
         let site = Site::new();
-        test(&site, &Program::new(&site, way));
+        test(&site, &Program::new(&site, interface));
     }
 }
 
 #[test]
-fn processes_that_know_nothing_of_each_other_count_together() {
-    in_every_way(|site, program| {
-        program.fine(4, &["count", "150"]);
+fn independent_processes_count_together() {
+    with_each_interface(|site, program| {
+        program.run_ranks_ok(4, &["count", "150"]);
         assert_eq!(site.content("/pfs/counter"), 600_u64.to_le_bytes());
     });
 }
 
 #[test]
 fn locks_are_seen_split_joined_and_ended() {
-    in_every_way(|site, program| {
-        program.fine(2, &["pair"]);
+    with_each_interface(|site, program| {
+        program.run_ranks_ok(2, &["pair"]);
         assert!(site.cluster().lock_waits().unwrap().is_empty());
     });
 }
 
 #[test]
-fn who_would_wait_for_ever_is_told() {
-    in_every_way(|_, program| {
-        let outputs = program.fine(2, &["deadlock"]);
+fn a_deadlock_is_reported() {
+    with_each_interface(|_, program| {
+        let outputs = program.run_ranks_ok(2, &["deadlock"]);
         let said = outputs.iter().map(|output| String::from_utf8_lossy(&output.stdout));
         let mut said: Vec<_> = said.collect();
         said.sort_unstable();
@@ -137,8 +142,8 @@ fn who_would_wait_for_ever_is_told() {
 }
 
 #[test]
-fn who_waits_for_a_process_that_is_killed_gets_the_lock() {
-    in_every_way(|site, program| {
+fn a_killed_holder_releases_its_lock() {
+    with_each_interface(|site, program| {
         let cluster = site.cluster();
         let mut holder = program.start_until(&["hold", "/pfs/killed"], "locked");
         let waiting =
@@ -155,8 +160,8 @@ fn who_waits_for_a_process_that_is_killed_gets_the_lock() {
 }
 
 #[test]
-fn a_process_that_waits_and_is_killed_is_forgotten() {
-    in_every_way(|site, program| {
+fn a_killed_waiter_is_removed() {
+    with_each_interface(|site, program| {
         let cluster = site.cluster();
         let holder = program.start_until(&["hold", "/pfs/first"], "locked");
         let mut waiting = program.start(&["wait", "/pfs/first"]);
@@ -169,8 +174,8 @@ fn a_process_that_waits_and_is_killed_is_forgotten() {
 }
 
 #[test]
-fn a_signal_ends_a_wait_unless_its_handler_wants_it_to_go_on() {
-    in_every_way(|site, program| {
+fn a_signal_ends_a_wait_unless_its_handler_restarts_it() {
+    with_each_interface(|site, program| {
         let cluster = site.cluster();
         let holder = program.start_until(&["hold", "/pfs/signals"], "locked");
         let interrupted = program.start_until(&["interrupted", "/pfs/signals"], "interrupted");
@@ -184,10 +189,12 @@ fn a_signal_ends_a_wait_unless_its_handler_wants_it_to_go_on() {
 }
 
 #[test]
-fn a_process_whose_locks_are_lost_is_told() {
-    for (way, short_cut) in [(Way::Macros, "0"), (Way::Macros, "1"), (Way::Preload, "1")] {
+fn lost_locks_are_reported() {
+    for (interface, short_cut) in
+        [(Interface::Macros, "0"), (Interface::Macros, "1"), (Interface::Preload, "1")]
+    {
         let mut site = Site::new();
-        let mut command = Program::new(&site, way).rank(&new_job(), 1, 0, &["restarted"]);
+        let mut command = Program::new(&site, interface).rank(&new_job(), 1, 0, &["restarted"]);
         command.env("PARIO_SHORT_CUT", short_cut);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = piped.spawn().unwrap();
@@ -198,9 +205,9 @@ fn a_process_whose_locks_are_lost_is_told() {
 }
 
 #[test]
-fn arguments_that_nobody_can_mean() {
-    in_every_way(|site, program| {
-        program.fine(1, &["arguments"]);
+fn invalid_arguments_are_refused() {
+    with_each_interface(|site, program| {
+        program.run_ranks_ok(1, &["arguments"]);
         assert!(Path::new(&site.dir.path().join("plain")).exists());
     });
 }

@@ -1,17 +1,15 @@
-//! The programs of `examples/c`, compiled as users compile them, and run by several launchers.
-
-mod site;
+//! The programs of `examples/c`, compiled as users compile them and run by several launchers.
 
 use std::path::PathBuf;
 
-use site::{Site, ended, example, prefix};
+use crate::site::{Site, example, prefix, run_ok};
 
 const MODES: [(&str, &str); 9] = [
     ("m-unix.c", "has read the block of process"),
     ("m-log.c", "lines of"),
     ("m-sync.c", "parts in order"),
     ("m-record.c", "records in order"),
-    ("m-global.c", "everybody has the table"),
+    ("m-global.c", "every process has the table"),
     ("m-async.c", "64 blocks by"),
     ("double-buffer.c", "20 steps written and read"),
     ("cached.c", "1000 rows in memory, 500000 values counted"),
@@ -24,7 +22,7 @@ fn all_do_what_they_say() {
     for (name, said) in MODES {
         let program = site.compile(&example(name));
         for size in [1, 4, 40] {
-            let printed = site.fine(&program, size, &[]);
+            let printed = site.run_ranks_ok(&program, size, &[]);
             assert!(printed.contains(said), "{name} by {size}: {printed}");
         }
     }
@@ -34,24 +32,24 @@ fn all_do_what_they_say() {
 fn what_four_have_written_three_can_read() {
     let site = Site::new();
     let program = site.compile(&example("checkpoint.c"));
-    let printed = site.fine(&program, 4, &["write"]);
+    let printed = site.run_ranks_ok(&program, 4, &["write"]);
     assert_eq!(printed, "100003 values written by 4 processes\n");
-    let printed = site.fine(&program, 3, &["read"]);
+    let printed = site.run_ranks_ok(&program, 3, &["read"]);
     assert_eq!(printed, "100003 values read by 3 processes\n");
     assert_eq!(site.content("/pfs/examples/checkpoint").len(), 8 * 100_004);
 }
 
-/// Launchers of MPI say in their own way which process is which.
+/// Runs all programs by an MPI launcher, which says rank and size in its own variables.
 fn under(launcher: &[&str], size: &str, reader: &str) {
     let site = Site::new();
     let run = |program: &PathBuf, size: &str, arguments: &[&str]| {
         let mut command = site.command(launcher[0]);
         command.args(&launcher[1..]).args(["-n", size]).arg(program).args(arguments);
-        // They must not be told by other means.
+        // Only the launcher may say rank and size.
         for variable in ["PARIO_RANK", "PARIO_SIZE", "PARIO_JOB"] {
             command.env_remove(variable);
         }
-        let output = ended(&mut command);
+        let output = run_ok(&mut command);
         String::from_utf8(output.stdout).unwrap()
     };
     for (name, said) in MODES {
@@ -66,13 +64,13 @@ fn under(launcher: &[&str], size: &str, reader: &str) {
     assert_eq!(printed, format!("100003 values read by {reader} processes\n"));
 }
 
-/// The script for users does the same.
+/// The users' script does the same.
 #[test]
 fn the_script_compiles_and_runs_them_all() {
     let site = Site::new();
     let mut command = site.command(example("run-all"));
     command.arg(prefix()).args(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]);
-    let printed = String::from_utf8(ended(&mut command).stdout).unwrap();
+    let printed = String::from_utf8(run_ok(&mut command).stdout).unwrap();
     for (name, said) in MODES {
         assert!(printed.contains(said), "{name}: {printed}");
     }
