@@ -57,7 +57,7 @@ fn every_rust_program_of_the_documents_runs_as_it_stands() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let programs: Vec<_> =
         fences::all(root).into_iter().filter(|fence| fence.language == "rust").collect();
-    assert!(programs.len() >= 6, "only {} programs were found", programs.len());
+    assert!(programs.len() >= 9, "only {} programs were found", programs.len());
     let mut all = String::new();
     for program in programs {
         let (page, place) = (ProgramRun::new(), program.place());
@@ -86,6 +86,8 @@ fn every_rust_program_of_the_documents_runs_as_it_stands() {
         "1024 bytes\n",
         "333833500\n",
         "2 times the letter a\n",
+        "the letter a occurs 4 times\n",
+        "the word disk occurs 2 times\n",
     ] {
         assert!(all.contains(expected), "no program printed {expected:?}:\n{all}");
     }

@@ -1,5 +1,5 @@
-//! docs/flow-model.md and README.md match the code: their pictures are drawn by the examples, their
-//! programs are quoted from the examples, their messages are the printed ones.
+//! docs/flow-model.md matches the code: the examples draw its pictures and contain its programs, and
+//! its messages are the printed ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn every_picture_and_link_of_the_document_is_there() {
     }
 }
 
-/// Blocks marked `rust,excerpt` are quoted from the examples, and so is the program of the README.
+/// Blocks marked `rust,excerpt` are quoted from the examples.
 #[test]
 fn the_programs_of_the_document_are_those_of_the_examples() {
     let sources: Vec<String> = std::fs::read_dir(root().join("examples/src/bin"))
@@ -96,10 +96,8 @@ fn the_programs_of_the_document_are_those_of_the_examples() {
         .chain([PathBuf::from("examples/tests/suite/flow_snippets.rs")])
         .map(|path| without_indentation(&read(path)))
         .collect();
-    let excerpts = fences::all(root()).into_iter().filter(|fence| {
-        let is_of_model = fence.document == "README.md" && fence.text.contains("pario_flow");
-        fence.language == "rust,excerpt" || is_of_model
-    });
+    let excerpts =
+        fences::all(root()).into_iter().filter(|fence| fence.language == "rust,excerpt");
     let mut count = 0;
     for fence in excerpts {
         count += 1;

@@ -178,30 +178,3 @@ fn errors() -> Outcome {
     }
     Ok(())
 }
-
-/// The program in README.md.
-#[rustfmt::skip]
-mod readme {
-    use pario_flow::Program;
-
-    fn main() -> Result<(), Box<dyn std::error::Error>> {
-        let mut program = Program::new("squares");
-        let client = program.thread("Client", || ());
-        let worker = program.pool("Worker", 4, |_| ());
-
-        let sum = program.operation("sum of squares", |b| b
-            .on(client)
-            .split_indexed(|n: &u64| 1..n + 1, |_, i| Some(i)) // a token for each number
-                .on(worker.any()).run(|_, i| i * i)            // whichever worker is free
-            .merge(client, |_| 0, |sum: &mut u64, square| *sum += square));
-
-        let run = program.launch(None)?; // all threads in this process
-        println!("{}", run.call(sum, 1000)?); // 333833500
-        Ok(())
-    }
-
-    #[test]
-    fn runs() {
-        main().unwrap();
-    }
-}
