@@ -7,9 +7,9 @@
 //! | `rust` | a whole program: compiled and run (`examples/tests/documented.rs`) |
 //! | `rust,excerpt` | stands word by word in a program of the examples (`examples/tests/document.rs`) |
 //! | `rust,sketch` | no program: it only shows what another one means |
-//! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/documented.rs`) |
+//! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/suite/document_examples.rs`) |
 //! | `console` | a session of a shell: each line after `$ ` is run (same file) |
-//! | `sh` | commands for root, run in their order on a machine of their own (`crates/cli/tests/administering.rs`); `sh install` with the package (`packaging/debian/check`) |
+//! | `sh` | commands for root, run in their order on a machine of their own (`crates/cli/tests/suite/administer_guide.rs`); `sh install` with the package (`packaging/debian/check`) |
 //! | `toml` | a configuration or a placement: read by what reads it (same file) |
 //! | `text`, `json`, none | not run |
 
