@@ -1,4 +1,4 @@
-//! How far something has come: a bar, and an end if somebody asks for it.
+//! Progress of an image operation: a bar, and a stop on Ctrl-C.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use pario_image::{Image, ImageError};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 
-/// Shows how far the pixels of an image have come.
-pub struct Watch {
+/// The progress of an operation on the pixels of an image.
+pub struct OperationProgress {
     progress: Progress,
     interrupt: Interrupt,
     /// Bytes of all pixels, and of those that are done.
@@ -17,15 +17,15 @@ pub struct Watch {
     done: u64,
 }
 
-impl Watch {
-    /// So many bytes of pixels begin to move.
+impl OperationProgress {
+    /// Starts the progress bar.
     pub fn begin(name: &str, bytes: u64, is_quiet: bool) -> anyhow::Result<Self> {
         let progress = Progress::begin(name, Some(bytes), is_quiet);
         Ok(Self { progress, interrupt: Interrupt::watch()?, total: bytes, done: 0 })
     }
 
-    /// So many of all rows, or tiles, are done.
-    pub fn see(&mut self, part: u64, whole: u64) -> ControlFlow<()> {
+    /// Advances to `part` of `whole` rows or tiles.
+    pub fn advance_to(&mut self, part: u64, whole: u64) -> ControlFlow<()> {
         let done = crate::amounts::share(part, whole, self.total);
         self.progress.advance(done.saturating_sub(self.done));
         self.done = self.done.max(done);
@@ -35,12 +35,12 @@ impl Watch {
         }
     }
 
-    /// The tiles of a report are done.
+    /// Advances to the tiles of a report.
     pub fn report(&mut self, report: &Report) -> ControlFlow<()> {
-        self.see(report.progress.done, report.progress.total)
+        self.advance_to(report.progress.done, report.progress.total)
     }
 
-    /// It is over. If it was ended by somebody, that is the reason.
+    /// Ends the bar. Returns `Interrupted` if the user stopped the operation.
     pub fn end<T>(self, result: Result<T, ImageError>) -> anyhow::Result<T> {
         match result {
             Ok(done) => {
@@ -55,7 +55,7 @@ impl Watch {
     }
 }
 
-/// Bytes of all pixels of an image.
+/// Returns the bytes of all pixels of an image.
 pub fn bytes(image: &Image) -> u64 {
     image.window().area() * image.pixel().bytes() as u64
 }

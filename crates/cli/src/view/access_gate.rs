@@ -1,14 +1,14 @@
-//! Who may ask.
+//! Decides which requests are answered.
 //!
-//! Everything but the page itself needs the token, unless the user has chosen to go without one. A
-//! program sends it in a header. A browser opens `/?token=TOKEN` once: the answer puts a session
-//! secret into a cookie and leads to the address without the token, so that the token stays neither
-//! in the history nor in the address bar. The cookie holds another secret than the token, because
-//! browsers send cookies to all ports of a host.
+//! Everything but the page itself needs the token, unless the user has chosen `--no-token`.
+//! Programs send it in a header. A browser opens `/?token=TOKEN` once: the answer sets a cookie
+//! with a session secret and redirects to the address without the token, so that the token stays
+//! neither in the history nor in the address bar. The cookie holds another secret than the token,
+//! because browsers send cookies to all ports of a host.
 //!
-//! On this machine alone, requests must also be for a name of this machine, so that a foreign page
-//! cannot point a name of its own at the viewer. Pages from elsewhere get nothing to read unless
-//! their origin was allowed.
+//! On a loopback address, requests must also name this machine, so that a foreign page cannot point
+//! its own host name at the viewer. Pages of other origins can read nothing unless their origin is
+//! allowed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::http::{Refusal, Token, is_for_this_machine};
 
-/// What pages from elsewhere may read of an answer.
+/// Headers of an answer that pages of other origins may read.
 const EXPOSED: &str = "X-Pario-Milliseconds, X-Pario-Extents, X-Pario-Cache-Hits, \
                        X-Pario-Bytes-Read, X-Pario-Turn";
 
-/// The rules for those who ask.
+/// The access rules of a viewer.
 #[derive(Clone, Debug)]
-pub struct Door {
-    /// Whether only this machine can reach the viewer.
+pub struct AccessGate {
+    /// Whether the viewer listens on a loopback address.
     is_private: bool,
     secrets: Option<Secrets>,
     origins: Vec<String>,
@@ -34,20 +34,21 @@ pub struct Door {
 #[derive(Clone, Debug)]
 struct Secrets {
     token: Token,
-    /// What the cookie of a browser holds that has shown the token.
+    /// The secret in the cookie of a browser that has shown the token.
     session: Token,
-    /// The name of the cookie. It has the port, because all viewers of a host share their cookies.
+    /// Name of the cookie. It includes the port, because all viewers of a host share their cookies.
     cookie: String,
 }
 
-/// What becomes of a request that is not refused.
+/// The decision about a request that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is answered.
+    /// The request is answered.
     Answer,
-    /// It came with the token or the session secret, and is answered.
+    /// The request has the token or the session secret, and is answered.
     Authorized,
-    /// The browser goes to the address without the token, with the cookie if the token was right.
+    /// The browser is redirected to the address without the token; it gets the cookie if the token
+    /// was right.
     Redirect {
         /// The address.
         location: String,
@@ -56,8 +57,8 @@ pub enum Admission {
     },
 }
 
-impl Door {
-    /// The door of a viewer at an address.
+impl AccessGate {
+    /// Creates the rules for a viewer at an address.
     pub fn new(
         address: SocketAddr,
         token: Option<Token>,
@@ -73,7 +74,7 @@ impl Door {
         Ok(Self { is_private: address.ip().is_loopback(), secrets, origins })
     }
 
-    /// Whether a request may come in.
+    /// Decides about a request.
     pub fn check(&self, request: &Parts) -> Result<Admission, Refusal> {
         if self.is_private && !is_for_this_machine(request) {
             return Err(Refusal::new(
@@ -89,17 +90,17 @@ impl Door {
         if !path.starts_with("/api/") {
             return Ok(Admission::Answer);
         }
-        if secrets.are_known(request) {
+        if secrets.has_credentials(request) {
             return Ok(Admission::Authorized);
         }
         Err(Refusal::new(
             StatusCode::UNAUTHORIZED,
-            "a token is needed: open the URL that `pario view` has printed, or send the header \
+            "a token is required: open the URL that `pario view` printed, or send the header \
              `Authorization: Bearer TOKEN`",
         ))
     }
 
-    /// The origin of a page from elsewhere, if it may read the answer.
+    /// Returns the origin of a foreign page, if it may read the answer.
     pub fn allowed_origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(header::ORIGIN)?;
         self.origins
@@ -110,8 +111,8 @@ impl Door {
 }
 
 impl Secrets {
-    /// Whether a request brings the token in its header, or the session secret in its cookie.
-    fn are_known(&self, request: &Parts) -> bool {
+    /// Returns whether a request has the token in its header, or the session secret in its cookie.
+    fn has_credentials(&self, request: &Parts) -> bool {
         let texts = |name| {
             let values = request.headers.get_all(name).into_iter();
             values.filter_map(|value: &HeaderValue| value.to_str().ok())
@@ -126,7 +127,7 @@ impl Secrets {
             || cookies.any(|(_, given)| self.session.is(given))
     }
 
-    /// Where a browser goes that has a token in the address of the page.
+    /// Returns the redirect for a browser that has a token in the address of the page.
     fn redirect(&self, request: &Parts) -> Option<Admission> {
         let (mut given, mut rest) = (None, Vec::new());
         for part in request.uri.query()?.split('&') {
@@ -144,8 +145,8 @@ impl Secrets {
     }
 }
 
-/// What every answer says of itself.
-pub fn mark(headers: &mut HeaderMap, allowed: Option<HeaderValue>) {
+/// Sets the headers of every answer.
+pub fn set_headers(headers: &mut HeaderMap, allowed: Option<HeaderValue>) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let mut say = |name: HeaderName, value: &'static str| {
         headers.insert(name, HeaderValue::from_static(value));
@@ -179,8 +180,8 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_are_let_in_on_it() {
-        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, Vec::new()).unwrap();
-        let is_let_in = |name| door.check(&parts("/api/volumes", &[(header::HOST, name)])).is_ok();
+        let gate = AccessGate::new("127.0.0.1:80".parse().unwrap(), None, Vec::new()).unwrap();
+        let is_let_in = |name| gate.check(&parts("/api/volumes", &[(header::HOST, name)])).is_ok();
         for name in
             ["localhost", "LOCALHOST:81", "127.0.0.1", "127.0.0.1:8080", "[::1]:80", "[::1]"]
         {
@@ -191,19 +192,19 @@ mod tests {
         for name in others {
             assert!(!is_let_in(name), "{name}");
         }
-        assert!(door.check(&parts("/", &[])).is_err());
+        assert!(gate.check(&parts("/", &[])).is_err());
     }
 
-    fn locked() -> Door {
+    fn gate_with_token() -> AccessGate {
         let token: Token = "a-secret-of-12".parse().unwrap();
-        Door::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new()).unwrap()
+        AccessGate::new("10.1.2.3:80".parse().unwrap(), Some(token), Vec::new()).unwrap()
     }
 
     #[test]
     fn the_token_lets_programs_in_by_a_header_only() {
-        let door = locked();
+        let gate = gate_with_token();
         let authorized =
-            |value| door.check(&parts("/api/volumes", &[(header::AUTHORIZATION, value)])).is_ok();
+            |value| gate.check(&parts("/api/volumes", &[(header::AUTHORIZATION, value)])).is_ok();
         assert!(authorized("Bearer a-secret-of-12"));
         assert!(!authorized("Bearer a-secret-of-13") && !authorized("a-secret-of-12"));
         for (uri, is_let_in) in [
@@ -212,14 +213,14 @@ mod tests {
             ("/api/volumes", false),
             ("/api/volumes?token=a-secret-of-12", false),
         ] {
-            assert_eq!(door.check(&parts(uri, &[])).is_ok(), is_let_in, "{uri}");
+            assert_eq!(gate.check(&parts(uri, &[])).is_ok(), is_let_in, "{uri}");
         }
     }
 
     #[test]
     fn the_token_in_the_address_becomes_a_cookie() {
-        let door = locked();
-        let redirect = |uri: &str| match door.check(&parts(uri, &[])) {
+        let gate = gate_with_token();
+        let redirect = |uri: &str| match gate.check(&parts(uri, &[])) {
             Ok(Admission::Redirect { location, cookie }) => (location, cookie),
             other => panic!("{uri}: {other:?}"),
         };
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(redirect("/?token=guess"), ("./".to_owned(), None));
 
         let value = cookie.split(';').next().unwrap();
-        let with = |value: &str| door.check(&parts("/api/volumes", &[(header::COOKIE, value)]));
+        let with = |value: &str| gate.check(&parts("/api/volumes", &[(header::COOKIE, value)]));
         assert_eq!(with(value).unwrap(), Admission::Authorized);
         assert_eq!(with(&format!("x=1; {value}; y=2")).unwrap(), Admission::Authorized);
         let token = "pario-view-80=a-secret-of-12";
@@ -240,19 +241,21 @@ mod tests {
             assert!(with(wrong).is_err(), "{wrong}");
         }
         // Another viewer has another secret.
-        assert!(locked().check(&parts("/api/volumes", &[(header::COOKIE, value)])).is_err());
+        assert!(
+            gate_with_token().check(&parts("/api/volumes", &[(header::COOKIE, value)])).is_err()
+        );
     }
 
     #[test]
     fn origins_are_compared_whole() {
         let allowed = vec!["https://lab.example".to_owned()];
-        let door = Door::new("127.0.0.1:80".parse().unwrap(), None, allowed).unwrap();
+        let gate = AccessGate::new("127.0.0.1:80".parse().unwrap(), None, allowed).unwrap();
         let is_allowed = |origin| {
             let request = parts("/", &[(header::ORIGIN, origin)]);
-            door.allowed_origin(&request.headers).is_some()
+            gate.allowed_origin(&request.headers).is_some()
         };
         assert!(is_allowed("https://lab.example"));
         assert!(!is_allowed("https://lab.example.evil") && !is_allowed("null"));
-        assert!(door.allowed_origin(&HeaderMap::new()).is_none());
+        assert!(gate.allowed_origin(&HeaderMap::new()).is_none());
     }
 }

@@ -1,10 +1,10 @@
-//! Sizes, places and kinds of voxels, as people write them.
+//! Parses sizes, coordinates and kinds of voxels; formats the values of a volume as JSON.
 
 use pario_image::formats::{FilePixel, Number};
 use pario_image::{VoxelStatistics, VoxelUnits};
 use serde_json::{Value, json};
 
-/// What the header of a volume says of its values, as JSON.
+/// Returns the recorded values of a volume as JSON.
 pub fn values_json(statistics: &VoxelStatistics) -> Value {
     json!({
         "minimum": statistics.minimum,
@@ -14,38 +14,38 @@ pub fn values_json(statistics: &VoxelStatistics) -> Value {
     })
 }
 
-/// What values and lengths of a volume are counted in, as JSON.
+/// Returns the units of values and lengths as JSON.
 pub fn units_json(units: VoxelUnits) -> Value {
     json!({ "values": units.values.symbol(), "lengths": units.lengths.symbol() })
 }
 
-/// `512x512x640`
+/// Parses `512x512x640`.
 pub fn voxels(text: &str) -> Result<[u64; 3], String> {
-    numbers(text, 'x').ok_or_else(|| format!("{text:?} is no size: write it like 512x512x640"))
+    numbers(text, 'x').ok_or_else(|| format!("{text:?} is not a size; write it like 512x512x640"))
 }
 
-/// `512x512`
+/// Parses `512x512`.
 pub fn pixels(text: &str) -> Result<[u32; 2], String> {
-    numbers(text, 'x').ok_or_else(|| format!("{text:?} is no size: write it like 512x512"))
+    numbers(text, 'x').ok_or_else(|| format!("{text:?} is not a size; write it like 512x512"))
 }
 
-/// `-160,240`: two different values, the lower one first.
+/// Parses `-160,240`: two different values, the lower one first.
 pub fn window(text: &str) -> Result<[f64; 2], String> {
     let ordered =
         |window: &[f64; 2]| window.iter().all(|value| value.is_finite()) && window[0] < window[1];
-    let wrong = || format!("{text:?} is no window of values: write it like -160,240");
+    let wrong = || format!("{text:?} is not a window of values; write it like -160,240");
     numbers(text, ',').filter(ordered).ok_or_else(wrong)
 }
 
-/// `0.33,0.33,1`
+/// Parses `0.33,0.33,1`.
 pub fn coordinates(text: &str) -> Result<[f64; 3], String> {
     let finite = |numbers: &[f64; 3]| numbers.iter().all(|number| number.is_finite());
     numbers(text, ',')
         .filter(finite)
-        .ok_or_else(|| format!("{text:?} is no place or direction: write it like 0.5,-1,2"))
+        .ok_or_else(|| format!("{text:?} is not a position or direction; write it like 0.5,-1,2"))
 }
 
-/// `u8`, `u16x3`, `f32`
+/// Parses `u8`, `u16x3`, `f32`.
 pub fn pixel(text: &str) -> Result<FilePixel, String> {
     let (sample, channels) = text.split_once('x').unwrap_or((text, "1"));
     let sample = Number::ALL.into_iter().find(|known| known.to_string() == sample);
@@ -54,14 +54,18 @@ pub fn pixel(text: &str) -> Result<FilePixel, String> {
         (Some(sample), Some(channels)) => {
             FilePixel::new(sample, channels).map_err(|error| error.to_string())
         }
-        _ => Err(format!("{text:?} is no kind of voxel: write it like u8, u8x3, i16, u16 or f32")),
+        _ => {
+            Err(format!("{text:?} is not a kind of voxel; write it like u8, u8x3, i16, u16 or f32"))
+        }
     }
 }
 
-/// `32x32x16+z`: the size of a box, and along which axes it also holds the first layer of the next.
+/// Parses `32x32x16+z`: the size of a box, and the axes along which it also holds the first layer
+/// of the next.
 pub fn boxes(text: &str) -> Result<([u64; 3], [bool; 3]), String> {
     let (size, overlap) = text.split_once('+').unwrap_or((text, ""));
-    let wrong = || format!("{text:?} are no boxes: write them like 32x32x16 or 32x32x16+xyz");
+    let wrong =
+        || format!("{text:?} is not a size of boxes; write it like 32x32x16 or 32x32x16+xyz");
     if overlap.chars().any(|axis| !"xyz".contains(axis)) {
         return Err(wrong());
     }

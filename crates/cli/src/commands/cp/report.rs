@@ -1,38 +1,38 @@
-//! What came of a copy, for people and as JSON.
+//! Collects and prints the result of a copy, as text or JSON.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::copy::Copied;
-use super::direction::Place;
-use super::plan::{Failed, Item, SkipReason, Skipped};
+use super::copy::CopiedFile;
+use super::direction::Location;
+use super::plan::{CopyFailure, CopyItem, SkipReason, Skipped};
 use crate::amounts::{count, per_second, rate, size};
 use crate::terminal;
 
-/// So many files are named one by one.
+/// Most files that the text report names one by one.
 const NAMED_FILES: usize = 8;
-/// Below this the rate says nothing.
+/// Below this size a rate is meaningless.
 const RATED_BYTES: u64 = 1 << 20;
 
-/// What came of a copy so far.
-pub struct Outcome {
+/// The result of a copy so far.
+pub struct CopyReport {
     began: Instant,
     is_json: bool,
     is_verbose: bool,
     is_verified: bool,
-    /// The content itself goes to stdout: nothing else may.
+    /// Whether the content itself goes to stdout: then nothing else may.
     to_stdout: bool,
-    copied: Vec<(Place, Place, Copied)>,
+    copied: Vec<(Location, Location, CopiedFile)>,
     directories: usize,
     skipped: Vec<Skipped>,
-    /// What was not copied, and why.
-    pub failures: Vec<Failed>,
+    /// Files that were not copied.
+    pub failures: Vec<CopyFailure>,
 }
 
-impl Outcome {
-    /// Nothing has been done.
+impl CopyReport {
+    /// Creates an empty report.
     pub fn new(is_json: bool, is_verbose: bool, is_verified: bool, to_stdout: bool) -> Self {
         Self {
             began: Instant::now(),
@@ -47,12 +47,12 @@ impl Outcome {
         }
     }
 
-    /// A directory is there.
+    /// Counts a directory.
     pub fn note_directory(&mut self) {
         self.directories += 1;
     }
 
-    /// Files were left out on purpose.
+    /// Records files that were skipped on purpose.
     pub fn note_skipped(&mut self, skipped: Vec<Skipped>) -> anyhow::Result<()> {
         if self.says_each() {
             for Skipped { from, reason } in &skipped {
@@ -63,8 +63,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// A file was copied.
-    pub fn note_copied(&mut self, item: &Item, copied: Copied) -> anyhow::Result<()> {
+    /// Records a copied file.
+    pub fn note_copied(&mut self, item: &CopyItem, copied: CopiedFile) -> anyhow::Result<()> {
         if self.says_each() {
             self.say(&line(&item.from, &item.to, &copied))?;
         }
@@ -72,13 +72,13 @@ impl Outcome {
         Ok(())
     }
 
-    /// How many files were copied.
+    /// Returns the number of copied files.
     pub fn copied(&self) -> usize {
         self.copied.len()
     }
 
-    /// Says what was done. Failures follow in [`Self::print_failures`].
-    pub fn print(&self, roots: &[(Place, Place)]) -> anyhow::Result<()> {
+    /// Prints the copied and skipped files; [`Self::print_failures`] prints the failures.
+    pub fn print(&self, roots: &[(Location, Location)]) -> anyhow::Result<()> {
         if self.is_json {
             if !self.to_stdout {
                 terminal::print_json(&self.as_json())?;
@@ -94,12 +94,12 @@ impl Outcome {
         Ok(())
     }
 
-    /// Lists what was not copied.
+    /// Prints the failures on stderr.
     pub fn print_failures(&self) {
         let failed = self.failures.len();
         let all = failed + self.copied.len();
         eprintln!("pario: {failed} of {} not copied:", count(all as u64, "file"));
-        for Failed { from, error, .. } in &self.failures {
+        for CopyFailure { from, error, .. } in &self.failures {
             let text = format!("{error:#}");
             let name = from.to_string();
             let bare = name.strip_prefix(crate::paths::PREFIX).unwrap_or(&name);
@@ -128,7 +128,7 @@ impl Outcome {
         self.skipped.iter().filter(|skipped| skipped.reason == reason).count() as u64
     }
 
-    fn summary(&self, roots: &[(Place, Place)]) -> Vec<String> {
+    fn summary(&self, roots: &[(Location, Location)]) -> Vec<String> {
         let mut lines = Vec::new();
         let is_short = self.copied.len() <= NAMED_FILES;
         if is_short && !self.is_verbose {
@@ -163,7 +163,7 @@ impl Outcome {
         lines
     }
 
-    /// What the user may not expect goes to stderr.
+    /// Prints on stderr what the user may not expect.
     fn print_notices(&self) {
         let links = self.count_skipped(SkipReason::Link);
         if links > 0 {
@@ -195,7 +195,7 @@ impl Outcome {
         let skipped = self.skipped.iter().map(|Skipped { from, reason }| {
             json!({ "from": from.to_string(), "reason": reason_name(*reason) })
         });
-        let failed = self.failures.iter().map(|Failed { from, to, error }| {
+        let failed = self.failures.iter().map(|CopyFailure { from, to, error }| {
             json!({
                 "from": from.to_string(),
                 "to": to.as_ref().map(ToString::to_string),
@@ -220,7 +220,7 @@ fn directories(number: usize) -> String {
 }
 
 /// `results.h5 -> pario:/runs/results.h5  1.9 GiB, 2.1 GiB/s`
-fn line(from: &Place, to: &Place, copied: &Copied) -> String {
+fn line(from: &Location, to: &Location, copied: &CopiedFile) -> String {
     let moved = copied.bytes - copied.continued_at;
     let speed = match moved {
         RATED_BYTES.. => format!(", {}", rate(per_second(moved, copied.took))),

@@ -1,4 +1,4 @@
-//! The cluster that the processes use: one that runs, or a node in this process.
+//! The cluster that a job uses: a running one, or a node in this process.
 
 use std::ffi::OsString;
 use std::path::{Path, absolute};
@@ -8,29 +8,29 @@ use pario::Error;
 use pario_server::config::Config;
 use pario_server::{Node, NodeBuilder, NodeError};
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::serve;
 use crate::reach;
 
-/// Where the processes go.
+/// The cluster of a job.
 #[derive(Debug)]
-pub struct Home {
-    /// How they find it, wherever they are.
+pub struct JobCluster {
+    /// Its address, valid in every directory.
     pub address: String,
     /// The node in this process, if there is one.
     node: Option<Node>,
 }
 
-impl Home {
-    /// The cluster that the options and the environment mean; a node in this process for `--data`,
-    /// and where no cluster is meant and none runs.
-    pub fn find(global: &Global) -> anyhow::Result<Self> {
+impl JobCluster {
+    /// Finds the cluster that options and environment name. Starts a node in this process for
+    /// `--data`, and if no cluster is named and none runs.
+    pub fn find(global: &GlobalOptions) -> anyhow::Result<Self> {
         if let Some(data) = &global.data {
             return Self::embed(data, NodeBuilder::start_beside);
         }
         let meant = global.cluster.clone().or_else(|| std::env::var("PARIO_CLUSTER").ok());
         match (reach::cluster(global), meant) {
-            (Ok(_), Some(address)) => Ok(Self { address: wherever(&address)?, node: None }),
+            (Ok(_), Some(address)) => Ok(Self { address: absolute_address(&address)?, node: None }),
             (Ok(cluster), None) => {
                 let map = cluster.map();
                 let address = map.nodes[map.interface as usize].address.clone();
@@ -53,8 +53,11 @@ impl Home {
         Ok(Self { address: node.address(), node: Some(node) })
     }
 
-    /// What the processes find in their environment.
-    pub fn environment(&self, global: &Global) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+    /// Returns the environment variables of the processes.
+    pub fn environment(
+        &self,
+        global: &GlobalOptions,
+    ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
         let mut environment = vec![("PARIO_CLUSTER", self.address.clone().into())];
         if let Some(key) = &global.key {
             let key = absolute(key).with_context(|| format!("the key {}", key.display()))?;
@@ -67,15 +70,15 @@ impl Home {
     }
 
     /// Stops the node, if there is one.
-    pub fn leave(self) {
+    pub fn stop(self) {
         if let Some(node) = self.node {
             node.stop();
         }
     }
 }
 
-/// An address that also means the same in another directory.
-fn wherever(address: &str) -> anyhow::Result<String> {
+/// Returns an address that means the same in every directory.
+fn absolute_address(address: &str) -> anyhow::Result<String> {
     let place = |path: &str| -> anyhow::Result<String> {
         let path = absolute(path).with_context(|| format!("the address {address}"))?;
         Ok(path.display().to_string())
@@ -106,7 +109,7 @@ mod tests {
             ("src", format!("{}/src", here.display())),
             ("/a/b", "/a/b".to_owned()),
         ] {
-            assert_eq!(wherever(given).unwrap(), expected);
+            assert_eq!(absolute_address(given).unwrap(), expected);
         }
     }
 }
