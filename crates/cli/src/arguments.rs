@@ -13,8 +13,8 @@ use crate::demo;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    everything is fine
-  1    it failed; the reason is on stderr
+  0    success
+  1    failure; the reason is on stderr
   2    wrong usage
   3    there is no such file or directory
   4    not permitted
@@ -109,14 +109,14 @@ pub enum Command {
     /// Show which ranks of a job wait for which others
     ///
     /// For every round that has begun: the call in which ranks wait, for which ranks, since when,
-    /// and the last calls of the missing ranks. Shows your own jobs; the node's user and root see
-    /// all.
+    /// and the last calls of the missing ranks. Shows your own jobs, or those of all users if you
+    /// run the node.
     #[command(after_help = after_help(why::EXAMPLES))]
     Why(why::Options),
     /// End the coordination of jobs: calls that wait fail
     ///
-    /// A job must reopen the files that it shares; written data stays. Resets your own jobs; the
-    /// node's user and root reset all. Without a file, the nodes also forget the jobs.
+    /// Jobs must reopen the files that they share; written data stays. Resets your own jobs, or
+    /// those of all users if you run the node. Without a file, the nodes also forget the jobs.
     #[command(after_help = after_help(reset::EXAMPLES))]
     Reset(reset::Options),
     /// Watch nodes, disks, rates, queues, open files and clients
@@ -125,7 +125,7 @@ pub enum Command {
     /// List directories
     #[command(after_help = after_help(ls::EXAMPLES))]
     Ls(ls::Options),
-    /// Make directories
+    /// Create directories
     #[command(after_help = after_help(mkdir::EXAMPLES))]
     Mkdir(mkdir::Options),
     /// Remove empty directories

@@ -117,7 +117,7 @@ fn help(name: &str) -> String {
         _ => "status",
     };
     format!(
-        "UsageError: {name} {arguments}\n\n{name} {what}. It is another name for `pario {command}`, \
+        "Usage: {name} {arguments}\n\n{name} {what}. It is another name for `pario {command}`, \
          which can do more.\n\nHOST is localhost or this machine for your running node; another \
          machine, at port {PORT};\nor any address of a cluster: a data directory, unix:PATH, \
          tcp:HOST:PORT."

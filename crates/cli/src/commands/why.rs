@@ -345,7 +345,7 @@ job 4711, 5 ranks, waiting for 12 s
     in close: ranks 0, 1
     in setiomode(M_LOG): rank 2
     missing: rank 3, 5 s ago it called seek to byte 7 on /runs/mesh
-  /runs/log  M_LOG, at byte 4096: nobody waits
+  /runs/log  M_LOG, at byte 4096: no rank waits
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

@@ -196,7 +196,8 @@ impl DemoReport {
              {} oblique slices of 512 x 512 pixels were taken at {:.1} per second:\n\
              the nodes read {} of extents ({:.1} % from memory)\n\
              and sent {} to the caller. A filter over {width} x {height} pixels\n\
-             wrote {} where they are stored. Pictures and a trace (which thread was busy when) are in\n{}\n",
+             wrote {} where they are stored.\n\
+             Pictures and a trace (which thread was busy when) are in\n{}\n",
             body.slices,
             body.slices_per_second,
             size(body.seen_bytes),
@@ -215,9 +216,9 @@ impl DemoReport {
         let recovered = Duration::from_secs_f64(recovery.recovery_seconds.max(0.0));
         writeln!(
             out,
-            "\nThe node was killed after it had acknowledged {}; {} more were under way.\n\
-             The client noticed this after {:.3} s. The restarted node served the file after {:.3} s,\n\
-             with all acknowledged data. Every byte was compared.",
+            "\nThe node was killed after it had acknowledged {}; {} were under way.\n\
+             The client noticed this after {:.3} s. The restarted node served the file\n\
+             after {:.3} s, with all acknowledged data. Every byte was compared.",
             size(recovery.acknowledged_bytes),
             size(recovery.unacknowledged_bytes),
             noticed.as_secs_f64(),
@@ -285,20 +286,21 @@ mod tests {
 phase            bytes     time    speed
 copy in, sync  512 MiB  0.250 s  2 GiB/s
 
-A body of 560 x 320 x 960 voxels was made at the disks.
-100 oblique slices of 512 x 512 pixels came at 123.4 per second:
-1 GiB of extents were looked at where they lie (90.0 % in memory),
-and 64 MiB crossed to the caller. A filter over 2240 x 3840 pixels
-wrote 24 MiB where they lie. Pictures and a trace (who was busy when) are in
+The nodes generated a body of 560 x 320 x 960 voxels.
+100 oblique slices of 512 x 512 pixels were taken at 123.4 per second:
+the nodes read 1 GiB of extents (90.0 % from memory)
+and sent 64 MiB to the caller. A filter over 2240 x 3840 pixels
+wrote 24 MiB where they are stored.
+Pictures and a trace (which thread was busy when) are in
 pictures
 
 disk           bytes  on disk
 local/disk0  128 MiB  128 MiB
 local/disk1  128 MiB  128 MiB
 
-The node was killed when it had acknowledged 256 MiB; 8 MiB more were under way.
-That was noticed after 0.001 s. Started again it served the file after 0.021 s,
-with everything that was acknowledged. Every byte was compared.
+The node was killed after it had acknowledged 256 MiB; 8 MiB were under way.
+The client noticed this after 0.001 s. The restarted node served the file
+after 0.021 s, with all acknowledged data. Every byte was compared.
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

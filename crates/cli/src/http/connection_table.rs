@@ -3,7 +3,7 @@
 //!
 //! Invariants: at most [`LIMIT`] connections in all, and at most [`ADDRESS_LIMIT`] of one address,
 //! are served. A new connection replaces an idle one: one that sends no request or does not read
-//! its answer. A connection with a request in activity is never closed for a new one.
+//! its answer. A connection with a request in progress is never closed for a new one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ struct ActivityState {
 enum RequestPhase {
     /// Waits for a request.
     Idle(Instant),
-    /// A request is in activity.
+    /// A request is in progress.
     Working,
     /// The answer is being written.
     Answering,

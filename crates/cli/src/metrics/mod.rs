@@ -148,7 +148,7 @@ async fn guard(State(state): State<Arc<MetricsState>>, request: Request, next: N
         let why = "these metrics are for this machine: use localhost or 127.0.0.1 in the address";
         Refusal::new(StatusCode::FORBIDDEN, why).into_response()
     } else if state.token.as_ref().is_some_and(|token| !is_known(token, &parts.headers)) {
-        let why = "a token is needed: send the header `Authorization: Bearer TOKEN`";
+        let why = "a token is required: send the header `Authorization: Bearer TOKEN`";
         let mut response = Refusal::new(StatusCode::UNAUTHORIZED, why).into_response();
         let scheme = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

@@ -52,7 +52,7 @@ pub struct SliceRequest {
     pub window: ValueWindow,
     /// Appearance of pixels outside the volume.
     pub outside: OutsidePixels,
-    /// PictureFormat of the picture.
+    /// Format of the picture.
     pub format: PictureFormat,
     /// The sender of the request.
     pub requester: Requester,

@@ -16,7 +16,7 @@ pub const CLIENT_LIMIT: usize = 64;
 /// Limit for the waiting requests of all clients.
 pub const LIMIT: usize = 1024;
 
-/// WaitingRequest requests, each with the data for answering it.
+/// Waiting requests, each with the data for answering it.
 #[derive(Debug)]
 pub struct RequestQueue<T> {
     clients: HashMap<String, Vec<WaitingRequest<T>>>,

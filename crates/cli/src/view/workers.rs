@@ -208,7 +208,7 @@ impl WorkerContext {
         match self.unsent_limit.clone().try_acquire_many_owned(size) {
             Ok(unsent_limit) => Ok(Bytes::from_owner(ReservedBytes { bytes, _room: unsent_limit })),
             Err(_) => {
-                // Clients that do not read must not reserve others from their pictures.
+                // Clients that do not read must not keep others from their pictures.
                 self.connections.cut_stalled(Instant::now());
                 Err(Refusal::full("too many pictures wait to be sent: try again later"))
             }

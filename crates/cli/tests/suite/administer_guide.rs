@@ -1,9 +1,8 @@
-//! docs/how-to/administer.md: every command in it is run, in its order, with three nodes on this
-//! machine.
+//! Runs every command of docs/how-to/administer.md, in its order, with three nodes on this machine.
 //!
-//! The commands run as root of a mount and network namespace: `/etc` and `/var/lib` are copies,
-//! `/mnt`, `/srv` and `/run` are empty, and the addresses of the document are this machine's. Two
-//! programs stand in for those of a whole machine: `systemctl` starts what a unit says and waits
+//! The commands run as root in a mount and network namespace: `/etc` and `/var/lib` are copies,
+//! `/mnt`, `/srv` and `/run` are empty, and the addresses of the document are on this machine. Two
+//! substitutes replace parts of a real machine: `systemctl` starts the command of a unit and waits
 //! until the node is ready, and the user `pario` is another name of root. The packaging test runs
 //! the blocks `sh install`.
 
@@ -13,7 +12,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts and stops nodes as the units say, as far as the document needs it.
+/// A substitute for systemctl: starts and stops nodes by their units, as far as the document needs
+/// it.
 const SYSTEMCTL: &str = r#"#!/bin/bash
 set -euo pipefail
 units=/etc/systemd/system
@@ -63,7 +63,7 @@ done
 case $verb in start | stop | restart | enable | disable | daemon-reload) ;; *) exit 2 ;; esac
 "#;
 
-/// Makes the machine on which the document's commands run, then runs them.
+/// Sets up the machine for the document's commands, then runs them.
 const MACHINE: &str = r#"set -euo pipefail
 sandbox=$1
 ip link set lo up
@@ -88,7 +88,7 @@ cd "$sandbox/work"
 bash -euo pipefail -x "$sandbox/commands" </dev/null
 "#;
 
-/// The fenced blocks of a document, each with the words behind its fence.
+/// Returns the fenced blocks of a document, each with the words after its fence.
 fn blocks(text: &str) -> Vec<(String, String)> {
     let (mut blocks, mut open) = (Vec::new(), None);
     for line in text.lines() {
@@ -127,7 +127,7 @@ fn every_command_of_the_document_works() {
         fs::create_dir(sandbox.path().join(dir)).unwrap();
     }
     write_program(&sandbox.path().join("bin/systemctl"), SYSTEMCTL);
-    // A name in a directory that is still there when /etc and others are not what they were.
+    // A hard link in a directory that stays visible when /etc and others are replaced.
     fs::hard_link(env!("CARGO_BIN_EXE_pario"), sandbox.path().join("bin/pario"))
         .or_else(|_| {
             fs::copy(env!("CARGO_BIN_EXE_pario"), sandbox.path().join("bin/pario")).map(drop)

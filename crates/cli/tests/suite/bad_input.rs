@@ -1,5 +1,5 @@
-//! What cannot be meant: each is a clear error with its own exit code, on an embedded cluster and on
-//! one that a node serves.
+//! Invalid input: each is a clear error with its own exit code, on an embedded and on a served
+//! cluster.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

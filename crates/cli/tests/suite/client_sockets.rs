@@ -1,5 +1,5 @@
-//! What another user can reach of a client: nothing. A client that listened could be fed forged
-//! answers, and would print them as the bytes of a file.
+//! Clients must not listen: another user could send forged answers to a listening client, which
+//! would print them as the bytes of a file.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::command::Sandbox;
 
-/// The sockets of a process, by the numbers that the kernel gives them.
+/// Returns the inode numbers of the sockets of a process.
 fn sockets(pid: u32) -> HashSet<String> {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let links = fds.filter_map(|fd| std::fs::read_link(fd.path()).ok());
@@ -17,7 +17,7 @@ fn sockets(pid: u32) -> HashSet<String> {
     links.filter_map(number).collect()
 }
 
-/// Those of them that listen, as `/proc/net` says.
+/// Returns the listening sockets of a process, by `/proc/net`.
 fn listeners(pid: u32) -> Vec<String> {
     let own = sockets(pid);
     assert!(!own.is_empty(), "it is connected");
@@ -45,12 +45,13 @@ fn a_client_listens_nowhere() {
     let mut sandbox = Sandbox::served();
     let bytes = sandbox.write("x", 8 << 20, 1);
     sandbox.ok(&["cp", "x", "/x"]);
-    // The way that goes over the node alone, and the one with descriptors.
+    // Without and with the short cut.
     for short_cut in ["0", "1"] {
         let mut cat = sandbox.pario(&["cat", "/x"]);
         let mut cat = cat.env("PARIO_SHORT_CUT", short_cut).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = cat.stdout.take().unwrap();
-        // When the first byte is there, it is connected; the others do not fit into the pipe.
+        // When the first byte arrives, the client is connected; the other bytes do not fit into the
+        // pipe.
         let mut read = vec![0];
         output.read_exact(&mut read).unwrap();
         assert_eq!(listeners(cat.id()), Vec::<String>::new());
@@ -58,7 +59,7 @@ fn a_client_listens_nowhere() {
         assert!(cat.wait().unwrap().success());
         assert!(read == bytes);
     }
-    // The node is what listens, and this is how it would be seen.
+    // Cross-check: the node does listen, and this function sees it.
     let node = sandbox.node();
     assert!(!listeners(node.pid()).is_empty());
 }

@@ -1,4 +1,4 @@
-//! A directory that holds no cluster becomes one only if that was asked for.
+//! A directory without a cluster becomes one only on request.
 
 use crate::command::{Sandbox, stderr, stdout};
 
@@ -53,11 +53,11 @@ fn clusters_nearby_are_named() {
     };
     create("pario-data");
     assert!(told("pario-dta").contains(" (there is one in ./pario-data): "));
-    // Somebody names the directory above.
+    // The parent directory is named instead.
     assert!(told(".").contains(" (there is one in ./pario-data): "));
     create("other");
-    assert!(told("typo").contains(" (there are some in ./other, ./pario-data): "));
-    // What exists is used.
+    assert!(told("typo").contains(" (there are clusters in ./other, ./pario-data): "));
+    // An existing cluster is used.
     let output = sandbox.pario(&["--data", "other", "ls"]).output().unwrap();
     assert_eq!(stdout(&output), "a/\n");
 }

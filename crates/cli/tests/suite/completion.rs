@@ -1,10 +1,10 @@
-//! Paths of the cluster are completed by the shells themselves: bash, zsh and fish.
+//! bash, zsh and fish complete cluster paths.
 
 use std::process::{Command, Stdio};
 
 use crate::command::{Sandbox, stderr, stdout};
 
-/// A shell in which `pario` is the built binary, and a node runs that has some paths.
+/// Runs a script in a shell in which `pario` is the built binary, beside a node with some paths.
 fn shell(sandbox: &Sandbox, program: &str, script: &str) -> String {
     let pario = std::path::Path::new(env!("CARGO_BIN_EXE_pario"));
     let path = std::env::var("PATH").unwrap();
@@ -33,7 +33,7 @@ fn with_paths() -> Sandbox {
     sandbox
 }
 
-/// What bash makes of a line: `words` is how it splits it, at its own word breaks.
+/// Returns bash's completions of a line: `words` is its own split of the line.
 fn bash(sandbox: &Sandbox, line: &str, words: &[&str]) -> Vec<String> {
     let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
@@ -60,7 +60,7 @@ fn fish(sandbox: &Sandbox, line: &str) -> Vec<String> {
     found
 }
 
-/// What zsh makes of a line when a tab is typed: the line afterwards, in a terminal of its own.
+/// Types a line and a tab into zsh in a terminal, and returns the line afterwards.
 fn zsh(sandbox: &Sandbox, line: &str) -> String {
     let script = format!(
         r#"mkdir -p functions && pario completions zsh > functions/_pario
@@ -96,12 +96,12 @@ fn bash_completes_paths_of_the_cluster() {
     assert_eq!(bash(&sandbox, "pario ls ", &["pario", "ls", ""]), ["/rest/", "/runs/"]);
     let below = bash(&sandbox, "pario stat /runs/", &["pario", "stat", "/runs/"]);
     assert_eq!(below, ["/runs/7/", "/runs/a\\ b/", "/runs/log.txt"]);
-    // A colon breaks words: bash replaces what follows it.
+    // A colon breaks words: bash replaces only the text after it.
     let marked =
         bash(&sandbox, "pario cp pario:/runs/l", &["pario", "cp", "pario", ":", "/runs/l"]);
     assert_eq!(marked, ["/runs/log.txt"]);
     assert!(bash(&sandbox, "pario ls /no", &["pario", "ls", "/no"]).is_empty());
-    // What is no path is completed as before.
+    // Other words are completed by the generated script.
     assert_eq!(bash(&sandbox, "pario ls --recur", &["pario", "ls", "--recur"]), ["--recursive"]);
     assert!(bash(&sandbox, "pario sta", &["pario", "sta"]).contains(&"status".to_owned()));
 }
@@ -114,7 +114,7 @@ fn fish_completes_paths_of_the_cluster() {
     let first = fish(&sandbox, "pario ls ");
     assert_eq!(first, ["/rest/", "/runs/"], "files of this machine are not offered");
     assert!(fish(&sandbox, "pario cp lo").contains(&"local-file".to_owned()));
-    // fish adds files of this machine behind a colon.
+    // fish adds local files after a colon.
     assert!(fish(&sandbox, "pario cp pario:/ru").contains(&"pario:/runs/".to_owned()));
     assert!(fish(&sandbox, "pario ls --recur").contains(&"--recursive".to_owned()));
 }
@@ -137,7 +137,7 @@ fn completion_is_silent_where_no_node_runs() {
         assert_eq!((stdout(&output), stderr(&output)), ("", ""), "{line}");
     }
     assert!(!sandbox.file("typo").exists());
-    // Files of this machine can stand there, too.
+    // Local files are valid there, too.
     let output = sandbox.pario(&["complete-path", "pario cp /"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!((stdout(&output), stderr(&output)), ("", ""));

@@ -1,5 +1,5 @@
-//! `pario cp`, `put` and `get` of many files: where they go, what is left out, what fails, times, and
-//! what is continued.
+//! `pario cp`, `put` and `get` of many files: targets, skipped files, failures, times, and
+//! interrupted copies.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -20,7 +20,7 @@ fn time_of(sandbox: &Sandbox, name: &str) -> u64 {
     u64::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
-/// The local names that begin with a dot.
+/// Returns the local names that begin with a dot.
 fn hidden(sandbox: &Sandbox, directory: &str) -> Vec<String> {
     let entries = fs::read_dir(sandbox.file(directory)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -91,7 +91,7 @@ fn the_others_are_copied_after_a_failure() {
         for name in ["tree/a", "tree/b", "tree/below/c"] {
             sandbox.write(name, 100, 1);
         }
-        // A directory is in the way of a file.
+        // A directory exists at the target of a file.
         sandbox.ok(&["mkdir", "-p", "/t/b"]);
         let output = sandbox.run(&["cp", "-r", "tree/a", "tree/b", "tree/below", "/t/"]);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -150,7 +150,7 @@ fn links_are_followed_as_asked() {
         );
         assert_eq!(sandbox.run(&["stat", "/skipped"]).status.code(), Some(3));
 
-        // A link that leads back is a failure, and no endless copy.
+        // A link cycle is a failure, not an endless copy.
         symlink("..", sandbox.file("tree/d/up")).unwrap();
         let output = sandbox.run(&["cp", "-rL", "tree", "/loop"]);
         assert_eq!(output.status.code(), Some(1));
@@ -186,12 +186,12 @@ fn times_and_modes_are_kept() {
         assert_eq!(fs::metadata(sandbox.file("out")).unwrap().mode() & 0o777, 0o500);
         assert_eq!(fs::metadata(sandbox.file("out/small")).unwrap().mode() & 0o777, 0o500);
 
-        // One file has the time of its copy, unless -p is given.
+        // A single file has the time of its copy, unless -p is given.
         sandbox.ok(&["cp", "tree/large", "/now"]);
         assert_ne!(sandbox.json(&["stat", "/now"])[0]["modified_ns"], LONG_AGO_NS);
         sandbox.ok(&["cp", "-p", "tree/large", "/then"]);
         assert_eq!(sandbox.json(&["stat", "/then"])[0]["modified_ns"], LONG_AGO_NS);
-        // What is written later has a later time.
+        // Later writes change the time.
         sandbox.ok(&["cp", "tree/empty", "/then"]);
         assert_ne!(sandbox.json(&["stat", "/then"])[0]["modified_ns"], LONG_AGO_NS);
         let writable = fs::Permissions::from_mode(0o700);
@@ -265,7 +265,7 @@ fn a_copy_that_was_interrupted_is_continued() {
     for sandbox in Sandbox::both() {
         let bytes = sandbox.write("big", LEN, 1);
         set_time(&sandbox, "big", LONG_AGO_NS);
-        // What an earlier copy has left; other bytes show that it is really continued.
+        // The remains of an earlier copy; its bytes differ to prove that it is really continued.
         let part = |time: u64, done: usize| format!(".big.{LEN:x}-{time:x}-{done:x}.pario-part");
         let earlier = sandbox.write("earlier", DONE, 2);
         let stale = part(LONG_AGO_NS + 1, DONE);
@@ -287,7 +287,8 @@ fn a_copy_that_was_interrupted_is_continued() {
         assert!(copied[..DONE] == fs_seeded(DONE, 3) && copied[DONE..] == bytes[DONE..]);
         assert!(hidden(&sandbox, "out").is_empty());
 
-        // A changed source is copied anew, and what is left of the old version goes.
+        // A changed source is copied from the beginning; the remains of the old version are
+        // removed.
         sandbox.write(&format!("out/{stale}"), DONE, 3);
         let refused = sandbox.run(&["get", "--verify", "/d/big", "out"]);
         assert_eq!(refused.status.code(), Some(0), "{}", stderr(&refused));
@@ -295,7 +296,7 @@ fn a_copy_that_was_interrupted_is_continued() {
     }
 }
 
-/// What [`Sandbox::write`] writes.
+/// Returns the content that [`Sandbox::write`] writes.
 fn fs_seeded(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -308,14 +309,14 @@ fn a_failed_copy_leaves_the_old_file_and_nothing_else() {
         let old = sandbox.write("old", 3_000_000, 1);
         sandbox.ok(&["mkdir", "/d"]);
         sandbox.ok(&["cp", "old", "/d/x"]);
-        // The source ends in a failure: a directory cannot be read like a file.
+        // Reading the source fails: a directory cannot be read like a file.
         let output = sandbox.on_cluster(&["cp", "-", "/d/x"]);
         let mut output = output;
         let failed = output.stdin(fs::File::open(sandbox.path()).unwrap()).output().unwrap();
         assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
         assert!(sandbox.run(&["cat", "/d/x"]).stdout == old);
         assert_eq!(sandbox.ok(&["ls", "/d"]), "x\n");
-        // Nor is there an empty file where there was none.
+        // No empty file appears.
         let mut output = sandbox.on_cluster(&["cp", "-", "/d/new"]);
         let failed = output.stdin(fs::File::open(sandbox.path()).unwrap()).output().unwrap();
         assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
@@ -345,7 +346,7 @@ fn ctrl_c_leaves_no_half_file() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // More than the pieces that are read ahead: some of it has been written when this returns.
+    // More than the read-ahead: some of it has been written when this returns.
     std::io::Write::write_all(&mut stdin, &vec![7; 40 << 20]).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -1,5 +1,5 @@
-//! Images and volumes are copied inside the cluster, out of it and in again, and exported; what fails
-//! leaves nothing behind.
+//! Copies images and volumes inside the cluster, out and back, and exports them; failures leave
+//! nothing behind.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn prepare(sandbox: &Sandbox) {
     sandbox.ok(&["image", "import", "picture.raw", "/picture", "--raw", "300x200x3:u8"]);
 }
 
-/// Everything that is known of a volume, without its name and its place.
+/// Returns all properties of a volume except its path.
 fn known(sandbox: &Sandbox, volume: &str) -> serde_json::Value {
     let mut known = sandbox.json(&["volume", "info", volume]);
     let fields = known.as_object_mut().unwrap();
@@ -37,7 +37,7 @@ fn volumes_are_copied_inside_the_cluster() {
         assert!(said.starts_with("pario:/grey -> pario:/copy  "), "{said}");
         assert_eq!(known(&sandbox, "/copy"), known(&sandbox, "/grey"));
         assert!(voxels(&sandbox, "/copy") == sandbox.read("grey.raw"));
-        // A copy replaces what is there, as any file does.
+        // A copy replaces an existing file.
         sandbox.ok(&["cp", "/grey", "/copy"]);
         assert_eq!(sandbox.ok(&["ls", "/"]), "copy\ngrey\npicture\n");
         // On other disks.
@@ -71,7 +71,7 @@ fn trees_with_images_go_out_and_in_again() {
         // Nothing has changed since.
         let json = sandbox.json(&["put", "-r", "--update", "backup/.", "/restored"]);
         assert_eq!(json["files"], 0, "{json}");
-        // As the bytes that it is.
+        // As plain bytes.
         sandbox.ok(&["put", "--plain", "backup/grey", "/bytes"]);
         assert_eq!(sandbox.json(&["stat", "/bytes"])[0]["kind"], "file");
         // Through a pipe.
@@ -109,7 +109,7 @@ fn a_failed_import_leaves_nothing_behind() {
     for sandbox in Sandbox::both() {
         prepare(&sandbox);
         sandbox.ok(&["mkdir", "/d"]);
-        // The last plane is missing, which is seen when the others are in the cluster.
+        // The last plane is missing; this is detected after the others are in the cluster.
         sandbox.ok(&["volume", "export", "/grey", "grey.nrrd"]);
         let whole = sandbox.read("grey.nrrd");
         fs::create_dir(sandbox.file("planes")).unwrap();

@@ -42,8 +42,12 @@ fn tables_show_phases_and_disks() {
     assert!(is_empty(sandbox.path()), "the directory is removed");
     let text = stdout(&output);
     assert!(text.starts_with("32 MiB striped over 4 disks"), "{text}");
-    for start in ["make a body", "take 100 slices", "filter an image", "A body of 225 x 128 x 386 "]
-    {
+    for start in [
+        "make a body",
+        "take 100 slices",
+        "filter an image",
+        "The nodes generated a body of 225 x 128 x 386 ",
+    ] {
         assert!(text.lines().any(|line| line.starts_with(start)), "{start}\n{text}");
     }
     assert!(text.contains(&format!("are in\n{place}\n")), "{text}");
@@ -63,7 +67,7 @@ fn tables_show_phases_and_disks() {
             "{start}\n{text}"
         );
     }
-    assert!(text.contains("The node was killed when it had acknowledged "), "{text}");
+    assert!(text.contains("The node was killed after it had acknowledged "), "{text}");
     assert!(text.contains("Every byte was compared."), "{text}");
     assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80), "{text}");
 }
@@ -136,7 +140,7 @@ fn a_place_that_cannot_be_used_is_told() {
         assert_eq!(stdout(&output), "");
         let told = stderr(&output);
         assert!(
-            told.starts_with(&format!("pario: cannot make a directory in {place}: ")),
+            told.starts_with(&format!("pario: cannot create a directory in {place}: ")),
             "{told}"
         );
         assert!(told.contains(reason) && told.contains("--dir"), "{told}");
@@ -160,7 +164,7 @@ fn too_little_space_is_told_before_anything_is_written() {
 #[test]
 fn ctrl_c_leaves_nothing_behind() {
     let sandbox = Sandbox::empty();
-    // Long enough to be interrupted for sure: the signal is sent when it has just begun.
+    // Large enough to be interrupted for sure: the signal is sent shortly after the start.
     let mut child = sandbox
         .pario(&["demo", "--size", "512MiB"])
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! How much space there is and who takes it: `pario df`, `pario du`.
+//! Space and its usage: `pario df`, `pario du`.
 
 use crate::command::{Sandbox, stderr, stdout};
 use serde_json::{Value, json};

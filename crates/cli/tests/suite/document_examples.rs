@@ -1,7 +1,7 @@
-//! The programs in C and Fortran, the sessions and the configurations of README.md and of the
-//! documents in `docs` do what they say, as they stand there: compiled and started by the commands of
-//! the documents, against an installed library. `examples/src/fences.rs` says what each kind of fence
-//! means; the programs in Rust are run by `examples/tests/documented.rs`.
+//! Runs the C and Fortran programs, the sessions and the configurations of README.md and `docs`
+//! unchanged: compiled and started by the commands of the documents, against an installed library.
+//! `examples/src/fences.rs` defines the kinds of fences; `examples/tests/documented.rs` runs the
+//! Rust programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ mod fences;
 
 use fences::Fence;
 
-/// What fences can be; programs are tested by their language.
+/// The kinds of fences; programs are tested by their language.
 const LANGUAGES: [&str; 13] = [
     "",
     "c",
@@ -46,13 +46,13 @@ fn directory() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-/// The library, installed.
+/// The installed library.
 struct Library {
     prefix: TempDir,
 }
 
 impl Library {
-    /// Installs what the tests have built, by the script that users call.
+    /// Installs the built library with the script that users call.
     fn install() -> Self {
         let prefix = directory();
         let program = std::env::current_exe().expect("the test is a file");
@@ -68,7 +68,7 @@ impl Library {
 /// A user's directory, in which nothing runs.
 struct Reader<'l> {
     dir: TempDir,
-    /// Where sockets are made.
+    /// Runtime directory, which holds the sockets.
     runtime: TempDir,
     library: &'l Library,
 }
@@ -82,7 +82,7 @@ impl<'l> Reader<'l> {
         std::fs::write(self.dir.path().join(name), text).expect("the directory can be written");
     }
 
-    /// The shell of a user who has installed `pario` and the library, and started nothing.
+    /// Runs a script in the shell of a user who has installed `pario` and the library.
     fn run(&self, script: &str) -> Output {
         let binary = Path::new(env!("CARGO_BIN_EXE_pario")).parent().expect("it is in a directory");
         let path = std::env::var("PATH").expect("there is a path");
@@ -118,8 +118,8 @@ fn told(output: &Output) -> String {
     format!("{}\n{}{}", output.status, String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// The commands of a session. Where one goes on in the background, the next waits until the node
-/// answers.
+/// Returns the commands of a session. After a command in the background, the next one waits until
+/// the node answers.
 fn commands(fence: &Fence) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -141,14 +141,14 @@ fn commands(fence: &Fence) -> Vec<String> {
     commands
 }
 
-/// A line without what may be different each time: words with digits or slashes.
+/// Returns a line without its variable words: those with digits or slashes.
 fn shape(line: &str) -> String {
     let is_fixed =
         |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
     line.split_whitespace().filter(is_fixed).collect::<Vec<_>>().join(" ")
 }
 
-/// The program that a session compiles: the next one of that language on the page.
+/// Returns the program that a session compiles: the next one of that language on the page.
 fn next_program<'f>(all: &'f [Fence], session: &Fence, language: &str) -> Option<&'f Fence> {
     all.iter().find(|fence| {
         fence.document == session.document
@@ -186,7 +186,7 @@ fn every_session_runs_as_it_stands() {
     let library = Library::install();
     for session in sessions {
         let reader = Reader::new(&library);
-        // What the reader has before: a file of results, and the program that the page shows.
+        // The reader's files: some results, and the program on the page.
         reader.write("results.h5", "results\n");
         for (name, language) in [("prog.c", "c"), ("prog.f90", "fortran")] {
             if session.text.contains(name) {
@@ -204,7 +204,7 @@ fn every_session_runs_as_it_stands() {
     }
 }
 
-/// Compiles and runs every program of a language by the line of its document.
+/// Compiles and runs every program of a language with the command of its document.
 fn compile_and_run(language: &str, name: &str, strict: &str) {
     let programs = of_language(language);
     assert!(!programs.is_empty());
@@ -236,7 +236,7 @@ fn every_fortran_program_runs_as_it_stands() {
     compile_and_run("fortran", "prog.f90", strict);
 }
 
-/// Placements, which have processes, are read by `examples/tests/document.rs`.
+/// `examples/tests/document.rs` reads the placements, which have processes.
 #[test]
 fn every_configuration_is_one() {
     let files = of_language("toml").into_iter().filter(|file| !file.text.contains("[processes]"));

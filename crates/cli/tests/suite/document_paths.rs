@@ -1,16 +1,15 @@
-//! The documents in the root of the project name only what exists, and the map of the code leaves
-//! no crate out.
+//! The documents in the root of the project name only existing paths, and the code map names every
+//! crate.
 //!
-//! A path is what stands between single backticks in a line of text and begins with one of the
-//! folders below, or is a file of the root: `README.md`, `./test`. Blocks of code are not looked
-//! into.
+//! A path stands between single backticks in a line of text and begins with one of the folders
+//! below, or is a file of the root: `README.md`, `./test`. Blocks of code are ignored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 7] = ["crates", "tools", "docs", "examples", "fuzz", "packaging", ".ci"];
 const ROOT_FILE_ENDINGS: [&str; 3] = [".md", ".toml", ".lock"];
-/// What stands for several names: only what is before it can be looked up.
+/// Placeholders: only the path before them can be checked.
 const PLACEHOLDERS: [char; 5] = ['*', '{', '<', '…', '$'];
 
 fn root() -> PathBuf {
@@ -23,7 +22,7 @@ fn document(name: &str) -> String {
         .unwrap_or_else(|error| panic!("{name} must be in the root of the project: {error}"))
 }
 
-/// The paths that a text names.
+/// Returns the paths in a text.
 fn paths(text: &str) -> Vec<&str> {
     let mut is_code = false;
     let prose = text.lines().filter(move |line| {
@@ -48,12 +47,12 @@ fn is_path(quoted: &str) -> bool {
     }
 }
 
-/// The part of a path that can be looked up.
+/// Returns the part of a path before placeholders.
 fn certain(path: &str) -> PathBuf {
     path.split('/').take_while(|part| !part.contains(PLACEHOLDERS)).collect()
 }
 
-/// The crates in a folder of the project.
+/// Returns the crates in a folder of the project.
 fn crates_in(folder: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root().join(folder)) else {
         return Vec::new();
@@ -65,7 +64,7 @@ fn crates_in(folder: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a text names a folder, and not only one whose name is longer.
+/// Returns whether a text names a folder, and not only a longer name.
 fn names(text: &str, folder: &str) -> bool {
     text.match_indices(folder).any(|(start, _)| {
         let next = text[start + folder.len()..].chars().next();

@@ -1,4 +1,4 @@
-//! What can be had without a cluster: help, version, completions, manual pages.
+//! Output without a cluster: help, version, completions, manual pages.
 
 use crate::command::{Sandbox, stderr, stdout};
 
@@ -34,7 +34,7 @@ const COMMANDS: [&str; 29] = [
     "man",
 ];
 
-/// Commands of commands.
+/// Subcommands.
 const BELOW: [&str; 9] = [
     "image-import",
     "image-export",
@@ -86,7 +86,7 @@ fn wrong_usage_is_told_with_code_2() {
         (&["serve", "--config", "x"], "--node"),
         (&["completions", "cmd"], "bash"),
         (&["demo", "--size", "8 parsecs"], "not a size"),
-        (&["demo", "--size", "1KiB"], "too small; the least is 1 MiB"),
+        (&["demo", "--size", "1KiB"], "too small; the smallest is 1 MiB"),
     ] {
         let output = sandbox.pario(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));

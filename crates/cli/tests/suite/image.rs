@@ -1,4 +1,4 @@
-//! `pario image`: pictures come in, are changed where they lie, and go out.
+//! `pario image`: imports, processes and exports pictures.
 
 use crate::command::{Sandbox, stdout};
 use pario_image::formats::{OpenOptions, create_picture, open_picture};
@@ -7,7 +7,7 @@ use pario_image::{Filter, Framed, Pixel, Pixels, Sample, Scratch, TileGrid, Wind
 use pario_proto::{Shape, TilePosition};
 use serde_json::json;
 
-/// Pixels that follow from a seed, in a file of any format.
+/// Writes a picture of random pixels to a file of any format, and returns the pixels.
 fn picture(sandbox: &Sandbox, name: &str, width: u32, height: u32, pixel: Pixel) -> Pixels {
     let mut random = fastrand::Rng::with_seed(5);
     let bytes = width as usize * height as usize * pixel.bytes();
@@ -19,7 +19,7 @@ fn picture(sandbox: &Sandbox, name: &str, width: u32, height: u32, pixel: Pixel)
     pixels
 }
 
-/// The pixels of a file.
+/// Reads the pixels of a file.
 fn pixels_of(sandbox: &Sandbox, name: &str) -> Pixels {
     let mut rows = open_picture(&sandbox.file(name), &OpenOptions::default()).unwrap();
     let (width, height) = rows.size();
@@ -126,7 +126,7 @@ fn images_are_shown() {
     assert_eq!(text, "1\t0\t1\n5\t1\t0\n7\t1\t0\n259\t0\t1\n");
     let counted = sandbox.json(&["image", "apply", "/image", "histogram"]);
     assert_eq!((&counted["bins"], &counted["counts"][1][259]), (&json!(65_536), &json!(1)));
-    // Big-endian samples are turned around.
+    // Big-endian samples are swapped.
     let line = "image import in.raw /other --raw 2x1x2:u16 --skip 4 --big-endian";
     sandbox.ok(&line.split(' ').collect::<Vec<_>>());
     let text = sandbox.ok(&["image", "apply", "/other", "histogram"]);
@@ -160,7 +160,7 @@ fn what_cannot_be_is_told_with_its_code() {
         (2, "image export /photo x.png --window 1,2,3", "X,Y,WIDTH,HEIGHT"),
         (2, "image export /photo x.png --scale 0x5", "such as 256x256"),
         (2, "image export /photo x.png --turn nan", "the angle"),
-        (2, "image apply /photo sharpen /x", "there are gaussian"),
+        (2, "image apply /photo sharpen /x", "the operations are gaussian"),
         (2, "image apply /photo gaussian /x", "write gaussian SIGMA"),
         (2, "image apply /photo gaussian 99 /x", "sigma 99"),
         (2, "image apply /photo mix 1,2 /x", "2 channels"),
@@ -174,7 +174,7 @@ fn what_cannot_be_is_told_with_its_code() {
         let refused = sandbox.refused(code, &lines(line));
         assert!(refused.contains(told), "{line}: {refused}");
     }
-    // Nothing was begun, here and there.
+    // Nothing was created, locally and in the cluster.
     assert_eq!(sandbox.ok(&["ls", "/"]), "photo\ntext\n");
     assert!(!sandbox.file("x.png").exists());
 }

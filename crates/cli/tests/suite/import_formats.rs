@@ -1,4 +1,4 @@
-//! `pario volume import` and `pario image import` of files of other programs, as a user types it.
+//! `pario volume import` and `pario image import` of files of other programs.
 
 use std::fs;
 use std::process::Output;
@@ -22,14 +22,14 @@ fn told(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON value")
 }
 
-/// An array as `np.save` writes it.
+/// Returns an array file as `np.save` writes it.
 fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
     let length = u16::try_from(header.len()).unwrap().to_le_bytes();
     [b"\x93NUMPY\x01\0", &length[..], header.as_bytes(), data].concat()
 }
 
-/// Hounsfield units from -1000 up, in 4 x 5 x 10 voxels.
+/// Returns Hounsfield units from -1000 up, in 4 x 5 x 10 voxels.
 fn hounsfield() -> Vec<i16> {
     (0..200).map(|value| value * 10 - 1000).collect()
 }
@@ -104,7 +104,7 @@ fn a_raw_file_of_the_wrong_length_is_refused_with_both_lengths() {
     assert_ne!(run(&sandbox, &["volume", "info", "/a"]).status.code(), Some(0));
 }
 
-/// Two pages of 2 x 1 bytes: a header, then for each page its pixels and its directory.
+/// Returns a TIFF of two pages of 2 x 1 bytes: a header, then pixels and directory of each page.
 fn two_pages() -> Vec<u8> {
     let mut file = b"II*\0".to_vec();
     let mut link = file.len();

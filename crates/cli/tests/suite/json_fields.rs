@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::command::Sandbox;
 use serde_json::{Value, json};
 
-/// The names of the fields of an object, in order.
+/// Returns the names of the fields of an object, in order.
 fn fields(value: &Value) -> Vec<&str> {
     let object = value.as_object().unwrap_or_else(|| panic!("{value} is no object"));
     object.keys().map(String::as_str).collect()
@@ -162,7 +162,7 @@ fn a_node_says_in_json_where_it_is_and_that_it_stops() {
     for line in said.lines() {
         let line = line.unwrap();
         text += &line;
-        // The object is printed over several lines, and only its end stands at the margin.
+        // The object is printed over several lines; only its last line is not indented.
         if line == "}" {
             break;
         }

@@ -1,5 +1,5 @@
-//! Jobs that are started by `pario run`, by Open MPI and by MPICH: real processes that share files
-//! in every mode. Each process is this test program again, which then is the example `group`.
+//! Jobs started by `pario run`, Open MPI and MPICH: real processes that share files in every mode.
+//! Each process is this test program again, which then runs the example `group`.
 
 #[path = "../../../../examples/src/bin/group.rs"]
 #[expect(dead_code, reason = "the example has a main function of its own")]
@@ -10,10 +10,10 @@ use std::process::{Command, Output, Stdio};
 use crate::command::{Sandbox, stderr, stdout};
 use pario::Group;
 
-/// Tells a process that it is a rank.
+/// The variable that makes a process a rank.
 const RANK: &str = "PARIO_TEST_RANK";
 
-/// A rank of a job; without its variable it is no test and does nothing.
+/// A rank of a job; does nothing without its variable.
 #[test]
 fn rank_process() {
     if std::env::var_os(RANK).is_none() {
@@ -21,19 +21,19 @@ fn rank_process() {
     }
     let rank = Group::from_env().unwrap();
     group::work(&rank).unwrap();
-    // One line in one write: the test runner and others write to the same place.
+    // One line in one write, because the test runner and other ranks write to the same stream.
     let text = format!("\n@{} of {}\n", rank.rank(), rank.size());
     std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap();
 }
 
-/// What a launcher is to start.
+/// Returns the command that a launcher starts.
 fn rank() -> [String; 4] {
     let own = std::env::current_exe().unwrap();
     [&own.display().to_string(), "--exact", "launchers::rank_process", "--nocapture"]
         .map(str::to_owned)
 }
 
-/// All ranks have said that everything was right.
+/// Checks that all ranks have reported success.
 fn check(output: &Output, size: usize) {
     assert!(output.status.success(), "{}\n{}", stdout(output), stderr(output));
     let mut said: Vec<&str> =
@@ -49,7 +49,7 @@ fn run(sandbox: &Sandbox, size: usize) -> Output {
     command.args(rank()).env(RANK, "1").output().unwrap()
 }
 
-/// Runs a job by an MPI, on the node of a sandbox.
+/// Runs a job with an MPI, on the node of a sandbox.
 fn mpi(sandbox: &Sandbox, launcher: &str, options: &[&str], size: usize) {
     let mut command = Command::new(launcher);
     command

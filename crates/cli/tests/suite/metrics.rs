@@ -1,4 +1,4 @@
-//! `pario serve --metrics`: what Prometheus and monitors read of a node.
+//! `pario serve --metrics`: the metrics and the health of a node.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use crate::command::{Sandbox, ServerProcess, stderr};
 
-/// How long a change may take until it shows.
+/// Time limit for a change to show.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const TOKEN: &str = "a-token-for-tests";
 
-/// The address that a node prints for its metrics.
+/// Returns the address that a node prints for its metrics.
 fn address(node: &mut ServerProcess) -> String {
     let line = node.line();
     let url = line.strip_prefix("pario: metrics at http://").expect(&line);
     url.split('/').next().unwrap().to_owned()
 }
 
-/// Asks, with more headers if there are any; the status and the text.
+/// Sends a request with optional headers; returns status and text.
 fn ask(address: &str, path: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("the node listens");
     let host =
@@ -34,7 +34,7 @@ fn ask(address: &str, path: &str, headers: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Asks for the health until the answer is good.
+/// Requests the health until the answer is good.
 fn health_until(address: &str, is_good: impl Fn(u16, &str) -> bool) -> String {
     let begun = Instant::now();
     loop {
@@ -57,8 +57,8 @@ fn served(sandbox: &Sandbox, options: &[&str]) -> (ServerProcess, String) {
 /// A sample: the name, the labels as written, the value.
 type Sample = (String, String, f64);
 
-/// Reads a document as strictly as Prometheus does: each family is announced once, with help and
-/// type, and all of its samples follow; names and labels are well formed; nothing comes twice.
+/// Parses a document as strictly as Prometheus: each family is announced once, with help and type,
+/// and followed by all its samples; names and labels are well formed; nothing occurs twice.
 fn parse(text: &str) -> HashMap<String, Vec<Sample>> {
     let is_name = |name: &str| {
         name.chars()
@@ -104,14 +104,14 @@ fn parse(text: &str) -> HashMap<String, Vec<Sample>> {
     families
 }
 
-/// The value of one series.
+/// Returns the value of one series.
 fn value(families: &HashMap<String, Vec<Sample>>, name: &str, labels: &str) -> f64 {
     let samples = families.values().flatten();
     let mut of = samples.filter(|sample| sample.0 == name && sample.1 == labels);
     of.next().unwrap_or_else(|| panic!("there is no {name}{{{labels}}}: {families:#?}")).2
 }
 
-/// The metrics, once the node has noticed that all clients have ended.
+/// Returns the metrics, once the node has noticed that all clients have ended.
 fn metrics_without_clients(address: &str) -> HashMap<String, Vec<Sample>> {
     let begun = Instant::now();
     loop {
@@ -167,7 +167,7 @@ fn metrics_are_well_formed_and_say_what_the_node_has_done() {
         assert!(value(&all, name, "") > 10.0, "{name}");
     }
 
-    // The histogram grows with its bounds, up to the number of requests.
+    // The cumulative histogram grows up to the number of requests.
     let times = &all["pario_request_duration_seconds"];
     for kind in ["write", "create", "stat"] {
         let label = format!("kind=\"{kind}\"");
@@ -284,7 +284,7 @@ fn health_names_a_disk_that_is_full() {
     let address = address(&mut node);
     assert_eq!(ask(&address, "/health", "").0, 200);
 
-    // The disk is visible only from where the node lives.
+    // The disk is mounted only in the node's mount namespace.
     let there = format!("/proc/{}/cwd/small/ballast", node.pid());
     let mut ballast = fs::File::create(&there).unwrap();
     while ballast.write_all(&[1; 1 << 16]).is_ok() {}

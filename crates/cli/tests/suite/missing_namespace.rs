@@ -1,11 +1,11 @@
-//! A node whose namespace is gone does not start empty over full disks.
+//! A node without its namespace does not start empty over full disks.
 
 use std::fs;
 
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 
-/// A sandbox with a file, whose namespace is gone.
-fn robbed() -> (Sandbox, Vec<u8>) {
+/// Returns a sandbox with a file, whose namespace is removed.
+fn without_namespace() -> (Sandbox, Vec<u8>) {
     let sandbox = Sandbox::empty();
     let bytes = sandbox.write("x", 300_000, 1);
     sandbox.ok(&["mkdir", "/runs"]);
@@ -18,7 +18,7 @@ fn serve(sandbox: &Sandbox, options: &[&str]) -> ServerProcess {
     ServerProcess::start(sandbox.pario(&[&["serve", "--data", "data"], options].concat()))
 }
 
-/// A start that is refused, and what is said.
+/// Starts a node, which must refuse, and returns its error.
 fn refused(sandbox: &Sandbox, options: &[&str]) -> String {
     let arguments = [&["serve", "--data", "data"], options].concat();
     let output = sandbox.pario(&arguments).output().unwrap();
@@ -29,7 +29,7 @@ fn refused(sandbox: &Sandbox, options: &[&str]) -> String {
 
 #[test]
 fn a_node_without_its_namespace_refuses_and_names_the_ways_out() {
-    let (sandbox, _) = robbed();
+    let (sandbox, _) = without_namespace();
     for _ in 0..2 {
         let told = refused(&sandbox, &[]);
         assert!(told.contains("data/namespace.redb, is missing"), "{told}");
@@ -38,7 +38,7 @@ fn a_node_without_its_namespace_refuses_and_names_the_ways_out() {
         assert!(told.contains("`pario serve --new`"), "{told}");
         assert!(!sandbox.file("data/namespace.redb").exists());
     }
-    // The same inside of a command.
+    // The same with an embedded cluster.
     let output = sandbox.pario(&["--data", "data", "ls"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stderr(&output);
@@ -58,14 +58,14 @@ fn a_cluster_that_had_no_files_is_known_to_have_existed() {
 
 #[test]
 fn names_are_rebuilt_at_the_start() {
-    let (sandbox, bytes) = robbed();
+    let (sandbox, bytes) = without_namespace();
     let node = serve(&sandbox, &["--rebuild"]);
     let output = sandbox.pario(&["cat", "/runs/x"]).output().unwrap();
     assert!(output.stdout == bytes, "{}", stderr(&output));
     sandbox.pario(&["stop"]).output().unwrap();
     let (_, rest) = node.wait();
     assert!(rest.starts_with("pario: 1 file rebuilt from the disks"), "{rest}");
-    // Now it is there.
+    // Now the namespace exists.
     let node = serve(&sandbox, &[]);
     let output = sandbox.pario(&["cat", "/runs/x"]).output().unwrap();
     assert!(output.stdout == bytes, "{}", stderr(&output));
@@ -74,7 +74,7 @@ fn names_are_rebuilt_at_the_start() {
 
 #[test]
 fn names_are_rebuilt_without_a_node() {
-    let (sandbox, bytes) = robbed();
+    let (sandbox, bytes) = without_namespace();
     let told = sandbox.ok(&["fsck", "--rebuild"]);
     assert!(told.contains("rebuilt") && told.contains("/runs/x"), "{told}");
     assert!(sandbox.run(&["cat", "/runs/x"]).stdout == bytes);
@@ -82,7 +82,7 @@ fn names_are_rebuilt_without_a_node() {
 
 #[test]
 fn a_new_namespace_keeps_what_is_on_the_disks() {
-    let (sandbox, bytes) = robbed();
+    let (sandbox, bytes) = without_namespace();
     let node = serve(&sandbox, &["--new"]);
     let output = sandbox.pario(&["ls"]).output().unwrap();
     assert_eq!(stdout(&output), "", "{}", stderr(&output));
@@ -99,8 +99,8 @@ fn a_new_namespace_keeps_what_is_on_the_disks() {
 
 #[test]
 fn a_rebuild_that_was_interrupted_is_finished_or_nothing_starts() {
-    let (sandbox, bytes) = robbed();
-    // As a crash leaves it: the marker is there, and the namespace is made but incomplete.
+    let (sandbox, bytes) = without_namespace();
+    // The state after a crash: the marker exists, and the namespace is incomplete.
     drop(serve(&sandbox, &["--new"]));
     fs::write(sandbox.file("data/namespace.rebuilding"), "").unwrap();
     let told = refused(&sandbox, &[]);

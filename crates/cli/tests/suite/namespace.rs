@@ -1,5 +1,4 @@
-//! Names: directories, files, permissions, and what is shown of them. Everything is done on an
-//! embedded cluster and on one that a node serves.
+//! Directories, files, permissions, and their display, on an embedded and on a served cluster.
 
 use crate::command::Sandbox;
 

@@ -1,4 +1,4 @@
-//! How commands find the running nodes of their user, and what another user cannot make them find.
+//! How commands find the running nodes of their user, and ignore what another user has planted.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 use tempfile::TempDir;
 
-/// The user that attacks.
+/// The attacking user.
 const OTHER: u32 = 65_534;
 
 #[test]
@@ -29,9 +29,9 @@ fn all_nodes_of_a_user_are_found_and_the_choice_is_named() {
     let chosen = sandbox.pario(&["--cluster", "two", "stop"]).output().unwrap();
     assert_eq!(chosen.status.code(), Some(0), "{}", stderr(&chosen));
     assert_eq!(second.wait().0.code(), Some(0));
-    // The first is found again.
+    // The first node is found again.
     assert_eq!(list().status.code(), Some(0), "{}", stderr(&list()));
-    // A node that was killed leaves a note, which hides no other node.
+    // The note of a killed node hides no other node.
     let second = start("two");
     second.signal(rustix::process::Signal::KILL);
     second.wait();
@@ -66,13 +66,13 @@ fn a_node_that_is_started_again_stays_visible_while_clients_look_for_it() {
     });
 }
 
-/// Directories in which two users meet: everybody can write to the first, as to `/tmp`.
+/// Directories that two users share: every user can write to the first, as to `/tmp`.
 struct Machine {
     tmp: TempDir,
 }
 
 impl Machine {
-    /// Nothing, with a loud line, where the test cannot act as another user.
+    /// Returns `None`, with a loud line, if the test cannot act as another user.
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root can act as another user");
@@ -88,7 +88,7 @@ impl Machine {
         Some(Self { tmp })
     }
 
-    /// A directory of one of the users.
+    /// Creates a directory of one of the users.
     fn directory(&self, name: &str, owner: u32) -> PathBuf {
         let path = self.tmp.path().join(name);
         fs::create_dir_all(&path).unwrap();
@@ -97,12 +97,12 @@ impl Machine {
         path
     }
 
-    /// The runtime directory of root.
+    /// Returns the runtime directory of root.
     fn runtime(&self) -> PathBuf {
         self.tmp.path().join("pario-0")
     }
 
-    /// A command of root, or of the other user.
+    /// Returns a command of root, or of the other user.
     fn pario(&self, as_other: bool, arguments: &[&str]) -> Command {
         let pario = env!("CARGO_BIN_EXE_pario");
         let mut command = if as_other {
@@ -124,7 +124,7 @@ impl Machine {
         command
     }
 
-    /// A node of the other user that serves every user at a socket, in a configuration of its own.
+    /// Starts a node of the other user that serves every user at a socket.
     fn fake_node(&self, socket: &Path) -> ServerProcess {
         let home = self.directory("fake", OTHER);
         let (config, root) = (self.tmp.path().join("fake.toml"), home.display());
@@ -139,12 +139,12 @@ impl Machine {
         ServerProcess::start(self.pario(true, &serve))
     }
 
-    /// The address that the fake node has noted.
+    /// Returns the address in the note of the fake node.
     fn fake_address(&self) -> String {
         fs::read_to_string(self.tmp.path().join("fake/data/address")).unwrap()
     }
 
-    /// A command of root that must find no node, and what it says.
+    /// Runs a command of root that must find no node, and returns its error.
     fn finds_nothing(&self) -> String {
         let output = self.pario(false, &["mkdir", "/trapped"]).output().unwrap();
         assert_eq!(output.status.code(), Some(5), "{}{}", stdout(&output), stderr(&output));
@@ -167,21 +167,21 @@ fn a_runtime_directory_of_another_user_leads_nowhere() {
     let _node = machine.fake_node(&squatted.join("trap.sock"));
     let notes = machine.directory("pario-0/nodes", OTHER);
     write_note(&notes, &machine.fake_address(), OTHER);
-    // An earlier version looked here.
+    // A fallback path of earlier versions.
     fs::write(squatted.join("address"), machine.fake_address()).unwrap();
     for mode in [0o700, 0o755, 0o777] {
         fs::set_permissions(&squatted, fs::Permissions::from_mode(mode)).unwrap();
         let told = machine.finds_nothing();
         assert!(told.contains("pario-0: it belongs to user 65534, not to you"), "{told}");
     }
-    // A node does not put its socket there, and says what to do.
+    // A node does not create its socket there, and says what to do.
     let output = machine.pario(false, &["serve", "--data", "data"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     let told = stderr(&output);
     assert!(told.contains("belongs to user 65534") && told.contains("XDG_RUNTIME_DIR"), "{told}");
     assert_eq!(stdout(&output), "");
 
-    // The same by a variable that names a directory of another user.
+    // The same with a variable that names a directory of another user.
     let of_other = machine.directory("run", OTHER);
     fs::rename(&squatted, of_other.join("pario")).unwrap();
     let mut list = machine.pario(false, &["ls"]);
@@ -232,7 +232,7 @@ fn links_and_notes_of_another_user_lead_nowhere() {
 #[test]
 fn a_node_of_another_user_counts_only_if_it_is_named() {
     let Some(machine) = Machine::new() else { return };
-    // The other user had the directory when its node began to listen.
+    // The directory belonged to the other user when its node began to listen.
     let own = machine.directory("pario-0", OTHER);
     let socket = own.join("trap.sock");
     let _node = machine.fake_node(&socket);
@@ -241,7 +241,7 @@ fn a_node_of_another_user_counts_only_if_it_is_named() {
     assert!(machine.finds_nothing().contains("the node runs as user 65534"));
     assert!(note.exists(), "what is not understood is not removed");
 
-    // A node of root beside it is found, and the other is reported.
+    // A node of root beside it is found, and the other one is reported.
     let _mine = ServerProcess::start(machine.pario(false, &["serve", "--data", "data"]));
     let output = machine.pario(false, &["ls"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -253,7 +253,7 @@ fn a_node_of_another_user_counts_only_if_it_is_named() {
         let output = machine.pario(false, &["--cluster", name, "ls"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
     }
-    // So may every user whom the node serves, but not by a note that a third user has written.
+    // So may every user that the node serves, but not through a note that a third user has written.
     fs::set_permissions(&own, fs::Permissions::from_mode(0o711)).unwrap();
     let output = machine.pario(true, &["--cluster", socket.to_str().unwrap(), "ls"]).output();
     assert_eq!(output.unwrap().status.code(), Some(0));

@@ -1,5 +1,4 @@
-//! What a user may not do is told in one sentence, with exit code 4, by every command; so is a key
-//! that does not fit.
+//! Every command reports a missing permission or a wrong key in one sentence, with exit code 4.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,10 +9,10 @@ use std::process::{Command, Output};
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 use serde_json::Value;
 
-/// The user that may do nothing here.
+/// A user without permissions.
 const OTHER: u32 = 65_534;
 
-/// The same command for another user. These tests act as two users.
+/// Returns the same command for another user. These tests act as two users.
 fn as_other(command: &Command) -> Command {
     assert!(rustix::process::geteuid().is_root(), "only root can act as another user");
     let mut other = Command::new("setpriv");
@@ -39,7 +38,7 @@ fn assert_refused(what: &str, output: &Output) {
     assert_eq!(stdout(output), "", "{what}");
 }
 
-/// A cluster for all users, in which everything belongs to root.
+/// Starts a cluster for all users, in which root owns everything.
 fn cluster_for_all(sandbox: &Sandbox) -> ServerProcess {
     open_to_all(sandbox.path());
     let text = format!(

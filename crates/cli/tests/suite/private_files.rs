@@ -1,4 +1,4 @@
-//! Whatever the umask: only its user can reach what a node creates.
+//! Only its user can reach what a node creates, independent of the umask.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::command::{Sandbox, ServerProcess, stderr};
 
-/// A command with a umask that takes no right from anybody.
-fn openly(command: &Command) -> Command {
+/// Returns the command with umask 000.
+fn with_open_umask(command: &Command) -> Command {
     let mut open = Command::new("sh");
     open.args(["-c", "umask 000; exec \"$@\"", "sh"]).arg(command.get_program());
     open.args(command.get_args()).current_dir(command.get_current_dir().expect("a directory"));
@@ -23,11 +23,12 @@ fn openly(command: &Command) -> Command {
 }
 
 fn run(sandbox: &Sandbox, arguments: &[&str]) {
-    let output = openly(&sandbox.pario(arguments)).output().unwrap();
+    let output = with_open_umask(&sandbox.pario(arguments)).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
 }
 
-/// Files, extents, directories, changed rights, a deleted file: all kinds of what a node writes.
+/// Makes a node write all kinds of files: flat, extents, directories, changed rights, a deleted
+/// file.
 fn work(sandbox: &Sandbox, to: [&str; 2]) {
     sandbox.write("x", 3_000_000, 1);
     let pario = |arguments: &[&str]| run(sandbox, &[&to, arguments].concat());
@@ -40,7 +41,7 @@ fn work(sandbox: &Sandbox, to: [&str; 2]) {
     pario(&["fsck", "--deep"]);
 }
 
-/// Everything below a directory, and the directory itself.
+/// Lists a directory and everything below it.
 fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
     into.push(dir.to_owned());
     for entry in fs::read_dir(dir).unwrap() {
@@ -53,7 +54,7 @@ fn walk(dir: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Nothing below a directory gives other users any right, but what `is_open` names.
+/// Asserts that nothing below a directory gives other users any right, except as `is_open` allows.
 fn assert_private(dir: &Path, is_open: impl Fn(&Path, u32) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(dir, &mut found);
@@ -73,7 +74,8 @@ fn has(found: &[PathBuf], name: &str) -> bool {
 #[test]
 fn a_node_creates_nothing_that_others_can_reach() {
     let sandbox = Sandbox::empty();
-    let node = ServerProcess::start(openly(&sandbox.pario(&["serve", "--data", "above/data"])));
+    let node =
+        ServerProcess::start(with_open_umask(&sandbox.pario(&["serve", "--data", "above/data"])));
     work(&sandbox, ["--cluster", "above/data"]);
     let found = assert_private(&sandbox.file("above"), |_, _| false);
     for name in ["namespace.redb", "grants.key", "leases", "cluster.map", "disks", "address"] {
@@ -108,12 +110,12 @@ fn a_node_for_all_users_opens_its_sockets_and_nothing_else() {
     );
     fs::write(sandbox.file("cluster.toml"), text).unwrap();
     let serve = ["serve", "--config", "cluster.toml", "--node", "a"];
-    let node = ServerProcess::start(openly(&sandbox.pario(&serve)));
+    let node = ServerProcess::start(with_open_umask(&sandbox.pario(&serve)));
     work(&sandbox, ["--cluster", "node/data"]);
     let way = [root.clone(), root.join("data")];
     let found = assert_private(&root, |path, mode| {
         let is_socket = fs::metadata(path).unwrap().file_type().is_socket();
-        // Other users get through to the sockets, and list nothing.
+        // Other users can pass through to the sockets, and list nothing.
         (is_socket && mode == 0o666) || (way.contains(&path.to_owned()) && mode == 0o711)
     });
     assert!(has(&found, "data/pario.sock"), "{found:?}");

@@ -1,5 +1,4 @@
-//! `pario run`: what the processes of a job find, what they print, how they end, and that nothing
-//! is left of them.
+//! `pario run`: the environment, output and end of the processes of a job; no process remains.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +14,7 @@ fn shells(sandbox: &Sandbox, options: &[&str], script: &str) -> Output {
     sandbox.run(&[&["run"], options, &["sh", "-c", script]].concat())
 }
 
-/// What was printed, in the order of the alphabet: ranks print when they like.
+/// Returns the output lines in alphabetical order, since ranks print in any order.
 fn sorted(output: &Output) -> Vec<&str> {
     let mut lines: Vec<_> = stdout(output).lines().collect();
     lines.sort_unstable();
@@ -31,13 +30,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn is_there(pid: i32) -> bool {
-    // What nobody has buried yet has ended all the same.
+    // A zombie has ended.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_dead = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']));
     test_kill_process(Pid::from_raw(pid).unwrap()).is_ok() && !is_dead
 }
 
-/// A job that runs, and what its ranks print.
+/// A running job, and the output of its ranks.
 struct Job {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -51,7 +50,7 @@ impl Job {
         Self { child, said }
     }
 
-    /// The next lines, in the order of the alphabet.
+    /// Reads the next lines, and sorts them.
     fn lines(&mut self, count: usize) -> Vec<String> {
         let mut lines: Vec<_> = (0..count)
             .map(|_| {
@@ -69,7 +68,7 @@ impl Job {
     }
 
     fn end(mut self) -> (Option<i32>, String) {
-        // Who prints to a pipe that nobody reads dies of that.
+        // Keep the pipe open: a rank that prints to a closed pipe would die.
         std::io::copy(&mut self.said, &mut std::io::sink()).unwrap();
         let output = self.child.wait_with_output().unwrap();
         (output.status.code(), stderr(&output).to_owned())
@@ -89,7 +88,7 @@ fn every_rank_knows_who_it_is() {
     assert!(!stdout(&other).contains(job), "the next one is another job");
 }
 
-/// The embedded node is there as long as the job, and the directory is free afterwards.
+/// The embedded node lives as long as the job; afterwards the directory is free.
 #[test]
 fn a_node_on_a_directory_lasts_as_long_as_the_job() {
     let sandbox = Sandbox::empty();
@@ -128,7 +127,7 @@ fn a_running_cluster_is_used() {
     }
     let output = run(&[], "/told").env("PARIO_CLUSTER", "data").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    // One that runs beside it is another one, and this one is still found.
+    // A job with its own node does not hide the running one.
     let output = run(&["--data", "other"], "/elsewhere").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let listed = sandbox.pario(&["ls"]).output().unwrap();
@@ -184,7 +183,7 @@ fn arguments_of_the_program_are_its_own() {
     assert_eq!(stdout(&output), "--json -n x -- y\n", "{}", stderr(&output));
 }
 
-/// The first that fails ends the others, and its exit code is that of the job.
+/// The first failure ends the other ranks, and its exit code is that of the job.
 #[test]
 fn the_first_bad_exit_code_counts() {
     let sandbox = Sandbox::empty();
@@ -193,16 +192,16 @@ fn the_first_bad_exit_code_counts() {
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     let told = stderr(&output);
     assert!(told.starts_with("pario: rank 1 of job "), "{told}");
-    assert!(told.ends_with(" failed with exit code 7; the others are ended\n"), "{told}");
+    assert!(told.ends_with(" failed with exit code 7; ending the others\n"), "{told}");
 
     let script = "if test $PARIO_RANK = 2; then kill -SEGV $$; fi; exec sleep 100";
     let output = shells(&sandbox, &["-n", "3"], script);
     assert_eq!(output.status.code(), Some(128 + 11), "{}", stderr(&output));
     let told = stderr(&output);
-    assert!(told.contains(" was ended by signal 11 (SIGSEGV); the others are ended\n"), "{told}");
+    assert!(told.contains(" was killed by signal 11 (SIGSEGV); ending the others\n"), "{told}");
 }
 
-/// Rank 1 fails when rank 0 is there and will not hear of it.
+/// Rank 1 fails while rank 0 ignores SIGTERM.
 #[test]
 fn who_does_not_go_is_killed() {
     let sandbox = Sandbox::empty();
@@ -242,7 +241,7 @@ fn the_others_go_on_if_told_so() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert_eq!(stdout(&output), "on\n");
     let told = stderr(&output);
-    assert!(told.contains("failed with exit code 3; the others go on\n"), "{told}");
+    assert!(told.contains("failed with exit code 3; the others continue\n"), "{told}");
     assert!(told.contains("rank 2 of job"), "{told}");
 }
 
@@ -278,9 +277,9 @@ fn who_dies_of_a_signal_gives_its_code_and_who_asks_twice_wants_the_end() {
     job.signal(Signal::INT);
     let (code, told) = job.end();
     assert_eq!(code, Some(130), "{told}");
-    assert!(told.contains("was ended by signal 2 (SIGINT)"), "{told}");
+    assert!(told.contains("was killed by signal 2 (SIGINT)"), "{told}");
 
-    // Nobody fails, nobody goes: the second signal begins the end.
+    // No rank fails or ends: the second signal starts the grace period.
     let script = "trap 'echo heard' INT TERM; echo ready; while :; do sleep 0.01; done";
     let arguments = ["--data", "data", "run", "-n", "1", "--grace", "0.2", "sh", "-c", script];
     let mut job = Job::start(sandbox.pario(&arguments));
@@ -306,7 +305,7 @@ fn who_does_not_hear_of_the_end_of_the_terminal_keeps_it_from_the_others() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Also what ranks have started themselves.
+/// This includes the children of ranks.
 #[test]
 fn nothing_is_left_of_a_job_that_has_ended() {
     let sandbox = Sandbox::empty();
@@ -356,7 +355,7 @@ fn what_cannot_be_run_is_told_before_anything_starts() {
     assert!(!Path::new(&sandbox.file("data")).exists());
 }
 
-/// A machine that cannot have so many processes says so, and nothing is left.
+/// A machine that cannot start so many processes reports it, and none remains.
 #[test]
 fn too_many_processes_are_told() {
     let sandbox = Sandbox::empty();
@@ -369,7 +368,7 @@ fn too_many_processes_are_told() {
     assert!(stderr(&output).contains("cannot start rank "), "{}", stderr(&output));
 }
 
-/// Processes that print a line in parts, on both streams at once.
+/// Ranks print a line in parts, on both streams at once.
 #[test]
 fn lines_of_ranks_do_not_mix() {
     let sandbox = Sandbox::empty();

@@ -1,4 +1,4 @@
-//! Nodes in processes of their own: how they start, stop, die and come back.
+//! Nodes as processes: start, stop, crash and restart.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ fn signals_stop_a_node_in_order() {
         let (status, rest) = node.wait();
         assert_eq!(status.code(), Some(0), "{signal:?}");
         assert_eq!(rest, "pario: node \"local\" has stopped\n");
-        // Nobody holds the directory any more.
+        // The directory is free again.
         assert_eq!(sandbox.ok(&["ls"]), "x\n");
     }
 }
@@ -168,7 +168,7 @@ fn a_configuration_is_checked_without_starting() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(!sandbox.file("a").exists() && !sandbox.file("b").exists(), "nothing is created");
 
-    // The directories of a node that is to run here are looked at.
+    // The directories of a node on this machine are checked, too.
     std::fs::write(sandbox.file("b"), "").unwrap();
     let output = check(&[&config[..], &["--node", "b"]].concat());
     assert_eq!(output.status.code(), Some(1));
@@ -177,7 +177,7 @@ fn a_configuration_is_checked_without_starting() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("its nodes are"), "{}", stderr(&output));
 
-    // All mistakes are told at once.
+    // All mistakes are reported at once.
     std::fs::write(sandbox.file("cluster.toml"), "[nodes.a]\nport = 1\ndisks = 7\n").unwrap();
     let output = check(&config);
     assert_eq!(output.status.code(), Some(1));
@@ -229,12 +229,12 @@ fn a_node_that_hangs_does_not_keep_status_from_answering() {
     b.signal(Signal::CONT);
 }
 
-/// A configuration of nodes on this machine, each with two disks.
+/// Writes a configuration of nodes on this machine, each with two disks.
 fn configuration(sandbox: &Sandbox, names: &[&str]) -> String {
     let key = sandbox.file("lab.key");
     std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    // All ports are taken at once, so that no two of them are the same.
+    // Bind all ports at once, so that they differ.
     let ports: Vec<_> = names.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let mut text = format!("name = \"lab\"\nkey_file = {:?}\n", key);
     for (name, port) in names.iter().zip(&ports) {

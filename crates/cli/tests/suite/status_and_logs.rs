@@ -1,4 +1,4 @@
-//! What an administrator sees of a running node: traffic by the short cut in `pario status` and
+//! The administrator's view of a running node: traffic by the short cut in `pario status` and
 //! `pario top`, and the log.
 
 use std::fs::Permissions;
@@ -8,24 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::{Sandbox, ServerProcess, stdout};
+use crate::command::{Sandbox, ServerProcess, stdout, until};
 use pario::{Cluster, ClusterOptions};
 use rustix::process::Signal;
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within a minute");
-    }
-}
-
-/// Bytes and calls, read and written, of all disks.
+/// Returns bytes and calls, read and written, of all disks.
 fn traffic(json: &Value) -> [u64; 4] {
     let nodes = json["nodes"].as_array().unwrap().iter();
     let disks: Vec<&Value> = nodes.flat_map(|node| node["disks"].as_array().unwrap()).collect();
@@ -59,12 +49,12 @@ fn what_moves_by_the_short_cut_is_counted() {
     assert_eq!(file.read_at(&mut back, 0).unwrap(), 3 << 20);
     assert_eq!(file.read_at(&mut back[..10], 5).unwrap(), 10);
     assert_eq!(count()[..2], [3 * MIB + 10, 3 * MIB]);
-    // What goes over the node counts in the same way.
+    // Traffic through the node counts in the same way.
     sandbox.write("local", 1 << 20, 1);
     let copy = ["--no-short-cut", "cp", "local", "pario:/g"];
     assert!(sandbox.on_cluster(&copy).output().unwrap().status.success());
     assert_eq!(count()[1], 4 * MIB);
-    // A process that has ended stays counted, once.
+    // The traffic of an ended process stays counted, once.
     drop(file);
     drop(cluster);
     for _ in 0..3 {
@@ -101,8 +91,7 @@ fn top_shows_what_moves_by_the_short_cut() {
     assert!(rates[1] > 0, "{rates:?}");
 }
 
-/// A node that was started again counts from zero, and goes on counting clients that were there
-/// before.
+/// A restarted node counts from zero, and continues to count existing clients.
 #[test]
 fn clients_that_outlive_a_node_are_counted_by_the_next_one() {
     let mut sandbox = Sandbox::served();
@@ -115,7 +104,7 @@ fn clients_that_outlive_a_node_are_counted_by_the_next_one() {
     let serve = sandbox.pario(&["serve", "--data", "data"]);
     sandbox.serve_by(ServerProcess::start(serve));
     until("it is counted again", || {
-        // The connection comes back with the next request; one under way may still meet its loss.
+        // The connection is restored by the next request; one under way may still fail.
         cluster.metadata("/f").ok()?;
         file.write_at(&[2; 1000], 0).unwrap();
         (traffic(&sandbox.json(&["status"]))[1] > 0).then_some(())
@@ -133,7 +122,7 @@ impl Log {
         (node, log)
     }
 
-    /// The next line that says this.
+    /// Returns the next line with this text.
     fn line(&mut self, what: &str) -> String {
         let mut seen = Vec::new();
         for line in self.0.by_ref().map(Result::unwrap) {
@@ -171,7 +160,7 @@ fn the_log_tells_start_disks_and_stop() {
     assert!(node.wait().0.success());
 }
 
-/// Nodes `a` and `b` with a key, which listen on loopback addresses.
+/// Configures nodes `a` and `b` with a key, on loopback addresses.
 fn two_nodes(sandbox: &Sandbox) -> [SocketAddr; 2] {
     let key = sandbox.file("lab.key");
     std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
@@ -218,7 +207,7 @@ fn the_log_tells_who_joins_is_lost_and_returns() {
     );
 }
 
-/// Strangers are told at once, by address, and those who repeat it are counted.
+/// Refused connections are logged at once, by address; repetitions are counted.
 #[test]
 fn the_log_tells_refused_strangers_once_with_a_count() {
     let sandbox = Sandbox::empty();

@@ -1,4 +1,4 @@
-//! Nodes as services: the units that `pario systemd` prints, and what a node tells the service
+//! Nodes as services: the units that `pario systemd` prints, and notifications to the service
 //! manager.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 use rustix::process::Signal;
 
-/// The value of a setting in a unit.
+/// Returns the value of a setting in a unit.
 fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
     let mut values = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     let value = values.next().unwrap_or_else(|| panic!("{name} is not set:\n{unit}"));
@@ -22,7 +22,7 @@ fn printed(sandbox: &Sandbox, arguments: &[&str]) -> String {
     stdout(&output).to_owned()
 }
 
-/// What systemd itself says of a unit: nothing.
+/// Asserts that systemd's own check finds nothing wrong with a unit.
 fn verify(sandbox: &Sandbox, name: &str, unit: &str, options: &[&str]) {
     let path = sandbox.file(name);
     fs::write(&path, unit).unwrap();
@@ -78,7 +78,7 @@ fn units_are_valid_and_hardened() {
         ] {
             assert_eq!(setting(unit, setting_name), value, "{name}");
         }
-        // The user need not exist where units are printed.
+        // The user may be missing on the machine that prints the unit.
         let unit = unit.replace("User=pario", "User=root");
         verify(&sandbox, name, &unit, &[]);
     }
@@ -118,6 +118,6 @@ fn a_node_tells_the_service_manager_when_it_is_ready_and_when_it_stops() {
     };
     assert_eq!(told(), "READY=1\nSTATUS=node local, 4 disks\n");
     node.signal(Signal::TERM);
-    assert_eq!(told(), "STOPPING=1\nSTATUS=finishing what is under way\n");
+    assert_eq!(told(), "STOPPING=1\nSTATUS=finishing requests under way\n");
     assert_eq!(node.wait().0.code(), Some(0));
 }

@@ -1,5 +1,4 @@
-//! `--timeout`: every command gives up a node that does not answer in time, and says what it waited
-//! for.
+//! `--timeout`: every command gives up on a node that does not answer in time, and names it.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -9,7 +8,7 @@ use std::thread;
 
 use crate::command::{Sandbox, ServerProcess, stderr, stdout};
 
-/// Commands that use a node: each with arguments that are fine.
+/// Commands that use a node, with valid arguments.
 const COMMANDS: [&str; 37] = [
     "stop",
     "status",
@@ -50,13 +49,13 @@ const COMMANDS: [&str; 37] = [
     "run -n 1 true",
 ];
 
-/// Commands that use no node of others.
+/// Commands that use no running node.
 const ALONE: [&str; 6] = ["serve", "demo", "completions", "man", "systemd", "help"];
 
 /// The limit, as the messages show it.
 const LIMIT: &str = "0.2";
 
-/// The commands that a help lists.
+/// Returns the commands in a help text.
 fn listed(help: &str) -> BTreeSet<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
@@ -67,7 +66,7 @@ fn listed(help: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of a command and of the command below it, if it has any.
+/// Returns the names of all commands and subcommands.
 fn names(sandbox: &Sandbox) -> BTreeSet<String> {
     let help = |arguments: &[&str]| {
         let output = sandbox.pario(arguments).output().unwrap();
@@ -90,7 +89,7 @@ fn names(sandbox: &Sandbox) -> BTreeSet<String> {
     names
 }
 
-/// The name of a command in the table.
+/// Returns the name of a command in the table.
 fn name_of(line: &str) -> String {
     let mut words = line.split(' ');
     let first = words.next().unwrap();
@@ -100,7 +99,7 @@ fn name_of(line: &str) -> String {
     }
 }
 
-/// Every command at an address; several at once.
+/// Runs every command at an address, several at the same time.
 fn at_once(sandbox: &Sandbox, address: &str, check: impl Fn(&str, &Output) + Sync) {
     std::fs::write(sandbox.file("x"), "x").unwrap();
     std::fs::write(sandbox.file("x.pgm"), "P5 1 1 255\nx").unwrap();
@@ -146,7 +145,7 @@ fn a_paused_node_is_given_up_in_time_and_said_to_be_paused() {
     at_once(&sandbox, "data", |line, output| {
         assert!(stderr(output).contains(&resume), "{line}: {}", stderr(output));
     });
-    // A node that is found, not named, is still there, too.
+    // A node that is found by its note gives the same error.
     let output = sandbox.pario(&["--timeout", LIMIT, "ls"]).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     let told = stderr(&output);
@@ -170,7 +169,7 @@ fn a_socket_that_never_answers_is_given_up_in_time() {
     at_once(&sandbox, "unix:deaf", |_, _| {});
 }
 
-/// The system lets callers of a socket whose queue is full wait without end.
+/// Without a limit, the kernel lets callers of a socket with a full queue wait forever.
 #[test]
 fn a_socket_whose_queue_is_full_is_given_up_in_time() {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
@@ -202,7 +201,7 @@ fn a_node_that_stops_answering_in_the_middle_is_given_up() {
     // It reads more than a pipe holds only after it has opened the file.
     input.write_all(&vec![7; 1 << 20]).unwrap();
     node.pause();
-    // The command may have gone by the time all was written.
+    // The command may have ended before all was written.
     let _ = input.write_all(&vec![7; 64 << 20]);
     drop(input);
     let output = child.wait_with_output().unwrap();

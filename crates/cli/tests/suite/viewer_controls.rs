@@ -1,5 +1,5 @@
-//! The controls of the viewer in a real browser: windows, values under the cursor, distances, the
-//! focus, screenshots, and whether everybody can use them.
+//! The controls of the viewer in a real browser: windows, values under the cursor, distances,
+//! focus, screenshots, and accessibility.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const LAPTOP: (u32, u32, bool) = (1200, 800, false);
 const SIDES: [u64; 3] = [24, 20, 16];
 
-/// A volume of one box, each voxel with a value that is found from its position.
+/// Creates a volume of one box whose voxels have values computed from their positions.
 fn volume(
     cluster: &Cluster,
     path: &str,
@@ -38,7 +38,7 @@ fn volume(
     volume
 }
 
-/// Air, with Hounsfield units that grow along x, and spacing in millimetres.
+/// Creates a volume of Hounsfield units that grow along x, with spacing in millimetres.
 fn ct(cluster: &Cluster) -> Volume {
     let units = VoxelUnits { values: ValueUnit::Hounsfield, lengths: LengthUnit::Millimetre };
     let options = |options: VolumeOptions| options.spacing([0.5, 0.5, 2.0]).units(units);
@@ -52,7 +52,7 @@ fn hounsfield([x, y, z]: [u64; 3]) -> f64 {
     -1000.0 + 90.0 * number(x) + 3.0 * number(y) + number(z)
 }
 
-/// A page with one volume.
+/// Opens a page with one volume.
 fn page_of(create: impl FnOnce(&Cluster) -> Volume, size: (u32, u32, bool)) -> Page {
     Page::of(ViewerSession::showing(|cluster| vec![create(cluster)], &[], |_, _| {}), size)
 }
@@ -87,7 +87,7 @@ fn sliders_reach_over_the_values_of_every_kind_of_voxel() {
     for number in 0..5 {
         page.browser.wait_for(&format!("viewer.state.facts.number === {number}"));
         page.settle();
-        // None of the headers says it: the nodes have found it.
+        // No header records the range; the nodes have computed it.
         let known = page.session.volumes[number].compute_statistics().unwrap().unwrap();
         let name = page.browser.run("viewer.state.facts.name");
         let shown = window(&mut page);
@@ -105,7 +105,7 @@ fn sliders_reach_over_the_values_of_every_kind_of_voxel() {
         let boxed = page.numbers("+document.getElementById('level-number').value");
         assert!((boxed[0] - level).abs() <= step, "{name} {boxed:?} {level}");
 
-        // A number that is typed is the window, and Auto takes it back.
+        // A typed number sets the window, and Auto resets it.
         page.browser.run(
             "(() => { const box = document.getElementById('width-number'); \
              box.value = '10'; box.dispatchEvent(new Event('change')); return 0; })()",
@@ -121,7 +121,7 @@ fn sliders_reach_over_the_values_of_every_kind_of_voxel() {
         page.browser.run("preset.value = 'full'; preset.dispatchEvent(new Event('change')); 0");
         page.settle();
         assert!(is_near(&window(&mut page), &[known.minimum, known.maximum]), "{name}");
-        // Windows of CT are offered where values can be Hounsfield units.
+        // CT windows are offered where values can be Hounsfield units.
         let has_bone =
             page.browser.run("[...preset.options].some(({ value }) => value === 'bone')");
         assert_eq!(has_bone, number == 3, "{name}");
@@ -140,7 +140,10 @@ fn a_page_says_that_it_waits_for_values_that_no_header_has() {
     });
     let mut line = String::new();
     std::io::BufRead::read_line(&mut session.viewer.stderr(), &mut line).unwrap();
-    assert!(line.starts_with("pario: /old: its header does not say what values it has"), "{line}");
+    assert!(
+        line.starts_with("pario: /old: its header does not record the range of values"),
+        "{line}"
+    );
     session.node.pause();
     let mut browser = Browser::start();
     browser.open(&format!("http://{}/?token={}", session.address, session.token()));
@@ -169,8 +172,8 @@ fn a_ct_has_hounsfield_units_and_presets_and_nothing_is_grey_outside() {
         let (path, _) = page.shown("axial");
         assert!(path.contains(&format!("low={low}&high={high}")), "{preset}: {path}");
     }
-    // The corner of a view is outside of the volume: what is behind the canvas is seen there, also
-    // while something moves and pictures are coarse.
+    // The corner of a view is outside the volume: there the background of the canvas is visible,
+    // also with coarse pictures during a movement.
     let corner = "[...document.querySelectorAll('canvas.picture')].map((canvas) => \
                   canvas.getContext('2d').getImageData(1, 1, 1, 1).data[3])";
     assert_eq!(page.numbers(corner), [0.0; 4]);
@@ -193,7 +196,7 @@ fn the_value_and_the_position_under_the_cursor_are_told() {
     let mut page = page_of(ct, LAPTOP);
     let readout = "document.querySelector('[data-view=axial] .readout').textContent";
     for voxel in [[3u64, 4], [20, 10], [0, 0]] {
-        // Where the voxel is on the screen.
+        // The point of the voxel on the screen.
         let [x, y] = voxel;
         let script = format!(
             "viewer.state.point('axial', [{x} * 0.5, {y} * 0.5, viewer.state.at[2]], \
@@ -211,7 +214,7 @@ fn the_value_and_the_position_under_the_cursor_are_told() {
     let [left, top, ..] = page.frame("axial");
     page.browser.hover([left + 3.0, top + 30.0]);
     page.browser.wait_for(&format!("{readout} === 'outside of the volume'"));
-    // The panel says it of the place where all slices meet, for which keys are enough.
+    // The panel shows the point where all slices meet, for which keys are enough.
     let told = "document.getElementById('place').textContent";
     page.browser.run("document.querySelector('[data-view=axial]').focus()");
     page.browser.key("ArrowRight", PLAIN);
@@ -278,7 +281,7 @@ fn a_distance_is_measured_by_two_clicks_or_by_keys() {
     assert!((found - expected).abs() < expected / 500.0, "{found} {expected}");
     page.browser.wait_for(&format!("{told}.includes('distance{found} mm')"));
     assert_eq!(page.at(), at, "the slices stay where they are");
-    // The line is drawn: yellow is nothing else.
+    // The line is drawn: nothing else is yellow.
     let yellow = "(() => { const canvas = document.querySelector('[data-view=axial] .lines'); \
                   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, \
                   canvas.height); let count = 0; for (let at = 0; at < data.length; at += 4) \
@@ -290,7 +293,7 @@ fn a_distance_is_measured_by_two_clicks_or_by_keys() {
     page.browser.wait_for(&format!("!{told}.includes('distance') && {yellow} === 0"));
     assert_eq!(page.browser.run("viewer.distance.isOn"), false);
 
-    // Keys alone: three voxels to the right, two slices down.
+    // With keys alone: three voxels to the right, two slices down.
     page.browser.run("document.querySelector('[data-view=axial]').focus()");
     for key in ["m", "Enter", "ArrowRight", "ArrowRight", "ArrowRight", "PageDown", "PageDown"] {
         page.browser.key(key, PLAIN);
@@ -315,7 +318,7 @@ fn keys_and_the_wheel_are_for_the_view_that_is_marked() {
         page.browser.wait_for(&format!("viewer.state.at[{axis}] !== {}", before[axis]));
         page.settle();
         assert_eq!(page.browser.run(marked), json!([view, view, view]));
-        // The keys go on where the wheel has ended.
+        // The keys continue where the wheel has ended.
         page.browser.key("PageDown", PLAIN);
         page.settle();
         let at = page.at();
@@ -323,7 +326,7 @@ fn keys_and_the_wheel_are_for_the_view_that_is_marked() {
             let moved = if other == axis { 2.0 * spacing } else { 0.0 };
             assert!(is_near(&[at[other]], &[before[other] + moved]), "{view} {before:?} {at:?}");
         }
-        // All views show the place that was moved to.
+        // All views show the new point.
         let lines = page.numbers(
             "['axial', 'coronal', 'sagittal'].map((view) => viewer.state.middle(view)[\
              { axial: 2, coronal: 1, sagittal: 0 }[view]])",
@@ -333,7 +336,7 @@ fn keys_and_the_wheel_are_for_the_view_that_is_marked() {
     page.browser.key("Tab", PLAIN);
     page.browser.wait_for("viewer.active === 'coronal'");
     assert_eq!(page.browser.run(marked), json!(["coronal", "coronal", "coronal"]));
-    // The mouse does not take the focus from a box that is being written in.
+    // The mouse does not take the focus from a box that is being edited.
     page.browser.run("document.getElementById('level-number').focus()");
     let over = page.near("sagittal", 3.0, 3.0);
     page.browser.hover(over);
@@ -355,7 +358,7 @@ fn the_list_of_keys_comes_and_goes_and_gives_back_the_focus() {
         page.browser.wait_for("!document.getElementById('keys').open");
         page.browser.wait_for(&format!("document.activeElement.matches('{focused}')"));
     }
-    // Each key of the list is one that does something.
+    // Every key of the list has an effect.
     let listed = page.browser.run(
         "[...document.querySelectorAll('#key-table kbd, #more-keys kbd')].map((key) => key.textContent)",
     );
@@ -372,7 +375,7 @@ fn a_screenshot_has_all_views_as_they_are() {
     page.browser.run("document.getElementById('screenshot').click()");
     let path = directory.path().join("ct.png");
     let begin = std::time::Instant::now();
-    // The file has its name before it is whole.
+    // The file has its name before it is complete.
     let file = loop {
         match fs::read(&path) {
             Ok(bytes) if bytes.ends_with(b"IEND\xaeB`\x82") => break bytes,
@@ -410,12 +413,12 @@ fn a_screenshot_has_all_views_as_they_are() {
     }
 }
 
-/// A number of pixels.
+/// Rounds down to a number of pixels.
 fn whole(number: f64) -> usize {
     format!("{:.0}", number.floor()).parse().expect("a number of pixels")
 }
 
-/// The rules of accessibility, as a script.
+/// Returns the accessibility rules (axe-core), as a script.
 fn axe() -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_pario"));
     let target = program.parent().and_then(Path::parent).expect("a target directory");
@@ -432,7 +435,7 @@ fn axe() -> String {
     })
 }
 
-/// What of WCAG 2 (A and AA) the page breaks, and what of its contrast could not be decided.
+/// Returns the violations of WCAG 2 (A and AA), and undecided contrast.
 fn violations(browser: &mut Browser) -> Value {
     browser.run(
         "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })\
@@ -460,14 +463,14 @@ fn everybody_can_use_every_control_in_both_themes() {
             let found = violations(&mut page.browser);
             assert_eq!(found, json!([]), "{scheme}, {width} pixels wide, the list of keys");
             page.browser.run("keys.close(); viewer.measure()");
-            // Nothing reaches beyond the screen.
+            // Nothing extends beyond the screen.
             let sides = page.numbers("[document.documentElement.scrollWidth, innerWidth]");
             assert!(sides[0] <= sides[1], "{sides:?}");
         }
         page.browser.resize(1200, 800, 1.0, false);
         page.settle();
     }
-    // A name is needed: without one axe complains.
+    // Without a name axe complains.
     page.browser.run(
         "document.getElementById('preset').removeAttribute('aria-label'); \
                       document.getElementById('preset').removeAttribute('title'); 0",
@@ -523,7 +526,7 @@ fn every_control_is_reached_by_the_keyboard() {
     ] {
         assert!(reached.iter().any(|id| id == control), "{control}: {reached:?}");
     }
-    // The box is turned by arrows, and the slices stay.
+    // Arrows turn the box; the slices stay.
     let at = page.at();
     let aside = page.numbers("viewer.box.aside")[0];
     page.browser.run("document.getElementById('box').focus()");

@@ -1,5 +1,5 @@
-//! The viewer among hundreds of connections that send no request or read no answer: clients that
-//! behave get their pictures all the same.
+//! The viewer among hundreds of connections that send no request or read no answer: well-behaved
+//! clients still get their pictures.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -18,11 +18,11 @@ const HUGE: &str = "/api/volumes/0/slice?origin=0,0,20&right=1,0.1,0&down=0,1,0.
                     &height=2200&zoom=33&interpolation=trilinear";
 /// Attacking connections.
 const CROWD: usize = 512;
-/// The time in which a client must have its picture: far less than any time limit that would end
-/// the attack by itself.
+/// Time limit for a client's picture: far less than any time limit that would end the attack by
+/// itself.
 const PICTURE_DEADLINE: Duration = Duration::from_secs(8);
 
-/// A connection from a loopback address of its own, which keeps few received bytes.
+/// Opens a connection from a given loopback address, with a small receive buffer.
 fn connection(session: &ViewerSession, from: Ipv4Addr) -> TcpStream {
     let to: SocketAddr = session.address.parse().unwrap();
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -38,7 +38,7 @@ fn allow_many_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum }).unwrap();
 }
 
-/// A client that behaves gets its picture, at once or after having been told to ask again.
+/// Asserts that a well-behaved client gets its picture, possibly after refusals with status 429.
 fn assert_serves(session: &ViewerSession, what: &str) {
     let begin = Instant::now();
     let mut answer = get(&session.address, SLICE);
@@ -51,7 +51,7 @@ fn assert_serves(session: &ViewerSession, what: &str) {
     println!("{what}: the picture came after {took:?}");
 }
 
-/// The attackers' address, and the one that the client has too.
+/// Returns the attackers' addresses: another one, and that of the client.
 fn addresses() -> [Ipv4Addr; 2] {
     [Ipv4Addr::new(127, 0, 0, 9), Ipv4Addr::LOCALHOST]
 }
@@ -64,7 +64,7 @@ fn connections_that_send_no_whole_request_keep_no_client_out() {
         let silent: Vec<_> = (0..CROWD)
             .map(|number| {
                 let mut stream = connection(&session, from);
-                // Some say nothing, some say half of a request.
+                // Some send nothing, some half a request.
                 if number % 2 == 0 {
                     let _ = stream.write_all(b"GET /api/volumes HTTP/1.1\r\nHost: loc");
                 }
@@ -82,7 +82,7 @@ fn connections_that_never_read_keep_no_client_out() {
     allow_many_descriptors();
     for from in addresses() {
         let session = ViewerSession::of(&[GREY], &[]);
-        // Each asks for a megabyte in one go, and takes nothing of it.
+        // Each requests a megabyte at once, and reads nothing of it.
         let requests = "GET /viewer.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
         let deaf: Vec<_> = (0..CROWD)
             .map(|_| {
@@ -112,7 +112,7 @@ fn pictures_that_are_never_read_are_given_up() {
         .collect();
     session.wait_for(|status| status["begun"] == 4 && status["running"] == 0);
     assert!(session.json("/api/status")["unsent_bytes"].as_u64().unwrap() > 1 << 20);
-    // Nothing but the time limit for writing ends them.
+    // Only the time limit for writing ends them.
     session.wait_for(|status| status["unsent_bytes"] == 0);
     for mut stream in deaf {
         let mut bytes = Vec::new();
@@ -127,7 +127,7 @@ fn an_address_with_too_many_connections_is_told() {
     allow_many_descriptors();
     let session = ViewerSession::of(&[GREY], &["--workers", "1"]);
     session.node.pause();
-    // Connections whose requests are being worked on are not cut for others.
+    // Connections with requests in progress are not closed for others.
     let from = Ipv4Addr::new(127, 0, 0, 9);
     let busy: Vec<_> = (0..256)
         .map(|number| {
@@ -144,7 +144,7 @@ fn an_address_with_too_many_connections_is_told() {
     assert_eq!(answer.status, 429);
     assert!(answer.refusal().contains("your address has 256 connections"), "{}", answer.refusal());
     assert_eq!(answer.headers["retry-after"], "1");
-    // Other addresses have their own places.
+    // Other addresses have their own limit.
     assert_eq!(get(&session.address, "/api/status").status, 200);
     session.node.resume();
     for mut stream in busy {

@@ -1,4 +1,4 @@
-//! The viewer as programs see it: pictures that are the slices, refusals, turns, and who may ask.
+//! The viewer's HTTP API: pictures, refusals, fair queueing, and access.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -73,7 +73,7 @@ fn a_signed_volume_opens_with_a_window_from_its_values_on_black() {
     let unknown = session.json("/api/volumes/1");
     assert_eq!(unknown["window"], serde_json::json!([0.0, 255.0]));
     assert_eq!(unknown["values"], serde_json::Value::Null);
-    // The nodes find what a header does not say, when it is asked for.
+    // The nodes compute on request what the header does not record.
     let found = session.volumes[1].compute_statistics().unwrap().expect("grey");
     let computed = session.json("/api/volumes/1/values");
     assert_eq!(computed["values"]["minimum"], found.minimum);
@@ -96,7 +96,7 @@ fn a_signed_volume_opens_with_a_window_from_its_values_on_black() {
     let other = session.get(&format!("{path}&low=-1000&high=20000"));
     assert_eq!(other.pixels().2, steps(-1000.0, 20_000.0));
 
-    // Outside of the volume it is black, also where 0 lies within the window.
+    // Outside the volume it is black, also if 0 is inside the window.
     let outside = "/api/volumes/0/slice?origin=4000,0,0&right=1,0,0&down=0,0,1&width=5&height=5";
     let outside = session.get(&format!("{outside}&low=-1000&high=1000"));
     assert_eq!(outside.pixels().2, [0; 25]);
@@ -253,8 +253,8 @@ fn wild_queries_are_refused_with_a_sentence() {
     }
     let host = format!("HTTP/1.1\r\nHost: {}", session.address);
     let posted = Answer::read(send(&session.address, &format!("POST /api/volumes {host}")));
-    assert_eq!((posted.status, posted.refusal().as_str()), (405, "only GET is known here"));
-    // What is too long is not read to its end, so it need not be written to its end.
+    assert_eq!((posted.status, posted.refusal().as_str()), (405, "only GET is allowed"));
+    // The server does not read an overlong request to its end, so the client need not write it all.
     let mut stream = TcpStream::connect(&session.address).unwrap();
     let _ = write!(stream, "GET /{} {host}\r\n\r\n", "x".repeat(200_000));
     let mut told = Vec::new();
@@ -295,7 +295,7 @@ fn newer_requests_make_older_ones_stale() {
     let [older, other] = [ask("axial", 2), ask("coronal", 1)];
     session.wait_for(|status| status["waiting"] == 2);
     let newer = ask("axial", 3);
-    // It is answered while the node sleeps: nothing was done for it.
+    // The stale request is answered while the node is paused: no work was done for it.
     let older = Answer::read(older);
     assert_eq!(older.status, 409);
     assert!(older.refusal().contains("newer request"));
@@ -309,7 +309,7 @@ fn newer_requests_make_older_ones_stale() {
 }
 
 #[test]
-fn whoever_goes_is_forgotten() {
+fn a_client_that_leaves_is_forgotten() {
     let session = ViewerSession::of(&[COLOUR], &["--workers", "1"]);
     session.node.pause();
     let running = start(&session.address, SLICE);
@@ -335,7 +335,7 @@ fn a_storm_of_one_client_does_not_keep_others_waiting() {
     let calm = storm("calm");
     session.wait_for(|status| status["waiting_clients"] == 2);
     session.node.resume();
-    // Two were running, and one of the others' was the next.
+    // Two were running, and the next one was of the other client.
     assert!(Answer::read(calm).figure("x-pario-turn") <= 4.0);
     let statuses: Vec<_> = stormed.into_iter().map(|one| Answer::read(one).status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 64);
@@ -343,7 +343,7 @@ fn a_storm_of_one_client_does_not_keep_others_waiting() {
     assert!(running.into_iter().all(|one| Answer::read(one).status == 200));
 }
 
-/// A token is needed for all of these.
+/// Paths that need a token.
 const SECRETS: [&str; 4] = ["/api/volumes", "/api/volumes/0", SLICE, "/api/status"];
 
 fn bearer(token: &str) -> String {
@@ -362,9 +362,9 @@ fn a_token_is_needed_unless_the_user_does_without() {
         assert_eq!(session.get_with(path, &bearer(&token)).status, 200, "{path}");
         assert_eq!(session.get_with(path, &bearer("guess")).status, 401, "{path}");
     }
-    // The address of the API is not a place for it: addresses are written into logs.
+    // The token is not accepted in addresses of the API, because addresses are logged.
     assert_eq!(session.get(&format!("/api/volumes?token={token}")).status, 401);
-    // The page itself is no secret, and can ask for the token.
+    // The page itself needs no token, and can ask for it.
     let page = session.get("/");
     assert_eq!(page.status, 200);
     for (name, value) in [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
@@ -391,7 +391,7 @@ fn the_token_moves_from_the_address_into_a_cookie() {
     for wrong in [format!("{name}={token}"), format!("{name}="), format!("x{name}={value}")] {
         assert_eq!(with(&wrong), 401, "{wrong}");
     }
-    // A wrong token leads to the page as well, which asks for the right one.
+    // A wrong token also redirects to the page, which asks for the right one.
     let wrong = session.get("/?token=guess");
     assert_eq!(wrong.status, 303);
     assert!(!wrong.headers.contains_key("set-cookie"));

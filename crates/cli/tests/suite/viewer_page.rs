@@ -1,6 +1,6 @@
-//! The page of the viewer in a real browser: what its canvases show is what the volume has there.
+//! The page of the viewer in a real browser: its canvases show the volume.
 //!
-//! With `PARIO_PICTURES=DIRECTORY`, pictures of the page for the documents are written there.
+//! With `PARIO_PICTURES=DIRECTORY`, the test writes pictures of the page for the documents there.
 
 use std::fs::write;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn keys_do_everything() {
     page.browser.wait_for("document.getElementById('keys').open");
     page.browser.key("Escape", PLAIN);
     page.browser.wait_for("!document.getElementById('keys').open");
-    // The other volume is grey: it has a window.
+    // The other volume is grey, so it has a window.
     page.browser.key("v", PLAIN);
     page.browser.wait_for("viewer.state.facts.name === 'scan'");
     page.settle();
@@ -127,7 +127,7 @@ fn fingers_move_turn_and_zoom() {
     page.browser.touch("touchEnd", &[]);
     page.check();
     assert_ne!(page.at(), at);
-    // Two turn the slice when they go together, and zoom when they part.
+    // Two fingers turn the slice when they move together, and zoom when they part.
     let turn = page.numbers("viewer.state.turn");
     let at = page.at();
     let fingers = |page: &mut Page, apart: f64, aside: f64| {
@@ -141,7 +141,7 @@ fn fingers_move_turn_and_zoom() {
     assert_eq!(page.at(), at);
     assert_ne!(page.numbers("viewer.state.turn"), turn);
     assert!(close(page.numbers("viewer.state.zoom")[0], 2.0));
-    // The title of a small view makes it the large one.
+    // A click on the title of a small view enlarges it.
     page.browser.run("document.querySelector('[data-view=sagittal] .title').click()");
     page.check();
     assert!(page.frame("sagittal")[2] > 380.0);
@@ -166,7 +166,7 @@ fn the_token_leaves_the_address_and_becomes_a_cookie_that_no_script_sees() {
     let mut visited = history["entries"].as_array().unwrap().iter();
     let has_token = |entry: &Value| entry["url"].as_str().unwrap().contains(&token);
     assert!(!visited.any(has_token), "{history}");
-    // The page is loaded again without the token in its address.
+    // The page reloads without the token in its address.
     page.browser.call("Page.reload", serde_json::json!({}));
     page.browser.wait_for("window.viewer?.state");
     page.settle();

@@ -1,4 +1,4 @@
-//! `pario volume` as a user types it.
+//! `pario volume`.
 
 use std::fs;
 use std::process::Output;

@@ -1,5 +1,5 @@
-//! Who waits for whom: `pario why`, `pario status --file`, the warning of a node, `pario reset`, and
-//! the old names of commands.
+//! Waits in jobs: `pario why`, `pario status --file`, the warnings of a node, `pario reset`, and
+//! the PFSLib names of commands.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Lines};
@@ -10,45 +10,35 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::command::{Sandbox, ServerProcess, stderr, stdout};
+use crate::command::{Sandbox, ServerProcess, stderr, stdout, until};
 use pario::{Cluster, ClusterOptions, Group, LockKind, Mode, Seek, SharedFile};
 use serde_json::{Value, json};
 
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}: not within a minute");
-    }
-}
-
-/// A rank of a job in a thread, which does what it is told.
+/// A rank of a job, in a thread that runs the operations it receives.
 struct Rank {
-    tell: Sender<Deed>,
+    tell: Sender<RankOperation>,
     heard: Receiver<Result<(), String>>,
     thread: JoinHandle<()>,
 }
 
-type Deed = Box<dyn FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send>;
+type RankOperation = Box<dyn FnOnce(&Group, &SharedFile) -> Result<(), pario::Error> + Send>;
 
 impl Rank {
-    /// Starts a rank of a job on the node of a sandbox; all open a file together.
+    /// Starts a rank of a job on the node of a sandbox; all ranks open a shared file.
     fn start(sandbox: &Sandbox, job: &str, size: u32, rank: u32) -> Self {
         Self::opening(sandbox, ClusterOptions::default(), (job, size, rank), |group| {
             group.create("/result", Mode::Sync)
         })
     }
 
-    /// Starts a rank that opens a file with the others.
+    /// Starts a rank that opens a given shared file.
     fn opening(
         sandbox: &Sandbox,
         options: ClusterOptions,
         (job, size, rank): (&str, u32, u32),
         open: impl FnOnce(&Group) -> Result<SharedFile, pario::Error> + Send + 'static,
     ) -> Self {
-        let ((tell, told), (say, heard)) = (channel::<Deed>(), channel());
+        let ((tell, told), (say, heard)) = (channel::<RankOperation>(), channel());
         let (address, job) = (sandbox.file("data").display().to_string(), job.to_owned());
         let thread = thread::spawn(move || {
             let cluster = Cluster::connect_with(&address, options).unwrap();
@@ -78,7 +68,7 @@ impl Rank {
     }
 }
 
-/// Three ranks that have a file open; ranks 0 and 1 wait for rank 2 in a write.
+/// Starts three ranks that share a file; ranks 0 and 1 wait for rank 2 in a write.
 fn waiting(sandbox: &Sandbox) -> Vec<Rank> {
     let ranks: Vec<_> = (0..3).map(|rank| Rank::start(sandbox, "job 7", 3, rank)).collect();
     for rank in &ranks[..2] {
@@ -93,7 +83,7 @@ fn waiting(sandbox: &Sandbox) -> Vec<Rank> {
     ranks
 }
 
-fn go_on(ranks: Vec<Rank>) {
+fn finish(ranks: Vec<Rank>) {
     ranks[2].begin(|_, file| file.write(&[1; 100]));
     for rank in &ranks {
         rank.outcome().unwrap();
@@ -130,12 +120,12 @@ fn why_tells_who_waits_for_whom() {
     assert_eq!(job["waits"][0]["missing"][0]["here"], true);
     assert_eq!(job["waits"][0]["arrived"][1]["call"], "write of 100 bytes");
     assert_eq!(sandbox.json(&["status"])["jobs"][0]["job"], "job 7");
-    go_on(ranks);
+    finish(ranks);
     until("the job is over", || (sandbox.ok(&["why"]) == "no jobs\n").then_some(()));
 }
 
-/// Calls that never come to the node, because ranks meet in memory and read by descriptors, are named
-/// all the same; so are those that do.
+/// Also names calls that never reach the node, because ranks coordinate in shared memory and read
+/// through descriptors.
 fn the_last_call_is_named(is_near: bool) {
     let sandbox = Sandbox::served();
     let options = || ClusterOptions { short_cut: Some(is_near), ..ClusterOptions::default() };
@@ -149,7 +139,7 @@ fn the_last_call_is_named(is_near: bool) {
         ranks.iter().for_each(|rank| rank.begin(deed));
         ranks.iter().for_each(|rank| rank.outcome().unwrap());
     };
-    // Rank 0 comes to the barrier; what rank 1 did before is told.
+    // Rank 0 waits in the barrier; the last call of rank 1 is shown.
     let told = |deed: fn(&Group, &SharedFile) -> Result<(), pario::Error>| {
         ranks[1].begin(deed);
         ranks[1].outcome().unwrap();
@@ -235,7 +225,7 @@ fn the_state_of_a_file_is_shown() {
     assert_eq!(json["path"], "/result");
     assert_eq!(json["jobs"][0]["files"][0]["position"], 0);
     assert_eq!(json["jobs"][0]["waits"][0]["missing"][0]["rank"], 2);
-    go_on(ranks);
+    finish(ranks);
     until("nobody has it open", || {
         let text = sandbox.ok(&["status", "--file", "/result"]);
         (text == "/result: no job has it open\n").then_some(())
@@ -244,7 +234,7 @@ fn the_state_of_a_file_is_shown() {
     assert!(sandbox.refused(2, &["status", "--file", "none"]).contains("none"));
 }
 
-/// Processes that wait for locks need not be of any job.
+/// Clients that wait for locks need not belong to a job.
 #[test]
 fn waits_for_locks_are_told() {
     let sandbox = Sandbox::served();
@@ -277,14 +267,14 @@ fn waits_for_locks_are_told() {
     assert_eq!(sandbox.ok(&["why"]), "no jobs\n");
 }
 
-/// Whoever waits is told, and can begin anew.
+/// Calls that wait fail, and the job can start again.
 #[test]
 fn a_file_is_reset() {
     let sandbox = Sandbox::served();
     let ranks = waiting(&sandbox);
     assert!(sandbox.refused(3, &["reset", "/none"]).contains("/none: no job has it open"));
     let text = sandbox.ok(&["reset", "/result"]);
-    assert_eq!(text, "/result: whoever has it open together must open it again\n");
+    assert_eq!(text, "/result: reset; its job must open it again\n");
     for rank in &ranks[..2] {
         let error = rank.outcome().unwrap_err();
         assert!(error.contains("/result: job job 7: it was reset with `pario reset`"), "{error}");
@@ -318,7 +308,7 @@ fn all_jobs_are_reset() {
         assert!(rank.outcome().unwrap_err().contains("was reset"));
     }
     assert_eq!(sandbox.ok(&["why"]), "no jobs\n");
-    // Everybody hears of it once, and all begin anew.
+    // Every rank gets one error, then all can start again.
     for rank in &ranks {
         rank.begin(|group, _| {
             let error = group.barrier().unwrap_err().to_string();
@@ -335,7 +325,7 @@ fn all_jobs_are_reset() {
     assert!(sandbox.pario(&["--data", "x", "reset"]).output().unwrap().status.code() == Some(2));
 }
 
-/// A wait that lasts too long is in the log once.
+/// A long wait is logged once.
 #[test]
 fn the_node_warns_of_long_waits() {
     let mut sandbox = Sandbox::empty();
@@ -379,8 +369,8 @@ fn the_node_warns_of_long_waits() {
     assert_eq!(rest, [] as [&str; 0]);
 }
 
-/// Two nodes: processes meet at the first one, and what they write lies on the second one, which
-/// can be paused.
+/// Two nodes: ranks coordinate at the first one; their file is on the second one, which can be
+/// paused.
 struct Pair {
     sandbox: Sandbox,
     far: ServerProcess,
@@ -416,8 +406,8 @@ impl Pair {
         Self { sandbox, far, log }
     }
 
-    /// Three ranks that meet in common memory or by messages, have a file on the second node open,
-    /// and have written a byte of it each.
+    /// Starts three ranks that coordinate in shared memory or by messages, share a file on the
+    /// second node, and have written a byte each.
     fn ranks(&self, job: &str, is_near: bool, path: &'static str, mode: Mode) -> Vec<Rank> {
         let options = ClusterOptions {
             short_cut: Some(is_near),
@@ -441,19 +431,19 @@ impl Pair {
         ranks
     }
 
-    /// What the first node warns of, as soon as it is about this.
+    /// Returns the first node's next warning with this text.
     fn warning(&mut self, what: &str) -> String {
         let mut lines = self.log.by_ref().map(Result::unwrap);
         lines.find(|line| line.contains(what)).expect("the node runs")
     }
 
-    /// The waits of a job, if there are so many.
+    /// Returns the waits of a job, once there are `count`.
     fn waits(&self, job: &str, count: usize) -> Option<Value> {
         let waits = self.sandbox.json(&["why", job])["jobs"][0]["waits"].take();
         (waits.as_array().map(Vec::len) == Some(count)).then_some(waits)
     }
 
-    fn go_on(&self, ranks: Vec<Rank>, busy: &[usize]) {
+    fn finish(&self, ranks: Vec<Rank>, busy: &[usize]) {
         self.far.resume();
         for rank in busy {
             ranks[*rank].outcome().unwrap();
@@ -464,15 +454,15 @@ impl Pair {
     }
 }
 
-fn write_at(offset: u64) -> Deed {
+fn write_at(offset: u64) -> RankOperation {
     Box::new(move |_, file| {
         file.seek(Seek::Start(offset))?;
         file.write(&[1; 65_536])
     })
 }
 
-/// Two ranks write bytes in part the same; who comes first has them as long as the disk is away.
-/// A third one reads what both of them want.
+/// Two ranks write overlapping bytes; the first one holds them as long as the disk is paused. A
+/// third rank reads bytes that both want.
 fn waits_for_bytes_are_told(job: &str, is_near: bool) {
     let mut pair = Pair::start();
     let ranks = pair.ranks(job, is_near, "/state", Mode::Unix);
@@ -520,12 +510,11 @@ fn waits_for_bytes_are_told(job: &str, is_near: bool) {
         assert_eq!(second, first + 3, "{text}");
         assert_eq!(lines[second + 1], "    in read of 50000 bytes at 100000: rank 0", "{text}");
         assert!(lines[second + 2].starts_with(&has), "{text}");
-        let wants =
-            format!("    waits for bytes that rank {late} wants as well, and came before: ");
+        let wants = format!("    waits for bytes that rank {late} wants too, and asked earlier: ");
         assert!(lines[second + 3].starts_with(&wants), "{text}");
         assert_eq!(lines.len(), second + 4, "{text}");
     }
-    pair.go_on(ranks, &[0, 1, 2]);
+    pair.finish(ranks, &[0, 1, 2]);
 }
 
 #[test]
@@ -538,7 +527,7 @@ fn waits_for_bytes_are_told_by_messages() {
     waits_for_bytes_are_told("far", false);
 }
 
-/// A read at the end of what is known of a file, while its disk is away.
+/// A read at the known end of a file, while its disk is paused.
 #[test]
 fn waits_for_the_size_of_a_file_are_told() {
     let mut pair = Pair::start();
@@ -550,25 +539,24 @@ fn waits_for_the_size_of_a_file_are_told() {
         assert_eq!((&waits[0]["measured"], &waits[0]["missing"]), (&true.into(), &json!([])));
         let text = pair.sandbox.ok(&["why", job]);
         assert!(text.contains(&format!("\n  {path}  M_LOG, for ")), "{text}");
-        let told =
-            "\n    in read of 10 bytes: rank 1\n    the size of the file is being found out\n";
+        let told = "\n    in read of 10 bytes: rank 1\n    the home node is measuring the file\n";
         assert!(text.contains(told), "{text}");
         assert!(pair.sandbox.ok(&["why"]).contains(" for the size of the file\n"));
         let told = format!("rank 1 waits for the size of the file in read of 10 bytes on {path}; ");
         let warning = pair.warning(" waits for the size ");
         assert!(warning.contains(&told), "{warning}");
-        pair.go_on(ranks, &[1]);
+        pair.finish(ranks, &[1]);
     }
 }
 
-/// One of the old names.
+/// Runs a command by its PFSLib name.
 fn old(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Output {
     old_command(sandbox, program, arguments).output().unwrap()
 }
 
 fn old_command(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
-    // The same place and environment as for `pario`.
+    // The same directory and environment as for `pario`.
     let like = sandbox.pario::<&str>(&[]);
     for (name, value) in like.get_envs() {
         match value {
@@ -585,7 +573,7 @@ const PFSDEXIT: &str = env!("CARGO_BIN_EXE_pfsdexit");
 const PFSDRESET: &str = env!("CARGO_BIN_EXE_pfsdreset");
 const PFSDSTAT: &str = env!("CARGO_BIN_EXE_pfsdstat");
 
-/// Two servers on one machine, and what each says comes to who asked.
+/// Two servers on one machine; each answers its own commands.
 #[test]
 fn the_old_names_of_commands_work() {
     let sandbox = Sandbox::empty();
@@ -611,14 +599,14 @@ fn the_old_names_of_commands_work() {
     let output = old(&sandbox, PFSDRESET, &["pario-data", "/f"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = old(&sandbox, PFSDRESET, &["pario-data"]);
-    assert_eq!(stdout(&output), "job old is forgotten; whoever waits was told\n");
+    assert_eq!(stdout(&output), "job old: forgotten; calls that waited have failed\n");
     drop((file, group, cluster));
 
     let output = old(&sandbox, PFSDEXIT, &["pario-data"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output), "node \"local\" is stopping\n");
     assert_eq!(first.wait().0.code(), Some(0));
-    // The other one has nothing to do with it.
+    // The other server is not affected.
     let output = old(&sandbox, PFSDEXIT, &["second/pario-data"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(second.wait().0.code(), Some(0));

@@ -3,7 +3,7 @@
 /// The links that a copy follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkPolicy {
-    /// LinkPolicy that the user named; links inside directories are skipped.
+    /// Links that the user named; links inside directories are skipped.
     #[default]
     Named,
     /// All.

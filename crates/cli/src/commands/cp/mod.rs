@@ -99,7 +99,7 @@ pub struct Flags {
     #[arg(long, value_name = "SIZE", value_parser = parse_positive_size, allow_hyphen_values = true)]
     pub unit: Option<u64>,
 
-    /// DiskChoice of new files in the cluster: a number, or a list such as a/disk0,b/disk1
+    /// Disks of new files in the cluster: a number, or a list such as a/disk0,b/disk1
     #[arg(long, value_name = "N|LIST", value_parser = parse_disks)]
     pub disks: Option<DiskChoice>,
 

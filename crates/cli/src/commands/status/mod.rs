@@ -418,7 +418,7 @@ pario[17]  root  a              14           1
 job   user  ranks  here  open files  waiting
 4711  root      5     4           2  12 s for rank 3
 
-node a does not reach node z: connection refused
+node a cannot reach node z: connection refused
 node b is down: node b does not answer since 2.0 s
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

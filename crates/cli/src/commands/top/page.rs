@@ -176,7 +176,7 @@ a/disk0  ███████░░░  75 %  50 GiB      3           2  3 MiB/
 client     user  of node  requests  open files
 pario[17]  root  a              14           1
 
-node a does not reach node z: connection refused
+node a cannot reach node z: connection refused
 node b is down: node b does not answer since 2.0 s";
         assert_eq!(text.join("\n"), expected);
         assert_eq!(lines[0].kind, LineKind::Title);

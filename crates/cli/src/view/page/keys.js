@@ -1,4 +1,4 @@
-// Keys: what each does, and the list of them.
+// Keys, their actions, and the list of them.
 
 import { VIEWS } from './state.js';
 
@@ -7,7 +7,7 @@ const PAN_PIXELS = 30;
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** Keys, what they are called, and what they do. */
+/** Keys, their names, descriptions and actions. */
 const KEYS = [
   [['PageUp', ','], 'Page up ,', 'the slice before', (viewer) => viewer.state.step(viewer.active, -1)],
   [['PageDown', '.'], 'Page down .', 'the next slice', (viewer) => viewer.state.step(viewer.active, 1)],
@@ -42,7 +42,7 @@ const KEYS = [
   [['?'], '?', 'this list', (viewer) => viewer.help()],
 ];
 
-/** The list: keys and what they do. */
+/** Keys that are handled elsewhere, for the list. */
 export const LIST = [
   ['Arrows', 'move in the view that is marked'],
   ['Shift+arrows', 'turn the oblique slice'],
@@ -80,11 +80,11 @@ function arrow(viewer, event, [x, y]) {
 export function listenToKeys(viewer) {
   window.addEventListener('keydown', (event) => {
     if (event.target.closest('input, select, dialog')) {
-      // From a control back to the view that keys and wheel are for.
+      // Return from a control to the view that receives keys and wheel.
       if (event.key === 'Escape' && !event.target.closest('dialog')) viewer.focusActive();
       return;
     }
-    // A button is pressed by these, and the box is turned by arrows.
+    // These keys press buttons, and arrows turn the box.
     if (event.target.closest('button') && ['Enter', ' '].includes(event.key)) return;
     if (event.target.id === 'box' && ARROWS[event.key]) return;
     const way = ARROWS[event.key];

@@ -1,82 +1,83 @@
-//! The built binary, run on a cluster of its own: embedded, or served by a child process.
+//! Runs the built binary on a temporary cluster: embedded, or served by a child process.
 
 use std::ffi::OsStr;
 use std::fs::{DirEntry, read_dir, read_to_string};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory for one test, and how commands reach the cluster in it.
+/// A temporary directory for one test, and the way to the cluster in it.
 pub struct Sandbox {
     dir: TempDir,
-    /// Where sockets are made.
+    /// Runtime directory, which holds the sockets.
     runtime: TempDir,
     node: Option<ServerProcess>,
 }
 
 impl Sandbox {
-    /// A place where nothing is started.
+    /// Creates a directory in which nothing runs.
     pub fn empty() -> Self {
         let directory = || tempfile::tempdir().expect("a directory");
         Self { dir: directory(), runtime: directory(), node: None }
     }
 
-    /// A place where a node is running.
+    /// Creates a directory in which a node runs.
     pub fn served() -> Self {
         let mut sandbox = Self::empty();
         sandbox.node = Some(ServerProcess::start(sandbox.pario(&["serve", "--data", "data"])));
         sandbox
     }
 
-    /// Both ways to have a cluster: in the command itself, and in a node.
+    /// Returns both kinds of clusters: embedded in the command, and served by a node.
     pub fn both() -> [Self; 2] {
         [Self::empty(), Self::served()]
     }
 
-    /// The directory that commands are started in.
+    /// Returns the working directory of commands.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The directory that stands for the user's own, in which the runtime directory lies.
+    /// Returns the value of XDG_RUNTIME_DIR.
     pub fn runtime(&self) -> &Path {
         self.runtime.path()
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the working directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// From now on this node is used, which serves the directory `data`.
+    /// Uses this node, which serves the directory `data`, from now on.
     pub fn serve_by(&mut self, node: ServerProcess) {
         self.node = Some(node);
     }
 
-    /// The node.
+    /// Takes the node out of the sandbox.
     pub fn node(&mut self) -> ServerProcess {
         self.node.take().expect("a node is running")
     }
 
-    /// The command without a cluster.
+    /// Returns the command without a cluster.
     pub fn pario<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pario"));
         command
             .current_dir(self.path())
             .env_remove("PARIO_CLUSTER")
             .env_remove("PARIO_LOG")
-            // The user's own node must not be found, and not be disturbed.
+            // Commands must neither find nor disturb a node of the user who runs the tests.
             .env("XDG_RUNTIME_DIR", self.runtime.path())
             .stdin(Stdio::null())
             .args(arguments);
         command
     }
 
-    /// The command on the cluster.
+    /// Returns the command on the cluster.
     pub fn on_cluster<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let way = if self.node.is_some() { "--cluster" } else { "--data" };
         let mut command = self.pario(&[way, "data"]);
@@ -92,7 +93,7 @@ impl Sandbox {
         self.on_cluster(arguments).output().expect("the binary starts")
     }
 
-    /// Runs the command on the cluster with something on stdin.
+    /// Runs the command on the cluster with an input.
     pub fn run_with(&self, input: &[u8], arguments: &[&str]) -> Output {
         let mut child = self
             .on_cluster(arguments)
@@ -107,7 +108,7 @@ impl Sandbox {
         child.wait_with_output().expect("the command ends")
     }
 
-    /// Runs the command, which must be fine, and gives what it printed.
+    /// Runs the command, which must succeed, and returns its output.
     pub fn ok<S: AsRef<OsStr>>(&self, arguments: &[S]) -> String {
         let output = self.run(arguments);
         let shown: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
@@ -116,8 +117,8 @@ impl Sandbox {
         stdout(&output).to_owned()
     }
 
-    /// Runs the command, which must fail with a code and print nothing but the reason, and gives
-    /// the reason.
+    /// Runs the command, which must fail with a code and print only the reason, and returns the
+    /// reason.
     pub fn refused<S: AsRef<OsStr>>(&self, code: i32, arguments: &[S]) -> String {
         let output = self.run(arguments);
         let shown: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
@@ -126,13 +127,13 @@ impl Sandbox {
         stderr(&output).to_owned()
     }
 
-    /// Runs the command with `--json`, which must be fine.
+    /// Runs the command with `--json`, which must succeed, and returns the JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let text = self.ok(&[&["--json"], arguments].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{text}"))
     }
 
-    /// Writes a local file with content that depends on the seed, and gives the content.
+    /// Writes a local file with random content of a seed, and returns the content.
     pub fn write(&self, name: &str, len: usize, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; len];
         fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -140,32 +141,32 @@ impl Sandbox {
         bytes
     }
 
-    /// A local file.
+    /// Reads a local file.
     pub fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
 
-/// What went to stdout.
+/// Returns the standard output as text.
 pub fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("text")
 }
 
-/// What went to stderr.
+/// Returns the standard error as text.
 pub fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("text")
 }
 
-/// A node in a child process. It is killed when this value goes.
+/// A node (or viewer) in a child process, killed on drop.
 pub struct ServerProcess {
     child: Child,
     said: BufReader<ChildStdout>,
-    /// The two lines that a node begins with.
+    /// The first two lines that it prints.
     pub lines: [String; 2],
 }
 
 impl ServerProcess {
-    /// Starts a node, and waits until it has said that it listens.
+    /// Starts a process, and waits until it has printed that it listens.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
         let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -177,19 +178,19 @@ impl ServerProcess {
         Self { child, said, lines }
     }
 
-    /// The next line that it says.
+    /// Reads its next line.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
     }
 
-    /// What it says to stderr, if that was made a pipe.
+    /// Returns its stderr, if that is a pipe.
     pub fn stderr(&mut self) -> BufReader<ChildStderr> {
         BufReader::new(self.child.stderr.take().expect("a pipe"))
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -199,10 +200,10 @@ impl ServerProcess {
         kill_process(Pid::from_child(&self.child), signal).expect("the node is there");
     }
 
-    /// It does nothing more until it is resumed.
+    /// Stops all its threads until it is resumed.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
-        // The signal has come to a process before each of its threads has stopped.
+        // The signal arrives before each thread of the process has stopped.
         let is_stopped = |task: std::io::Result<DirEntry>| {
             let stat = read_to_string(task.expect("a thread").path().join("stat"));
             stat.is_ok_and(|stat| {
@@ -215,12 +216,12 @@ impl ServerProcess {
         }
     }
 
-    /// It goes on.
+    /// Resumes it.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Waits for the end: how it ended, and what it said since the first two lines.
+    /// Waits for its end; returns its status and its output after the first two lines.
     pub fn wait(mut self) -> (ExitStatus, String) {
         let mut rest = String::new();
         self.said.read_to_string(&mut rest).expect("text");
@@ -232,5 +233,16 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Repeats a question until it has an answer; fails after a minute.
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within a minute");
     }
 }

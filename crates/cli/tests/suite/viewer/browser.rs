@@ -1,4 +1,4 @@
-//! A real browser without a window, driven over its DevTools protocol.
+//! A real browser without a window, driven by its DevTools protocol.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -19,13 +19,13 @@ pub struct Browser {
     socket: WebSocket<TcpStream>,
     session: String,
     last: u64,
-    /// What the page has complained about.
+    /// Errors and warnings of the page.
     pub complaints: Vec<String>,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// Starts it.
+    /// Starts the browser.
     pub fn start() -> Self {
         let profile = tempfile::tempdir().expect("a directory");
         let directory = format!("--user-data-dir={}", profile.path().display());
@@ -65,7 +65,7 @@ impl Browser {
                 break url.to_owned();
             }
         };
-        // Whatever else it says must not fill the pipe.
+        // Drain the pipe, so that it does not fill up.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let address = url.trim_start_matches("ws://").split('/').next().expect("an address");
         let stream = TcpStream::connect(address).expect("the browser listens");
@@ -89,7 +89,7 @@ impl Browser {
         browser
     }
 
-    /// Calls the browser, and waits for the result.
+    /// Calls a method of the browser, and waits for the result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
@@ -132,7 +132,7 @@ impl Browser {
         }
     }
 
-    /// The window is so large, in CSS pixels, of which each has so many of the screen's across.
+    /// Sets the size of the window in CSS pixels, and the screen pixels per CSS pixel.
     pub fn resize(&mut self, width: u32, height: u32, density: f64, is_phone: bool) {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": density, "mobile": is_phone,
@@ -142,13 +142,13 @@ impl Browser {
         self.call("Emulation.setTouchEmulationEnabled", touch);
     }
 
-    /// Goes to a page.
+    /// Opens a page.
     pub fn open(&mut self, url: &str) {
         let gone = self.call("Page.navigate", json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{gone}");
     }
 
-    /// What a script comes to; if that is a promise, what it comes to.
+    /// Runs a script and returns its value, or that of its promise.
     pub fn run(&mut self, script: &str) -> Value {
         let question = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", question);
@@ -156,12 +156,12 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until something is true in the page.
+    /// Waits until a condition holds in the page.
     pub fn wait_for(&mut self, condition: &str) {
         let begin = std::time::Instant::now();
         let question = json!({ "expression": format!("!!({condition})"), "returnByValue": true });
         loop {
-            // The page may not be there yet, or be replaced by another while it is asked.
+            // The page may not be loaded yet, or be replaced at the same time.
             let answer = self.try_call("Runtime.evaluate", question.clone());
             if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
                 return;
@@ -170,7 +170,7 @@ impl Browser {
         }
     }
 
-    /// A mouse that is pressed at one place, moved to another in steps, and let go.
+    /// Presses the mouse at one point, moves it in steps to another, and releases it.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2], modifiers: u32) {
         const STEPS: u32 = 8;
         self.mouse("mousePressed", from, modifiers);
@@ -182,24 +182,24 @@ impl Browser {
         self.mouse("mouseReleased", to, modifiers);
     }
 
-    /// A click of the left button.
+    /// Clicks the left button.
     pub fn click(&mut self, at: [f64; 2]) {
         self.mouse("mousePressed", at, 0);
         self.mouse("mouseReleased", at, 0);
     }
 
-    /// The mouse comes to a place, and no button is pressed.
+    /// Moves the mouse without a button.
     pub fn hover(&mut self, [x, y]: [f64; 2]) {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
-    /// What the system of the user asks for: `light` or `dark`.
+    /// Sets the preferred color scheme: `light` or `dark`.
     pub fn prefer(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
     }
 
-    /// From now on, what is saved goes to a directory.
+    /// Sets the directory for downloads.
     pub fn save_to(&mut self, directory: &std::path::Path) {
         let behavior = json!({ "behavior": "allow", "downloadPath": directory });
         self.call("Browser.setDownloadBehavior", behavior);
@@ -213,7 +213,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", event);
     }
 
-    /// A wheel.
+    /// Turns the wheel.
     pub fn wheel(&mut self, [x, y]: [f64; 2], way: f64, modifiers: u32) {
         let event = json!({
             "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": way, "modifiers": modifiers,
@@ -221,7 +221,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", event);
     }
 
-    /// Fingers on the screen; none for the end.
+    /// Touches the screen with fingers; none for the end.
     pub fn touch(&mut self, kind: &str, fingers: &[[f64; 2]]) {
         let points: Vec<_> = fingers
             .iter()
@@ -231,13 +231,13 @@ impl Browser {
         self.call("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points }));
     }
 
-    /// A key that gives a text, or that has only a name.
+    /// Presses a key that gives a text, or that has only a name.
     pub fn key(&mut self, key: &str, modifiers: u32) {
         let mut event = json!({ "type": "keyDown", "key": key, "modifiers": modifiers });
         if key.chars().count() == 1 {
             event["text"] = json!(key);
         }
-        // The browser itself knows these by their numbers.
+        // The browser identifies these keys by their codes.
         let number = match key {
             "Tab" => Some(9),
             "Enter" => Some(13),
@@ -252,7 +252,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", event);
     }
 
-    /// What is seen, as a PNG in base 64.
+    /// Returns a screenshot as PNG.
     pub fn screenshot(&mut self) -> Vec<u8> {
         let taken = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         decoded(taken["data"].as_str().expect("a picture"))
@@ -266,7 +266,7 @@ impl Drop for Browser {
     }
 }
 
-/// Bytes that were written in base 64.
+/// Decodes base 64.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for byte in text.bytes().filter(|byte| *byte != b'=') {

@@ -1,4 +1,5 @@
-//! A viewer on a cluster of its own, asked over HTTP and compared with the volume itself.
+//! Runs a viewer on a temporary cluster, sends HTTP requests, and compares the answers with the
+//! volume.
 
 pub mod browser;
 pub mod page;
@@ -15,10 +16,10 @@ use serde_json::Value;
 
 use crate::command::{Sandbox, ServerProcess};
 
-/// Nothing takes so long; who waits longer hangs.
+/// Time limit for every wait; a longer wait is a hang.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A node, a cluster that reaches it, and a viewer.
+/// A node, a client of it, and a viewer.
 pub struct ViewerSession {
     pub viewer: ServerProcess,
     pub node: ServerProcess,
@@ -28,10 +29,10 @@ pub struct ViewerSession {
     _sandbox: Sandbox,
 }
 
-/// Volumes: path, voxels, spacing, and what a voxel is.
+/// A phantom: path, voxels, spacing, and voxel type.
 pub type PhantomSpec<'a> = (&'a str, [u64; 3], [f64; 3], Pixel);
 
-/// An answer.
+/// An HTTP answer.
 pub struct Answer {
     pub status: u16,
     pub headers: HashMap<String, String>,
@@ -39,13 +40,13 @@ pub struct Answer {
 }
 
 impl ViewerSession {
-    /// A viewer of phantoms that needs no token.
+    /// Starts a viewer of phantoms without a token.
     pub fn of(made: &[PhantomSpec<'_>], options: &[&str]) -> Self {
         Self::with_token(made, &[&["--no-token"], options].concat(), |_, _| {})
     }
 
-    /// A viewer of phantoms that needs a token, unless the options say otherwise. `prepare` can
-    /// add to the sandbox and to the command.
+    /// Starts a viewer of phantoms with a token, unless the options say otherwise. `prepare` can
+    /// change the sandbox and the command.
     pub fn with_token(
         made: &[PhantomSpec<'_>],
         options: &[&str],
@@ -67,7 +68,7 @@ impl ViewerSession {
         Self::showing(create, options, prepare)
     }
 
-    /// A viewer of volumes that a test has made on its cluster.
+    /// Starts a viewer of volumes that `create` creates.
     pub fn showing(
         create: impl FnOnce(&Cluster) -> Vec<Volume>,
         options: &[&str],
@@ -79,7 +80,7 @@ impl ViewerSession {
         let cluster = Cluster::connect(data.to_str().expect("text")).expect("a node is running");
         let volumes = create(&cluster);
         let paths: Vec<_> = volumes.iter().map(|volume| volume.file().path().to_string()).collect();
-        // The node may be paused for as long as a test wants.
+        // A test may pause the node for long.
         let mut arguments = vec!["--cluster", "data", "--timeout", "3600", "view"];
         arguments.extend(paths.iter().map(String::as_str));
         arguments.extend(options);
@@ -90,31 +91,31 @@ impl ViewerSession {
         Self { viewer, node, cluster, volumes, address, _sandbox: sandbox }
     }
 
-    /// The token in the URL that the viewer has printed.
+    /// Returns the token in the URL that the viewer has printed.
     pub fn token(&self) -> &str {
         let line = &self.viewer.lines[0];
         line.split_once("/?token=").unwrap_or_else(|| panic!("no token in {line}")).1
     }
 
-    /// Asks for something with more headers, each ended by a line break.
+    /// Sends a GET request with more headers, each ended by a line break.
     pub fn get_with(&self, path: &str, headers: &str) -> Answer {
         let head = format!("GET {path} HTTP/1.1\r\n{headers}Host: {}", self.address);
         Answer::read(send(&self.address, &head))
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     pub fn get(&self, path: &str) -> Answer {
         get(&self.address, path)
     }
 
-    /// Asks for JSON.
+    /// Sends a GET request for JSON.
     pub fn json(&self, path: &str) -> Value {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         serde_json::from_slice(&answer.body).expect("JSON")
     }
 
-    /// Waits until the status of the viewer is as it should be.
+    /// Waits until the status of the viewer fulfils a condition.
     pub fn wait_for(&self, what: impl Fn(&Value) -> bool) {
         let begin = std::time::Instant::now();
         loop {
@@ -126,7 +127,7 @@ impl ViewerSession {
         }
     }
 
-    /// The most memory that the viewer has had at once.
+    /// Returns the peak memory of the viewer.
     pub fn peak_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.viewer.pid()));
         let status = status.expect("the viewer runs");
@@ -135,7 +136,7 @@ impl ViewerSession {
     }
 }
 
-/// The address in the line that a viewer begins with: host and port.
+/// Returns host and port in the first line of a viewer.
 pub fn address(line: &str) -> String {
     let (_, url) = line.split_once("http://").expect("a URL");
     url.split_once('/').expect("a path").0.to_owned()
@@ -149,18 +150,18 @@ pub fn send(address: &str, head: &str) -> TcpStream {
     stream
 }
 
-/// Sends a request for a path.
+/// Sends a GET request; the answer can be read later.
 pub fn start(address: &str, path: &str) -> TcpStream {
     send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}"))
 }
 
-/// Asks for a path.
+/// Sends a GET request and reads the answer.
 pub fn get(address: &str, path: &str) -> Answer {
     Answer::read(start(address, path))
 }
 
 impl Answer {
-    /// Reads the answer.
+    /// Reads an answer.
     pub fn read(mut stream: TcpStream) -> Self {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
@@ -176,24 +177,24 @@ impl Answer {
         }
     }
 
-    /// The body, for messages.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The sentence of a refusal.
+    /// Returns the sentence of a refusal.
     pub fn refusal(&self) -> String {
         let told: Value = serde_json::from_slice(&self.body).expect("a refusal is JSON");
         told["error"].as_str().expect("a refusal has a sentence").to_owned()
     }
 
-    /// A number in a header.
+    /// Returns the number in a header.
     pub fn figure(&self, name: &str) -> f64 {
         let value = self.headers.get(name).unwrap_or_else(|| panic!("{name} is missing"));
         value.parse().expect("a number")
     }
 
-    /// The pixels of a PNG, row by row, and its size.
+    /// Decodes a PNG: its size, and its pixels row by row.
     pub fn pixels(&self) -> (u32, u32, Vec<u8>) {
         assert_eq!(self.status, 200, "{}", self.text());
         let decoder = png::Decoder::new(std::io::Cursor::new(&self.body));
@@ -205,7 +206,7 @@ impl Answer {
     }
 }
 
-/// The slice of a path, taken from the volume itself.
+/// Takes the slice of a path from the volume itself.
 pub fn reference(volume: &Volume, path: &str) -> Vec<u8> {
     let said = query(path);
     let interpolation = match said.get("interpolation").map(String::as_str) {
@@ -216,7 +217,7 @@ pub fn reference(volume: &Volume, path: &str) -> Vec<u8> {
     volume.slice_of(&plane, interpolation, &[]).expect("a slice").0.data().to_vec()
 }
 
-/// The plane that a path asks for.
+/// Returns the plane of a path.
 pub fn plane(path: &str) -> PlaneWish {
     let said = query(path);
     let side = |name: &str| said[name].parse().expect("pixels");
@@ -225,7 +226,7 @@ pub fn plane(path: &str) -> PlaneWish {
     Plane::spanned(origin, right, down).size(side("width"), side("height")).zoom(zoom)
 }
 
-/// Three numbers in a path.
+/// Returns three numbers in a path.
 pub fn place(path: &str, name: &str) -> [f64; 3] {
     let numbers: Vec<f64> =
         query(path)[name].split(',').map(|part| part.parse().expect("a number")).collect();

@@ -1,34 +1,34 @@
-//! The page of the viewer in a browser: what it shows, and whether that is what the volume has.
+//! The page of the viewer in a browser, compared with the volume.
 
 use serde_json::Value;
 
 use super::browser::Browser;
 use super::{PhantomSpec, ViewerSession, place, reference};
 
-/// Modifiers of the mouse.
+/// Keyboard modifiers of mouse events.
 pub const PLAIN: u32 = 0;
 pub const CONTROL: u32 = 2;
 pub const SHIFT: u32 = 8;
 
-/// Every view shows its newest picture, sharp, and nothing is under way.
+/// Condition: every view shows its newest picture, sharp, and no request is under way.
 pub const IS_STILL: &str = "[...viewer.views.values()].every(({ slices }) => !slices.asked \
                         && slices.shown.path === slices.wish(viewer.state, true).path) \
                         && location.hash === viewer.state.toHash() \
                         && !viewer.isWaitingForValues && !viewer.focus.isAsking";
 
-/// A page that is open in a browser, and the viewer that serves it.
+/// A page in a browser, and the viewer that serves it.
 pub struct Page {
     pub session: ViewerSession,
     pub browser: Browser,
 }
 
 impl Page {
-    /// A page of phantoms; of a phone if that is wanted.
+    /// Opens a page of phantoms, on a laptop or a phone.
     pub fn open(made: &[PhantomSpec<'_>], size: (u32, u32, bool)) -> Self {
         Self::of(ViewerSession::with_token(made, &[], |_, _| {}), size)
     }
 
-    /// The page of a viewer.
+    /// Opens the page of a viewer.
     pub fn of(session: ViewerSession, (width, height, is_phone): (u32, u32, bool)) -> Self {
         let mut browser = Browser::start();
         browser.resize(width, height, 1.0, is_phone);
@@ -38,25 +38,25 @@ impl Page {
         page
     }
 
-    /// Waits until nothing moves, and nothing was complained about.
+    /// Waits until nothing moves, and asserts that there were no errors.
     pub fn settle(&mut self) {
         self.browser.wait_for(IS_STILL);
         assert!(self.browser.complaints.is_empty(), "{:?}", self.browser.complaints);
     }
 
-    /// A number or some of the state.
+    /// Returns numbers of the state.
     pub fn numbers(&mut self, script: &str) -> Vec<f64> {
         let found = self.browser.run(&format!("[{script}].flat()"));
         let found = found.as_array().unwrap_or_else(|| panic!("{script}: {found}"));
         found.iter().map(|number| number.as_f64().expect("a number")).collect()
     }
 
-    /// The place where all slices meet.
+    /// Returns the point where all slices meet.
     pub fn at(&mut self) -> Vec<f64> {
         self.numbers("viewer.state.at")
     }
 
-    /// Left, top, width and height of a view on the screen.
+    /// Returns left, top, width and height of a view on the screen.
     pub fn frame(&mut self, view: &str) -> [f64; 4] {
         let script = format!(
             "(({{ x, y, width, height }}) => [x, y, width, height])(document.querySelector(\
@@ -65,13 +65,13 @@ impl Page {
         self.numbers(&script).try_into().expect("four numbers")
     }
 
-    /// A place on the screen, so many pixels from the middle of a view.
+    /// Returns a point on the screen, in pixels from the centre of a view.
     pub fn near(&mut self, view: &str, x: f64, y: f64) -> [f64; 2] {
         let [left, top, width, height] = self.frame(view);
         [left + width / 2.0 + x, top + height / 2.0 + y]
     }
 
-    /// What a view was asked for last, and the pixels of its canvas: red, green and blue.
+    /// Returns the last request of a view, and the pixels of its canvas: red, green and blue.
     pub fn shown(&mut self, view: &str) -> (String, Vec<u8>) {
         let script = format!(
             "(() => {{ const canvas = document.querySelector('[data-view={view}] canvas'); \
@@ -87,7 +87,7 @@ impl Page {
         (text(&found[0]), (0..hex.len()).step_by(2).map(pair).collect())
     }
 
-    /// Every view shows what the volume has there; gives where that is.
+    /// Asserts that every view shows the volume; returns the requests.
     pub fn check(&mut self) -> Vec<String> {
         self.settle();
         let (at, spacing) = (self.at(), self.session.volumes[0].spacing());
@@ -96,7 +96,7 @@ impl Page {
             let expected = reference(&self.session.volumes[0], &path);
             assert_eq!(pixels.len(), expected.len(), "{view}");
             assert!(pixels == expected, "{view} shows something else: {path}");
-            // The slice goes through the place where all meet, or is the layer nearest to it.
+            // The slice contains the point where all meet, or is the layer nearest to it.
             let origin = place(&path, "origin");
             let way = [0, 1, 2].map(|axis| at[axis] - origin[axis]);
             let distance: f64 = (0..3).map(|axis| way[axis] * normal(&path)[axis]).sum();
@@ -113,13 +113,13 @@ impl Page {
     }
 }
 
-/// The direction across the slice of a path.
+/// Returns the normal of the slice of a path.
 pub fn normal(path: &str) -> [f64; 3] {
     let (a, b) = (place(path, "right"), place(path, "down"));
     unit([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 }
 
-/// The same direction with length 1.
+/// Returns the unit vector of a direction.
 pub fn unit(direction: [f64; 3]) -> [f64; 3] {
     let length = direction.iter().map(|part| part * part).sum::<f64>().sqrt();
     direction.map(|part| part / length)
