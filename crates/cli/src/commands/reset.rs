@@ -45,7 +45,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     }
     let idle: Vec<_> = wanted.iter().filter(|file| !files.contains(file)).collect();
     for file in &idle {
-        let text = format!("{file}: no job of yours has it open, so there is nothing to reset");
+        let text = format!("{file}: no job has it open, so there is nothing to reset");
         exit::report_text(&text, NOT_FOUND, global.json);
     }
     if idle.is_empty() { Ok(()) } else { Err(AlreadyReported(NOT_FOUND).into()) }

@@ -1,4 +1,4 @@
-//! `pario stat`
+//! `pario stat`: describes files.
 
 use std::ffi::OsString;
 use std::io::Write;

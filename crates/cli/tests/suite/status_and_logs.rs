@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader, Lines};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{ChildStderr, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::command::{Sandbox, ServerProcess, stdout, until};
 use pario::{Cluster, ClusterOptions};

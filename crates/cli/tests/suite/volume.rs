@@ -78,7 +78,7 @@ fn what_cannot_be_done_is_told() {
     let sandbox = Sandbox::empty();
     for (arguments, code, told) in [
         (&["import", "/body"][..], 2, "such as `pario volume import head.nrrd /head`"),
-        (&["import", "a.nrrd", "/body", "--phantom", "8x8x8"], 2, "nothing is read for it"),
+        (&["import", "a.nrrd", "/body", "--phantom", "8x8x8"], 2, "generated from its seed"),
         (&["import", "--phantom", "8x8", "/body"], 2, "like 512x512x640"),
         (&["import", "nowhere.nrrd", "/body"], 3, "nowhere.nrrd"),
         (&["import", "--phantom", "0x8x8", "/body"], 2, "0 x 8 x 8"),

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::command::{Sandbox, ServerProcess, stderr, stdout, until};
 use pario::{Cluster, ClusterOptions, Group, LockKind, Mode, Seek, SharedFile};

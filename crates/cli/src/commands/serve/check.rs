@@ -76,7 +76,7 @@ fn directories(node: &NodeConfig) -> Vec<(&'static str, &Path, bool)> {
     directories
 }
 
-/// Why a directory cannot be used, or be created where it is missing.
+/// Returns why a directory cannot be used or created, if so.
 fn unusable(path: &Path, is_read_only: bool) -> Option<String> {
     if path.is_dir() {
         let wanted = if is_read_only { Access::READ_OK } else { Access::WRITE_OK };

@@ -5,7 +5,7 @@ const DRAG_PIXELS = 6;
 
 /** Gestures and their descriptions, for the list of keys. */
 export const GESTURES = [
-  ['Drag', 'move the place where all slices meet'],
+  ['Drag', 'move the point where all slices meet'],
   ['Two clicks', 'while measuring: the ends of a distance'],
   ['Shift + drag', 'turn the oblique slice; in another view, about its middle'],
   ['Right button + drag', 'move the picture'],
@@ -13,8 +13,8 @@ export const GESTURES = [
   ['Ctrl + wheel, pinch', 'zoom'],
   ['Two fingers', 'on the oblique view: turn it; on others: move and zoom'],
   ['Twist two fingers', 'turn the oblique slice within the view'],
-  ['Double click, title', 'make a view large, and small again'],
-  ['Drag in the box', 'look at the box from elsewhere'],
+  ['Double click, title', 'enlarge a view, or restore it'],
+  ['Drag in the box', 'turn the box'],
 ];
 
 /** Adds gestures to a view. `viewer` holds the state and is notified of changes and of stillness. */

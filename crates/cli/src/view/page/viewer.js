@@ -66,7 +66,7 @@ class Viewer {
     title.type = 'button';
     title.tabIndex = -1;
     title.textContent = view[0].toUpperCase() + view.slice(1);
-    title.title = 'Make it large';
+    title.title = 'Enlarge';
     title.addEventListener('click', () => this.enlarge(view));
     const slices = new Slices(view, picture, ask, (...heard) => this.heard(...heard));
     const where = make('p', 'where', bar);
