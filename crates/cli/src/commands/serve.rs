@@ -71,8 +71,8 @@ pub struct Options {
     #[arg(long, conflicts_with = "rebuild")]
     new: bool,
 
-    /// Serve /metrics for Prometheus and /health at this address; the default port is 7412. Other
-    /// than loopback addresses require a token
+    /// Serve /metrics for Prometheus and /health at this address; the default port is 7412.
+    /// Addresses other than loopback require a token
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics_address)]
     metrics: Option<SocketAddr>,
 
