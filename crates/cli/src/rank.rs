@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use crate::exit;
 
-/// The name (argv[0]) of such a process.
+/// The name (`argv[0]`) of such a process.
 const NAME: &str = "pario-rank";
 
 /// Returns a command that becomes a program, and does not outlive this process. The calling thread
