@@ -7,9 +7,9 @@
 //! | `rust` | a whole program: compiled and run (`examples/tests/suite/document_programs.rs`) |
 //! | `rust,excerpt` | quoted word by word from an example (`examples/tests/suite/flow_document.rs`) |
 //! | `rust,sketch` | no program: it explains another one |
-//! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/documented.rs`) |
+//! | `c`, `fortran` | a whole program: compiled as the documents say, run by four processes (`crates/cli/tests/suite/document_examples.rs`) |
 //! | `console` | a shell session: each line after `$ ` is run (same file) |
-//! | `sh` | commands for root, run in order on a separate machine (`crates/cli/tests/administering.rs`); `sh install` with the package (`packaging/debian/check`) |
+//! | `sh` | commands for root, run in order on a separate machine (`crates/cli/tests/suite/administer_guide.rs`); `sh install` with the package (`packaging/debian/check`) |
 //! | `toml` | a configuration or a placement: parsed (same file) |
 //! | `text`, `json`, none | not run |
 

@@ -1,10 +1,10 @@
-//! Sizes, rates and times, as people write and read them.
+//! Formats and parses sizes, rates and durations.
 
 use std::time::Duration;
 
 use bytesize::ByteSize;
 
-/// A size in binary units with two or three digits: `486 MiB`, `1.9 GiB`, `64 KiB`.
+/// Formats a size in binary units with two or three digits: `486 MiB`, `1.9 GiB`, `64 KiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -13,7 +13,7 @@ pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64 / 1024.0;
     let mut units = UNITS.iter();
     let mut unit = units.next().unwrap_or(&"");
-    // What would be rounded to 1024 is 1 of the next unit.
+    // A value that would round to 1024 becomes 1 of the next unit.
     while value >= 1023.5 {
         let Some(next) = units.next() else { break };
         (value, unit) = (value / 1024.0, next);
@@ -22,23 +22,23 @@ pub fn size(bytes: u64) -> String {
     format!("{} {unit}", digits.trim_end_matches(".0"))
 }
 
-/// Bytes in a second.
+/// Formats a rate in bytes per second.
 pub fn rate(bytes_per_second: u64) -> String {
     format!("{}/s", size(bytes_per_second))
 }
 
-/// How many bytes in a second a time means.
+/// Returns the rate in bytes per second.
 pub fn per_second(bytes: u64, took: Duration) -> u64 {
     let rate = u128::from(bytes) * 1_000_000_000 / took.as_nanos().max(1);
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// A number with its noun: `1 disk`, `4 disks`.
+/// Formats a number with its noun: `1 disk`, `4 disks`.
 pub fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// How long something has been going on: `340 ms`, `12 s`, `3 min`, `5 h`, `2 d`.
+/// Formats a duration with one unit: `340 ms`, `12 s`, `3 min`, `5 h`, `2 d`.
 pub fn elapsed(took: Duration) -> String {
     let seconds = took.as_secs();
     match seconds {
@@ -50,13 +50,13 @@ pub fn elapsed(took: Duration) -> String {
     }
 }
 
-/// How much of a whole, as a number of steps.
+/// Returns the fraction `part / whole` in units of `1 / steps`, rounded down.
 pub fn share(part: u64, whole: u64, steps: u64) -> u64 {
     let steps = u128::from(steps) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(steps).unwrap_or(u64::MAX)
 }
 
-/// A size as it is typed: a number and maybe a unit.
+/// Parses a size: a number and an optional unit.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .parse()
@@ -64,7 +64,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(size.as_u64())
 }
 
-/// A size that is not zero.
+/// Parses a size and refuses 0.
 pub fn parse_positive_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         0 => Err("it must be larger than 0".to_owned()),

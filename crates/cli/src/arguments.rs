@@ -1,4 +1,5 @@
-//! What can be typed, and the help for it. What a command takes stands in the file of the command.
+//! The command line: global options, commands and their help. Each command's own file holds its
+//! options.
 
 use std::path::PathBuf;
 
@@ -12,8 +13,8 @@ use crate::demo;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    everything is fine
-  1    it failed; the reason is on stderr
+  0    success
+  1    failure; the reason is on stderr
   2    wrong usage
   3    there is no such file or directory
   4    not permitted
@@ -31,46 +32,46 @@ Exit codes:
     )
 )]
 pub struct Arguments {
-    /// What every command can be told.
+    /// Options of every command.
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalOptions,
 
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What every command can be told.
+/// Options of every command.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster and output")]
-pub struct Global {
-    /// The cluster: unix:PATH, tcp:HOST:PORT, or a node's data directory [default: the environment's
-    /// PARIO_CLUSTER, otherwise your running node]
+pub struct GlobalOptions {
+    /// The cluster: unix:PATH, tcp:HOST:PORT, or a node's data directory [default: PARIO_CLUSTER,
+    /// otherwise your running node]
     #[arg(long, global = true, value_name = "ADDRESS", conflicts_with = "data")]
     pub cluster: Option<String>,
 
-    /// Use the cluster in this directory inside of this command, without a server
+    /// Run the cluster in this directory inside this command, without a server
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Create the cluster in the directory of --data if there is none; `serve`, `run` and `demo` do
-    /// that in any case
+    /// Create the cluster in the --data directory if there is none; `serve`, `run` and `demo`
+    /// always do
     #[arg(long, global = true, conflicts_with = "cluster")]
     pub create: bool,
 
-    /// The file with the cluster's key, for addresses beyond this machine
+    /// The file with the cluster's key, for addresses on other machines
     #[arg(long, global = true, value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// Print JSON instead of text for people
+    /// Print JSON instead of text
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Send all data through the node, also on the same machine
+    /// Send all data through the node, even on the same machine
     #[arg(long, global = true)]
     pub no_short_cut: bool,
 
-    /// How long to wait for a node that does not answer
+    /// Seconds to wait for a node that does not answer
     #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
 }
@@ -80,41 +81,42 @@ pub struct Global {
 pub enum Command {
     /// Run a node until it is stopped
     ///
-    /// Without a configuration it is a whole cluster: one node with four disks in a directory.
-    /// SIGTERM, Ctrl-C and `pario stop` end it after what is under way; after a crash it
-    /// recovers when it is started again.
+    /// Without a configuration, the node is a whole cluster with four disks in one directory.
+    /// SIGTERM, Ctrl-C and `pario stop` end it after it has finished the requests under way. After
+    /// a crash it recovers at the next start.
     #[command(after_help = after_help(serve::EXAMPLES))]
     Serve(serve::Options),
-    /// Start the processes of a job, and wait for them
+    /// Start the processes of a job and wait for them
     ///
-    /// Every process finds its rank, their number, the job and the cluster in PARIO_RANK,
-    /// PARIO_SIZE, PARIO_JOB and PARIO_CLUSTER. With --data, a node runs on that directory inside
-    /// of this command as long as the job does; so it does on ./pario-data if no cluster is named
-    /// and none of yours is running. When a process fails, the others get SIGTERM, and SIGKILL
-    /// after a grace. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on. The exit code is
-    /// the first bad one of the processes, 128 and the number if it was a signal. Rank 0 has the
-    /// command's input, unless that is a terminal.
+    /// Every process finds its rank, the number of ranks, the job and the cluster in PARIO_RANK,
+    /// PARIO_SIZE, PARIO_JOB and PARIO_CLUSTER. With --data, this command runs a node on that
+    /// directory as long as the job runs. It does the same on ./pario-data if you name no cluster
+    /// and run no node. If a process fails, the others get SIGTERM, and SIGKILL after the grace
+    /// period. The command passes on SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2. Its exit code is
+    /// that of the first process that failed: 128 plus the number for a signal. Rank 0 reads the
+    /// command's input unless that is a terminal.
     #[command(after_help = after_help(run::EXAMPLES))]
     Run(run::Options),
-    /// Stop nodes: what is acknowledged is finished, new work is refused
+    /// Stop nodes: finish acknowledged work, refuse new work
     #[command(after_help = after_help(stop::EXAMPLES))]
     Stop(stop::Options),
-    /// Show how nodes, disks and clients are doing
+    /// Show the state of nodes, disks and clients
     ///
-    /// Every node has two seconds to answer; one that hangs does not keep the others from being
-    /// shown. If a node is down or a disk cannot be used the exit code is 1.
+    /// Every node has two seconds to answer; a node that hangs does not delay the others. The exit
+    /// code is 1 if a node is down or a disk is unusable.
     #[command(after_help = after_help(status::EXAMPLES))]
     Status(status::Options),
-    /// Show who waits for whom in a job
+    /// Show which ranks of a job wait for which others
     ///
-    /// For every meeting that has begun: in which call who waits, for whom, since when, and what
-    /// the missing ranks called last. Your own jobs; whoever runs the node sees those of all.
+    /// For every round that has begun: the call in which ranks wait, for which ranks, since when,
+    /// and the last calls of the missing ranks. Shows your own jobs, or those of all users if you
+    /// run the node.
     #[command(after_help = after_help(why::EXAMPLES))]
     Why(why::Options),
-    /// End what jobs do together: whoever waits is told
+    /// End the coordination of jobs: calls that wait fail
     ///
-    /// Files that were opened together must be opened again; what was written stays. Concerns your
-    /// own jobs; if you run the node, those of all. Without a file all jobs are forgotten.
+    /// Jobs must reopen the files that they share; written data stays. Resets your own jobs, or
+    /// those of all users if you run the node. Without a file, the nodes also forget the jobs.
     #[command(after_help = after_help(reset::EXAMPLES))]
     Reset(reset::Options),
     /// Watch nodes, disks, rates, queues, open files and clients
@@ -123,7 +125,7 @@ pub enum Command {
     /// List directories
     #[command(after_help = after_help(ls::EXAMPLES))]
     Ls(ls::Options),
-    /// Make directories
+    /// Create directories
     #[command(after_help = after_help(mkdir::EXAMPLES))]
     Mkdir(mkdir::Options),
     /// Remove empty directories
@@ -137,30 +139,29 @@ pub enum Command {
     Mv(mv::Options),
     /// Copy files to, from and inside the cluster
     ///
-    /// pario:/PATH is in the cluster; file:/PATH and relative paths are on this machine and leave an
-    /// absolute path on the other side in the cluster, while beside pario:/PATH an absolute path is on
-    /// this machine. If both sides are absolute, both are in the cluster, and cp refuses a path that
-    /// could also be on this machine.
+    /// pario:/PATH is in the cluster; file:/PATH and relative paths are on this machine. Beside a
+    /// path on this machine, an absolute path is in the cluster; beside pario:/PATH it is on this
+    /// machine. If both are absolute, both are in the cluster, and cp refuses a path that also
+    /// exists on this machine.
     ///
-    /// A dash is stdin or stdout. A target that ends with a slash is a directory, and is made. After
-    /// a failure the other files are copied all the same; the failures are listed at the end. Symbolic
-    /// links are followed where they are named, and left out inside of directories (-L, -P). A file
-    /// gets its name when it is whole; a large one that was interrupted is continued by the same
-    /// command. An image or volume that leaves the cluster becomes one self-contained file, and an
-    /// image or volume again when it comes back.
+    /// A dash is stdin or stdout. A target that ends with a slash is a directory; cp creates it.
+    /// After a failure cp copies the other files and lists the failures at the end. It follows
+    /// symbolic links that you name and skips those inside directories (-L, -P). A file gets its
+    /// name when it is complete; the same command continues an interrupted copy of a large file. An
+    /// image or volume becomes one self-contained file outside the cluster, and an image or volume
+    /// again inside.
     #[command(after_help = after_help(cp::EXAMPLES))]
     Cp(cp::Options),
     /// Copy files from this machine to the cluster
     ///
-    /// All paths but the last are on this machine, the last is in the cluster. Everything else is as
-    /// with `pario cp`.
+    /// The last path is in the cluster, all others are on this machine. Otherwise like `pario cp`.
     #[command(after_help = after_help(put::EXAMPLES))]
     Put(put::Options),
     /// Copy files from the cluster to this machine
     ///
-    /// One path alone is copied to the current directory. Of several, the last is on this machine and
-    /// the others are in the cluster, unless the last is written pario:/PATH, too. Everything else is
-    /// as with `pario cp`.
+    /// Copies a single path to the current directory. Of several paths, the last is on this machine
+    /// and the others are in the cluster, unless the last is written pario:/PATH. Otherwise like
+    /// `pario cp`.
     #[command(after_help = after_help(get::EXAMPLES))]
     Get(get::Options),
     /// Print files
@@ -175,67 +176,68 @@ pub enum Command {
     /// Change owner and group
     #[command(after_help = after_help(chown::EXAMPLES))]
     Chown(chown::Options),
-    /// Show how many bytes directories hold, and how many they take on the disks
+    /// Show the size of directories, and their space on the disks
     #[command(after_help = after_help(du::EXAMPLES))]
     Du(du::Options),
     /// Show how full the disks are
     ///
-    /// Disks that share a file system show the same room; the total counts it once.
+    /// Disks on one file system show the same free space; the total counts it once.
     #[command(after_help = after_help("pario df\n  pario df --json | jq .total.free_bytes"))]
     Df,
-    /// Check the names against the disks
+    /// Check the namespace against the disks
     ///
-    /// Without options it only looks. The exit code is 1 if something is wrong and was not put
-    /// right.
+    /// Without options it changes nothing. The exit code is 1 if problems remain.
     #[command(after_help = after_help(fsck::EXAMPLES))]
     Fsck(fsck::Options),
-    /// Bring in, look at, change and take out images that are spread over disks
+    /// Import, inspect, process and export images that are spread over disks
     ///
-    /// An image is cut into tiles, and everything is computed where they lie. What nobody has
-    /// written is 0 and takes no space.
+    /// An image is cut into tiles; the nodes that store the tiles do the computation. Pixels that
+    /// were never written are 0 and take no space.
     #[command(after_help = after_help(image::EXAMPLES))]
     Image(image::Options),
-    /// Volumes: three-dimensional images, with slices at any place and in any direction
+    /// Import, slice, show and export volumes: three-dimensional images
     #[command(subcommand, after_help = after_help(volume::EXAMPLES))]
     Volume(volume::Action),
     /// Look at volumes in a browser
     ///
-    /// Serves one page that shows slices through the volumes: three orthogonal ones, a free one,
-    /// and where they lie. Each slice is taken where the volume is stored. Only this machine can
-    /// look, unless an address is given. A token is needed, which is in the printed URL. Ctrl-C
-    /// ends it.
+    /// Serves a page with slices through the volumes: three orthogonal ones, an oblique one, and
+    /// their positions. The nodes that store a volume compute its slices. By default only this
+    /// machine can connect (--listen). Requests need the token in the printed URL. Ctrl-C ends the
+    /// viewer.
     #[command(after_help = after_help(view::EXAMPLES))]
     View(view::Options),
-    /// Show what Pario does, on nodes and disks of its own
+    /// Show what Pario does, on a temporary cluster
     ///
-    /// Makes a cluster of one node and four disks in a new directory. A body that does not exist is
-    /// made at the disks; a hundred slices through it are taken there, and a filter is applied.
-    /// Then it copies a file in and out and compares every byte, uses extents, runs a node in a process of its own, kills it in
-    /// the middle of a copy, starts it again and finds everything that was acknowledged. Then it
-    /// removes the directory and prints how fast each phase was. Nothing needs to be configured.
+    /// Creates a cluster of one node and four disks in a new directory, generates a synthetic body
+    /// scan on the disks, takes a hundred slices and applies a filter there. Copies a file in and
+    /// out and compares every byte, uses extents, runs a node as its own process, kills it during a
+    /// copy, restarts it and checks all acknowledged data. Removes the directory and prints the
+    /// speed of each phase. Needs no configuration.
     #[command(after_help = after_help(demo::EXAMPLES))]
     Demo(demo::Options),
     /// Print a systemd unit that runs a node
     ///
-    /// Without options it is a template, `pario@.service`, for nodes of /etc/pario/cluster.toml:
-    /// `systemctl start pario@a` runs node a as the user pario. With --node the unit is for one
-    /// node and may write to its directories only. With --data it is for a node alone. With --user
-    /// it is a unit of your own, for a node alone in your state directory unless --config is given.
+    /// Without options it prints a template, `pario@.service`, for nodes of
+    /// /etc/pario/cluster.toml: `systemctl start pario@a` runs node a as user pario. With --node,
+    /// the unit is for one node and may write to that node's directories only. With --data, it is
+    /// for a single-node cluster. With --user, it is a user unit, for a single-node cluster in your
+    /// state directory unless --config is given.
     #[command(after_help = after_help(systemd::EXAMPLES))]
     Systemd(systemd::Options),
     /// Print completions for a shell
     #[command(after_help = after_help(completions::EXAMPLES))]
     Completions(completions::Options),
-    /// Write manual pages, one for each command
+    /// Write manual pages, one per command
     #[command(after_help = after_help(man::EXAMPLES))]
     Man(man::Options),
 }
 
-/// What stands at the end of every help.
+/// Returns the text that ends every help page: examples and exit codes.
 pub fn after_help(examples: &str) -> String {
     format!("Examples:\n  {examples}\n\n{EXIT_CODES}")
 }
 
+/// Parses a time limit in seconds, with an upper limit.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     const LONGEST: f64 = 86_400.0;
     let seconds: Option<f64> = text.parse().ok();

@@ -1,4 +1,4 @@
-//! What is known of a file or directory, for people and as JSON.
+//! Describes a file or directory, as text and as JSON.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::amounts::{count, size};
 use crate::owners::Owners;
 
-/// One word for what is at a path.
+/// Returns one word for the kind of a file.
 pub fn kind(record: &FileRecord) -> &'static str {
     match record.kind {
         FileKind::Directory => "directory",
@@ -17,7 +17,7 @@ pub fn kind(record: &FileRecord) -> &'static str {
     }
 }
 
-/// How a file is spread; nothing for directories.
+/// Describes the layout of a file; `None` for directories.
 pub fn layout(record: &FileRecord) -> Option<String> {
     let layout = record.layout.as_ref()?;
     let disks = count(u64::from(layout.disks().count()), "disk");
@@ -28,7 +28,7 @@ pub fn layout(record: &FileRecord) -> Option<String> {
     })
 }
 
-/// When it last changed: what is in the file, or in the directory.
+/// Returns the modification time of the content of a file or directory.
 pub fn modified_ns(record: &FileRecord, measured: Option<&Metadata>) -> u64 {
     match measured {
         Some(measured) if record.kind != FileKind::Directory => measured.modified_ns,
@@ -36,7 +36,7 @@ pub fn modified_ns(record: &FileRecord, measured: Option<&Metadata>) -> u64 {
     }
 }
 
-/// A time as it is on this machine's clock.
+/// Formats a time in the local time zone.
 pub fn date(time_ns: u64, zone: &TimeZone) -> String {
     match Timestamp::from_nanosecond(i128::from(time_ns)) {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
@@ -44,7 +44,7 @@ pub fn date(time_ns: u64, zone: &TimeZone) -> String {
     }
 }
 
-/// The facts that every JSON about a file has.
+/// Returns the fields that all JSON about a file has.
 pub fn as_json(
     path: &FilePath,
     record: &FileRecord,
@@ -74,7 +74,7 @@ pub fn as_json(
 pub mod tests {
     use super::*;
 
-    /// A record; striped over four disks if it is no directory.
+    /// A record, striped over four disks unless it is a directory.
     pub fn record(kind: FileKind) -> FileRecord {
         let disks = (0..4).map(pario::DiskId);
         let disks = pario_proto::Disks::new(disks).unwrap();

@@ -1,4 +1,4 @@
-//! How the process ends: one code for each kind of reason.
+//! Exit codes, one for each kind of failure, and the error report.
 
 use std::io;
 
@@ -10,53 +10,53 @@ use thiserror::Error;
 
 use crate::interrupt::Interrupted;
 
-/// It failed.
+/// Any other failure.
 pub const FAILED: u8 = 1;
-/// What was typed cannot be meant.
+/// The arguments are invalid.
 pub const WRONG_USAGE: u8 = 2;
-/// Something that should be there is not.
+/// A file or directory does not exist.
 pub const NOT_FOUND: u8 = 3;
-/// The user may not do this.
+/// The user lacks the permission.
 pub const NOT_PERMITTED: u8 = 4;
 /// A node or the cluster does not answer.
 pub const NOT_REACHABLE: u8 = 5;
-/// Somebody asked for the end.
+/// A signal ended the command.
 pub const INTERRUPTED: u8 = 130;
 
-/// What was typed cannot be meant; the sentence says what can.
+/// Invalid arguments; the text says what is valid.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
-/// Something is wrong that was printed already: only the code is left to be given.
+/// A failure that is already printed; only the exit code is left.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("exit code {0}")]
-pub struct Told(pub u8);
+pub struct AlreadyReported(pub u8);
 
-/// The code of an error.
+/// Returns the exit code of an error.
 pub fn code(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of).unwrap_or(FAILED)
 }
 
-/// Whether all that failed is that the reader of the output has gone, as in `pario ls | head`.
-pub fn nobody_listens(error: &anyhow::Error) -> bool {
+/// Returns whether the error is a closed pipe (`pario ls | head`), which is not reported.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints an error on stderr: a sentence, or with `--json` one line of JSON.
-pub fn tell(error: &anyhow::Error, is_json: bool) {
-    if nobody_listens(error) || error.is::<Told>() {
+/// Prints an error on stderr: as text, or with `--json` as one line of JSON.
+pub fn report(error: &anyhow::Error, is_json: bool) {
+    if is_closed_pipe(error) || error.is::<AlreadyReported>() {
         return;
     }
     match error.downcast_ref::<ConfigError>() {
-        // Each of its lines begins with a file and a line of it, where editors look for them.
+        // Each line begins with FILE:LINE, which editors recognise.
         Some(error) if !is_json => eprintln!("{error}"),
-        _ => tell_text(&format!("{error:#}"), code(error), is_json),
+        _ => report_text(&format!("{error:#}"), code(error), is_json),
     }
 }
 
-/// Prints a sentence about a failure on stderr, as [`tell`] does.
-pub fn tell_text(text: &str, code: u8, is_json: bool) {
+/// Prints the text of a failure on stderr, like [`report`].
+pub fn report_text(text: &str, code: u8, is_json: bool) {
     if is_json {
         eprintln!("{}", json!({ "error": text.trim_end(), "exit_code": code }));
     } else {
@@ -64,22 +64,22 @@ pub fn tell_text(text: &str, code: u8, is_json: bool) {
     }
 }
 
-/// Reports arguments that cannot be meant, as [`tell`] does. `text` is what the parser says.
-pub fn tell_usage(text: &str, is_json: bool) {
+/// Reports invalid arguments, like [`report`]. `text` is the message of the parser.
+pub fn report_usage(text: &str, is_json: bool) {
     const MARK: &str = "error: ";
     let text = match text.strip_prefix(MARK) {
         Some(text) => text.to_owned(),
         None => format!("a command is missing\n\n{text}"),
     };
-    tell_text(&text, WRONG_USAGE, is_json);
+    report_text(&text, WRONG_USAGE, is_json);
 }
 
 fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if error.is::<Interrupted>() {
         Some(INTERRUPTED)
-    } else if let Some(Told(code)) = error.downcast_ref() {
+    } else if let Some(AlreadyReported(code)) = error.downcast_ref() {
         Some(*code)
-    } else if error.is::<Usage>() || error.is::<pario::PathError>() {
+    } else if error.is::<UsageError>() || error.is::<pario::PathError>() {
         Some(WRONG_USAGE)
     } else if let Some(error) = error.downcast_ref::<pario::Error>() {
         Some(code_of_cluster(error))
@@ -91,7 +91,7 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
     } else if let Some(error) = error.downcast_ref::<NodeError>() {
         Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
     } else {
-        // Files of this machine: what is unreachable here is no node.
+        // An unreachable local file is not an unreachable node.
         let error: &io::Error = error.downcast_ref()?;
         Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
     }
@@ -141,7 +141,7 @@ mod tests {
         let node = |kind: io::ErrorKind| NodeError::Io { path: "x".into(), error: kind.into() };
         for (error, expected) in [
             (anyhow!("something"), FAILED),
-            (Usage("no".into()).into(), WRONG_USAGE),
+            (UsageError("no".into()).into(), WRONG_USAGE),
             (pario::FilePath::new("x").unwrap_err().into(), WRONG_USAGE),
             (pario::Error::from(pario::FilePath::new("").unwrap_err()).into(), WRONG_USAGE),
             (pario::Error::Failure(down).into(), NOT_REACHABLE),
@@ -155,7 +155,7 @@ mod tests {
             (node(io::ErrorKind::TimedOut).into(), FAILED),
             (ImageError::Invalid("no".into()).into(), WRONG_USAGE),
             (Interrupted.into(), INTERRUPTED),
-            (Told(FAILED).into(), FAILED),
+            (AlreadyReported(FAILED).into(), FAILED),
             (io::Error::from(io::ErrorKind::NotFound).into(), NOT_FOUND),
             (io::Error::from(io::ErrorKind::PermissionDenied).into(), NOT_PERMITTED),
             (io::Error::from(io::ErrorKind::TimedOut).into(), FAILED),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_has_gone_is_known() {
-        assert!(nobody_listens(&io::Error::from(io::ErrorKind::BrokenPipe).into()));
-        assert!(!nobody_listens(&anyhow!("something")));
+        assert!(is_closed_pipe(&io::Error::from(io::ErrorKind::BrokenPipe).into()));
+        assert!(!is_closed_pipe(&anyhow!("something")));
     }
 }

@@ -1,12 +1,12 @@
 //! `pario`: the one binary of Pario.
 //!
-//! It prints, and nothing else in Pario does; what it prints about is done by the libraries. Here
-//! it is only decided how the process ends:
+//! It parses arguments, calls the libraries, and prints; no other part of Pario prints. The exit
+//! codes:
 //!
 //! | code | meaning |
 //! | --- | --- |
-//! | 0 | everything is fine |
-//! | 1 | it failed; the reason is on stderr |
+//! | 0 | success |
+//! | 1 | failure; the reason is on stderr |
 //! | 2 | wrong usage |
 //! | 3 | there is no such file or directory |
 //! | 4 | not permitted |
@@ -38,12 +38,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, Global};
+use arguments::{Arguments, Command, GlobalOptions};
 use commands::completions;
 
 fn main() -> ExitCode {
     let mut typed = std::env::args_os();
-    if typed.next().is_some_and(|name| rank::is_one(&name)) {
+    if typed.next().is_some_and(|name| rank::is_rank_process(&name)) {
         return rank::become_program(typed);
     }
     let typed: Vec<_> = std::env::args_os().collect();
@@ -54,28 +54,29 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse_from(commands::run::accept_np(typed)) {
         Ok(arguments) => arguments,
         Err(asked) if !asked.use_stderr() => {
-            // A reader that has gone needs no help.
+            // The reader of the help may have closed the pipe.
             let _ = asked.print();
             return ExitCode::SUCCESS;
         }
         Err(wrong) => {
-            exit::tell_usage(&wrong.render().to_string(), asks_for_json);
+            exit::report_usage(&wrong.render().to_string(), asks_for_json);
             return exit::WRONG_USAGE.into();
         }
     };
     match run(&arguments.global, &arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            exit::tell(&error, arguments.global.json);
+            exit::report(&error, arguments.global.json);
             exit::code(&error).into()
         }
     }
 }
 
-fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
+fn run(global: &GlobalOptions, command: &Command) -> anyhow::Result<()> {
     if global.create && global.data.is_none() {
-        let text = "--create creates the cluster in the directory of --data; name one".to_owned();
-        return Err(exit::Usage(text).into());
+        let text = "--create creates the cluster in the --data directory; name one with --data DIR"
+            .to_owned();
+        return Err(exit::UsageError(text).into());
     }
     match command {
         Command::Serve(options) => commands::serve::run(global, options),

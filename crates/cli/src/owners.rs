@@ -1,68 +1,68 @@
-//! Users, groups and permissions, as people write and read them.
+//! Users, groups and permissions as text.
 
 use pario::{FilePath, RightsChanged};
 use uzers::{Groups, Users, UsersCache};
 
-/// Knows the names of users and groups of this machine.
+/// A cache of the users and groups of this machine.
 #[derive(Default)]
 pub struct Owners {
     known: UsersCache,
 }
 
 impl Owners {
-    /// Knows nothing yet; asks the machine when it must.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self { known: UsersCache::new() }
     }
 
-    /// The name of a user; the number if this machine has none for it.
+    /// Returns the name of a user, or the number if this machine has no name for it.
     pub fn user(&self, uid: u32) -> String {
         let user = self.known.get_user_by_uid(uid);
         user.map_or_else(|| uid.to_string(), |user| user.name().to_string_lossy().into_owned())
     }
 
-    /// The name of a group; the number if this machine has none for it.
+    /// Returns the name of a group, or the number if this machine has no name for it.
     pub fn group(&self, gid: u32) -> String {
         let group = self.known.get_group_by_gid(gid);
         group.map_or_else(|| gid.to_string(), |group| group.name().to_string_lossy().into_owned())
     }
 
-    /// The user that a name or a number means.
+    /// Returns the user with a name or number.
     pub fn uid(&self, text: &str) -> Option<u32> {
         text.parse().ok().or_else(|| self.known.get_user_by_name(text).map(|user| user.uid()))
     }
 
-    /// The group that a name or a number means.
+    /// Returns the group with a name or number.
     pub fn gid(&self, text: &str) -> Option<u32> {
         text.parse().ok().or_else(|| self.known.get_group_by_name(text).map(|group| group.gid()))
     }
 }
 
-/// In a directory with this bit only the owner of an entry, that of the directory and root may
-/// delete, rename or replace the entry.
+/// The sticky bit: in such a directory only the owner of an entry, the owner of the directory and
+/// root may delete, rename or replace the entry.
 const STICKY: u32 = 0o1000;
 
-/// Names the nodes that have not acknowledged a change of rights.
-pub fn warn_of_untold(path: &FilePath, outcome: &RightsChanged) {
-    if let Some(warning) = untold_warning(path, &outcome.untold) {
+/// Warns about nodes that have not acknowledged a change of rights.
+pub fn warn_unacknowledged(path: &FilePath, outcome: &RightsChanged) {
+    if let Some(warning) = unacknowledged_warning(path, &outcome.untold) {
         eprintln!("pario: {warning}");
     }
 }
 
-fn untold_warning(path: &FilePath, untold: &[String]) -> Option<String> {
+fn unacknowledged_warning(path: &FilePath, untold: &[String]) -> Option<String> {
     let nodes = match untold {
         [] => return None,
         [node] => format!("node {node} has"),
         nodes => format!("nodes {} have", nodes.join(", ")),
     };
     Some(format!(
-        "{path}: the rights are changed, but {nodes} not acknowledged it: processes that have the \
-         file open may use it there as before until the node reaches the interface node again; a \
-         node that is restarted refuses them until then"
+        "{path}: the rights are changed, but {nodes} not acknowledged it: there, processes that \
+         have the file open keep their old rights until the node reaches the interface node \
+         again; a restarted node refuses them until then"
     ))
 }
 
-/// Permissions as nine letters; the last one is `t` or `T` where the sticky bit is set.
+/// Formats permissions as nine letters; the last one is `t` or `T` with the sticky bit.
 pub fn mode_letters(mode: u32) -> String {
     let letters = "rwxrwxrwx".chars().enumerate();
     let shown = |(place, letter)| if mode >> (8 - place) & 1 == 1 { letter } else { '-' };
@@ -74,8 +74,8 @@ pub fn mode_letters(mode: u32) -> String {
     shown
 }
 
-/// Applies a mode in the notation of `chmod`: `640`, `1777`, `u+w`, `go-rwx`, `a=r`, `+t`, several
-/// with commas.
+/// Applies a mode in the notation of `chmod`: `640`, `1777`, `u+w`, `go-rwx`, `a=r`, `+t`; commas
+/// separate several.
 pub fn change_mode(mode: u32, text: &str) -> Result<u32, String> {
     if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
         return u32::from_str_radix(text, 8)
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn nodes_that_were_not_told_are_named() {
         let path = FilePath::new("/f").unwrap();
-        assert_eq!(untold_warning(&path, &[]), None);
-        let one = untold_warning(&path, &["beta".to_owned()]).unwrap();
+        assert_eq!(unacknowledged_warning(&path, &[]), None);
+        let one = unacknowledged_warning(&path, &["beta".to_owned()]).unwrap();
         assert!(one.starts_with("/f: the rights are changed, but node beta has not"), "{one}");
-        let two = untold_warning(&path, &["beta".to_owned(), "gamma".to_owned()]).unwrap();
+        let two = unacknowledged_warning(&path, &["beta".to_owned(), "gamma".to_owned()]).unwrap();
         assert!(two.contains("nodes beta, gamma have not acknowledged"), "{two}");
     }
 
@@ -165,7 +165,11 @@ mod tests {
             assert_eq!(change_mode(0o644, text), Ok(mode), "{text}");
         }
         assert_eq!(change_mode(0o1777, "-t"), Ok(0o777));
-        assert_eq!(change_mode(0o1777, "go="), Ok(0o1700), "the sticky bit was not named");
+        assert_eq!(
+            change_mode(0o1777, "go="),
+            Ok(0o1700),
+            "the sticky bit is not part of the clause"
+        );
         for text in ["", "888", "7777", "2777", "u", "z+r", "u+q", "u+w,"] {
             assert!(change_mode(0o644, text).is_err(), "{text}");
         }

@@ -1,39 +1,39 @@
-//! Paths in a cluster, as they are typed.
+//! Parses paths of the command line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use pario::{FilePath, PathError};
 
-/// What marks a path as one in the cluster.
+/// Scheme of paths in the cluster.
 pub const PREFIX: &str = "pario:";
 
-/// What marks a path as one on this machine.
+/// Scheme of paths on this machine.
 pub const LOCAL_PREFIX: &str = "file:";
 
-/// The path behind the mark of a local one, if it is there.
+/// Returns the path after the local scheme, if there is one.
 pub fn marked_local(argument: &OsStr) -> Option<&OsStr> {
     argument.as_bytes().strip_prefix(LOCAL_PREFIX.as_bytes()).map(OsStr::from_bytes)
 }
 
-/// The path in the cluster that an argument means; the prefix may be there.
+/// Parses a path in the cluster; the scheme is optional.
 pub fn in_cluster(argument: &OsStr) -> Result<FilePath, PathError> {
     FilePath::from_bytes(without_prefix(argument).unwrap_or(argument.as_bytes()))
 }
 
-/// The bytes behind the prefix, if it is there.
+/// Returns the bytes after the cluster's scheme, if there is one.
 pub fn without_prefix(argument: &OsStr) -> Option<&[u8]> {
     argument.as_bytes().strip_prefix(PREFIX.as_bytes())
 }
 
-/// All paths that some arguments mean.
+/// Parses several paths in the cluster.
 pub fn all_in_cluster<'a>(
     arguments: impl IntoIterator<Item = &'a std::ffi::OsString>,
 ) -> Result<Vec<FilePath>, PathError> {
     arguments.into_iter().map(|argument| in_cluster(argument)).collect()
 }
 
-/// Whether somebody has made clear, with a slash at the end, that a directory is meant.
+/// Returns whether a trailing slash marks the path as a directory.
 pub fn is_marked_directory(argument: &OsStr) -> bool {
     argument.as_bytes().ends_with(b"/")
 }

@@ -1,18 +1,18 @@
-//! The commands of PFSLib, for those who know them: thin names for commands of `pario`, which they
-//! become after their arguments were put into its words.
+//! The commands of PFSLib: other names for commands of `pario`. They translate their arguments and
+//! become `pario`.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// What was typed cannot be meant.
+/// Exit code for invalid arguments.
 const WRONG_USAGE: u8 = 2;
 
-/// Where a cluster listens that is named by its machine alone.
+/// Default port of a cluster that is named by its host.
 const PORT: u16 = 7411;
 
-/// Is the command with this name, for the arguments of this process.
+/// Runs the command with this name and the arguments of this process.
 pub fn run(name: &str) -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
     if typed.iter().any(|argument| argument == "--help" || argument == "-h") {
@@ -20,15 +20,15 @@ pub fn run(name: &str) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(arguments) = translate(name, &typed, &own_names()) else {
-        eprintln!("pario: {name} takes other arguments\n\n{}", help(name));
+        eprintln!("pario: {name}: invalid arguments\n\n{}", help(name));
         return WRONG_USAGE.into();
     };
     let error = Command::new(pario()).args(arguments).exec();
-    eprintln!("{name}: `pario` cannot be started: {error}; it belongs beside this command");
+    eprintln!("{name}: cannot start `pario`: {error}; install it beside this command");
     ExitCode::FAILURE
 }
 
-/// What `pario` is to be told; nothing if that cannot be known.
+/// Returns the arguments of `pario`; `None` if the typed ones are invalid.
 fn translate(name: &str, typed: &[OsString], own_names: &[String]) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = Vec::new();
     if name == "pfsd" {
@@ -60,7 +60,7 @@ fn translate(name: &str, typed: &[OsString], own_names: &[String]) -> Option<Vec
             while let Some((option, more)) = rest.split_first() {
                 rest = more;
                 match option.to_str() {
-                    // Everything is shown in any case.
+                    // `pario status` always shows everything.
                     Some("-i" | "-v") => {}
                     Some("-f") => {
                         let (file, more) = rest.split_first()?;
@@ -76,7 +76,7 @@ fn translate(name: &str, typed: &[OsString], own_names: &[String]) -> Option<Vec
     Some(arguments)
 }
 
-/// The address of a cluster on a host; none for this machine, where `pario` finds it.
+/// Returns the address of a cluster on a host; `None` for this machine, where `pario` finds it.
 fn address(host: &OsString, own_names: &[String]) -> Option<OsString> {
     let Some(text) = host.to_str() else { return Some(host.clone()) };
     if own_names.iter().any(|own| own == text) {
@@ -86,7 +86,7 @@ fn address(host: &OsString, own_names: &[String]) -> Option<OsString> {
     if is_name { Some(format!("tcp:{text}:{PORT}").into()) } else { Some(host.clone()) }
 }
 
-/// How this machine calls itself.
+/// Returns the names of this machine.
 fn own_names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     vec!["localhost".to_owned(), name.trim().to_owned()]
@@ -96,7 +96,7 @@ fn is_number(text: &OsString) -> bool {
     text.to_str().is_some_and(|text| text.parse::<u32>().is_ok_and(|number| number > 0))
 }
 
-/// The binary beside this one, otherwise the one that is found.
+/// Returns the `pario` beside this program, otherwise the one in PATH.
 fn pario() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.with_file_name("pario");
@@ -105,12 +105,10 @@ fn pario() -> PathBuf {
 
 fn help(name: &str) -> String {
     let (arguments, what) = match name {
-        "pfsd" => ("[NUMBER]", "runs a node in ./pario-data, with so many threads for its disks"),
-        "pfsdexit" => ("HOST", "stops the nodes of the cluster there"),
-        "pfsdreset" => {
-            ("HOST [FILE...]", "ends the shared openings of files, or of all and forgets all jobs")
-        }
-        _ => ("HOST [-f FILE] [-i] [-v]", "shows how the cluster there is doing, or one file"),
+        "pfsd" => ("[NUMBER]", "runs a node in ./pario-data, with NUMBER threads for its disks"),
+        "pfsdexit" => ("HOST", "stops the nodes of the cluster on HOST"),
+        "pfsdreset" => ("HOST [FILE...]", "resets shared files; without FILE, all files and jobs"),
+        _ => ("HOST [-f FILE] [-i] [-v]", "shows the state of the cluster on HOST, or of one file"),
     };
     let command = match name {
         "pfsd" => "serve",

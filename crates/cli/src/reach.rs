@@ -1,4 +1,4 @@
-//! Which cluster a command is about, and how it is reached.
+//! Finds and opens the cluster that a command uses.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use pario::{Cluster, ClusterOptions, Error};
 use pario_server::holds_cluster;
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::status::ANSWER_LIMIT;
 
-/// Entries of a directory that are looked at for clusters whose name was mistyped.
+/// Most directory entries that are searched for clusters with similar names.
 const ENTRIES_LOOKED_AT: usize = 1000;
-/// Clusters that are named to a user whose directory holds none.
+/// Most clusters that the error names.
 const CLUSTERS_NAMED: usize = 3;
 
-/// The cluster that the options and the environment mean: `--data`, `--cluster`, `PARIO_CLUSTER`,
-/// or the user's running node. Warnings go to stderr.
-pub fn cluster(global: &Global) -> Result<Cluster, Error> {
+/// Opens the cluster of the options and the environment: `--data`, `--cluster`, `PARIO_CLUSTER`, or
+/// the user's running node. Warnings go to stderr.
+pub fn cluster(global: &GlobalOptions) -> Result<Cluster, Error> {
     find(global, |why| eprintln!("pario: warning: {why}"))
 }
 
-/// The same without warnings.
-pub fn cluster_quietly(global: &Global) -> Result<Cluster, Error> {
+/// Like [`cluster`], without warnings.
+pub fn cluster_quietly(global: &GlobalOptions) -> Result<Cluster, Error> {
     find(global, |_| {})
 }
 
-fn find(global: &Global, warn: impl Fn(&str)) -> Result<Cluster, Error> {
+fn find(global: &GlobalOptions, warn: impl Fn(&str)) -> Result<Cluster, Error> {
     let options = options(global);
     match (&global.data, &global.cluster) {
         (Some(data), _) => {
@@ -45,8 +45,8 @@ fn find(global: &Global, warn: impl Fn(&str)) -> Result<Cluster, Error> {
     }
 }
 
-/// Refuses a directory that holds no cluster, unless one is to be created: it was mistyped.
-pub fn check_data(global: &Global, data: &Path) -> Result<(), Error> {
+/// Fails if a directory, probably mistyped, holds no cluster, unless one is to be created.
+pub fn check_data(global: &GlobalOptions, data: &Path) -> Result<(), Error> {
     if global.create || holds_cluster(data) {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub fn check_data(global: &Global, data: &Path) -> Result<(), Error> {
     let near = match near.len() {
         0 => String::new(),
         1 => format!(" (there is one in {})", near[0]),
-        _ => format!(" (there are some in {})", near.join(", ")),
+        _ => format!(" (there are clusters in {})", near.join(", ")),
     };
     Err(Error::NotRunning {
         text: format!(
@@ -66,7 +66,7 @@ pub fn check_data(global: &Global, data: &Path) -> Result<(), Error> {
     })
 }
 
-/// The clusters beside a directory, and in it.
+/// Returns the clusters beside a directory, and in it.
 fn clusters_near(data: &Path) -> Vec<PathBuf> {
     let beside = match data.parent() {
         Some(parent) if parent == Path::new("") => Path::new("."),
@@ -77,7 +77,7 @@ fn clusters_near(data: &Path) -> Vec<PathBuf> {
     for dir in [beside, data] {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let paths = entries.take(ENTRIES_LOOKED_AT).map(|entry| entry.path());
-        found.extend(paths.filter(|path| path.is_dir() && is_certain(path)));
+        found.extend(paths.filter(|path| path.is_dir() && certainly_holds_cluster(path)));
     }
     found.sort();
     found.dedup();
@@ -85,13 +85,13 @@ fn clusters_near(data: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a directory certainly holds a cluster: one that may not be looked into does not count.
-fn is_certain(path: &Path) -> bool {
+/// Returns whether a directory certainly holds a cluster; false if it is unreadable.
+fn certainly_holds_cluster(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok() && holds_cluster(path)
 }
 
-/// What the options say about the way to it.
-pub fn options(global: &Global) -> ClusterOptions {
+/// Returns the options for opening a cluster.
+pub fn options(global: &GlobalOptions) -> ClusterOptions {
     ClusterOptions {
         short_cut: global.no_short_cut.then_some(false),
         key_file: global.key.clone(),
@@ -100,12 +100,12 @@ pub fn options(global: &Global) -> ClusterOptions {
     }
 }
 
-/// How long each node may take to say how it is doing.
-pub fn answer_limit(global: &Global) -> Duration {
+/// Returns the time limit for the status of each node.
+pub fn answer_limit(global: &GlobalOptions) -> Duration {
     global.timeout.map_or(ANSWER_LIMIT, Duration::from_secs_f64)
 }
 
-/// An address for people: where the node listens, without what only programs compare.
+/// Formats the addresses at which a node listens, without the parts that only programs compare.
 pub fn shown_address(address: &str) -> String {
     let parts = address.split(';').filter_map(|part| part.split_once('='));
     let places = parts.filter(|(name, _)| ["unix", "tcp"].contains(name));

@@ -1,5 +1,5 @@
-//! Tells the service manager (systemd) how a node is doing, as `sd_notify` does: one datagram to the
-//! socket that `NOTIFY_SOCKET` names. Without that variable nothing is sent.
+//! Notifies the service manager (systemd) of a node's state, like `sd_notify`: one datagram to the
+//! socket in `NOTIFY_SOCKET`. Without that variable nothing is sent.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,21 +12,21 @@ pub const READY: &str = "READY=1";
 /// The node stops.
 pub const STOPPING: &str = "STOPPING=1";
 
-/// Sends a state, with a sentence that `systemctl status` shows. A manager that cannot be told is
-/// reported on stderr, because it will believe that the node did not start.
+/// Sends a state, with a sentence that `systemctl status` shows. Reports a failure on stderr,
+/// because the manager then believes that the node did not start.
 pub fn notify(state: &str, sentence: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()) else {
         return;
     };
     if let Err(error) = send(&socket, &format!("{state}\nSTATUS={sentence}\n")) {
         let socket = socket.display();
-        eprintln!("pario: the service manager cannot be told by NOTIFY_SOCKET={socket}: {error}");
+        eprintln!("pario: cannot notify the service manager at NOTIFY_SOCKET={socket}: {error}");
     }
 }
 
 fn send(socket: &OsStr, message: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
-        // A name without a file.
+        // An abstract name, without a file.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         [b'/', ..] => SocketAddr::from_pathname(socket)?,
         _ => return Err(io::Error::other("it is neither a path nor an abstract name")),

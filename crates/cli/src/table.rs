@@ -1,17 +1,17 @@
-//! Tables for people: columns as wide as they need to be.
+//! Text tables with aligned columns.
 
 use std::io::{self, Write};
 
-/// On which side of its column a cell stands.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Names and sentences.
+    /// For names and sentences.
     Left,
-    /// Figures.
+    /// For figures.
     Right,
 }
 
-/// Rows of cells under heads.
+/// Rows of cells under column heads.
 #[derive(Clone, Debug)]
 pub struct Table<const COLUMNS: usize> {
     columns: [(String, Side); COLUMNS],
@@ -19,22 +19,22 @@ pub struct Table<const COLUMNS: usize> {
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
-    /// An empty table. Columns without heads throughout make a table without a line of heads.
+    /// Creates an empty table. If no column has a head, the line of heads is left out.
     pub fn new(columns: [(&str, Side); COLUMNS]) -> Self {
         Self { columns: columns.map(|(head, side)| (head.to_owned(), side)), rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn push(&mut self, row: [String; COLUMNS]) {
         self.rows.push(row);
     }
 
-    /// Whether there are only heads.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The lines, without spaces at their ends.
+    /// Returns the lines, without trailing spaces.
     pub fn lines(&self) -> Vec<String> {
         let heads: [String; COLUMNS] = std::array::from_fn(|column| self.columns[column].0.clone());
         let has_heads = heads.iter().any(|head| !head.is_empty());
@@ -61,7 +61,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
             .collect()
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.lines().iter().try_for_each(|line| writeln!(out, "{line}"))
     }

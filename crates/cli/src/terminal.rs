@@ -1,4 +1,4 @@
-//! What goes to stdout, and how: JSON for programs, lines for people.
+//! Output to stdout: JSON or lines of text.
 
 use std::io::{self, BufWriter, StdoutLock, Write, stdout};
 use std::path::Path;
@@ -6,29 +6,29 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-/// Standard output, gathered into large writes.
+/// Returns buffered standard output.
 pub fn output() -> BufWriter<StdoutLock<'static>> {
     BufWriter::new(stdout().lock())
 }
 
 /// Prints one JSON value.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let json = serde_json::to_string_pretty(value).context("cannot make JSON")?;
+    let json = serde_json::to_string_pretty(value).context("cannot encode JSON")?;
     let mut out = output();
     writeln!(out, "{json}")?;
     Ok(out.flush()?)
 }
 
-/// Prints on stderr how a file was understood, one line for each sentence.
+/// Prints notes on stderr about how a file was interpreted, one per line.
 pub fn print_notes(file: &Path, notes: &[String]) {
     for note in notes {
         eprintln!("pario: {}: {note}", file.display());
     }
 }
 
-/// A JSON array that is printed while it is made, one value in each line.
+/// A JSON array that is printed incrementally, one value per line.
 ///
-/// Invariant: what is printed is a whole document or nothing. If a command fails before its first
+/// Invariant: the output is a complete document or nothing. If a command fails before the first
 /// value, nothing is printed; if it fails later, the array ends there.
 #[derive(Debug)]
 pub struct JsonArray<W: Write> {
@@ -38,20 +38,20 @@ pub struct JsonArray<W: Write> {
 }
 
 impl<W: Write> JsonArray<W> {
-    /// The beginning of an array.
+    /// Begins an array.
     pub fn begin(out: W) -> Self {
         Self { out, is_empty: true, is_ended: false }
     }
 
-    /// One more value.
+    /// Adds a value.
     pub fn push(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
-        let json = serde_json::to_string(value).context("cannot make JSON")?;
+        let json = serde_json::to_string(value).context("cannot encode JSON")?;
         self.out.write_all(if self.is_empty { b"[\n" } else { b",\n" })?;
         self.is_empty = false;
         Ok(self.out.write_all(json.as_bytes())?)
     }
 
-    /// The end of it.
+    /// Ends the array.
     pub fn end(mut self) -> io::Result<()> {
         self.is_ended = true;
         self.out.write_all(if self.is_empty { b"[]\n" } else { b"\n]\n" })?;
@@ -62,7 +62,7 @@ impl<W: Write> JsonArray<W> {
 impl<W: Write> Drop for JsonArray<W> {
     fn drop(&mut self) {
         if !self.is_ended && !self.is_empty {
-            // The failure that ended it early is reported, also if this fails as well.
+            // The caller reports the failure that ended the array early.
             let _ = self.out.write_all(b"\n]\n").and_then(|()| self.out.flush());
         }
     }

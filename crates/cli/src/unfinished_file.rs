@@ -1,4 +1,4 @@
-//! A new file of extents that is removed unless it becomes whole.
+//! A new extent file that is removed unless it is completed.
 
 use std::cell::Cell;
 use std::io;
@@ -7,18 +7,18 @@ use pario::{Cluster, FilePath};
 
 use crate::commands::cp::partial;
 
-/// A file that is being made. One that replaces another has a hidden name until it is whole. What was
-/// made is removed when this value goes before that.
+/// An incomplete file. If it replaces another file, it has a hidden name until it is complete.
+/// Dropping it before [`Self::finish`] removes it.
 pub struct UnfinishedFile<'c> {
     cluster: &'c Cluster,
     path: FilePath,
     to: FilePath,
-    /// Whether there is something to remove.
+    /// Whether the file was created, and must be removed.
     is_created: Cell<bool>,
 }
 
 impl<'c> UnfinishedFile<'c> {
-    /// For a file that may replace what is there; an error if that cannot be written to.
+    /// Prepares a file that may replace another; fails if that one is not writable.
     pub fn replacing(cluster: &'c Cluster, to: &FilePath) -> Result<Self, pario::Error> {
         let path = match cluster.options().write(true).open(to.as_str()) {
             Ok(_) => {
@@ -31,7 +31,7 @@ impl<'c> UnfinishedFile<'c> {
         Ok(Self { cluster, path, to: to.clone(), is_created: Cell::new(false) })
     }
 
-    /// For a file that must be new.
+    /// Prepares a file that must not exist yet.
     pub fn new(cluster: &'c Cluster, to: &FilePath) -> Result<Self, pario::Error> {
         match cluster.metadata(to.as_str()) {
             Ok(_) => Err(pario::Failure::Exists { path: to.clone() }.into()),
@@ -40,17 +40,17 @@ impl<'c> UnfinishedFile<'c> {
         }
     }
 
-    /// The name to write to.
+    /// Returns the path to write to.
     pub fn path(&self) -> &FilePath {
         &self.path
     }
 
-    /// The file is there; it is not another's.
+    /// Notes that this process has created the file.
     pub fn note_created(&self) {
         self.is_created.set(true);
     }
 
-    /// The file is whole and gets its name.
+    /// Gives the complete file its final name.
     pub fn finish(self) -> Result<(), pario::Error> {
         if self.path != self.to {
             self.cluster.rename(self.path.as_str(), self.to.as_str())?;
@@ -63,7 +63,7 @@ impl<'c> UnfinishedFile<'c> {
 impl Drop for UnfinishedFile<'_> {
     fn drop(&mut self) {
         if self.is_created.get() {
-            // The failure that leads here is the one to report.
+            // The caller reports the original failure.
             let _ = self.cluster.remove(self.path.as_str());
         }
     }

@@ -96,8 +96,7 @@ fn the_programs_of_the_document_are_those_of_the_examples() {
         .chain([PathBuf::from("examples/tests/suite/flow_snippets.rs")])
         .map(|path| without_indentation(&read(path)))
         .collect();
-    let excerpts =
-        fences::all(root()).into_iter().filter(|fence| fence.language == "rust,excerpt");
+    let excerpts = fences::all(root()).into_iter().filter(|fence| fence.language == "rust,excerpt");
     let mut count = 0;
     for fence in excerpts {
         count += 1;

@@ -1,4 +1,4 @@
-//! `pario cat`
+//! `pario cat`: prints files of the cluster.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,23 +8,23 @@ use clap::Args;
 use serde_json::json;
 
 use crate::amounts::parse_size;
-use crate::arguments::Global;
-use crate::commands::cp::pipe::{self, Part, Source};
+use crate::arguments::GlobalOptions;
+use crate::commands::cp::pipe::{self, ByteRange, Source};
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str =
     "pario cat /runs/7/log\n  pario cat --offset 1MiB --length 4KiB /runs/7/state | xxd";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where to begin in each file
+    /// Offset of the first byte in each file
     #[arg(long, default_value = "0", value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     offset: u64,
 
-    /// How much of each file, at most
+    /// Most bytes to print of each file
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     length: Option<u64>,
 
@@ -33,8 +33,8 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it. The contents go to stdout as they are; with `--json` the figures go to stderr.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command. Contents go to stdout unchanged; with `--json`, figures go to stderr.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
     let interrupt = Interrupt::watch()?;
@@ -42,7 +42,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let mut printed = Vec::new();
     for path in &paths {
         let file = cluster.open(path.as_str())?;
-        let part = Part { offset: options.offset, length: options.length, expected: None };
+        let part = ByteRange { offset: options.offset, length: options.length, expected: None };
         let source = Source::Cluster(Arc::new(file));
         let bytes = pipe::run(source, part, &interrupt, |piece| Ok(out.write_all(piece)?))?;
         printed.push(json!({ "path": path, "offset": options.offset, "bytes": bytes }));

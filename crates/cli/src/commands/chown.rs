@@ -1,4 +1,4 @@
-//! `pario chown`
+//! `pario chown`: changes owner and group.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,16 +6,16 @@ use std::ffi::OsString;
 use clap::Args;
 use serde_json::json;
 
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::owners::{self, Owners};
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str =
     "pario chown ada /runs/7\n  pario chown ada:physics /runs\n  pario chown :100 /runs";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// OWNER, OWNER:GROUP or :GROUP, as names or numbers
@@ -26,15 +26,15 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
-    let (uid, gid) = owner_and_group(&options.owner, &Owners::new()).map_err(Usage)?;
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
+    let (uid, gid) = owner_and_group(&options.owner, &Owners::new()).map_err(UsageError)?;
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
     let mut untold = BTreeSet::new();
     for path in &paths {
         let outcome = cluster.set_owner(path.as_str(), uid, gid)?;
-        owners::warn_of_untold(path, &outcome);
+        owners::warn_unacknowledged(path, &outcome);
         untold.extend(outcome.untold);
     }
     if global.json {
@@ -47,13 +47,13 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
 fn owner_and_group(text: &str, owners: &Owners) -> Result<(Option<u32>, Option<u32>), String> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     if user.is_empty() && group.is_empty() {
-        return Err("name an owner, or a group behind a colon: ada, ada:physics, :physics".into());
+        return Err(
+            "name an owner, a group after a colon, or both: ada, ada:physics, :physics".into()
+        );
     }
     let find = |name: &str, found: Option<u32>, what: &str| match found {
         _ if name.is_empty() => Ok(None),
-        None => {
-            Err(format!("this machine knows no {what} {name:?}; its number can be used as well"))
-        }
+        None => Err(format!("this machine has no {what} {name:?}; give the number instead")),
         known => Ok(known),
     };
     Ok((find(user, owners.uid(user), "user")?, find(group, owners.gid(group), "group")?))

@@ -1,4 +1,4 @@
-//! `pario df`
+//! `pario df`: shows the space on the disks.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::status::NodeView;
 use crate::amounts::{count, share, size};
-use crate::arguments::Global;
-use crate::exit::{self, NOT_REACHABLE, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{self, AlreadyReported, NOT_REACHABLE};
 use crate::table::{Side, Table};
 use crate::{reach, terminal};
 
@@ -21,9 +21,9 @@ struct Row<'n> {
     file_system: usize,
 }
 
-/// Does it. The total counts each file system once. Disks of nodes that do not answer are missing,
-/// and the exit code says so.
-pub fn run(global: &Global) -> anyhow::Result<()> {
+/// Runs the command. The total counts each file system once. Disks of nodes that do not answer are
+/// missing; then the exit code is 5.
+pub fn run(global: &GlobalOptions) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let limit = reach::answer_limit(global);
     let nodes = NodeView::of(&cluster, limit);
@@ -50,12 +50,12 @@ pub fn run(global: &Global) -> anyhow::Result<()> {
     }
     for node in &silent {
         let text = format!("the disks of node {:?} are missing: {}", node.name, node.trouble());
-        exit::tell_text(&text, NOT_REACHABLE, global.json);
+        exit::report_text(&text, NOT_REACHABLE, global.json);
     }
-    if silent.is_empty() { Ok(()) } else { Err(Told(NOT_REACHABLE).into()) }
+    if silent.is_empty() { Ok(()) } else { Err(AlreadyReported(NOT_REACHABLE).into()) }
 }
 
-/// All disks. One whose file system is not known counts as one of its own.
+/// Returns all disks. A disk whose file system is unknown counts as its own file system.
 fn rows<'n>(nodes: &'n [NodeView], known: &HashMap<(String, usize), FileSystemId>) -> Vec<Row<'n>> {
     let mut numbers: HashMap<&FileSystemId, usize> = HashMap::new();
     let mut next = 0;
@@ -77,12 +77,12 @@ fn rows<'n>(nodes: &'n [NodeView], known: &HashMap<(String, usize), FileSystemId
     rows
 }
 
-/// The number of file systems, their bytes, and what is free of them.
+/// Returns the number of file systems, and their total and free bytes.
 fn total(rows: &[Row<'_>]) -> (usize, [u64; 2]) {
     let mut systems: HashMap<usize, [u64; 2]> = HashMap::new();
     for row in rows {
         let [total, free] = systems.entry(row.file_system).or_default();
-        // Nodes do not measure at the same time; the least room counts.
+        // Nodes measure at different times; the smallest free space counts.
         *free = if *total == 0 { row.disk.free_bytes } else { row.disk.free_bytes.min(*free) };
         *total = row.disk.total_bytes.max(*total);
     }
@@ -112,7 +112,7 @@ fn table(rows: &[Row<'_>], total_bytes: u64, free_bytes: u64) -> Table<6> {
     table
 }
 
-/// Why the total is less than the sum of the rows.
+/// Explains why the total is less than the sum of the rows.
 fn note(disks: usize, systems: usize) -> Option<String> {
     (disks > systems).then(|| match systems {
         1 => format!("the {disks} disks share one file system; the total counts it once"),

@@ -1,4 +1,4 @@
-//! `pario du`
+//! `pario du`: shows the space that directories take.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,21 +8,21 @@ use pario::{Cluster, FileKind, FilePath, Metadata};
 use serde_json::json;
 
 use crate::amounts::size;
-use crate::arguments::Global;
-use crate::exit::{self, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{self, AlreadyReported};
 use crate::interrupt::Interrupt;
 use crate::table::{Side, Table};
 use crate::terminal::JsonArray;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario du /runs\n  pario du -s /runs /scratch\n  \
                             pario du --json /runs | jq '.[-1].disk_bytes'";
 
-/// Rows that are aligned with each other; a list can be longer than memory.
+/// Rows that are aligned with each other; a whole list may not fit into memory.
 const ROWS_ALIGNED: usize = 4096;
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Options {
@@ -34,7 +34,7 @@ pub struct Options {
     #[arg(short, long)]
     all: bool,
 
-    /// Show directories down to this depth; all are counted
+    /// Show directories down to this depth; sums include all
     #[arg(short = 'd', long, value_name = "DEPTH")]
     max_depth: Option<usize>,
 
@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(short, long)]
     bytes: bool,
 
-    /// Show KiB, MiB, GiB, as is the default
+    /// Show KiB, MiB, GiB (the default)
     #[arg(short = 'h', long, conflicts_with = "bytes")]
     human_readable: bool,
 
@@ -61,24 +61,24 @@ impl Options {
     }
 }
 
-/// What lies in a directory and below it.
+/// The contents of a directory and of all below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
+struct DiskUsage {
     /// Bytes of data.
     data: u64,
-    /// Bytes that the disks hold for them.
+    /// Bytes on the disks.
     disk: u64,
     files: u64,
     directories: u64,
 }
 
-impl Usage {
+impl DiskUsage {
     fn of_file(measured: Option<&Metadata>) -> Self {
         let (data, disk) = measured.map_or((0, 0), |known| (known.len, known.disk_bytes()));
         Self { data, disk, files: 1, directories: 0 }
     }
 
-    fn add(&mut self, other: Usage) {
+    fn add(&mut self, other: DiskUsage) {
         self.data = self.data.saturating_add(other.data);
         self.disk = self.disk.saturating_add(other.disk);
         self.files += other.files;
@@ -89,49 +89,50 @@ impl Usage {
 /// A directory that is being counted.
 struct Level {
     path: FilePath,
-    usage: Usage,
-    /// Directories in it that were not counted yet; the next one is the last.
+    usage: DiskUsage,
+    /// Subdirectories that are still to be counted, in reverse order.
     below: Vec<FilePath>,
 }
 
-/// Does it. What cannot be read is named and left out; the exit code is that of the first reason.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command. Reports unreadable paths and leaves them out; the first failure decides the
+/// exit code.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
-    let mut count = Count {
+    let mut count = UsageCounter {
         cluster: &cluster,
         options,
         interrupt: Interrupt::watch()?,
-        page: Page::new(global.json, options.bytes),
+        page: UsageOutput::new(global.json, options.bytes),
         first_failure: None,
     };
     for path in &paths {
         let counted = count.path(path);
-        count.note(counted)?;
+        count.report_failure(counted)?;
     }
     count.page.finish()?;
-    count.first_failure.map_or(Ok(()), |code| Err(Told(code).into()))
+    count.first_failure.map_or(Ok(()), |code| Err(AlreadyReported(code).into()))
 }
 
-struct Count<'c> {
+struct UsageCounter<'c> {
     cluster: &'c Cluster,
     options: &'c Options,
     interrupt: Interrupt,
-    page: Page,
+    page: UsageOutput,
     first_failure: Option<u8>,
 }
 
-impl Count<'_> {
+impl UsageCounter<'_> {
     fn path(&mut self, path: &FilePath) -> anyhow::Result<()> {
         let known = self.cluster.metadata(path.as_str())?;
         if !known.is_directory() {
-            return self.page.show(path, &Usage::of_file(Some(&known)));
+            return self.page.show(path, &DiskUsage::of_file(Some(&known)));
         }
         let mut levels = vec![self.level(path.clone(), 0)?];
         while let Some(level) = levels.last_mut() {
             if let Some(below) = level.below.pop() {
                 let counted = self.level(below, levels.len());
-                if let Some(level) = self.note(counted)? {
+                if let Some(level) = self.report_failure(counted)? {
                     levels.push(level);
                 }
                 continue;
@@ -147,10 +148,13 @@ impl Count<'_> {
         Ok(())
     }
 
-    /// Counts the files of a directory, and finds the directories in it.
+    /// Counts the files of a directory, and collects its subdirectories.
     fn level(&mut self, path: FilePath, depth: usize) -> anyhow::Result<Level> {
-        let mut level =
-            Level { usage: Usage { directories: 1, ..Usage::default() }, below: Vec::new(), path };
+        let mut level = Level {
+            usage: DiskUsage { directories: 1, ..DiskUsage::default() },
+            below: Vec::new(),
+            path,
+        };
         for listed in self.cluster.list(level.path.as_str())? {
             self.interrupt.check()?;
             let listed = listed?;
@@ -159,19 +163,19 @@ impl Count<'_> {
                 level.below.push(path);
                 continue;
             }
-            let usage = Usage::of_file(listed.measured.as_ref());
+            let usage = DiskUsage::of_file(listed.measured.as_ref());
             level.usage.add(usage);
             if self.options.all && depth < self.options.depth() {
                 self.page.show(&path, &usage)?;
             }
         }
-        // The first name is counted first, so it is the last one here.
+        // The directories are popped from the end, so the first name must be last.
         level.below.reverse();
         Ok(level)
     }
 
-    /// A failure that concerns one path is told, and the others are counted all the same.
-    fn note<T>(&mut self, counted: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    /// Reports a failure of one path and continues with the others.
+    fn report_failure<T>(&mut self, counted: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
         let error = match counted {
             Ok(counted) => return Ok(Some(counted)),
             Err(error) => error,
@@ -180,19 +184,19 @@ impl Count<'_> {
         if !matches!(code, exit::NOT_FOUND | exit::NOT_PERMITTED) {
             return Err(error);
         }
-        exit::tell(&error, self.page.is_json());
+        exit::report(&error, self.page.is_json());
         self.first_failure.get_or_insert(code);
         Ok(None)
     }
 }
 
-/// What is printed: a table, or JSON.
-enum Page {
+/// The output: a table or JSON.
+enum UsageOutput {
     Json(JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>),
     Text { table: Table<3>, rows: usize, with_bytes: bool },
 }
 
-impl Page {
+impl UsageOutput {
     fn new(is_json: bool, with_bytes: bool) -> Self {
         match is_json {
             true => Self::Json(JsonArray::begin(terminal::output())),
@@ -204,7 +208,7 @@ impl Page {
         matches!(self, Self::Json(_))
     }
 
-    fn show(&mut self, path: &FilePath, usage: &Usage) -> anyhow::Result<()> {
+    fn show(&mut self, path: &FilePath, usage: &DiskUsage) -> anyhow::Result<()> {
         match self {
             Self::Json(array) => array.push(&json!({
                 "path": path,

@@ -1,4 +1,4 @@
-//! `pario fsck`
+//! `pario fsck`: checks the namespace against the disks.
 
 use std::io::Write;
 
@@ -9,32 +9,32 @@ use pario::{
 use serde_json::{Value, json};
 
 use crate::amounts::count;
-use crate::arguments::Global;
-use crate::exit::{FAILED, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{AlreadyReported, FAILED};
 use crate::table::{Side, Table};
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario fsck\n  pario fsck --deep\n  pario fsck --repair\n  pario --data ./pario-data fsck --rebuild";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Read everything that has a checksum
+    /// Read all data that has a checksum
     #[arg(long)]
     deep: bool,
 
-    /// Put right what can be put right without loss
+    /// Repair what can be repaired without loss
     #[arg(long)]
     repair: bool,
 
-    /// Make the namespace from what the disks say
+    /// Build the namespace from the descriptions on the disks
     #[arg(long)]
     rebuild: bool,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = match &global.data {
         // The namespace that is to be rebuilt may be missing.
         Some(data) if options.rebuild => {
@@ -61,15 +61,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             .try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()?;
     }
-    if is_fine(&report) { Ok(()) } else { Err(Told(FAILED).into()) }
+    if is_fine(&report) { Ok(()) } else { Err(AlreadyReported(FAILED).into()) }
 }
 
-/// Whether nothing is left that is wrong. What was rebuilt is news, but nothing wrong.
+/// Returns whether no problem remains. A rebuilt entry is a finding, but not a problem.
 fn is_fine(report: &CheckReport) -> bool {
-    report.silent_nodes.is_empty() && report.findings.iter().all(is_settled)
+    report.silent_nodes.is_empty() && report.findings.iter().all(is_resolved)
 }
 
-fn is_settled(finding: &Finding) -> bool {
+fn is_resolved(finding: &Finding) -> bool {
     finding.is_repaired || matches!(finding.kind, FindingKind::Rebuilt | FindingKind::Guessed)
 }
 
@@ -88,7 +88,7 @@ fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
         };
         table.push([
             word(finding.kind).to_owned(),
-            if is_settled(finding) { "yes" } else { "no" }.to_owned(),
+            if is_resolved(finding) { "yes" } else { "no" }.to_owned(),
             file,
             finding.disk.clone().unwrap_or_default(),
             finding.text.clone(),
@@ -96,12 +96,12 @@ fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
     }
     let mut lines = if table.is_empty() { Vec::new() } else { table.lines() };
     for node in &report.silent_nodes {
-        lines.push(format!("node {node} does not answer: what is on its disks is unknown"));
+        lines.push(format!("node {node} does not answer: its disks were not checked"));
     }
-    let open = report.findings.iter().filter(|finding| !is_settled(finding)).count() as u64;
+    let open = report.findings.iter().filter(|finding| !is_resolved(finding)).count() as u64;
     let repaired = report.findings.len() as u64 - open;
     let looked_at = format!(
-        "looked at {} and {}",
+        "checked {} and {}",
         count(report.files, "file"),
         count(report.subfiles, "subfile")
     );
@@ -110,7 +110,11 @@ fn lines(report: &CheckReport, is_repair: bool, is_deep: bool) -> Vec<String> {
         (0, 0) => "nothing wrong was found".to_owned(),
         (0, repaired) => format!("{} repaired", count(repaired, "finding")),
         (open, repaired) => {
-            let hint = if is_repair { "" } else { "; `pario fsck --repair` repairs what is safe" };
+            let hint = if is_repair {
+                ""
+            } else {
+                "; `pario fsck --repair` repairs what can be repaired without loss"
+            };
             format!("{} left, {repaired} repaired{hint}", count(open, "finding"))
         }
     };
@@ -133,7 +137,7 @@ fn as_json(report: &CheckReport) -> Value {
             "file": finding.file.to_string(),
             "disk": finding.disk,
             "text": finding.text,
-            "repaired": is_settled(finding),
+            "repaired": is_resolved(finding),
         })
     });
     json!({
@@ -181,12 +185,12 @@ mod tests {
         let expected = [
             "finding  repaired  file  disk",
             "missing  no        /x    local/disk0  subfile 0 is not there",
-            "looked at 1 file and 3 subfiles: 1 finding left, 0 repaired; `pario fsck --repair` \
-             repairs what is safe",
+            "checked 1 file and 3 subfiles: 1 finding left, 0 repaired; `pario fsck --repair` \
+             repairs what can be repaired without loss",
         ];
         assert_eq!(lines(&report(FindingKind::Missing, false), false, false), expected);
         let fine = CheckReport { files: 2, ..CheckReport::default() };
-        let expected = ["looked at 2 files and 0 subfiles: everything is fine"];
+        let expected = ["checked 2 files and 0 subfiles: everything is fine"];
         assert_eq!(lines(&fine, false, false), expected);
         let deep = CheckReport { verified_bytes: 1, unverified_bytes: 12_000, ..fine };
         assert_eq!(

@@ -1,21 +1,21 @@
-//! `pario get`
+//! `pario get`: copies from the cluster to this machine.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::Args;
 
 use super::cp::{self, Flags, direction};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::paths;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario get /runs/results.h5               # to the current directory\n  \
                             pario get /runs/results.h5 copy.h5\n  \
                             pario get -r --update /runs ./backup/\n  \
                             pario get pario:/a pario:/b              # both to the current directory\n  \
                             pario get /backup.tar - | tar x";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it. Of several paths the last is the target, unless it is marked as one in the cluster.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command. The last of several paths is the target, unless it has the cluster's scheme.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let here = OsStr::new(".");
     let (sources, target) = match options.paths.split_last() {
         Some((last, sources)) if !sources.is_empty() && paths::without_prefix(last).is_none() => {

@@ -1,4 +1,4 @@
-//! `pario ls`
+//! `pario ls`: lists directories.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,28 +8,28 @@ use jiff::tz::TimeZone;
 use pario::{Cluster, FileKind, FilePath, FileRecord, Metadata};
 
 use crate::amounts::size;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::interrupt::Interrupt;
 use crate::owners::{Owners, mode_letters};
 use crate::table::{Side, Table};
 use crate::terminal::JsonArray;
 use crate::{entry, paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str =
     "pario ls\n  pario ls -l /runs\n  pario ls -R /runs --json | jq '.[].path'";
 
-/// Rows of a long list that are aligned with each other; the list can be longer than memory.
+/// Rows of a long list that are aligned with each other; a whole list may not fit into memory.
 const ROWS_ALIGNED: usize = 4096;
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Show mode, owner, group, size and date as well
+    /// Also show mode, owner, group, size and date
     #[arg(short, long)]
     long: bool,
 
-    /// List directories below as well
+    /// List subdirectories as well
     #[arg(short = 'R', long)]
     recursive: bool,
 
@@ -38,11 +38,11 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
-    let walk = Walk {
+    let walk = TreeWalk {
         cluster: &cluster,
         with_sizes: options.long || global.json,
         is_recursive: options.recursive,
@@ -52,37 +52,37 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let owners = Owners::new();
         let mut array = JsonArray::begin(terminal::output());
         walk.all(&paths, &mut |listed| match listed {
-            Listed::Directory(_) => Ok(()),
-            Listed::Entry { path, record, measured } => {
+            ListItem::Directory(_) => Ok(()),
+            ListItem::Entry { path, record, measured } => {
                 array.push(&entry::as_json(path, record, measured, &owners))
             }
         })?;
         array.end()?;
         return Ok(());
     }
-    let mut page = Page::new(options.long, options.recursive || paths.len() > 1);
+    let mut page = TextOutput::new(options.long, options.recursive || paths.len() > 1);
     walk.all(&paths, &mut |listed| page.show(listed))?;
     page.finish()
 }
 
-/// What a walk meets.
-enum Listed<'l> {
+/// An element of a listing.
+enum ListItem<'l> {
     /// A directory whose entries follow.
     Directory(&'l FilePath),
-    /// An entry of it, or a file that was named.
+    /// An entry of the directory, or a named file.
     Entry { path: &'l FilePath, record: &'l FileRecord, measured: Option<&'l Metadata> },
 }
 
-struct Walk<'c> {
+struct TreeWalk<'c> {
     cluster: &'c Cluster,
     with_sizes: bool,
     is_recursive: bool,
     interrupt: Interrupt,
 }
 
-type Visit<'v> = dyn FnMut(Listed<'_>) -> anyhow::Result<()> + 'v;
+type Visit<'v> = dyn FnMut(ListItem<'_>) -> anyhow::Result<()> + 'v;
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn all(&self, paths: &[FilePath], visit: &mut Visit<'_>) -> anyhow::Result<()> {
         for path in paths {
             let known = self.cluster.metadata(path.as_str())?;
@@ -90,7 +90,7 @@ impl Walk<'_> {
                 self.directory(path, visit)?;
             } else {
                 let record = &known.record;
-                visit(Listed::Entry { path, record, measured: Some(&known) })?;
+                visit(ListItem::Entry { path, record, measured: Some(&known) })?;
             }
         }
         Ok(())
@@ -99,7 +99,7 @@ impl Walk<'_> {
     fn directory(&self, path: &FilePath, visit: &mut Visit<'_>) -> anyhow::Result<()> {
         let mut waiting = vec![path.clone()];
         while let Some(directory) = waiting.pop() {
-            visit(Listed::Directory(&directory))?;
+            visit(ListItem::Directory(&directory))?;
             let listing = match self.with_sizes {
                 true => self.cluster.list(directory.as_str())?,
                 false => self.cluster.list_names(directory.as_str())?,
@@ -110,20 +110,20 @@ impl Walk<'_> {
                 let listed = listed?;
                 let path = directory.join(&listed.name)?;
                 let (record, measured) = (&listed.record, listed.measured.as_ref());
-                visit(Listed::Entry { path: &path, record, measured })?;
+                visit(ListItem::Entry { path: &path, record, measured })?;
                 if self.is_recursive && record.kind == FileKind::Directory {
                     waiting.push(path);
                 }
             }
-            // The first name is to come first, so it is to be the last one waiting.
+            // The paths are popped from the end, so the first name must be last.
             waiting[first_below..].reverse();
         }
         Ok(())
     }
 }
 
-/// What people see.
-struct Page {
+/// The text output.
+struct TextOutput {
     out: std::io::BufWriter<std::io::StdoutLock<'static>>,
     is_long: bool,
     with_heads: bool,
@@ -134,7 +134,7 @@ struct Page {
     zone: TimeZone,
 }
 
-impl Page {
+impl TextOutput {
     fn new(is_long: bool, with_heads: bool) -> Self {
         Self {
             out: terminal::output(),
@@ -148,16 +148,16 @@ impl Page {
         }
     }
 
-    fn show(&mut self, listed: Listed<'_>) -> anyhow::Result<()> {
+    fn show(&mut self, listed: ListItem<'_>) -> anyhow::Result<()> {
         match listed {
-            Listed::Directory(path) => {
+            ListItem::Directory(path) => {
                 self.flush_rows()?;
                 if self.with_heads {
                     let gap = if self.is_begun { "\n" } else { "" };
                     writeln!(self.out, "{gap}{path}:")?;
                 }
             }
-            Listed::Entry { path, record, measured } => {
+            ListItem::Entry { path, record, measured } => {
                 let name = shown_name(path, record);
                 if !self.is_long {
                     writeln!(self.out, "{name}")?;
@@ -191,7 +191,7 @@ fn rows() -> Table<6> {
     Table::new([left, left, left, right, left, left])
 }
 
-/// A directory is known by its slash.
+/// Returns the name, with a slash for directories.
 fn shown_name(path: &FilePath, record: &FileRecord) -> String {
     let name = path.name().unwrap_or_default();
     if record.kind == FileKind::Directory { format!("{name}/") } else { name.to_owned() }

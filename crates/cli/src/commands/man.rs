@@ -1,4 +1,4 @@
-//! `pario man`
+//! `pario man`: writes manual pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,27 @@ use clap_mangen::Man;
 
 use crate::arguments::Arguments;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario man ~/.local/share/man/man1";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where the pages go; it is made if it is not there
+    /// The directory for the pages; it is created if missing
     dir: PathBuf,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let dir = &options.dir;
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     let mut all = Arguments::command().disable_help_subcommand(true);
     all.build();
     pages(&all, "pario", dir)
 }
 
-/// A page for a command, and one for each command below it.
+/// Writes a page for a command and one for each of its subcommands.
 fn pages(command: &clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {
     page(command.clone(), name, dir)?;
     let mut below = command.get_subcommands().filter(|command| command.get_name() != "help");

@@ -1,20 +1,20 @@
-//! `pario mkdir`
+//! `pario mkdir`: creates directories.
 
 use std::ffi::OsString;
 
 use clap::Args;
 use serde_json::json;
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario mkdir /runs\n  pario mkdir -p /runs/7/logs";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Make missing directories above as well; one that exists is fine
+    /// Create missing parents as well; an existing directory is not an error
     #[arg(short, long)]
     parents: bool,
 
@@ -23,8 +23,8 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
     for path in &paths {

@@ -1,4 +1,4 @@
-//! The commands, one file or folder each: what it takes, what it does, what it prints.
+//! The commands: one file or folder each, with its options, its work and its output.
 
 pub mod cat;
 pub mod chmod;

@@ -1,4 +1,4 @@
-//! `pario mv`
+//! `pario mv`: renames files and directories.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,33 +7,35 @@ use clap::Args;
 use pario::{Cluster, FilePath};
 use serde_json::json;
 
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario mv /runs/7 /runs/8\n  pario mv /a /b /directory/";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// What to rename or move, and last its new path or the directory it goes into
+    /// The files or directories to move, and last the new path or the directory to move into
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let Some((target, sources)) = options.paths.split_last() else {
-        return Err(Usage("give what to move, and where to".to_owned()).into());
+        return Err(UsageError("give the paths to move and, last, the target".to_owned()).into());
     };
     let must_be_directory = sources.len() > 1 || paths::is_marked_directory(target);
     let (sources, target) = (paths::all_in_cluster(sources)?, paths::in_cluster(target)?);
     let cluster = reach::cluster(global)?;
     let is_directory = is_directory(&cluster, &target)?;
     if must_be_directory && !is_directory {
-        let text = format!("{target}: this is not a directory that something could be moved into");
-        return Err(Usage(text).into());
+        let text = format!(
+            "{target}: this is not a directory; several paths, or a target with a slash, need one"
+        );
+        return Err(UsageError(text).into());
     }
     let mut moved = Vec::new();
     for source in &sources {
@@ -55,7 +57,7 @@ fn is_directory(cluster: &Cluster, path: &FilePath) -> Result<bool, pario::Error
     }
 }
 
-/// Where something comes to lie in a directory. The root goes nowhere; the cluster will say so.
+/// Returns the path of a source inside a directory. For the root, the cluster reports the error.
 fn inside(directory: &FilePath, source: &FilePath) -> Result<FilePath, pario::PathError> {
     match source.name() {
         Some(name) => directory.join(name),

@@ -1,20 +1,20 @@
-//! `pario put`
+//! `pario put`: copies from this machine to the cluster.
 
 use std::ffi::OsString;
 
 use clap::Args;
 
 use super::cp::{self, Flags, direction};
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::paths;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario put results.h5 /runs/\n  \
                             pario put -r --update runs /backup/\n  \
                             tar c . | pario put - /backup.tar";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     #[command(flatten)]
@@ -25,10 +25,10 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let Some((target, sources)) = options.paths.split_last() else {
-        return Err(Usage("give what to copy, and where to".to_owned()).into());
+        return Err(UsageError("give the paths to copy and, last, the target".to_owned()).into());
     };
     let sources: anyhow::Result<Vec<_>> =
         sources.iter().map(|source| direction::on_this_machine(source)).collect();

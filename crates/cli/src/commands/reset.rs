@@ -1,4 +1,4 @@
-//! `pario reset`
+//! `pario reset`: ends the coordination of jobs.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -6,27 +6,27 @@ use std::io::Write;
 use clap::Args;
 use serde_json::json;
 
-use crate::arguments::Global;
-use crate::exit::{self, NOT_FOUND, Told, Usage};
+use crate::arguments::GlobalOptions;
+use crate::exit::{self, AlreadyReported, NOT_FOUND, UsageError};
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario reset\n  pario reset /runs/7/result";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Files whose openings are ended; without any, all of them, and the jobs are forgotten too
+    /// Shared files to reset; without any, all files and jobs
     #[arg(value_name = "PATH")]
     files: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if global.data.is_some() {
         let text = "--data means a cluster without a server, so there is nothing to reset; use \
-                    --cluster DIR for a node that serves that directory";
-        return Err(Usage(text.to_owned()).into());
+         --cluster DIR for a node that serves that directory";
+        return Err(UsageError(text.to_owned()).into());
     }
     let wanted = paths::all_in_cluster(&options.files)?;
     let (jobs, files) = reach::cluster(global)?.reset(&wanted)?;
@@ -36,17 +36,17 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     } else {
         let mut out = terminal::output();
         for file in &files {
-            writeln!(out, "{file}: whoever has it open together must open it again")?;
+            writeln!(out, "{file}: reset; its job must open it again")?;
         }
         for job in &jobs {
-            writeln!(out, "job {job} is forgotten; whoever waits was told")?;
+            writeln!(out, "job {job}: forgotten; calls that waited have failed")?;
         }
         out.flush()?;
     }
     let idle: Vec<_> = wanted.iter().filter(|file| !files.contains(file)).collect();
     for file in &idle {
         let text = format!("{file}: no job has it open, so there is nothing to reset");
-        exit::tell_text(&text, NOT_FOUND, global.json);
+        exit::report_text(&text, NOT_FOUND, global.json);
     }
-    if idle.is_empty() { Ok(()) } else { Err(Told(NOT_FOUND).into()) }
+    if idle.is_empty() { Ok(()) } else { Err(AlreadyReported(NOT_FOUND).into()) }
 }

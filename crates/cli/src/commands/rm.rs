@@ -1,4 +1,4 @@
-//! `pario rm`
+//! `pario rm`: removes files and directory trees.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,26 +7,26 @@ use clap::Args;
 use pario::{Cluster, FilePath, Listing, Removal};
 use serde_json::json;
 
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
 
-/// Names that are removed with one request.
+/// Names removed with one request.
 const BATCH: usize = 1000;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str =
     "pario rm /runs/7/result\n  pario rm -r /runs/7\n  pario rm -f /maybe/there";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Remove directories with all that is in them
+    /// Remove directories with their contents
     #[arg(short, long)]
     recursive: bool,
 
-    /// What is not there is fine
+    /// Ignore files that do not exist
     #[arg(short, long)]
     force: bool,
 
@@ -35,12 +35,12 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     if options.recursive && paths.iter().any(FilePath::is_root) {
-        let text = "/: the root directory cannot be removed; name what is in it".to_owned();
-        return Err(Usage(text).into());
+        let text = "/: the root directory cannot be removed; name its entries instead".to_owned();
+        return Err(UsageError(text).into());
     }
     let cluster = reach::cluster(global)?;
     let mut remover = Remover {
@@ -78,8 +78,8 @@ impl Remover<'_> {
         Ok(())
     }
 
-    /// Removes a directory with all that is in it, deepest first. Names that come while it is at it
-    /// keep a directory: then the tree is gone through once more, as long as that gets on.
+    /// Removes a directory tree, deepest first. A name created during the walk keeps its directory:
+    /// then the tree is walked again, as long as a walk removes anything.
     fn remove_tree(&mut self, path: &FilePath) -> anyhow::Result<()> {
         loop {
             let before = self.files + self.directories;
@@ -91,7 +91,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Goes through a tree once; the first directory that was not empty when its turn came.
+    /// Walks a tree once; returns the error of the first directory that was not empty.
     fn remove_once(&mut self, path: &FilePath) -> anyhow::Result<Option<pario::Error>> {
         let (mut batch, mut kept) = (Vec::with_capacity(BATCH), None);
         let mut above = Vec::new();
@@ -130,8 +130,8 @@ impl Remover<'_> {
         }
     }
 
-    /// Removes what has gathered, with one request. Of several failures the first is reported, when
-    /// all others of the request are removed.
+    /// Removes the collected names with one request. Reports the first of several failures, after
+    /// the rest of the batch is removed.
     fn remove_batch(
         &mut self,
         batch: &mut Vec<Removal>,
@@ -164,7 +164,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Whether something was removed; that it was not there may be fine.
+    /// Returns whether something was removed; with `--force`, a missing file is not an error.
     fn done(&self, removed: Result<(), pario::Error>) -> anyhow::Result<bool> {
         match removed {
             Ok(()) => Ok(true),

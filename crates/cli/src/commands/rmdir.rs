@@ -1,17 +1,17 @@
-//! `pario rmdir`
+//! `pario rmdir`: removes empty directories.
 
 use std::ffi::OsString;
 
 use clap::Args;
 use serde_json::json;
 
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario rmdir /runs/7\n  pario rmdir /a /b";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The directories, which must be empty
@@ -19,8 +19,8 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
     for path in &paths {

@@ -1,4 +1,4 @@
-//! `pario serve`
+//! `pario serve`: runs a node.
 
 mod check;
 
@@ -20,12 +20,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::metrics::{DEFAULT_PORT, MetricsServer};
 use crate::{amounts, reach, service_manager, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  \
                             pario serve --config cluster.toml --node a\n  \
                             pario serve --config cluster.toml --check\n  \
@@ -33,50 +33,51 @@ pub const EXAMPLES: &str = "pario serve\n  pario serve --data /mnt/ssd/pario\n  
                             pario serve --metrics 127.0.0.1:7412\n  \
                             PARIO_LOG=debug pario serve";
 
-/// Where a node without a configuration keeps everything.
+/// Data directory of a node without a configuration.
 pub const DEFAULT_DATA: &str = "./pario-data";
 
-/// Why a configuration and a directory do not go together.
-const TWO_PLACES: &str = "--data and --config cannot be used together: the configuration says where \
-                          each node keeps its data";
+/// The error for `--data` together with `--config`.
+const TWO_PLACES: &str = "--data and --config cannot be used together: the configuration names the \
+ data directory of each node";
 
-/// How long a node has to hear that it should stop.
+/// Time that a node has to receive a request to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The configuration of the cluster
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Which node of the configuration this is
+    /// The node of the configuration to run
     #[arg(long, value_name = "NAME", requires = "config")]
     node: Option<String>,
 
-    /// Check the configuration, the directories of --node included, and start nothing
+    /// Check the configuration, and the directories of --node, without starting a node
     #[arg(long, conflicts_with_all = ["rebuild", "new"])]
     check: bool,
 
-    /// Threads that serve the disks, at most one for each; disks that share one wait for each other
+    /// Threads that serve the disks, at most one per disk; disks that share a thread wait for each
+    /// other
     #[arg(long, value_name = "NUMBER", conflicts_with = "config")]
     storage_threads: Option<NonZeroUsize>,
 
-    /// Make the names from what the disks of all nodes say, before clients see them
+    /// Build the namespace from the descriptions on the disks of all nodes before serving clients
     #[arg(long)]
     rebuild: bool,
 
-    /// Start without files though the namespace is missing; what is on the disks stays there
+    /// Start with an empty namespace if it is missing; data on the disks stays there
     #[arg(long, conflicts_with = "rebuild")]
     new: bool,
 
-    /// Serve /metrics for Prometheus and /health there; the port is 7412 unless it is given. Beyond
-    /// loopback addresses a token is required
+    /// Serve /metrics for Prometheus and /health at this address; the default port is 7412.
+    /// Addresses other than loopback require a token
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics_address)]
     metrics: Option<SocketAddr>,
 
-    /// The file with the token that readers of the metrics must send; other users must not be able
-    /// to read it. Without this option the variable PARIO_METRICS_TOKEN is used
+    /// The file with the token that readers of the metrics must send; no other user may be able to
+    /// read it [default: the variable PARIO_METRICS_TOKEN]
     #[arg(long, value_name = "FILE", requires = "metrics")]
     metrics_token_file: Option<PathBuf>,
 }
@@ -91,19 +92,20 @@ impl Options {
     }
 }
 
-/// Runs a node until somebody wants it to end.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs a node until a signal or `pario stop` ends it.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     log()?;
-    // What the node creates is private by explicit modes; this is for files of libraries.
+    // The node creates files with explicit private modes; the umask covers files that libraries
+    // create.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if global.cluster.is_some() {
-        let text = "--cluster is for commands that use a node; say with --data where this one \
-                    keeps its disks, or use --config and --node";
-        return Err(Usage(text.to_owned()).into());
+        let text = "--cluster is for commands that use a node; name the directory of this one with \
+         --data, or use --config and --node";
+        return Err(UsageError(text.to_owned()).into());
     }
     if options.check {
         return match (&options.config, &global.data) {
-            (Some(_), Some(_)) => Err(Usage(TWO_PLACES.to_owned()).into()),
+            (Some(_), Some(_)) => Err(UsageError(TWO_PLACES.to_owned()).into()),
             (Some(path), None) => {
                 let source = path.display().to_string();
                 check::run(global, &source, Config::load(path), options.node.as_deref())
@@ -117,15 +119,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
     let (config, name) = match (&options.config, &options.node) {
         (Some(_), None) => {
-            let text = "--config needs --node NAME, which says which of its nodes this is";
-            return Err(Usage(text.to_owned()).into());
+            let text = "--config needs --node NAME: the node of the configuration to run";
+            return Err(UsageError(text.to_owned()).into());
         }
         (Some(_), Some(_)) if global.data.is_some() => {
-            return Err(Usage(TWO_PLACES.to_owned()).into());
+            return Err(UsageError(TWO_PLACES.to_owned()).into());
         }
         (Some(config), Some(name)) => {
             let config = Config::load(config)?;
-            config.node(name).map_err(|error| Usage(error.to_string()))?;
+            config.node(name).map_err(|error| UsageError(error.to_string()))?;
             (config, name.clone())
         }
         _ => {
@@ -139,7 +141,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             (config, name)
         }
     };
-    // Signals that come from now on wait until somebody looks at them.
+    // Signals from now on are queued for the listener.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
     let token_file = options.metrics_token_file.as_deref();
     let metrics = options.metrics.map(|address| MetricsServer::start(address, token_file));
@@ -157,8 +159,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(move || {
         let mut pending = signals.forever();
         if pending.next().is_some() {
-            // The first signal asks the node as `pario stop` does, which ends the wait below; a
-            // second one does not wait for that.
+            // The first signal sends the same request as `pario stop`, which ends the wait below; a
+            // second one ends the process at once.
             let handle = thread::spawn(move || ask_to_stop(&address, key_file, &asked));
             let _ = pending.next();
             drop(handle);
@@ -166,25 +168,25 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         }
     })?;
     node.wait();
-    service_manager::notify(service_manager::STOPPING, "finishing what is under way");
+    service_manager::notify(service_manager::STOPPING, "finishing requests under way");
     node.stop();
     drop(metrics);
     if !global.json {
         let mut out = terminal::output();
-        // Where nobody reads it, nobody misses it: the node has stopped all the same.
+        // The node has stopped even if this line cannot be printed.
         let _ = writeln!(out, "pario: node {name:?} has stopped");
         let _ = out.flush();
     }
     Ok(())
 }
 
-/// A node that can do all that Pario's own programs ask of nodes.
+/// Returns a node with all operations that Pario's own programs use.
 pub fn node() -> NodeBuilder {
     Node::new().operations(pario_image::operations())
 }
 
 fn announce(
-    global: &Global,
+    global: &GlobalOptions,
     config: &Config,
     name: &str,
     running: &Node,
@@ -215,7 +217,7 @@ fn announce(
     writeln!(out, "pario: try   pario cp FILE /   |   pario top   |   pario stop")?;
     if let Some(metrics) = metrics {
         let url = metrics.url();
-        match metrics.token_place() {
+        match metrics.token_source() {
             Some(place) => writeln!(out, "pario: metrics at {url} (the token is in {place})")?,
             None => writeln!(out, "pario: metrics at {url}")?,
         }
@@ -224,13 +226,16 @@ fn announce(
         let is_rebuilt = |finding: &&Finding| finding.kind == FindingKind::Rebuilt;
         let files = report.findings.iter().filter(is_rebuilt).count() as u64;
         let files = amounts::count(files, "file");
-        writeln!(out, "pario: {files} rebuilt from the disks; `pario fsck` shows what is wrong")?;
+        writeln!(
+            out,
+            "pario: {files} rebuilt from the disks; `pario fsck` lists remaining problems"
+        )?;
     }
     Ok(out.flush()?)
 }
 
-/// Asks the node of this process to stop. If it cannot even hear that, the process ends as if it
-/// had been killed, which a node survives.
+/// Asks the node of this process to stop. If it does not receive the request, ends the process as
+/// if it had been killed, which a node survives.
 fn ask_to_stop(address: &str, key_file: Option<PathBuf>, name: &str) {
     let options = ClusterOptions {
         short_cut: Some(false),
@@ -241,30 +246,32 @@ fn ask_to_stop(address: &str, key_file: Option<PathBuf>, name: &str) {
     let stopped =
         Cluster::connect_with(address, options).and_then(|cluster| cluster.stop(Some(name)));
     if let Err(error) = stopped {
-        eprintln!("pario: node {name:?} cannot be stopped in order, so it ends at once: {error}");
+        eprintln!(
+            "pario: node {name:?} does not stop by request, so the process ends at once: {error}"
+        );
         std::process::exit(i32::from(crate::exit::FAILED));
     }
 }
 
-/// What the node says of its work goes to stderr if somebody wants to know.
+/// Starts logging to stderr if `PARIO_LOG` is set.
 pub fn log() -> anyhow::Result<()> {
     let Some(level) = std::env::var_os("PARIO_LOG") else { return Ok(()) };
     let level: LevelFilter =
         level.to_str().and_then(|level| level.parse().ok()).ok_or_else(|| {
             let known = "off, error, warn, info, debug or trace";
-            Usage(format!("PARIO_LOG is {}, but must be {known}", level.display()))
+            UsageError(format!("PARIO_LOG is {}, but must be {known}", level.display()))
         })?;
-    // Where in the program something was told is for those who look for mistakes in it.
+    // Targets (module paths) help only those who debug Pario itself.
     let has_targets = level > LevelFilter::INFO;
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(has_targets);
     log.with_writer(stderr).init();
     Ok(())
 }
 
-/// An address, with the port of metrics unless it has one.
+/// Parses an address; the default port is that of metrics.
 pub fn parse_metrics_address(text: &str) -> Result<SocketAddr, String> {
     let without_port = || text.parse().map(|ip: IpAddr| SocketAddr::from((ip, DEFAULT_PORT)));
     text.parse().or_else(|_| without_port()).map_err(|_| {
-        "it is not an address, such as 127.0.0.1:7412, [::1]:7412 or 10.0.0.7".to_owned()
+        "it must be an address, such as 127.0.0.1:7412, [::1]:7412 or 10.0.0.7".to_owned()
     })
 }

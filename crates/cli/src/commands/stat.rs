@@ -1,4 +1,4 @@
-//! `pario stat`
+//! `pario stat`: describes files.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,15 +9,15 @@ use pario::{ClusterMap, FileKind, FilePath, Metadata, SubfileMeasure};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, size};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::owners::Owners;
 use crate::{entry, paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str =
     "pario stat /runs/results.h5\n  pario stat --json /runs/results.h5 | jq '.[0].subfiles'";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The files and directories
@@ -25,8 +25,8 @@ pub struct Options {
     paths: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.paths)?;
     let cluster = reach::cluster(global)?;
     let (map, owners, zone) = (cluster.map(), Owners::new(), TimeZone::system());

@@ -1,30 +1,30 @@
-//! `pario stop`
+//! `pario stop`: stops nodes.
 
 use std::io::Write;
 
 use clap::Args;
 use serde_json::json;
 
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario stop\n  pario stop b --cluster tcp:10.0.0.1:7411 --key lab.key";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The node; all nodes of the cluster if none is named
+    /// The node [default: all nodes of the cluster]
     node: Option<String>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if global.data.is_some() {
         let text = "--data means a cluster without a server, so there is nothing to stop; use \
                     --cluster DIR for a node that serves that directory";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     let cluster = reach::cluster(global)?;
     let stopped = cluster.stop(options.node.as_deref())?;

@@ -1,4 +1,4 @@
-//! `pario systemd`
+//! `pario systemd`: prints systemd units.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,30 +10,31 @@ use clap::Args;
 use pario_server::config::{Config, NodeConfig};
 
 use super::serve::parse_metrics_address;
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::terminal;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario systemd > /etc/systemd/system/pario@.service\n  \
                             pario systemd --node a > /etc/systemd/system/pario-a.service\n  \
                             pario systemd --data /mnt/ssd/pario --metrics 127.0.0.1\n  \
                             pario systemd --user > ~/.config/systemd/user/pario.service";
 
-/// Where the configuration of a cluster is unless it is given.
+/// Default path of the configuration.
 const DEFAULT_CONFIG: &str = "/etc/pario/cluster.toml";
 
-/// Descriptors for 8,192 clients beside the subfiles of up to seven disks, as docs/limits.md counts
+/// Descriptors for 8,192 clients and the subfiles of up to seven disks, as docs/limits.md counts
 /// them.
 const LEAST_DESCRIPTORS: u64 = 65_536;
 
-/// What a disk adds: 1,024 subfiles of four descriptors, and as many again for sockets.
+/// Additional descriptors per disk: 1,024 subfiles with four descriptors each, and as many for
+/// sockets.
 const DESCRIPTORS_PER_DISK: u64 = 8_192;
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// A unit of your own, for `systemctl --user`
+    /// Print a user unit, for `systemctl --user`
     #[arg(long)]
     user: bool,
 
@@ -41,12 +42,12 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     config: Option<PathBuf>,
 
-    /// A unit for this node alone, which may write to its directories only [default: a template
-    /// for all nodes]
+    /// Print a unit for this node alone, which may write to its directories only [default: a
+    /// template for all nodes]
     #[arg(long, value_name = "NAME", conflicts_with = "data")]
     node: Option<String>,
 
-    /// The node serves /metrics and /health there
+    /// Serve /metrics and /health at this address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics_address)]
     metrics: Option<SocketAddr>,
 
@@ -54,15 +55,15 @@ pub struct Options {
     #[arg(long, value_name = "USER", default_value = "pario", conflicts_with = "user")]
     run_as: String,
 
-    /// The program [default: this one]
+    /// The `pario` program [default: this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// What a unit runs.
+/// The node that a unit runs.
 #[derive(Debug)]
 enum Service {
-    /// Any node of a configuration, named by the instance of the unit.
+    /// Any node of a configuration, named by the unit instance.
     AnyNode {
         /// The configuration.
         config: PathBuf,
@@ -76,13 +77,13 @@ enum Service {
     },
     /// A node without a configuration.
     Alone {
-        /// Its directory; the state directory of the service if nothing.
+        /// Its directory; `None` means the state directory of the service.
         data: Option<PathBuf>,
     },
 }
 
 /// Prints a unit.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let service = options.service(global.data.as_deref())?;
     let program = match &options.program {
         Some(program) => program.clone(),
@@ -107,14 +108,16 @@ impl Options {
         let config = std::path::absolute(config)?;
         let Some(name) = &self.node else { return Ok(Service::AnyNode { config }) };
         let node = Config::load(&config)?;
-        let node = node.node(name).map_err(|error| Usage(error.to_string()))?.clone();
+        let node = node.node(name).map_err(|error| UsageError(error.to_string()))?.clone();
         Ok(Service::OneNode { config, node: Box::new(node) })
     }
 
     fn unit(&self, service: &Service, program: &Path) -> String {
         let mut unit = String::new();
         let mut line = |text: &str| {
-            unit.write_str(text).and_then(|()| unit.write_char('\n')).expect("a string takes text");
+            unit.write_str(text)
+                .and_then(|()| unit.write_char('\n'))
+                .expect("a String accepts all text");
         };
         let file = service.file_name();
         let directory = if self.user { "~/.config/systemd/user" } else { "/etc/systemd/system" };
@@ -142,9 +145,9 @@ impl Options {
         line(&format!("EnvironmentFile=-{environment}"));
         line("Restart=on-failure");
         line("RestartSec=2");
-        line("# Wrong usage does not get better by trying again.");
+        line("# Exit code 2, wrong usage: a restart would not help.");
         line("RestartPreventExitStatus=2");
-        line("# Recovery takes as long as the disks need.");
+        line("# Recovery time depends on the disks.");
         line("TimeoutStartSec=infinity");
         line("TimeoutStopSec=60");
         if !self.user || matches!(service, Service::Alone { data: None }) {
@@ -172,7 +175,7 @@ impl Options {
                 line("ProtectHome=yes");
             }
             if paths.is_empty() {
-                // The directories of any node are not known here.
+                // A template cannot name the directories of its nodes.
                 line("ProtectSystem=full");
             } else {
                 line("ProtectSystem=strict");
@@ -186,7 +189,7 @@ impl Options {
         unit
     }
 
-    /// What the unit runs.
+    /// Returns the command line of the unit.
     fn command(&self, service: &Service, program: &Path) -> String {
         let mut command = format!("{} serve", quoted(program));
         let mut add = |text: &str| {
@@ -211,10 +214,10 @@ impl Options {
     }
 }
 
-/// Variables of the units of a system.
+/// Variables of system units.
 const ENVIRONMENT: &str = "/etc/pario/environment";
 
-/// What a node does without, also where the user's own service manager runs it.
+/// Restrictions that also work in a user's service manager.
 const HARDENING: [&str; 8] = [
     "NoNewPrivileges=yes",
     "LockPersonality=yes",
@@ -226,7 +229,7 @@ const HARDENING: [&str; 8] = [
     "SystemCallFilter=@system-service",
 ];
 
-/// What only the service manager of the system can take from a node.
+/// Restrictions that only the system's service manager can apply.
 const SYSTEM_HARDENING: [&str; 13] = [
     "AmbientCapabilities=",
     "CapabilityBoundingSet=",
@@ -252,7 +255,7 @@ impl Service {
         }
     }
 
-    /// The unit to start, for people.
+    /// Returns an example of a unit name to start.
     fn example_instance(&self) -> String {
         match self {
             Service::AnyNode { .. } => "pario@NODE".to_owned(),
@@ -269,8 +272,8 @@ impl Service {
         }
     }
 
-    /// The directories that the node writes to, as far as they are known and not those of the
-    /// service.
+    /// Returns the directories that the node writes to, as far as they are known and are not the
+    /// service's own.
     fn paths(&self) -> Vec<String> {
         match self {
             Service::AnyNode { .. } | Service::Alone { data: None } => Vec::new(),
@@ -280,7 +283,7 @@ impl Service {
                 let mut paths: Vec<_> = [node.data.as_path()].into_iter().chain(disks).collect();
                 paths.sort();
                 paths.dedup();
-                // A directory inside another one needs no mention.
+                // A directory inside another one is covered by that one.
                 let all = paths.clone();
                 let is_outermost = |path: &&Path| {
                     !all.iter().any(|other| other != path && path.starts_with(other))
@@ -308,7 +311,7 @@ impl Service {
     }
 }
 
-/// A path in a unit: `%` and `$` mean something there, and blanks separate.
+/// Quotes a path for a unit, where `%` and `$` are special and blanks separate.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string().replace('%', "%%").replace('$', "$$");
     let is_plain = |c: char| !c.is_whitespace() && !"\"'\\;".contains(c);

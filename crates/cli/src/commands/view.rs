@@ -1,4 +1,4 @@
-//! `pario view`
+//! `pario view`: serves the viewer of volumes.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,44 +17,43 @@ use signal_hook::iterator::Signals;
 use tokio::sync::oneshot;
 
 use crate::amounts::count;
-use crate::arguments::Global;
-use crate::exit::Usage;
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::http::{Token, read_token};
-use crate::view::{self, Door, Shown};
+use crate::view::{self, AccessGate, ViewedVolume};
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario view /body\n  pario --data ./pario-data view /body /body2\n  \
                             pario view /body --listen 127.0.0.1:8080\n  \
                             pario view /body --listen 10.0.0.7:8080 --token-file ~/.pario-token\n  \
                             pario view /body --allow-origin https://lab.example";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where to listen: an address of this machine, and a port if not any will do [default:
-    /// 127.0.0.1]
+    /// Address to listen on, with an optional port [default: 127.0.0.1, any port]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     listen: Option<SocketAddr>,
 
-    /// The file with the secret that clients must know; other users must not be able to read it.
-    /// Without this option the variable PARIO_VIEW_TOKEN is used, or a secret is made and printed
+    /// The file with the token that clients must send; no other user may be able to read it
+    /// [default: the variable PARIO_VIEW_TOKEN, otherwise a random token that is printed]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Lets every user of this machine look, without a secret; only on loopback addresses
+    /// Let every user of this machine connect without a token; loopback addresses only
     #[arg(long, conflicts_with = "token_file")]
     no_token: bool,
 
-    /// Refused, with a sentence that says what to use instead.
+    /// Always refused, with an error that names the alternatives.
     #[arg(long, hide = true, value_name = "TOKEN")]
     token: Option<OsString>,
 
-    /// Lets pages of this origin use the API, scheme and host; may be given several times
+    /// Let pages of this origin (scheme and host) use the API; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = parse_origin)]
     allow_origin: Vec<String>,
 
-    /// How many slices are taken at the same time
+    /// Slices computed at the same time
     #[arg(long, value_name = "NUMBER", default_value = "2")]
     workers: NonZeroUsize,
 
@@ -66,30 +65,30 @@ pub struct Options {
 /// The variable with the token.
 const TOKEN_VARIABLE: &str = "PARIO_VIEW_TOKEN";
 
-/// A token, and where it comes from.
+/// A token and its source.
 #[derive(Debug)]
-struct Secret {
+struct ViewerToken {
     token: Token,
     source: TokenSource,
 }
 
 #[derive(Debug)]
 enum TokenSource {
-    /// It was made, so it has to be printed.
-    Made,
-    /// The user has put it there, and need not see it again.
+    /// Generated, so it must be printed.
+    Generated,
+    /// Given by the user in this file or variable, so it is not printed.
     Given(String),
 }
 
-/// Serves the page until somebody wants it to end.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Serves the page until a signal ends it.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.volumes)?;
     let cluster = reach::cluster(global)?;
     show(global, &cluster, &paths, options)
 }
 
 impl Options {
-    /// Nothing but where one can look: on this machine.
+    /// Returns default options: listen on this machine only.
     pub fn plain() -> Self {
         let workers = NonZeroUsize::MIN.saturating_add(1);
         Self {
@@ -103,51 +102,51 @@ impl Options {
         }
     }
 
-    /// The secret for a viewer at an address; none if there is to be none.
-    fn secret(&self, address: IpAddr) -> anyhow::Result<Option<Secret>> {
+    /// Returns the token for a viewer at an address; `None` with `--no-token`.
+    fn secret(&self, address: IpAddr) -> anyhow::Result<Option<ViewerToken>> {
         if self.token.is_some() {
             let text = "--token is not accepted, because every user of this machine can read the \
-                        arguments of a command: put the token into a file of mode 600 and use \
-                        --token-file FILE, or into the variable PARIO_VIEW_TOKEN; without both, a \
-                        token is made and printed";
-            return Err(Usage(text.to_owned()).into());
+             arguments of a command: put the token into a file of mode 600 and use \
+             --token-file FILE, or into the variable PARIO_VIEW_TOKEN; without both, \
+             pario generates and prints a token";
+            return Err(UsageError(text.to_owned()).into());
         }
         if self.no_token {
             if !address.is_loopback() {
-                let text = "--no-token is for loopback addresses, such as 127.0.0.1: beyond this \
-                            machine a token is needed";
-                return Err(Usage(text.to_owned()).into());
+                let text = "--no-token is for loopback addresses, such as 127.0.0.1; other addresses \
+                 require a token";
+                return Err(UsageError(text.to_owned()).into());
             }
             return Ok(None);
         }
         let (token, source) = match read_token(self.token_file.as_deref(), TOKEN_VARIABLE)? {
             Some((token, place)) => (token, TokenSource::Given(place)),
-            None => (Token::random().context("cannot make a token")?, TokenSource::Made),
+            None => (Token::random().context("cannot generate a token")?, TokenSource::Generated),
         };
-        Ok(Some(Secret { token, source }))
+        Ok(Some(ViewerToken { token, source }))
     }
 }
 
-/// The same with a cluster that is open.
+/// Serves volumes of an open cluster.
 pub fn show(
-    global: &Global,
+    global: &GlobalOptions,
     cluster: &Cluster,
     paths: &[FilePath],
     options: &Options,
 ) -> anyhow::Result<()> {
-    let open = |path: &FilePath| -> anyhow::Result<Shown> {
+    let open = |path: &FilePath| -> anyhow::Result<ViewedVolume> {
         let volume = Volume::open(cluster, path.as_str()).map_err(|error| match error {
-            // The exit code is that of the cluster's own errors.
+            // Unwraps the cluster's error, so that it decides the exit code.
             ImageError::Cluster(error) => anyhow::Error::from(error),
             error => error.into(),
         })?;
-        Ok(Shown::new(path.to_string(), volume))
+        Ok(ViewedVolume::new(path.to_string(), volume))
     };
     let volumes = paths.iter().map(open).collect::<anyhow::Result<Vec<_>>>()?;
     for shown in volumes.iter().filter(|shown| shown.lacks_values()) {
         eprintln!(
-            "pario: {}: its header does not say what values it has; the nodes find that out when \
-             it is first looked at",
+            "pario: {}: its header does not record the range of values; the nodes compute it when \
+             the volume is first opened",
             shown.path
         );
     }
@@ -157,23 +156,23 @@ pub fn show(
     let listener = TcpListener::bind(wanted).with_context(|| {
         format!("cannot listen on {wanted}: choose another address or port with --listen")
     })?;
-    let address = listener.local_addr().context("cannot find the address")?;
+    let address = listener.local_addr().context("cannot get the address of the listener")?;
     let end = watch_signals()?;
     announce(global, &volumes, address, secret.as_ref())?;
     let token = secret.map(|secret| secret.token);
-    let door = Door::new(address, token, options.allow_origin.clone());
-    let door = door.context("cannot make a session secret")?;
-    view::serve(listener, volumes, door, options.workers, end).context("the viewer failed")
+    let gate = AccessGate::new(address, token, options.allow_origin.clone());
+    let gate = gate.context("cannot generate a session secret")?;
+    view::serve(listener, volumes, gate, options.workers, end).context("the viewer failed")
 }
 
-/// The first signal ends the viewer in order; a second one does not wait for that.
+/// The first signal ends the viewer after the slices under way; a second one ends it at once.
 fn watch_signals() -> anyhow::Result<oneshot::Receiver<()>> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for signals")?;
     let (ask, asked) = oneshot::channel();
     thread::Builder::new().name("signals".into()).spawn(move || {
         let mut pending = signals.forever();
         if pending.next().is_some() {
-            // Whoever is not served any more does not hear of it.
+            // The server may have ended already.
             let _ = ask.send(());
             let _ = pending.next();
             std::process::exit(i32::from(crate::exit::INTERRUPTED));
@@ -183,10 +182,10 @@ fn watch_signals() -> anyhow::Result<oneshot::Receiver<()>> {
 }
 
 fn announce(
-    global: &Global,
-    volumes: &[Shown],
+    global: &GlobalOptions,
+    volumes: &[ViewedVolume],
     address: SocketAddr,
-    secret: Option<&Secret>,
+    secret: Option<&ViewerToken>,
 ) -> anyhow::Result<()> {
     let url = url(address, secret);
     let paths: Vec<_> = volumes.iter().map(|shown| &shown.path).collect();
@@ -200,7 +199,7 @@ fn announce(
         _ => count(volumes.len() as u64, "volume"),
     };
     match secret {
-        Some(Secret { source: TokenSource::Given(place), .. }) => {
+        Some(ViewerToken { source: TokenSource::Given(place), .. }) => {
             writeln!(out, "pario: {what} can be looked at: {url} (the token is in {place})")?;
         }
         _ => writeln!(out, "pario: {what} can be looked at: {url}")?,
@@ -209,8 +208,8 @@ fn announce(
     Ok(out.flush()?)
 }
 
-/// What to open in a browser. A token that the user has given is not printed.
-fn url(address: SocketAddr, secret: Option<&Secret>) -> String {
+/// Returns the URL for a browser. It includes the token only if Pario generated it.
+fn url(address: SocketAddr, secret: Option<&ViewerToken>) -> String {
     let host = match address.ip() {
         ip if ip.is_unspecified() => {
             let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -219,7 +218,9 @@ fn url(address: SocketAddr, secret: Option<&Secret>) -> String {
         _ => address.to_string(),
     };
     let token = match secret {
-        Some(Secret { token, source: TokenSource::Made }) => format!("?token={}", token.as_str()),
+        Some(ViewerToken { token, source: TokenSource::Generated }) => {
+            format!("?token={}", token.as_str())
+        }
         _ => String::new(),
     };
     format!("http://{host}/{token}")
@@ -228,7 +229,7 @@ fn url(address: SocketAddr, secret: Option<&Secret>) -> String {
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let without_port = || text.parse().map(|ip: IpAddr| SocketAddr::from((ip, 0)));
     text.parse().or_else(|_| without_port()).map_err(|_| {
-        "it is not an address, such as 127.0.0.1:8080, [::1]:8080 or 10.0.0.7".to_owned()
+        "it must be an address, such as 127.0.0.1:8080, [::1]:8080 or 10.0.0.7".to_owned()
     })
 }
 
@@ -240,7 +241,7 @@ fn parse_origin(text: &str) -> Result<String, String> {
     };
     match host.filter(is_good) {
         Some(_) => Ok(text.to_ascii_lowercase()),
-        None => Err("it is not an origin, such as https://lab.example".to_owned()),
+        None => Err("it must be an origin, such as https://lab.example".to_owned()),
     }
 }
 
@@ -275,8 +276,8 @@ mod tests {
     fn the_url_has_the_token_if_it_was_made() {
         let token: Token = "a-secret-of-12".parse().unwrap();
         let address = "10.0.0.7:81".parse().unwrap();
-        let secret = |source| Secret { token: token.clone(), source };
-        let made = secret(TokenSource::Made);
+        let secret = |source| ViewerToken { token: token.clone(), source };
+        let made = secret(TokenSource::Generated);
         assert_eq!(url(address, Some(&made)), "http://10.0.0.7:81/?token=a-secret-of-12");
         let given = secret(TokenSource::Given("token.txt".to_owned()));
         assert_eq!(url(address, Some(&given)), "http://10.0.0.7:81/");

@@ -1,4 +1,4 @@
-//! `pario why`
+//! `pario why`: shows which ranks wait for which others.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use pario::{
 use serde_json::{Value, json};
 
 use crate::amounts::{count, elapsed};
-use crate::arguments::Global;
-use crate::exit::{NOT_FOUND, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{AlreadyReported, NOT_FOUND};
 use crate::owners::Owners;
 use crate::table::{Side, Table};
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario why\n  pario why 4711-9f3c2a\n  \
                             pario why --json | jq '.jobs[].waits'";
 
-/// So many different calls, and so many missing ranks, are told one by one.
+/// Most calls, and most missing ranks, that are listed one by one.
 const LINES: usize = 8;
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// The job; without one, all jobs and all waits for locks are listed
+    /// The job [default: list all jobs and all waits for locks]
     job: Option<String>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let mut jobs = cluster.jobs()?;
     let mut lock_waits = cluster.lock_waits()?;
@@ -41,10 +41,10 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         jobs.retain(|job| job.job == *wanted);
         if jobs.is_empty() {
             eprintln!(
-                "pario: there is no job {wanted}: none of its processes has met others here, or \
-                 all have ended; `pario why` lists the jobs"
+                "pario: there is no job {wanted}: none of its processes has joined, or all have ended; \
+                 `pario why` lists the jobs"
             );
-            return Err(Told(NOT_FOUND).into());
+            return Err(AlreadyReported(NOT_FOUND).into());
         }
     }
     if global.json {
@@ -66,7 +66,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The jobs, one in a line.
+/// Returns a table of jobs, one per line.
 pub fn job_table(jobs: &[JobStatus]) -> Table<6> {
     let owners = Owners::new();
     let mut table = Table::new([
@@ -98,7 +98,7 @@ fn print_job(out: &mut impl Write, job: &JobStatus) -> io::Result<()> {
     let ranks = count(job.size.into(), "rank");
     match job.waits.first() {
         Some(wait) => writeln!(out, "job {}, {ranks}, waiting for {}", job.job, waited(wait))?,
-        None => writeln!(out, "job {}, {ranks}, nobody waits for others", job.job)?,
+        None => writeln!(out, "job {}, {ranks}, no rank waits", job.job)?,
     }
     let away: Vec<u32> = (0..job.size).filter(|rank| !job.here.contains(rank)).collect();
     if !away.is_empty() {
@@ -112,12 +112,12 @@ fn print_job(out: &mut impl Write, job: &JobStatus) -> io::Result<()> {
             continue;
         }
         let at = file.position.map(|position| format!(", at byte {position}")).unwrap_or_default();
-        writeln!(out, "  {}  {}{at}: nobody waits", file.path, file.mode)?;
+        writeln!(out, "  {}  {}{at}: no rank waits", file.path, file.mode)?;
     }
     Ok(())
 }
 
-/// A meeting that has begun, or an access that cannot, in several lines.
+/// Prints a round that has begun, or an access that has to wait, in several lines.
 pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
     let since = waited(wait);
     let call = number(wait).map(|number| format!(", call {number}")).unwrap_or_default();
@@ -149,7 +149,7 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
             return writeln!(out, "    {} does it for all", Ranks(&wait.awaited()));
         }
         WaitCause::Size => {
-            return writeln!(out, "    the size of the file is being found out");
+            return writeln!(out, "    the home node is measuring the file");
         }
         WaitCause::Absence | WaitCause::Bytes(_) => {}
     }
@@ -163,7 +163,7 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls in which all meet are numbered.
+/// Returns the number of a collective call.
 fn number(wait: &WaitStatus) -> Option<u64> {
     match wait.cause {
         WaitCause::Absence | WaitCause::Performance => Some(wait.number),
@@ -171,12 +171,12 @@ fn number(wait: &WaitStatus) -> Option<u64> {
     }
 }
 
-/// A wait for bytes: who has them, and who wanted them before.
+/// Prints a wait for bytes: the ranks that use them, and those that asked earlier.
 fn print_bytes(out: &mut impl Write, waiting: &[u32], wait: &BytesWait) -> io::Result<()> {
     writeln!(out, "    in {}: {}", wait.wanted, Ranks(waiting))?;
     for BytesUser { rank, bytes, has_them, for_ms } in wait.before.iter().take(LINES) {
         let since = elapsed(Duration::from_millis(*for_ms));
-        let how = if *has_them { "has" } else { "wants as well, and came before" };
+        let how = if *has_them { "has" } else { "wants too, and asked earlier" };
         writeln!(out, "    waits for bytes that rank {rank} {how}: for {since} in {bytes}")?;
     }
     let more = wait.before.len().saturating_sub(LINES) as u64 + u64::from(wait.more);
@@ -191,7 +191,7 @@ fn told(missing: &MissingRank) -> String {
     match &missing.last {
         Some(last) => {
             let ago = elapsed(Duration::from_millis(last.ago_ms));
-            let gone = if missing.is_here { "" } else { "it is gone; " };
+            let gone = if missing.is_here { "" } else { "it has ended; " };
             format!("rank {rank}, {gone}{ago} ago it called {last}")
         }
         None if missing.is_here => format!("rank {rank}, which has called nothing yet"),
@@ -199,12 +199,12 @@ fn told(missing: &MissingRank) -> String {
     }
 }
 
-/// How long somebody has waited.
+/// Returns how long the ranks have waited.
 pub fn waited(wait: &WaitStatus) -> String {
     elapsed(Duration::from_millis(wait.waited_ms))
 }
 
-/// Those who wait for locks, one in a line, below an empty one.
+/// Prints the waits for locks, one per line, after an empty line.
 pub fn print_lock_waits(out: &mut impl Write, waits: &[LockWait]) -> io::Result<()> {
     if !waits.is_empty() {
         writeln!(out)?;
@@ -214,7 +214,7 @@ pub fn print_lock_waits(out: &mut impl Write, waits: &[LockWait]) -> io::Result<
     })
 }
 
-/// A wait for a lock as JSON.
+/// Returns a wait for a lock as JSON.
 pub fn lock_wait_json(wait: &LockWait) -> Value {
     json!({
         "path": wait.path.to_string(),
@@ -228,7 +228,7 @@ pub fn lock_wait_json(wait: &LockWait) -> Value {
     })
 }
 
-/// A job as JSON.
+/// Returns a job as JSON.
 pub fn job_json(job: &JobStatus) -> Value {
     let files = job.files.iter().map(|file| {
         json!({
@@ -295,7 +295,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A job that waits for its rank 3 in a file, and in nothing else.
+    /// A job that waits for its rank 3 in a file, and for nothing else.
     pub fn job() -> JobStatus {
         let path = |text: &str| FilePath::new(text).unwrap();
         let last = LastCall {
@@ -345,12 +345,12 @@ job 4711, 5 ranks, waiting for 12 s
     in close: ranks 0, 1
     in setiomode(M_LOG): rank 2
     missing: rank 3, 5 s ago it called seek to byte 7 on /runs/mesh
-  /runs/log  M_LOG, at byte 4096: nobody waits
+  /runs/log  M_LOG, at byte 4096: no rank waits
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
-    /// Rank 1 waits for bytes that some ranks have, and some others want.
+    /// Rank 1 waits for bytes that some ranks use and others want.
     fn waiting_for_bytes(before: u32, more: u32) -> WaitStatus {
         let user = |rank: u32| BytesUser {
             rank,
@@ -374,7 +374,7 @@ job 4711, 5 ranks, waiting for 12 s
         let expected = "  /runs/result  M_UNIX, for 12 s
     in write of 65536 bytes at 131072: rank 1
     waits for bytes that rank 2 has: for 13 s in write of 65536 bytes at 98304
-    waits for bytes that rank 3 wants as well, and came before: for 13 s in read of 65536 bytes at \
+    waits for bytes that rank 3 wants too, and asked earlier: for 13 s in read of 65536 bytes at \
                         98304\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         let mut out = Vec::new();
@@ -400,7 +400,7 @@ job 4711, 5 ranks, waiting for 12 s
         print_wait(&mut out, &job.waits[0]).unwrap();
         let expected = "  /runs/result  M_SYNC, for 12 s
     in close: rank 0
-    the size of the file is being found out\n";
+    the home node is measuring the file\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert_eq!(wait_json(&job.waits[0])["measured"], true);
         let mut out = Vec::new();

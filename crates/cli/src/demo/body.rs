@@ -1,5 +1,5 @@
-//! The first part of the demo: a body that does not exist, slices through it, and a filter, all
-//! computed at the disks.
+//! The first part of the demo: a synthetic body scan, slices through it, and a filter, all computed
+//! at the disks.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -17,41 +17,41 @@ use serde::Serialize;
 use super::report::{Phase, Phases};
 use crate::interrupt::Interrupt;
 
-/// A body as large as this fills about half a gigabyte; others have the same proportions.
+/// Sides of a body of about half a gigabyte; other sizes have the same proportions.
 const SIDES: [f64; 3] = [560.0, 320.0, 960.0];
-/// So many slices are taken.
+/// Number of slices.
 const SLICES: u32 = 100;
-/// Of every so many slices one becomes a picture.
+/// One of this many slices becomes a picture.
 const PICTURE_EVERY: usize = 25;
 /// The filter: a Gaussian of 5 x 5 pixels.
 const SIGMA: f64 = 0.6;
 
-/// What was found.
+/// Measured figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct BodyReport {
     /// Voxels along each axis.
     pub voxels: [u64; 3],
-    /// How many slices were taken.
+    /// Number of slices.
     pub slices: u32,
-    /// How fast.
+    /// Rate of slices.
     pub slices_per_second: f64,
-    /// Extents that were looked at for them.
+    /// Extents read for them.
     pub extents: u64,
-    /// Of these, from memory.
+    /// Extents that were in the cache.
     pub cache_hits: u64,
-    /// Bytes of extents that were looked at, where they lie.
+    /// Bytes of these extents, read where they are stored.
     pub seen_bytes: u64,
-    /// Bytes that crossed from the nodes to the caller.
+    /// Bytes sent from the nodes to the caller.
     pub sent_bytes: u64,
-    /// Pixels of the image that was filtered.
+    /// Width and height of the filtered image.
     pub filtered: [u32; 2],
-    /// Bytes that the filter wrote, where they lie.
+    /// Bytes that the filter wrote, where they are stored.
     pub filter_written_bytes: u64,
-    /// Where the pictures and the trace are.
+    /// Directory of the pictures and the trace.
     pub pictures: PathBuf,
 }
 
-/// The sides of a body of about so many bytes.
+/// Returns the sides of a body of about `bytes` bytes.
 fn sides(bytes: u64) -> [u64; 3] {
     #[expect(clippy::cast_precision_loss, reason = "a size for a demo")]
     let scale = (bytes as f64 / 3.0 / SIDES.iter().product::<f64>()).cbrt();
@@ -59,7 +59,7 @@ fn sides(bytes: u64) -> [u64; 3] {
     SIDES.map(|side| ((side * scale) as u64).max(32))
 }
 
-/// Makes a body of about so many bytes on a cluster, takes slices, filters one of them.
+/// Generates a body of about `size` bytes on a cluster, takes slices, filters one of them.
 pub fn run(
     cluster: &Cluster,
     bytes: u64,
@@ -105,7 +105,7 @@ fn make(body: &Volume, seed: u64, phases: &mut Phases) -> anyhow::Result<()> {
     })
 }
 
-/// Until somebody asks for the end.
+/// Stops the work if the user asked for it.
 fn go_on(interrupt: &Interrupt) -> ControlFlow<()> {
     match interrupt.check() {
         Ok(()) => ControlFlow::Continue(()),
@@ -148,7 +148,7 @@ fn take_slices(
         Ok(all.seen_bytes)
     })?;
     fs::create_dir_all(pictures)
-        .with_context(|| format!("cannot make the directory {}", pictures.display()))?;
+        .with_context(|| format!("cannot create the directory {}", pictures.display()))?;
     for (number, slice) in kept {
         let path = pictures.join(format!("slice-{number:02}.png"));
         let (width, height) = (u64::from(slice.width()), u64::from(slice.height()));
@@ -162,7 +162,7 @@ fn take_slices(
     Ok(())
 }
 
-/// A slice once more, and what every disk and thread did for it.
+/// Takes one slice again and saves the trace of all disks and threads.
 fn trace(body: &Volume, pictures: &Path) -> anyhow::Result<()> {
     let (_, report) =
         body.traced_slice(&plane(body, SLICES / 2)?, Interpolation::Trilinear, &[], true)?;
@@ -173,7 +173,7 @@ fn trace(body: &Volume, pictures: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An enlarged slice as an image in tiles, filtered where the tiles lie.
+/// Stores an enlarged slice as a tiled image, and filters it where the tiles are stored.
 fn filter(
     cluster: &Cluster,
     body: &Volume,

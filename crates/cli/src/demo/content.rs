@@ -1,14 +1,14 @@
-//! What the file contains: every piece something else, cheap to make and to compare, so that a
-//! figure shows the cluster and not the check of its answers.
+//! The content of the demo's file: every piece differs, and is cheap to generate and compare, so
+//! that the figures measure the cluster and not the check.
 //!
-//! A piece is a cut from one block of random bytes; its number says where it begins.
+//! A piece is a cut from one block of random bytes; its number determines where the cut begins.
 
 use std::ops::Range;
 
 /// Bytes of a piece.
 pub const PIECE_BYTES: u64 = 1 << 20;
 
-/// Pieces begin at one of so many places.
+/// Number of places at which a cut may begin.
 const STARTS: usize = 1 << 20;
 
 /// The content of the file.
@@ -19,38 +19,38 @@ pub struct Content {
 }
 
 impl Content {
-    /// The content that belongs to a seed.
+    /// Generates the content for a seed.
     pub fn new(seed: u64, size_bytes: u64) -> Self {
-        let piece = usize::try_from(PIECE_BYTES).expect("a piece is small");
+        let piece = usize::try_from(PIECE_BYTES).expect("a piece fits into memory");
         let mut random = vec![0; STARTS + piece];
         fastrand::Rng::with_seed(seed).fill(&mut random);
         Self { size_bytes, random }
     }
 
-    /// Bytes of the file.
+    /// Returns the bytes of the file.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// How many pieces the file has; the last one may be shorter.
+    /// Returns the number of pieces; the last one may be shorter.
     pub fn pieces(&self) -> u64 {
         self.size_bytes.div_ceil(PIECE_BYTES)
     }
 
-    /// Where a piece lies in the file.
+    /// Returns the byte range of a piece.
     pub fn range(&self, piece: u64) -> Range<u64> {
         let start = piece * PIECE_BYTES;
         start..(start + PIECE_BYTES).min(self.size_bytes)
     }
 
-    /// The bytes of a piece.
+    /// Returns the bytes of a piece.
     pub fn piece(&self, piece: u64) -> &[u8] {
         let range = self.range(piece);
-        let len = usize::try_from(range.end - range.start).expect("a piece is small");
+        let len = usize::try_from(range.end - range.start).expect("a piece fits into memory");
         self.cut(piece, len)
     }
 
-    /// So many bytes under a number; at most those of a piece.
+    /// Returns `len` bytes for a number; at most those of a piece.
     pub fn cut(&self, number: u64, len: usize) -> &[u8] {
         let start = fastrand::Rng::with_seed(number).usize(..STARTS);
         &self.random[start..start + len]

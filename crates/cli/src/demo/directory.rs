@@ -1,11 +1,11 @@
-//! The directory that a demo works in, gone when the demo is.
+//! The working directory of a demo, removed at its end.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use anyhow::{Context, anyhow};
 
-/// A new directory. It is removed when this value goes, also after an error, unless it is kept.
+/// A new directory, removed on drop unless it is kept.
 #[derive(Debug)]
 pub struct DemoDirectory {
     path: PathBuf,
@@ -14,14 +14,14 @@ pub struct DemoDirectory {
 }
 
 impl DemoDirectory {
-    /// Makes a new directory in `parent`.
+    /// Creates a new directory in `parent`.
     pub fn create(parent: &Path, keep: bool) -> anyhow::Result<Self> {
         let made = parent
             .canonicalize()
             .and_then(|parent| tempfile::Builder::new().prefix("pario-demo-").tempdir_in(parent));
         let made = made.map_err(|error| {
             anyhow!(
-                "cannot make a directory in {}: {}; name one that exists and that you may write \
+                "cannot create a directory in {}: {}; name one that exists and that you may write \
                  to with --dir",
                 parent.display(),
                 error.kind()
@@ -30,32 +30,29 @@ impl DemoDirectory {
         Ok(Self { path: made.keep(), keep, is_removed: false })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory it was made in.
+    /// Returns its parent.
     pub fn parent(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 
-    /// Where it will be kept, if it is.
+    /// Returns where it will be kept, if it is.
     pub fn kept(&self) -> Option<PathBuf> {
         self.keep.then(|| self.path.clone())
     }
 
-    /// Removes it, unless it is kept; the answer is where it was kept.
+    /// Removes it unless it is kept; returns the path of a kept one.
     pub fn finish(mut self) -> anyhow::Result<Option<PathBuf>> {
         if self.keep {
             return Ok(Some(self.path.clone()));
         }
         self.is_removed = true;
         remove(&self.path).with_context(|| {
-            format!(
-                "cannot remove {}, which is of no more use; remove it by hand",
-                self.path.display()
-            )
+            format!("cannot remove {}; the demo has ended, remove it by hand", self.path.display())
         })?;
         Ok(None)
     }
@@ -64,14 +61,13 @@ impl DemoDirectory {
 impl Drop for DemoDirectory {
     fn drop(&mut self) {
         if !self.keep && !self.is_removed {
-            // Whatever ended the demo is the better message.
+            // The error that ended the demo is the one to report.
             let _ = remove(&self.path);
         }
     }
 }
 
-/// Removes a directory. A thread of a disk may still be at its last file in it: a few more
-/// attempts get that one, too.
+/// Removes a directory. Retries, because a disk thread may still be creating its last file in it.
 fn remove(path: &Path) -> io::Result<()> {
     const ATTEMPTS: u32 = 100;
     let mut removed = Ok(());

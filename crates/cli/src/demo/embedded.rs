@@ -1,4 +1,4 @@
-//! The second part of the demo: files and extents on a cluster inside of this process.
+//! The second part of the demo: files and extents on an embedded cluster.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -10,18 +10,18 @@ use pario::{Cluster, ExtentPlace, Layout};
 use super::content::Content;
 use super::report::{DiskReport, Phase, Phases};
 use crate::commands::cp::copy::Copier;
-use crate::commands::cp::direction::Place;
-use crate::commands::cp::plan::Item;
+use crate::commands::cp::direction::Location;
+use crate::commands::cp::plan::CopyItem;
 use crate::commands::cp::{self, progress::Progress};
 use crate::interrupt::Interrupt;
 
-/// Header and body of an extent.
+/// Bytes of an extent: header and body.
 const EXTENT_BYTES: usize = 51 << 10;
 
-/// Extents together are an eighth of the file, but not more than this.
+/// Limit for all extents, which otherwise take an eighth of the file's size.
 const EXTENTS_LIMIT_BYTES: u64 = 64 << 20;
 
-/// Copies a file in and out, uses extents, and says what the disks have of the file.
+/// Copies a file in and out, uses extents, and returns the file's bytes on each disk.
 pub fn run(
     cluster: &Cluster,
     directory: &Path,
@@ -30,10 +30,10 @@ pub fn run(
 ) -> anyhow::Result<Vec<DiskReport>> {
     let original = directory.join("original");
     write_original(&original, content, phases.interrupt())?;
-    let inside = Place::Cluster(pario::FilePath::new("/demo")?);
+    let inside = Location::Cluster(pario::FilePath::new("/demo")?);
     let outside = directory.join("copied-out");
 
-    let item = |from: Place, to: Place| Item {
+    let item = |from: Location, to: Location| CopyItem {
         from,
         to,
         len: Some(content.size_bytes()),
@@ -41,8 +41,8 @@ pub fn run(
         modified_ns: None,
         is_extents: false,
     };
-    let copy_in = item(Place::Local(original), inside.clone());
-    let copy_out = item(inside, Place::Local(outside.clone()));
+    let copy_in = item(Location::Local(original), inside.clone());
+    let copy_out = item(inside, Location::Local(outside.clone()));
     for (phase, item) in [(Phase::CopyIn, copy_in), (Phase::CopyOut, copy_out)] {
         phases.run(phase, content.size_bytes(), |progress, interrupt| {
             let flags = &cp::Flags::default();
@@ -56,7 +56,7 @@ pub fn run(
     std::fs::remove_file(&outside).context("cannot remove the copy")?;
     let disks = disks(cluster)?;
     extents(cluster, content, phases)?;
-    // The same bytes are about to be copied to another node; they need not be there twice.
+    // Frees the space before the same bytes are copied to another node.
     cluster.remove("/demo")?;
     Ok(disks)
 }
@@ -86,15 +86,19 @@ fn compare(
         file.read_exact(&mut found).with_context(|| path.display().to_string())?;
         if let Some(byte) = first_difference(&found, piece) {
             let byte = content.range(number).start + byte;
-            bail!("{}: byte {byte} is another one than was copied in", path.display());
+            bail!("{}: byte {byte} differs from the byte copied in; this is a bug", path.display());
         }
         progress.advance(piece.len() as u64);
     }
-    ensure!(file.read(&mut [0])? == 0, "{}: it is longer than the file", path.display());
+    ensure!(
+        file.read(&mut [0])? == 0,
+        "{}: it is longer than the file that was copied in; this is a bug",
+        path.display()
+    );
     Ok(content.size_bytes())
 }
 
-/// The first byte that is not the same in both.
+/// Returns the offset of the first difference.
 pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<u64> {
     if found == expected {
         return None;
@@ -104,7 +108,7 @@ pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<u64> {
 
 fn disks(cluster: &Cluster) -> anyhow::Result<Vec<DiskReport>> {
     let (map, known) = (cluster.map(), cluster.metadata("/demo")?);
-    let layout = known.record.layout.as_ref().context("/demo: it has no layout")?;
+    let layout = known.record.layout.as_ref().context("/demo: it has no layout; this is a bug")?;
     let disk = |subfile: &pario::SubfileMeasure| DiskReport {
         disk: match layout.disks().disk_of(subfile.subfile) {
             Some(disk) => map.disk_name(disk),
@@ -116,7 +120,7 @@ fn disks(cluster: &Cluster) -> anyhow::Result<Vec<DiskReport>> {
     Ok(known.subfiles.iter().map(disk).collect())
 }
 
-/// Writes extents, and reads them back in a random order.
+/// Writes extents, and reads them back in random order.
 fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow::Result<()> {
     let bytes = (content.size_bytes() / 8).min(EXTENTS_LIMIT_BYTES);
     let count = (bytes / EXTENT_BYTES as u64).max(1);
@@ -124,10 +128,12 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
     let file =
         cluster.options().read(true).write(true).create_new(true).extents().open("/extents")?;
     let Some(Layout::Extents(layout)) = &file.record().layout else {
-        bail!("/extents: it has another layout than was asked for");
+        bail!("/extents: it has another layout than requested; this is a bug");
     };
     let place = |number: u64| -> anyhow::Result<ExtentPlace> {
-        layout.locate(number).with_context(|| format!("/extents: extent {number} has no place"))
+        layout
+            .locate(number)
+            .with_context(|| format!("/extents: extent {number} has no placement; this is a bug"))
     };
     let parts = |number: u64| {
         let header = number.to_le_bytes();
@@ -151,9 +157,12 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
             let (header, body) = parts(number);
             let found = file
                 .read_extent(place(number)?)?
-                .with_context(|| format!("/extents: extent {number} is gone"))?;
+                .with_context(|| format!("/extents: extent {number} is missing; this is a bug"))?;
             let is_same = found.header == header[..] && found.body == *body;
-            ensure!(is_same, "/extents: extent {number} is another one than was written");
+            ensure!(
+                is_same,
+                "/extents: extent {number} differs from what was written; this is a bug"
+            );
             progress.advance(EXTENT_BYTES as u64);
         }
         Ok(total)
@@ -177,7 +186,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[1_048_580] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert!(check().unwrap_err().to_string().contains("byte 1048580 is another"));
+        assert!(check().unwrap_err().to_string().contains("byte 1048580 differs"));
         bytes[1_048_580] ^= 1;
         bytes.push(0);
         std::fs::write(&path, &bytes).unwrap();

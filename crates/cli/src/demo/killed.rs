@@ -1,4 +1,4 @@
-//! The second part of the demo: a node that is killed in the middle of a copy, and started again.
+//! The third part of the demo: a node is killed during a copy and started again.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,28 +14,33 @@ use super::report::{Phase, Phases, Recovery};
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 
-/// Pieces under way at once.
+/// Pieces under way at a time.
 const PIECES_UNDER_WAY: usize = 8;
 
 const PATH: &str = "/demo";
 
-/// Copies until the node is killed, finds what was acknowledged, and copies the rest.
+/// Copies until the node is killed, checks the acknowledged pieces after the restart, and copies
+/// the rest.
 pub fn run(directory: &Path, content: &Content, phases: &mut Phases) -> anyhow::Result<Recovery> {
     let data = directory.join("node");
-    let outcome = first_life(&data, content, phases)?;
+    let outcome = run_until_killed(&data, content, phases)?;
     let began = Instant::now();
     let node = NodeProcess::start(&data)?;
-    let recovery = second_life(&data, content, phases, &outcome, began)?;
+    let recovery = run_after_restart(&data, content, phases, &outcome, began)?;
     node.wait()?;
     Ok(recovery)
 }
 
-/// The node until it is killed.
-fn first_life(data: &Path, content: &Content, phases: &mut Phases) -> anyhow::Result<Outcome> {
+/// Runs the node until it is killed.
+fn run_until_killed(
+    data: &Path,
+    content: &Content,
+    phases: &mut Phases,
+) -> anyhow::Result<PieceStates> {
     let mut node = Some(NodeProcess::start(data)?);
     let cluster = connect(data)?;
     let file = cluster.options().read(true).write(true).create_new(true).open(PATH)?;
-    let mut outcome = Outcome::default();
+    let mut outcome = PieceStates::default();
     phases.run(Phase::CopyUntilKilled, content.size_bytes() / 2, |progress, interrupt| {
         outcome = copy_until_killed(&file, content, &mut node, progress, interrupt)?;
         Ok(outcome.bytes(content))
@@ -43,12 +48,12 @@ fn first_life(data: &Path, content: &Content, phases: &mut Phases) -> anyhow::Re
     Ok(outcome)
 }
 
-/// The node since it was started again, until it is asked to stop.
-fn second_life(
+/// Runs the restarted node until it is stopped.
+fn run_after_restart(
     data: &Path,
     content: &Content,
     phases: &mut Phases,
-    outcome: &Outcome,
+    outcome: &PieceStates,
     began: Instant,
 ) -> anyhow::Result<Recovery> {
     let cluster = connect(data)?;
@@ -77,7 +82,10 @@ fn second_life(
     })?;
     phases.run(Phase::ReadAll, content.size_bytes(), |progress, interrupt| {
         let len = file.len()?;
-        ensure!(len == content.size_bytes(), "{PATH}: it has {len} bytes after all was copied");
+        ensure!(
+            len == content.size_bytes(),
+            "{PATH}: it has {len} bytes after the copy; this is a bug"
+        );
         let all: Vec<u64> = (0..content.pieces()).collect();
         check(&file, content, &all, progress, interrupt)?;
         Ok(content.size_bytes())
@@ -87,18 +95,18 @@ fn second_life(
     Ok(recovery)
 }
 
-/// What became of the pieces.
+/// The fate of the pieces.
 #[derive(Debug, Default)]
-struct Outcome {
-    /// Those that the node has acknowledged, in order.
+struct PieceStates {
+    /// Acknowledged pieces, in order.
     acknowledged: Vec<u64>,
-    /// Those that were under way when it was killed.
+    /// Pieces that were under way when the node was killed.
     lost: Vec<u64>,
-    /// How long the first error took.
+    /// Time until the first error.
     noticed_seconds: f64,
 }
 
-impl Outcome {
+impl PieceStates {
     fn bytes(&self, content: &Content) -> u64 {
         self.acknowledged.iter().map(|piece| len(content, *piece)).sum()
     }
@@ -111,9 +119,9 @@ fn copy_until_killed(
     node: &mut Option<NodeProcess>,
     progress: &Progress,
     interrupt: &Interrupt,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<PieceStates> {
     let half = content.pieces().div_ceil(2);
-    let mut outcome = Outcome::default();
+    let mut outcome = PieceStates::default();
     let mut under_way: VecDeque<(u64, WriteRequest<'_>)> = VecDeque::new();
     let mut waiting = 0..content.pieces();
     let mut killed_at: Option<Instant> = None;
@@ -148,7 +156,7 @@ fn copy_until_killed(
     Ok(outcome)
 }
 
-/// Compares pieces with what they should be.
+/// Compares pieces with the expected content.
 fn check(
     file: &File,
     content: &Content,
@@ -163,7 +171,10 @@ fn check(
         found.resize(piece.len(), 0);
         file.read_exact_at(&mut found, range.start)?;
         if let Some(byte) = first_difference(&found, piece) {
-            bail!("{PATH}: byte {} is another one than was written", range.start + byte);
+            bail!(
+                "{PATH}: byte {} differs from what was written; this is a bug",
+                range.start + byte
+            );
         }
         progress.advance(piece.len() as u64);
     }
@@ -175,8 +186,8 @@ fn len(content: &Content, piece: u64) -> u64 {
     range.end - range.start
 }
 
-/// All data goes through the node: what clients write by themselves on the same machine would not
-/// even notice that it is gone.
+/// Connects without the short cut: writes through the short cut would not notice the end of the
+/// node.
 fn connect(data: &Path) -> anyhow::Result<Cluster> {
     let options = ClusterOptions {
         short_cut: Some(false),

@@ -1,9 +1,8 @@
-//! `pario demo`: what a cluster does, on disks and nodes of its own, with every byte checked.
+//! `pario demo`: shows what a cluster does, on temporary disks and nodes, and checks every byte.
 //!
-//! The first two parts happen in this process, on an embedded cluster: a body is made at the disks,
-//! slices are taken and an image is filtered there; then a file is copied in and out, and extents
-//! are written and read. The last part has a node in a process of its own, which is killed
-//! in the middle of a copy and started again.
+//! The first two parts run in this process, on an embedded cluster: the nodes generate a body, take
+//! slices and filter an image; then a file is copied in and out, and extents are written and read.
+//! The last part runs a node as its own process, kills it during a copy and starts it again.
 
 mod body;
 mod content;
@@ -22,39 +21,39 @@ use clap::Args;
 use pario::{Cluster, FilePath};
 
 use crate::amounts::{parse_size, size};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::view;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::interrupt::Interrupt;
 use crate::terminal;
 use content::Content;
 use directory::DemoDirectory;
-use report::{Phases, Report};
+use report::{DemoReport, Phases};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario demo\n  pario demo --view\n  pario demo --size 64MiB --dir /mnt/ssd\n  \
                             pario demo --json | jq '.phases[] | {phase, bytes_per_second}'";
 
 /// The smallest `--size`: some pieces for every disk and every phase.
 const SMALLEST_SIZE: u64 = 1 << 20;
 
-/// Disk space for each byte of the file: a body as large as it, the file itself, its copies in two clusters and the one
-/// that comes out again.
+/// Disk space per byte of the file: a body of the same size, the file, its copies in two clusters,
+/// and the copy that comes out.
 const SPACE_FACTOR: u64 = 5;
 const SPACE_FOR_THE_REST_BYTES: u64 = 64 << 20;
 
-/// How the demo is to run.
+/// Options of the demo.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// How large the file is: 64MiB, 2GiB, ...
+    /// Size of the file: 64MiB, 2GiB, ...
     #[arg(long, default_value = "512MiB", value_parser = parse_demo_size, allow_hyphen_values = true)]
     pub size: u64,
 
-    /// Where to make the directory with the disks
+    /// Directory in which to create the directory with the disks
     #[arg(long, default_value = ".")]
     pub dir: PathBuf,
 
-    /// Where pictures and the trace go [default: pario-demo-pictures, beside the disks]
+    /// Directory for pictures and the trace [default: pario-demo-pictures, beside the disks]
     #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
 
@@ -66,16 +65,16 @@ pub struct Options {
     #[arg(long)]
     pub keep: bool,
 
-    /// What the contents are drawn from
+    /// Seed of the contents
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
-/// Runs the demo and prints what it found.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the demo and prints its report.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if global.cluster.is_some() || global.data.is_some() {
-        let text = "the demo makes clusters of its own; say where with --dir";
-        return Err(Usage(text.to_owned()).into());
+        let text = "the demo creates its own clusters; name a directory for them with --dir";
+        return Err(UsageError(text.to_owned()).into());
     }
     let interrupt = Interrupt::watch().context("cannot watch for signals")?;
     let directory = DemoDirectory::create(&options.dir, options.keep)?;
@@ -95,11 +94,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         return show(global, directory, &mut report, out);
     }
     report.kept = directory.finish()?;
-    tell(global, &report, out)
+    print_report(global, &report, out)
 }
 
-/// Prints what was found.
-fn tell(global: &Global, report: &Report, mut out: impl Write) -> anyhow::Result<()> {
+/// Prints the report.
+fn print_report(
+    global: &GlobalOptions,
+    report: &DemoReport,
+    mut out: impl Write,
+) -> anyhow::Result<()> {
     if global.json {
         drop(out);
         return terminal::print_json(report);
@@ -108,15 +111,15 @@ fn tell(global: &Global, report: &Report, mut out: impl Write) -> anyhow::Result
     Ok(out.flush()?)
 }
 
-/// Prints what was found, and shows the body as long as somebody wants to look at it.
+/// Prints the report, and serves the viewer of the body until Ctrl-C.
 fn show(
-    global: &Global,
+    global: &GlobalOptions,
     directory: DemoDirectory,
-    report: &mut Report,
+    report: &mut DemoReport,
     out: impl Write,
 ) -> anyhow::Result<()> {
     report.kept = directory.kept();
-    tell(global, report, out)?;
+    print_report(global, report, out)?;
     let cluster = Cluster::embedded(directory.path().join("embedded"))?;
     view::show(global, &cluster, &[FilePath::new("/body")?], &view::Options::plain())?;
     drop(cluster);
@@ -128,7 +131,7 @@ fn measure(
     directory: &DemoDirectory,
     is_quiet: bool,
     interrupt: Interrupt,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<DemoReport> {
     let content = Content::new(options.seed, options.size);
     let mut phases = Phases::new(is_quiet, interrupt);
     let cluster = Cluster::embedded(directory.path().join("embedded"))?;
@@ -138,7 +141,7 @@ fn measure(
     let disks = embedded::run(&cluster, directory.path(), &content, &mut phases)?;
     drop(cluster);
     let recovery = killed::run(directory.path(), &content, &mut phases)?;
-    Ok(Report {
+    Ok(DemoReport {
         version: env!("CARGO_PKG_VERSION"),
         size_bytes: options.size,
         seed: options.seed,
@@ -150,15 +153,15 @@ fn measure(
     })
 }
 
-/// An error before anything is written if it would not fit.
+/// Fails, before anything is written, if the data would not fit.
 fn check_space(directory: &DemoDirectory, size_bytes: u64) -> anyhow::Result<()> {
     let parent = directory.parent();
     let free = rustix::fs::statvfs(parent)
         .map(|known| known.f_bavail.saturating_mul(known.f_frsize))
-        .with_context(|| format!("cannot see how much is free in {}", parent.display()))?;
+        .with_context(|| format!("cannot get the free space of {}", parent.display()))?;
     let needed = size_bytes.saturating_mul(SPACE_FACTOR).saturating_add(SPACE_FOR_THE_REST_BYTES);
     if needed > free {
-        // The directory is empty, and would otherwise only be in the way.
+        // The directory is still empty.
         let _ = fs::remove_dir(directory.path());
         bail!(
             "not enough space in {}: {} are needed, {} are free; use a smaller --size or another \
@@ -174,7 +177,7 @@ fn check_space(directory: &DemoDirectory, size_bytes: u64) -> anyhow::Result<()>
 fn parse_demo_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         size if size < SMALLEST_SIZE => {
-            Err(format!("it is too small; the least is {}", crate::amounts::size(SMALLEST_SIZE)))
+            Err(format!("it is too small; the smallest is {}", crate::amounts::size(SMALLEST_SIZE)))
         }
         size => Ok(size),
     }
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn sizes_have_a_least() {
         assert_eq!(parse_demo_size("64MiB"), Ok(64 << 20));
-        assert!(parse_demo_size("1023KiB").unwrap_err().contains("the least is 1 MiB"));
+        assert!(parse_demo_size("1023KiB").unwrap_err().contains("the smallest is 1 MiB"));
         assert!(parse_demo_size("much").unwrap_err().contains("not a size"));
     }
 }

@@ -1,4 +1,4 @@
-//! The facts that a demo finds. They are printed as JSON as they stand here, or as tables.
+//! The results of a demo, printed as JSON in this form, or as tables.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,38 +13,38 @@ use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 use crate::table::{Side, Table};
 
-/// A part of the demo.
+/// A phase of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// A body that does not exist is made at the disks of the embedded cluster, and made durable.
+    /// Generates a synthetic body on the embedded cluster, and syncs it.
     MakeBody,
-    /// Slices through it are taken; bytes are those of the extents that were looked at.
+    /// Takes slices; counts the bytes of the extents read.
     TakeSlices,
-    /// An image is filtered where its tiles lie.
+    /// Filters an image where its tiles are stored.
     Filter,
-    /// The file is copied into the embedded cluster and made durable.
+    /// Copies the file into the embedded cluster, and syncs it.
     CopyIn,
-    /// It is copied out again.
+    /// Copies it out again.
     CopyOut,
-    /// The copy is compared with the file.
+    /// Compares the copy with the file.
     Compare,
-    /// Extents are written and made durable.
+    /// Writes extents, and syncs them.
     WriteExtents,
-    /// They are read in a random order and compared.
+    /// Reads them in random order and compares them.
     ReadExtents,
-    /// The file is copied to a node in a process of its own, which is killed half way.
+    /// Copies the file to a node process, which is killed half way.
     CopyUntilKilled,
-    /// What was acknowledged is read from the node that was started again, and compared.
+    /// Reads the acknowledged pieces from the restarted node, and compares them.
     ReadRecovered,
-    /// The rest is copied and made durable.
+    /// Copies the rest, and syncs it.
     CopyTheRest,
-    /// All is read and compared.
+    /// Reads and compares everything.
     ReadAll,
 }
 
 impl Phase {
-    /// How many there are.
+    /// Number of phases.
     pub const COUNT: usize = Self::ReadAll as usize + 1;
 }
 
@@ -67,20 +67,20 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a phase did.
+/// The result of a phase.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseReport {
-    /// Which phase.
+    /// The phase.
     pub phase: Phase,
     /// Bytes it moved.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// How fast it moved them.
+    /// Rate.
     pub bytes_per_second: u64,
 }
 
-/// Phases under way and done.
+/// The phases so far.
 #[derive(Debug)]
 pub struct Phases {
     is_quiet: bool,
@@ -89,17 +89,17 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Before the first one.
+    /// Creates an empty list.
     pub fn new(is_quiet: bool, interrupt: Interrupt) -> Self {
         Self { is_quiet, interrupt, reports: Vec::new() }
     }
 
-    /// Whether somebody asked for the end.
+    /// Returns the flag that the user's request to stop sets.
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// Runs a phase that moves about so many bytes, and measures it. It says how many they were.
+    /// Runs and measures a phase of about `bytes` bytes; the phase returns the actual number.
     pub fn run(
         &mut self,
         phase: Phase,
@@ -121,59 +121,59 @@ impl Phases {
         Ok(())
     }
 
-    /// What they did.
+    /// Returns the results.
     pub fn into_reports(self) -> Vec<PhaseReport> {
         self.reports
     }
 }
 
-/// What a disk has of the file.
+/// The bytes of the file on one disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskReport {
     /// Its name.
     pub disk: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What they take on the disk.
+    /// Space that they take on the disk.
     pub disk_bytes: u64,
 }
 
-/// What became of the copy when the node was killed.
+/// The copy to the node that was killed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
-    /// Bytes that the node had acknowledged before it was killed; all of them were there again.
+    /// Bytes acknowledged before the kill; all of them were there after the restart.
     pub acknowledged_bytes: u64,
-    /// Bytes that were under way, and that nobody had promised.
+    /// Bytes under way, without an acknowledgement.
     pub unacknowledged_bytes: u64,
-    /// How long it took until an error told that the node was gone.
+    /// Time until the first error after the kill.
     pub noticed_seconds: f64,
-    /// From the start of the new process until the file could be read.
+    /// Time from the start of the new process until the file could be read.
     pub recovery_seconds: f64,
 }
 
-/// What a whole demo found.
+/// The results of a whole demo.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     /// The version of this program.
     pub version: &'static str,
     /// The size of the file.
     pub size_bytes: u64,
-    /// What the contents were drawn from.
+    /// Seed of the contents.
     pub seed: u64,
-    /// The body, and what was computed with it.
+    /// The body, slices and filter.
     pub body: BodyReport,
     /// The phases in their order.
     pub phases: Vec<PhaseReport>,
     /// The disks of the embedded cluster.
     pub disks: Vec<DiskReport>,
-    /// What became of the copy when the node was killed.
+    /// The copy to the node that was killed.
     pub recovery: Recovery,
-    /// Where the disks are, if they were kept.
+    /// Directory of the disks, if they were kept.
     pub kept: Option<PathBuf>,
 }
 
-impl Report {
-    /// Prints it for people.
+impl DemoReport {
+    /// Prints it as text.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let (left, right) = (Side::Left, Side::Right);
         let mut phases =
@@ -192,11 +192,12 @@ impl Report {
         let [width, height] = body.filtered;
         writeln!(
             out,
-            "\nA body of {x} x {y} x {z} voxels was made at the disks.\n\
-             {} oblique slices of 512 x 512 pixels came at {:.1} per second:\n\
-             {} of extents were looked at where they lie ({:.1} % in memory),\n\
-             and {} crossed to the caller. A filter over {width} x {height} pixels\n\
-             wrote {} where they lie. Pictures and a trace (who was busy when) are in\n{}\n",
+            "\nThe nodes generated a body of {x} x {y} x {z} voxels.\n\
+             {} oblique slices of 512 x 512 pixels were taken at {:.1} per second:\n\
+             the nodes read {} of extents ({:.1} % from memory)\n\
+             and sent {} to the caller. A filter over {width} x {height} pixels\n\
+             wrote {} where they are stored.\n\
+             Pictures and a trace (which thread was busy when) are in\n{}\n",
             body.slices,
             body.slices_per_second,
             size(body.seen_bytes),
@@ -215,23 +216,23 @@ impl Report {
         let recovered = Duration::from_secs_f64(recovery.recovery_seconds.max(0.0));
         writeln!(
             out,
-            "\nThe node was killed when it had acknowledged {}; {} more were under way.\n\
-             That was noticed after {:.3} s. Started again it served the file after {:.3} s,\n\
-             with everything that was acknowledged. Every byte was compared.",
+            "\nThe node was killed after it had acknowledged {}; {} were under way.\n\
+             The client noticed this after {:.3} s. The restarted node served the file\n\
+             after {:.3} s, with all acknowledged data. Every byte was compared.",
             size(recovery.acknowledged_bytes),
             size(recovery.unacknowledged_bytes),
             noticed.as_secs_f64(),
             recovered.as_secs_f64(),
         )?;
         match &self.kept {
-            Some(path) => writeln!(out, "The disks are kept in {}.", path.display()),
+            Some(path) => writeln!(out, "The disks were kept in {}.", path.display()),
             None => Ok(()),
         }
     }
 }
 
-/// A share in hundredths.
-#[expect(clippy::cast_precision_loss, reason = "for people")]
+/// Returns a share in percent.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
@@ -253,7 +254,7 @@ mod tests {
             bytes: 128 << 20,
             disk_bytes: 128 << 20,
         };
-        let report = Report {
+        let report = DemoReport {
             version: "0",
             size_bytes: 512 << 20,
             seed: 1,
@@ -285,20 +286,21 @@ mod tests {
 phase            bytes     time    speed
 copy in, sync  512 MiB  0.250 s  2 GiB/s
 
-A body of 560 x 320 x 960 voxels was made at the disks.
-100 oblique slices of 512 x 512 pixels came at 123.4 per second:
-1 GiB of extents were looked at where they lie (90.0 % in memory),
-and 64 MiB crossed to the caller. A filter over 2240 x 3840 pixels
-wrote 24 MiB where they lie. Pictures and a trace (who was busy when) are in
+The nodes generated a body of 560 x 320 x 960 voxels.
+100 oblique slices of 512 x 512 pixels were taken at 123.4 per second:
+the nodes read 1 GiB of extents (90.0 % from memory)
+and sent 64 MiB to the caller. A filter over 2240 x 3840 pixels
+wrote 24 MiB where they are stored.
+Pictures and a trace (which thread was busy when) are in
 pictures
 
 disk           bytes  on disk
 local/disk0  128 MiB  128 MiB
 local/disk1  128 MiB  128 MiB
 
-The node was killed when it had acknowledged 256 MiB; 8 MiB more were under way.
-That was noticed after 0.001 s. Started again it served the file after 0.021 s,
-with everything that was acknowledged. Every byte was compared.
+The node was killed after it had acknowledged 256 MiB; 8 MiB were under way.
+The client noticed this after 0.001 s. The restarted node served the file
+after 0.021 s, with all acknowledged data. Every byte was compared.
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }

@@ -1,4 +1,4 @@
-//! What a client must know or be: a token, or a process of this machine.
+//! Access rules: tokens and host names.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,34 +11,34 @@ use pario_net::read_private_file;
 use rustix::rand::{GetRandomFlags, getrandom};
 use thiserror::Error;
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
-/// A secret that a client must know: letters, digits, `-` and `_`.
+/// A secret that clients must send: letters, digits, `-` and `_`.
 #[derive(Clone, Debug)]
 pub struct Token(String);
 
-/// Why it is no token.
+/// The text is not a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a token has {LEAST_TOKEN} to {MOST_TOKEN} letters, digits, - and _")]
+#[error("a token must have {LEAST_TOKEN} to {MOST_TOKEN} letters, digits, - and _")]
 pub struct TokenError;
 
 const LEAST_TOKEN: usize = 12;
 const MOST_TOKEN: usize = 128;
 
 impl Token {
-    /// A new one.
+    /// Generates a random token.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 16];
         getrandom(&mut bytes, GetRandomFlags::empty())?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The secret.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether somebody knows it; how long that takes says nothing of it.
+    /// Compares a text with the token in constant time.
     pub fn is(&self, given: &str) -> bool {
         blake3::hash(self.0.as_bytes()) == blake3::hash(given.as_bytes())
     }
@@ -57,35 +57,38 @@ impl FromStr for Token {
     }
 }
 
-/// A token that the user has put into a file or into an environment variable, and the name of the
-/// place. Nothing if there is neither.
-pub fn read_token(file: Option<&Path>, variable: &str) -> Result<Option<(Token, String)>, Usage> {
-    let (text, place) = if let Some(path) = file {
-        let place = path.display().to_string();
+/// Reads a token from a file or an environment variable, and returns it with the name of its
+/// source. Returns `None` if there is neither.
+pub fn read_token(
+    file: Option<&Path>,
+    variable: &str,
+) -> Result<Option<(Token, String)>, UsageError> {
+    let (text, source) = if let Some(path) = file {
+        let source = path.display().to_string();
         let text = read_private_file(path, true).map_err(|error| match error.kind() {
-            // The error names the file already.
-            io::ErrorKind::PermissionDenied => Usage(format!("no token: {error}")),
-            _ => Usage(format!("no token: {place}: {error}")),
+            // The error already names the file.
+            io::ErrorKind::PermissionDenied => UsageError(format!("no token: {error}")),
+            _ => UsageError(format!("no token: {source}: {error}")),
         })?;
-        (text, place)
+        (text, source)
     } else if let Ok(text) = std::env::var(variable) {
         (text, variable.to_owned())
     } else {
         return Ok(None);
     };
     match text.trim().parse() {
-        Ok(token) => Ok(Some((token, place))),
-        Err(error) => Err(Usage(format!("the token in {place}: {error}"))),
+        Ok(token) => Ok(Some((token, source))),
+        Err(error) => Err(UsageError(format!("the token in {source}: {error}"))),
     }
 }
 
-/// Whether a request on a loopback address names this machine, so that no page of a foreign site can
-/// reach it by a name of its own.
+/// Returns whether a request on a loopback address names this machine, so that a page of a foreign
+/// site cannot reach the server through its own host name.
 pub fn is_for_this_machine(request: &Parts) -> bool {
     host(request).is_some_and(is_this_machine)
 }
 
-/// The name that the request is for, without a port.
+/// Returns the host name of the request, without the port.
 fn host(request: &Parts) -> Option<&str> {
     let named = request.headers.get(header::HOST).and_then(|host| host.to_str().ok())?;
     match named.rsplit_once(':') {

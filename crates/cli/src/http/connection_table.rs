@@ -1,9 +1,9 @@
-//! Which connections there are, and which of them has to go when there are too many. No I/O; time
-//! is passed in.
+//! Decides which connections are served, and which one is closed when there are too many. No I/O;
+//! time is passed in.
 //!
-//! Invariants: at most [`LIMIT`] connections in all, and at most [`ADDRESS_LIMIT`] of one address
-//! are served. A new connection takes the place of one that does nothing: it sends no request, or
-//! does not read its answer. Work in progress is never cut for a new connection.
+//! Invariants: at most [`LIMIT`] connections in all, and at most [`ADDRESS_LIMIT`] of one address,
+//! are served. A new connection replaces an idle one: one that sends no request or does not read
+//! its answer. A connection with a request in progress is never closed for a new one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,37 +13,37 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Connections in all. Each takes a descriptor, of which a process has 1,024 by default.
+/// Limit for all connections. Each takes a descriptor, of which a process has 1,024 by default.
 pub const LIMIT: usize = 512;
 
-/// Connections of one address that are served; the others of it get a refusal. The rest of
+/// Limit for the served connections of one address; further ones get a refusal. The rest of
 /// [`LIMIT`] is for other addresses.
 pub const ADDRESS_LIMIT: usize = LIMIT / 2;
 
-/// A connection that has done nothing for this long may lose its place.
+/// A connection that is idle for this long may be replaced.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The same for a connection that only waits to be refused.
+/// The same for a connection that waits to be refused.
 const REFUSED_GRACE: Duration = Duration::from_millis(100);
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Debug)]
-pub struct Progress(Mutex<Activity>);
+pub struct ConnectionActivity(Mutex<ActivityState>);
 
 #[derive(Clone, Copy, Debug)]
-struct Activity {
-    phase: Phase,
-    /// Since when the client has not taken what is written to it.
+struct ActivityState {
+    phase: RequestPhase,
+    /// When the client stopped reading.
     stalled_since: Option<Instant>,
-    /// Whether a request with the token has come over this connection.
+    /// Whether a request with the token has arrived.
     is_authorized: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// It waits for a request.
+enum RequestPhase {
+    /// Waits for a request.
     Idle(Instant),
-    /// A request is being worked on.
+    /// A request is in progress.
     Working,
     /// The answer is being written.
     Answering,
@@ -63,70 +63,70 @@ struct Entries {
 struct Entry {
     address: IpAddr,
     is_refused: bool,
-    progress: Arc<Progress>,
-    /// Dropping it ends the connection.
+    activity: Arc<ConnectionActivity>,
+    /// Dropping it closes the connection.
     _cut: oneshot::Sender<()>,
 }
 
-/// The place of a connection; free again when this is dropped.
+/// A connection's entry in the table; dropping it frees the entry.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     id: u64,
-    /// What the connection is doing.
-    pub progress: Arc<Progress>,
-    /// Ends when the connection must go.
+    /// The activity of the connection.
+    pub activity: Arc<ConnectionActivity>,
+    /// Resolves when the connection must close.
     pub cut: oneshot::Receiver<()>,
-    /// Whether its requests are refused because its address has too many connections.
+    /// Whether requests are refused because the address has too many connections.
     pub is_refused: bool,
 }
 
-impl Progress {
-    /// A connection that has just begun.
+impl ConnectionActivity {
+    /// Creates the activity of a new connection.
     pub fn new(now: Instant) -> Self {
-        let phase = Phase::Idle(now);
-        Self(Mutex::new(Activity { phase, stalled_since: None, is_authorized: false }))
+        let phase = RequestPhase::Idle(now);
+        Self(Mutex::new(ActivityState { phase, stalled_since: None, is_authorized: false }))
     }
 
-    /// A request has come.
+    /// Notes that a request has arrived.
     pub fn begin(&self) {
-        self.0.lock().phase = Phase::Working;
+        self.0.lock().phase = RequestPhase::Working;
     }
 
-    /// The request had the token.
+    /// Notes that the request had the token.
     pub fn authorize(&self) {
         self.0.lock().is_authorized = true;
     }
 
-    /// The answer is known.
+    /// Notes that the answer is ready.
     pub fn answer(&self) {
-        self.0.lock().phase = Phase::Answering;
+        self.0.lock().phase = RequestPhase::Answering;
     }
 
-    /// The client does not take what is written.
+    /// Notes that the client does not read.
     pub fn stall(&self, now: Instant) {
         self.0.lock().stalled_since.get_or_insert(now);
     }
 
-    /// The client has taken enough.
-    pub fn go_on(&self) {
+    /// Notes that the client reads again.
+    pub fn resume(&self) {
         self.0.lock().stalled_since = None;
     }
 
-    /// Everything that was answered has been written.
+    /// Notes that the whole answer is written.
     pub fn flush(&self, now: Instant) {
         let mut activity = self.0.lock();
         activity.stalled_since = None;
-        if activity.phase == Phase::Answering {
-            activity.phase = Phase::Idle(now);
+        if activity.phase == RequestPhase::Answering {
+            activity.phase = RequestPhase::Idle(now);
         }
     }
 
-    /// Since when it does nothing, if it does nothing; those without the token come first.
-    fn useless(&self) -> Option<(bool, Instant)> {
+    /// Returns since when the connection is idle, if it is; those without the token sort first.
+    fn idle_since(&self) -> Option<(bool, Instant)> {
         let activity = *self.0.lock();
         let since = match (activity.stalled_since, activity.phase) {
-            (Some(since), _) | (None, Phase::Idle(since)) => since,
+            (Some(since), _) | (None, RequestPhase::Idle(since)) => since,
             _ => return None,
         };
         Some((activity.is_authorized, since))
@@ -138,8 +138,8 @@ impl Progress {
 }
 
 impl ConnectionTable {
-    /// A place for a new connection. None if every connection is at work: then it has to wait.
-    pub fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Option<Place> {
+    /// Adds a new connection. Returns `None` if no connection is idle: then it has to wait.
+    pub fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Option<ConnectionSlot> {
         let address = network_of(address);
         let mut entries = self.0.lock();
         if entries.by_id.len() >= LIMIT && !entries.make_room(now) {
@@ -148,31 +148,31 @@ impl ConnectionTable {
         let is_refused = entries.served(address) >= ADDRESS_LIMIT
             && !entries.cut_one(now, |entry| entry.address == address && !entry.is_refused);
         let (cut_at_end, cut) = oneshot::channel();
-        let progress = Arc::new(Progress::new(now));
+        let activity = Arc::new(ConnectionActivity::new(now));
         let id = entries.next;
         entries.next += 1;
-        let entry = Entry { address, is_refused, progress: progress.clone(), _cut: cut_at_end };
+        let entry = Entry { address, is_refused, activity: activity.clone(), _cut: cut_at_end };
         entries.by_id.insert(id, entry);
-        Some(Place { table: self.clone(), id, progress, cut, is_refused })
+        Some(ConnectionSlot { table: self.clone(), id, activity, cut, is_refused })
     }
 
-    /// Cuts all connections that do not take their answers, to get back the memory of these.
+    /// Closes all connections that do not read their answers, to free the memory of these.
     pub fn cut_stalled(&self, now: Instant) {
         let is_stalled = |entry: &Entry| {
-            entry.progress.stalled_since().is_some_and(|since| now >= since + GRACE)
+            entry.activity.stalled_since().is_some_and(|since| now >= since + GRACE)
         };
         self.0.lock().by_id.retain(|_, entry| !is_stalled(entry));
     }
 }
 
 impl Entries {
-    /// Connections of an address that are served.
+    /// Returns the served connections of an address.
     fn served(&self, address: IpAddr) -> usize {
         let of_address = |entry: &&Entry| entry.address == address && !entry.is_refused;
         self.by_id.values().filter(of_address).count()
     }
 
-    /// Cuts a connection of the address that has most of them, or else of any.
+    /// Closes an idle connection of the address with most connections, or else of any address.
     fn make_room(&mut self, now: Instant) -> bool {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for entry in self.by_id.values() {
@@ -182,27 +182,27 @@ impl Entries {
         self.cut_one(now, |entry| Some(entry.address) == most) || self.cut_one(now, |_| true)
     }
 
-    /// Cuts the connection that has done nothing for longest, if there is one.
+    /// Closes the connection that is idle for longest, if there is one.
     fn cut_one(&mut self, now: Instant, concerns: impl Fn(&Entry) -> bool) -> bool {
-        let useless = |(id, entry): (&u64, &Entry)| {
+        let idle_since = |(id, entry): (&u64, &Entry)| {
             let grace = if entry.is_refused { REFUSED_GRACE } else { GRACE };
-            let (is_authorized, since) = entry.progress.useless()?;
+            let (is_authorized, since) = entry.activity.idle_since()?;
             (concerns(entry) && now >= since + grace).then_some((is_authorized, since, *id))
         };
-        match self.by_id.iter().filter_map(useless).min() {
+        match self.by_id.iter().filter_map(idle_since).min() {
             Some((_, _, id)) => self.by_id.remove(&id).is_some(),
             None => false,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.table.0.lock().by_id.remove(&self.id);
     }
 }
 
-/// What counts as one address: all of an IPv6 network, since a host has a whole one.
+/// Returns the network that counts as one address: a whole IPv6 /64, since one host owns it.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -220,8 +220,8 @@ mod tests {
     const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-    fn is_cut(place: &mut Place) -> bool {
-        place.cut.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+    fn is_cut(slot: &mut ConnectionSlot) -> bool {
+        slot.cut.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 
     #[test]
@@ -229,11 +229,11 @@ mod tests {
         let (table, begin) = (Arc::new(ConnectionTable::default()), Instant::now());
         let mut silent: Vec<_> =
             (0..ADDRESS_LIMIT).map(|_| table.admit(ONE, begin).unwrap()).collect();
-        // At first each of them may be about to send its request.
+        // At first each connection may be about to send its request.
         assert!(table.admit(ONE, begin).unwrap().is_refused);
         assert!(!table.admit(OTHER, begin).unwrap().is_refused);
-        silent[0].progress.begin();
-        silent[1].progress.authorize();
+        silent[0].activity.begin();
+        silent[1].activity.authorize();
         let later = begin + GRACE;
         for _ in 0..3 * ADDRESS_LIMIT {
             assert!(!table.admit(ONE, later).unwrap().is_refused);
@@ -247,15 +247,15 @@ mod tests {
         let (table, now) = (Arc::new(ConnectionTable::default()), Instant::now());
         let addresses = (1..).take(LIMIT).map(|number: u32| IpAddr::V4(number.into()));
         let mut busy: Vec<_> = addresses.map(|ip| table.admit(ip, now).unwrap()).collect();
-        busy.iter().for_each(|place| place.progress.begin());
+        busy.iter().for_each(|slot| slot.activity.begin());
         let later = now + GRACE;
         assert!(table.admit(ONE, later).is_none());
-        // A client that does not read its answer loses its place.
-        busy[7].progress.answer();
-        busy[7].progress.stall(now);
-        let place = table.admit(ONE, later).unwrap();
+        // A client that does not read its answer may be replaced.
+        busy[7].activity.answer();
+        busy[7].activity.stall(now);
+        let slot = table.admit(ONE, later).unwrap();
         assert!(is_cut(&mut busy[7]) && !is_cut(&mut busy[8]));
-        drop(place);
+        drop(slot);
         assert!(table.admit(OTHER, later).is_some());
     }
 
@@ -263,9 +263,9 @@ mod tests {
     fn only_answers_that_are_not_taken_are_cut_for_memory() {
         let (table, now) = (Arc::new(ConnectionTable::default()), Instant::now());
         let mut places: Vec<_> = (0..3).map(|_| table.admit(ONE, now).unwrap()).collect();
-        places[0].progress.stall(now);
-        places[1].progress.stall(now);
-        places[1].progress.go_on();
+        places[0].activity.stall(now);
+        places[1].activity.stall(now);
+        places[1].activity.resume();
         table.cut_stalled(now);
         assert!(!is_cut(&mut places[0]));
         table.cut_stalled(now + GRACE);

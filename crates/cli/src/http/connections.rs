@@ -1,5 +1,5 @@
-//! Connections of clients: a limited number in all and of each address, and none that stays
-//! without sending requests or reading answers.
+//! Serves connections: a limited number in all and per address; closes those that neither send
+//! requests nor read answers.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,28 +21,26 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time;
 
-use super::connection_table::{ADDRESS_LIMIT, ConnectionTable, Place, Progress};
+use super::connection_table::{ADDRESS_LIMIT, ConnectionActivity, ConnectionSlot, ConnectionTable};
 use super::refusal::Refusal;
 use super::watched_stream::WatchedStream;
 
-/// The time in which the head of a request must have come, after the connection or the answer
-/// before it.
+/// Time limit for the head of a request, after the connection or the previous answer.
 const SILENCE_LIMIT: Duration = Duration::from_secs(15);
 
-/// The same for a connection that is refused, and the most that it may take in all.
+/// The same for a refused connection, and its limit in all.
 const REFUSED_LIMIT: Duration = Duration::from_secs(2);
 
-/// The most bytes of the head of a request.
+/// Limit for the head of a request.
 const HEAD_LIMIT_BYTES: usize = 64 << 10;
 
-/// What the kernel keeps of an answer that a client does not read.
+/// Kernel send buffer: what it holds of an answer that a client does not read.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// How soon a new connection looks again for a place, and how long the server waits after it
-/// could not accept one.
+/// Interval at which a new connection retries to enter the table, and pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves all connections until `end` says so.
+/// Serves all connections until `end` resolves.
 pub async fn serve(
     listener: TcpListener,
     routes: Router,
@@ -51,77 +49,77 @@ pub async fn serve(
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
-        let (stream, place) = tokio::select! {
-            // A sender that is dropped means the end as well.
+        let (stream, slot) = tokio::select! {
+            // A dropped sender also means the end.
             _ = &mut end => return Ok(()),
             accepted = accept(&listener, &table) => accepted,
         };
-        // Small answers leave at once; where that cannot be had, they leave a little later.
+        // Without TCP_NODELAY small answers are only a little slower.
         let _ = stream.set_nodelay(true);
         let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
-        if place.is_refused {
-            tokio::spawn(time::timeout(REFUSED_LIMIT, refuse(stream, place)));
+        if slot.is_refused {
+            tokio::spawn(time::timeout(REFUSED_LIMIT, refuse(stream, slot)));
         } else {
-            tokio::spawn(answer(stream, routes.clone(), place));
+            tokio::spawn(answer(stream, routes.clone(), slot));
         }
     }
 }
 
-/// The next connection, when there is a place for it.
+/// Accepts the next connection, when the table has an entry for it.
 async fn accept(
     listener: &tokio::net::TcpListener,
     table: &Arc<ConnectionTable>,
-) -> (TcpStream, Place) {
+) -> (TcpStream, ConnectionSlot) {
     loop {
         if let Ok((stream, address)) = listener.accept().await {
             loop {
-                if let Some(place) = table.admit(address.ip(), Instant::now()) {
-                    return (stream, place);
+                if let Some(slot) = table.admit(address.ip(), Instant::now()) {
+                    return (stream, slot);
                 }
                 time::sleep(PAUSE).await;
             }
         }
-        // Most likely there are no descriptors left.
+        // Most likely the process has no descriptors left.
         time::sleep(PAUSE).await;
     }
 }
 
-/// Answers the requests of a connection until it ends or loses its place.
-async fn answer(stream: TcpStream, routes: Router, mut place: Place) {
-    let progress = place.progress.clone();
+/// Answers the requests of a connection until it ends or must close.
+async fn answer(stream: TcpStream, routes: Router, mut slot: ConnectionSlot) {
+    let activity = slot.activity.clone();
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(|mut request: Request<Incoming>| {
-        progress.begin();
-        request.extensions_mut().insert::<Arc<Progress>>(progress.clone());
-        let (answer, progress) = (routes.call(request), progress.clone());
+        activity.begin();
+        request.extensions_mut().insert::<Arc<ConnectionActivity>>(activity.clone());
+        let (answer, activity) = (routes.call(request), activity.clone());
         async move {
             let answer = answer.await;
-            progress.answer();
+            activity.answer();
             answer
         }
     });
-    let watched = WatchedStream::new(stream, progress.clone());
+    let watched = WatchedStream::new(stream, activity.clone());
     let connection = protocol(SILENCE_LIMIT).serve_connection(TokioIo::new(watched), service);
     tokio::select! {
-        // A connection that breaks has ended.
+        // A broken connection has ended.
         _ = connection => {}
-        _ = &mut place.cut => {}
+        _ = &mut slot.cut => {}
     }
 }
 
-/// Tells a client whose address has too many connections.
-async fn refuse(stream: TcpStream, mut place: Place) {
-    let progress = place.progress.clone();
+/// Refuses a client whose address has too many connections.
+async fn refuse(stream: TcpStream, mut slot: ConnectionSlot) {
+    let activity = slot.activity.clone();
     let service = service_fn(|_: Request<Incoming>| {
-        progress.begin();
-        progress.answer();
+        activity.begin();
+        activity.answer();
         std::future::ready(Ok::<_, Infallible>(too_many()))
     });
-    let watched = WatchedStream::new(stream, progress.clone());
+    let watched = WatchedStream::new(stream, activity.clone());
     let connection = protocol(REFUSED_LIMIT).serve_connection(TokioIo::new(watched), service);
     tokio::select! {
         _ = connection => {}
-        _ = &mut place.cut => {}
+        _ = &mut slot.cut => {}
     }
 }
 

@@ -1,7 +1,7 @@
-//! HTTP servers of commands: connections with limits, and what clients must know to be answered.
+//! HTTP servers of commands: limits for connections, and access rules.
 //!
-//! Invariants: the connections in all and of one address have a limit; a connection that sends no
-//! request or reads no answer is ended.
+//! Invariants: all connections together, and those of one address, have a limit; a connection that
+//! sends no request or reads no answer is closed.
 
 mod access;
 mod connection_table;
@@ -10,6 +10,6 @@ mod refusal;
 mod watched_stream;
 
 pub use access::{Token, is_for_this_machine, read_token};
-pub use connection_table::{ConnectionTable, Progress};
+pub use connection_table::{ConnectionActivity, ConnectionTable};
 pub use connections::serve;
 pub use refusal::Refusal;

@@ -1,11 +1,11 @@
-//! Requests that are refused, and why: a status and a sentence, as JSON.
+//! Refused requests: a status and an explanation, as JSON.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// Why a request is refused.
+/// The reason for refusing a request.
 #[derive(Debug)]
 pub struct Refusal {
     status: StatusCode,
@@ -13,22 +13,22 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// With a status, and what to do.
+    /// Creates a refusal with a status and an explanation.
     pub fn new(status: StatusCode, why: impl Into<String>) -> Self {
         Self { status, why: why.into() }
     }
 
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     pub fn wrong(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, why)
     }
 
-    /// There is no such thing.
+    /// There is no such resource.
     pub fn not_found(why: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, why)
     }
 
-    /// Too much waits.
+    /// A limit is reached.
     pub fn full(why: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, why)
     }

@@ -1,4 +1,4 @@
-//! A socket of a client that must take what is written to it at a certain pace.
+//! A socket whose client must read at a minimum pace.
 
 use std::future::Future;
 use std::io;
@@ -11,30 +11,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use super::connection_table::Progress;
+use super::connection_table::ConnectionActivity;
 
-/// Within this time a client must take [`PACE_BYTES`], or all that is left.
+/// Time in which a client must read [`PACE_BYTES`], or all that is left.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The least that a client must take within [`STALL_LIMIT`].
+/// Minimum bytes that a client must read within [`STALL_LIMIT`].
 const PACE_BYTES: usize = 64 << 10;
 
 /// A socket whose writes fail if the client does not read.
 #[derive(Debug)]
 pub struct WatchedStream {
     stream: TcpStream,
-    progress: Arc<Progress>,
-    /// Runs while the client does not take what is written, with what it has taken since.
+    activity: Arc<ConnectionActivity>,
+    /// Timer that runs while the client does not read, with the bytes read since it started.
     stall: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
 impl WatchedStream {
-    /// Watches a socket, and tells `progress` what the client does.
-    pub fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
-        Self { stream, progress, stall: None }
+    /// Watches a socket, and records the client's activity in `activity`.
+    pub fn new(stream: TcpStream, activity: Arc<ConnectionActivity>) -> Self {
+        Self { stream, activity, stall: None }
     }
 
-    /// Passes on the outcome of a write; fails if the client is too slow.
+    /// Passes on the result of a write; fails if the client is too slow.
     fn watch(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -46,15 +46,15 @@ impl WatchedStream {
                     *taken += count;
                     if *taken >= PACE_BYTES {
                         self.stall = None;
-                        self.progress.go_on();
+                        self.activity.resume();
                     }
                 }
                 Poll::Ready(Ok(count))
             }
             Poll::Pending => {
-                let progress = &self.progress;
+                let activity = &self.activity;
                 let (limit, _) = self.stall.get_or_insert_with(|| {
-                    progress.stall(Instant::now());
+                    activity.stall(Instant::now());
                     (Box::pin(sleep(STALL_LIMIT)), 0)
                 });
                 match limit.as_mut().poll(context) {
@@ -103,7 +103,7 @@ impl AsyncWrite for WatchedStream {
     /// The server calls this when it has nothing more to write.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stall = None;
-        self.progress.flush(Instant::now());
+        self.activity.flush(Instant::now());
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

@@ -1,16 +1,16 @@
 //! Prometheus' text format, version 0.0.4.
 //!
-//! Invariant: what is written is a valid document: each family once, with its help and its type
-//! before its samples.
+//! Invariant: the output is a valid document: each family occurs once, with help and type before
+//! its samples.
 
 use std::fmt::Write;
 
-/// What the samples of a family mean.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows while the process lives.
+pub enum MetricKind {
+    /// Only grows during the life of the process.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
     /// Counts by upper bound, with a sum.
     Histogram,
@@ -22,35 +22,35 @@ pub struct Exposition {
     text: String,
 }
 
-/// Samples of one family.
+/// The samples of one family.
 #[derive(Debug)]
 pub struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
 }
 
-/// Names and values that tell the samples of a family apart.
+/// Names and values that distinguish the samples of a family.
 pub type Labels<'a> = [(&'a str, &'a str)];
 
 impl Exposition {
     /// Begins a family.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) -> Family<'_> {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         add(&mut self.text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
         Family { text: &mut self.text, name }
     }
 
-    /// A family of one sample.
-    pub fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
+    /// Adds a family of one sample.
+    pub fn single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: f64) {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The document.
+    /// Returns the document.
     pub fn finish(self) -> String {
         self.text
     }
@@ -62,8 +62,7 @@ impl Family<'_> {
         self.line("", labels, value);
     }
 
-    /// Adds a histogram: how many there are up to each bound, not counting those of the bounds
-    /// before; the last is without bound.
+    /// Adds a histogram: counts per bucket, not cumulative; the last bucket has no bound.
     pub fn histogram(&mut self, labels: &Labels<'_>, bounds: &[f64], counts: &[u64], sum: f64) {
         let bounds = bounds.iter().copied().chain([f64::INFINITY]);
         let mut total = 0;
@@ -97,7 +96,7 @@ fn number(value: f64) -> String {
 }
 
 fn add(text: &mut String, what: std::fmt::Arguments<'_>) {
-    text.write_fmt(what).expect("a string takes all text");
+    text.write_fmt(what).expect("a String accepts all text");
 }
 
 #[cfg(test)]
@@ -107,10 +106,10 @@ mod tests {
     #[test]
     fn a_document_is_as_prometheus_wants_it() {
         let mut document = Exposition::default();
-        document.single("up_seconds", Kind::Gauge, "Back\\slash and\nline.", 1.5);
-        let mut reads = document.family("reads_total", Kind::Counter, "Reads.");
+        document.single("up_seconds", MetricKind::Gauge, "Back\\slash and\nline.", 1.5);
+        let mut reads = document.family("reads_total", MetricKind::Counter, "Reads.");
         reads.sample(&[("disk", "d\"0\\\n"), ("node", "a")], 9_007_199_254_740_992.0);
-        let mut times = document.family("seconds", Kind::Histogram, "Times.");
+        let mut times = document.family("seconds", MetricKind::Histogram, "Times.");
         times.histogram(&[("kind", "read")], &[0.001, 1.0], &[3, 0, 2], 7.25);
         assert_eq!(
             document.finish(),

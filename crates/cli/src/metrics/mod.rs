@@ -1,7 +1,7 @@
 //! The metrics of a node: `/metrics` for Prometheus, `/health` for monitors and load balancers.
 //!
-//! The server listens before the node starts, so that `/health` says so while the node recovers. It
-//! looks at the node through a monitor, which does not keep the node running.
+//! The server listens before the node starts, so that `/health` can report the recovery. It reads
+//! the node through a monitor, which does not keep the node running.
 
 mod exposition;
 mod families;
@@ -24,12 +24,12 @@ use pario_server::NodeMonitor;
 use tokio::runtime;
 use tokio::sync::{Mutex, oneshot};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::http::{
-    self, ConnectionTable, Progress, Refusal, Token, is_for_this_machine, read_token,
+    self, ConnectionActivity, ConnectionTable, Refusal, Token, is_for_this_machine, read_token,
 };
 
-/// The port if the address has none: that of nodes, plus one.
+/// Default port: that of nodes, plus one.
 pub const DEFAULT_PORT: u16 = 7412;
 
 /// The variable with the token.
@@ -38,22 +38,22 @@ const TOKEN_VARIABLE: &str = "PARIO_METRICS_TOKEN";
 /// The media type of Prometheus' text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A server of metrics; it ends when this is dropped.
+/// A running metrics server; dropping it ends the server.
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,
     /// The file or variable with the token.
-    token_place: Option<String>,
-    shown: Arc<Shown>,
+    token_source: Option<String>,
+    state: Arc<MetricsState>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What answers come from.
+/// The state behind the answers.
 #[derive(Debug)]
-struct Shown {
+struct MetricsState {
     token: Option<Token>,
-    /// Whether only this machine reaches the server.
+    /// Whether the server listens on a loopback address.
     is_private: bool,
     /// The node, once it has started.
     node: OnceLock<NodeMonitor>,
@@ -63,8 +63,8 @@ struct Shown {
 }
 
 impl MetricsServer {
-    /// Listens, and answers from now on that the node is starting. Beyond loopback addresses a token
-    /// is required.
+    /// Starts to listen; until [`Self::show`], answers say that the node is starting. Other than
+    /// loopback addresses require a token.
     pub fn start(address: SocketAddr, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let token = read_token(token_file, TOKEN_VARIABLE)?;
         if token.is_none() && !address.ip().is_loopback() {
@@ -74,15 +74,16 @@ impl MetricsServer {
                  --metrics-token-file FILE, or into the variable {TOKEN_VARIABLE}; or use a \
                  loopback address, such as 127.0.0.1:{DEFAULT_PORT}"
             );
-            return Err(Usage(text).into());
+            return Err(UsageError(text).into());
         }
         let listener = TcpListener::bind(address).with_context(|| {
             format!("cannot listen on {address} for metrics: choose another address or port")
         })?;
-        let address = listener.local_addr().context("cannot find the address for metrics")?;
+        let address =
+            listener.local_addr().context("cannot get the address of the metrics listener")?;
         listener.set_nonblocking(true)?;
-        let (token, token_place) = token.unzip();
-        let shown = Arc::new(Shown {
+        let (token, token_source) = token.unzip();
+        let state = Arc::new(MetricsState {
             token,
             is_private: address.ip().is_loopback(),
             node: OnceLock::new(),
@@ -91,33 +92,33 @@ impl MetricsServer {
         });
         let run = runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel();
-        let routes = routes(shown.clone());
+        let routes = routes(state.clone());
         let work = move || {
             let table = Arc::new(ConnectionTable::default());
             if let Err(error) = run.block_on(http::serve(listener, routes, table, ended)) {
-                eprintln!("pario: no metrics any more: {error}");
+                eprintln!("pario: the metrics server has failed: {error}");
             }
-            // A collection that waits for a disk does not hold up the end of the node.
+            // A collection that waits for a disk must not delay the end of the node.
             run.shutdown_background();
         };
         let thread = thread::Builder::new().name("metrics".into()).spawn(work)?;
-        Ok(Self { address, token_place, shown, end: Some(end), thread: Some(thread) })
+        Ok(Self { address, token_source, state, end: Some(end), thread: Some(thread) })
     }
 
-    /// From now on the answers are about this node.
+    /// Sets the node that answers are about.
     pub fn show(&self, node: NodeMonitor) {
-        // There is one node in a process.
-        let _ = self.shown.node.set(node);
+        // There is one node per process.
+        let _ = self.state.node.set(node);
     }
 
-    /// Where metrics are, for people.
+    /// Returns the URL of the metrics.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
 
-    /// The file or variable that holds the token, if one is required.
-    pub fn token_place(&self) -> Option<&str> {
-        self.token_place.as_deref()
+    /// Returns the file or variable that holds the token, if one is required.
+    pub fn token_source(&self) -> Option<&str> {
+        self.token_source.as_deref()
     }
 }
 
@@ -125,35 +126,35 @@ impl Drop for MetricsServer {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported when it happened.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
     }
 }
 
-fn routes(shown: Arc<Shown>) -> Router {
+fn routes(state: Arc<MetricsState>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
-        .fallback(nothing)
+        .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(shown.clone(), guard))
-        .with_state(shown)
+        .layer(from_fn_with_state(state.clone(), guard))
+        .with_state(state)
 }
 
-async fn guard(State(shown): State<Arc<Shown>>, request: Request, next: Next) -> Response {
+async fn guard(State(state): State<Arc<MetricsState>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let mut response = if shown.is_private && !is_for_this_machine(&parts) {
+    let mut response = if state.is_private && !is_for_this_machine(&parts) {
         let why = "these metrics are for this machine: use localhost or 127.0.0.1 in the address";
         Refusal::new(StatusCode::FORBIDDEN, why).into_response()
-    } else if shown.token.as_ref().is_some_and(|token| !is_known(token, &parts.headers)) {
-        let why = "a token is needed: send the header `Authorization: Bearer TOKEN`";
+    } else if state.token.as_ref().is_some_and(|token| !is_known(token, &parts.headers)) {
+        let why = "a token is required: send the header `Authorization: Bearer TOKEN`";
         let mut response = Refusal::new(StatusCode::UNAUTHORIZED, why).into_response();
         let scheme = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         response
     } else {
-        if let Some(progress) = parts.extensions.get::<Arc<Progress>>() {
+        if let Some(progress) = parts.extensions.get::<Arc<ConnectionActivity>>() {
             progress.authorize();
         }
         next.run(Request::from_parts(parts, body)).await
@@ -164,7 +165,7 @@ async fn guard(State(shown): State<Arc<Shown>>, request: Request, next: Next) ->
     response
 }
 
-/// Whether a request brings the token.
+/// Returns whether a request has the token.
 fn is_known(token: &Token, headers: &axum::http::HeaderMap) -> bool {
     let values = headers.get_all(header::AUTHORIZATION).into_iter();
     values
@@ -172,10 +173,10 @@ fn is_known(token: &Token, headers: &axum::http::HeaderMap) -> bool {
         .any(|given| token.is(given))
 }
 
-async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
-    let _collecting = shown.collecting.lock().await;
-    let of = shown.clone();
-    // The namespace may have to be read from its disk.
+async fn metrics(State(state): State<Arc<MetricsState>>) -> Response {
+    let _collecting = state.collecting.lock().await;
+    let of = state.clone();
+    // This may read the namespace from its disk.
     let text = tokio::task::spawn_blocking(move || -> io::Result<Option<String>> {
         let Some(node) = of.node.get() else { return Ok(None) };
         let Some(report) = node.report() else { return Ok(None) };
@@ -184,18 +185,18 @@ async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
     });
     match text.await {
         Ok(Ok(Some(text))) => ([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response(),
-        Ok(Ok(None)) => unavailable(&shown.problems().join("\n")),
+        Ok(Ok(None)) => unavailable(&state.problems().join("\n")),
         Ok(Err(error)) => unavailable(&format!("/proc cannot be read: {error}")),
         Err(_) => {
-            let why = "the metrics have a bug; what the node says of it is on its stderr";
+            let why = "the metrics server has a bug; see the node's stderr";
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
         }
     }
 }
 
-/// 200 and `ok`, or 503 and one line for each reason.
-async fn health(State(shown): State<Arc<Shown>>) -> Response {
-    let problems = shown.problems();
+/// Answers 200 and `ok`, or 503 and one line per problem.
+async fn health(State(state): State<Arc<MetricsState>>) -> Response {
+    let problems = state.problems();
     if problems.is_empty() { "ok\n".into_response() } else { unavailable(&problems.join("\n")) }
 }
 
@@ -203,16 +204,16 @@ fn unavailable(why: &str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn nothing() -> Refusal {
-    Refusal::not_found("there is no such page; there are /metrics and /health")
+async fn not_found() -> Refusal {
+    Refusal::not_found("there is no such page; the pages are /metrics and /health")
 }
 
 async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is known here")
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
 }
 
-impl Shown {
-    /// Why the node does not serve as it should.
+impl MetricsState {
+    /// Returns the problems of the node.
     fn problems(&self) -> Vec<String> {
         match self.node.get() {
             Some(node) => node.problems(),

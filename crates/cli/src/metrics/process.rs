@@ -1,4 +1,4 @@
-//! What the process of a node takes of its machine.
+//! The resource usage of the node's process.
 
 use std::fs;
 use std::io;
@@ -13,32 +13,32 @@ pub struct Process {
     started: SystemTime,
 }
 
-/// What it takes.
+/// Its resource usage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessUsage {
-    /// When it was started, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub start_seconds: f64,
-    /// Time of processors.
+    /// CPU time.
     pub cpu_seconds: f64,
-    /// Memory that is there.
+    /// Resident memory.
     pub resident_bytes: u64,
-    /// Addresses that are taken.
+    /// Address space.
     pub virtual_bytes: u64,
     /// Threads.
     pub threads: u64,
-    /// Descriptors that are open.
+    /// Open descriptors.
     pub descriptors: u64,
-    /// The most that may be open; nothing if there is no limit.
+    /// Limit for open descriptors, if there is one.
     pub descriptor_limit: Option<u64>,
 }
 
 impl Process {
-    /// This process, which has just begun.
+    /// Records the start of this process.
     pub fn begin() -> Self {
         Self { started: SystemTime::now() }
     }
 
-    /// What it takes now.
+    /// Returns the current usage.
     pub fn usage(&self) -> io::Result<ProcessUsage> {
         let status = fs::read_to_string("/proc/self/status")?;
         let since_1970 = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Process {
     }
 }
 
-/// The number of a line in `/proc/self/status`; 0 if there is none.
+/// Returns the number in a line of `/proc/self/status`; 0 if there is none.
 fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,14 +1,14 @@
-//! The viewer: a page with slices through volumes, and the server behind it.
+//! The viewer: a page with slices through volumes, and its server.
 //!
-//! A request for a slice is checked (`query`), waits its turn (`queue`), is done by a slice worker
-//! (`workers`) and comes back as a picture (`picture`). Who may ask at all is decided before
-//! (`door`).
+//! `access_gate` decides whether a request is answered. A request for a slice is parsed and checked
+//! (`query`), waits in a fair queue (`queue`), is computed by a slice worker (`workers`) and
+//! returned as a picture (`picture`).
 //!
-//! Invariants: no request works on anything but the volumes that were given; what waits, what is
-//! being computed and what is on its way to slow readers each have a limit, beyond which requests are
-//! refused with a sentence.
+//! Invariants: requests reach only the volumes on the command line; waiting requests, slices in
+//! progress, and pictures on their way to slow readers each have a limit, beyond which requests are
+//! refused with an explanation.
 
-mod door;
+mod access_gate;
 mod page;
 pub mod picture;
 mod query;
@@ -26,37 +26,37 @@ use std::sync::Arc;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-pub use door::Door;
-pub use volumes::Shown;
+pub use access_gate::AccessGate;
+pub use volumes::ViewedVolume;
 use workers::Workers;
 
 use crate::http::{self, ConnectionTable};
 
-/// All that the answers come from.
+/// The state behind the answers.
 #[derive(Debug)]
 struct Viewer {
-    volumes: Vec<Shown>,
-    door: Door,
+    volumes: Vec<ViewedVolume>,
+    gate: AccessGate,
     workers: Workers,
 }
 
-/// Serves until `end` says so. What is being computed is finished, what waits is told to go.
+/// Serves until `end` resolves. Finishes slices in progress, and refuses requests that wait.
 pub fn serve(
     listener: TcpListener,
-    volumes: Vec<Shown>,
-    door: Door,
+    volumes: Vec<ViewedVolume>,
+    gate: AccessGate,
     workers: NonZeroUsize,
     end: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let table = Arc::new(ConnectionTable::default());
     let workers = Workers::start(workers, table.clone())?;
-    let viewer = Arc::new(Viewer { volumes, door, workers });
+    let viewer = Arc::new(Viewer { volumes, gate, workers });
     let run = runtime::Builder::new_current_thread().enable_all().build()?;
     listener.set_nonblocking(true)?;
     let routes = routes::all(viewer.clone());
     let served = run.block_on(http::serve(listener, routes, table, end));
     viewer.workers.end();
-    // The nodes may still be finding the values of a volume: nobody waits for them any more.
+    // The nodes may still be computing the values of a volume; no client waits for them.
     run.shutdown_background();
     served
 }

@@ -1,14 +1,14 @@
-//! The page: files that are part of the program.
+//! The files of the page, embedded in the program.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
-/// What the page may do: only what comes from this server.
+/// Content security policy: the page may load only files of this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// Path, kind and text of each file.
+/// Path, media type and text of each file.
 const FILES: [(&str, &str, &str); 16] = [
     ("/", "text/html", include_str!("page/index.html")),
     ("/style.css", "text/css", include_str!("page/style.css")),
@@ -28,12 +28,12 @@ const FILES: [(&str, &str, &str); 16] = [
     ("/screenshot.js", "text/javascript", include_str!("page/screenshot.js")),
 ];
 
-/// The paths of all files.
+/// Returns the paths of all files.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(path, ..)| *path)
 }
 
-/// A file of the page.
+/// Returns a file of the page.
 pub fn file(path: &str) -> Option<Response> {
     let (_, kind, text) = FILES.iter().find(|(known, ..)| *known == path)?;
     let mut response = text.into_response();

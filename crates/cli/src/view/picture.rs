@@ -1,4 +1,4 @@
-//! Slices as pictures: values become 256 steps, and the steps a PNG or JPEG.
+//! Encodes slices as pictures: maps values to 256 steps, and encodes these as PNG or JPEG.
 
 use jpeg_encoder::ColorType as JpegColor;
 use pario_image::{Pixel, Sample, Slice};
@@ -6,80 +6,80 @@ use png::{BitDepth, ColorType as PngColor, Compression};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-/// What the picture is to be.
+/// The format of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Exactly the steps.
+pub enum PictureFormat {
+    /// PNG: lossless.
     Png,
-    /// Nearly, with a quality from 1 to 100.
+    /// JPEG, with a quality from 1 to 100.
     Jpeg(u8),
-    /// The values of the first pixel as JSON.
+    /// The values of the first pixel, as JSON.
     Values,
 }
 
-/// What is shown where there is no volume.
+/// The appearance of pixels outside the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum OutsidePixels {
     /// Black.
     Black,
-    /// Whatever is behind the picture. A JPEG is black there all the same.
+    /// Transparent; black in a JPEG.
     Transparent,
 }
 
-/// Which values are black and white.
+/// The values that are shown from black to white.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Window {
-    /// What is at most so is black.
+pub struct ValueWindow {
+    /// This value and all below are black.
     pub low: f64,
-    /// What is at least so is white.
+    /// This value and all above are white.
     pub high: f64,
 }
 
-/// Why there is no picture.
+/// Encoding a picture failed.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// PNG.
-    #[error("the slice cannot be made a PNG: {0}")]
+    #[error("cannot encode the slice as PNG: {0}")]
     Png(#[from] png::EncodingError),
     /// JPEG.
-    #[error("the slice cannot be made a JPEG: {0}")]
+    #[error("cannot encode the slice as JPEG: {0}")]
     Jpeg(#[from] jpeg_encoder::EncodingError),
 }
 
-impl Format {
-    /// Its name on the net.
+impl PictureFormat {
+    /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
-            Format::Png => "image/png",
-            Format::Jpeg(_) => "image/jpeg",
-            Format::Values => "application/json",
+            PictureFormat::Png => "image/png",
+            PictureFormat::Jpeg(_) => "image/jpeg",
+            PictureFormat::Values => "application/json",
         }
     }
 }
 
-/// The picture of a slice.
+/// Encodes a slice.
 pub fn encode(
     slice: &Slice,
-    window: Window,
-    outside: Outside,
-    format: Format,
+    window: ValueWindow,
+    outside: OutsidePixels,
+    format: PictureFormat,
 ) -> Result<Vec<u8>, PictureError> {
     let (width, height, channels) = (slice.width(), slice.height(), slice.pixel().channels());
     match (format, outside, slice.coverage()) {
-        (Format::Values, ..) => Ok(values(slice).to_string().into_bytes()),
-        (Format::Png, Outside::Transparent, Some(covered)) if channels % 2 == 1 => {
+        (PictureFormat::Values, ..) => Ok(values(slice).to_string().into_bytes()),
+        (PictureFormat::Png, OutsidePixels::Transparent, Some(covered)) if channels % 2 == 1 => {
             let steps = with_alpha(&steps(slice, window), channels, covered);
             png(&steps, width, height, channels + 1)
         }
-        (Format::Png, ..) => png(&steps(slice, window), width, height, channels),
-        (Format::Jpeg(quality), ..) => {
+        (PictureFormat::Png, ..) => png(&steps(slice, window), width, height, channels),
+        (PictureFormat::Jpeg(quality), ..) => {
             jpeg(&steps(slice, window), width, height, channels, quality)
         }
     }
 }
 
-/// The values of the first pixel: a list with one for each channel, `null` for what is no number;
-/// `null` instead of the list where there is no voxel.
+/// Returns the values of the first pixel: a list with one value per channel, `null` for NaN; `null`
+/// instead of the list outside the volume.
 fn values(slice: &Slice) -> Value {
     let pixel = slice.pixel();
     let is_there = slice.coverage().is_none_or(|covered| covered.first() == Some(&true));
@@ -88,7 +88,7 @@ fn values(slice: &Slice) -> Value {
     json!({ "values": is_there.then_some(values) })
 }
 
-/// The same steps with a channel more, that says what is covered.
+/// Adds an alpha channel for covered pixels.
 fn with_alpha(steps: &[u8], channels: usize, covered: &[bool]) -> Vec<u8> {
     let mut longer = Vec::with_capacity(covered.len() * (channels + 1));
     for (pixel, covered) in steps.chunks_exact(channels).zip(covered) {
@@ -135,34 +135,34 @@ fn jpeg(
     Ok(bytes)
 }
 
-/// The picture on black: JPEG does not know of what is not there.
+/// Draws the picture on black, because JPEG has no transparency.
 fn on_black(steps: &[u8], channels: usize) -> Vec<u8> {
-    let mut colours = Vec::with_capacity(steps.len() / channels * (channels - 1));
+    let mut color_channels = Vec::with_capacity(steps.len() / channels * (channels - 1));
     for pixel in steps.chunks_exact(channels) {
         let there = u32::from(pixel[channels - 1]);
         let shown = |step: &u8| u8::try_from(u32::from(*step) * there / 255).unwrap_or(u8::MAX);
-        colours.extend(pixel[..channels - 1].iter().map(shown));
+        color_channels.extend(pixel[..channels - 1].iter().map(shown));
     }
-    colours
+    color_channels
 }
 
-/// What the pixels of a slice become in 256 steps.
+/// Returns the pixel type of a slice after its mapping to 256 steps.
 pub fn steps_pixel(pixel: Pixel) -> Pixel {
     let channels = u32::try_from(pixel.channels()).unwrap_or(u32::MAX);
     Pixel::new(Sample::U8, channels).expect("as many channels as before")
 }
 
-/// Every channel in 256 steps. Where the last channel says what is there at all, its steps are not
-/// those of the window. Pixels that the slice knows to be outside of the volume are black.
-pub fn steps(slice: &Slice, window: Window) -> Vec<u8> {
+/// Maps every channel to 256 steps. An alpha channel is mapped without the window. Pixels outside
+/// the volume are black.
+pub fn steps(slice: &Slice, window: ValueWindow) -> Vec<u8> {
     let pixel = slice.pixel();
-    let whole = Window::of(pixel.sample());
+    let whole = ValueWindow::of(pixel.sample());
     if pixel.sample() == Sample::U8 && window == whole {
         return slice.data().to_vec();
     }
-    let colours = colours(pixel);
+    let color_channels = color_channels(pixel);
     let shade = |channel: usize, value: f64| {
-        if channel < colours { window.step(value) } else { whole.step(value) }
+        if channel < color_channels { window.step(value) } else { whole.step(value) }
     };
     let values =
         slice.data().chunks_exact(pixel.sample().bytes()).map(|bytes| pixel.sample().value(bytes));
@@ -178,22 +178,22 @@ pub fn steps(slice: &Slice, window: Window) -> Vec<u8> {
     steps
 }
 
-/// How many channels are colours: the last of two or four says what is there at all.
-fn colours(pixel: Pixel) -> usize {
+/// Returns the number of colour channels: the last of two or four is alpha.
+fn color_channels(pixel: Pixel) -> usize {
     match pixel.channels() {
         2 | 4 => pixel.channels() - 1,
         all => all,
     }
 }
 
-impl Window {
-    /// All values that there can be, as a rule.
+impl ValueWindow {
+    /// Returns the default window of a sample type: usually its whole range.
     pub fn of(sample: Sample) -> Self {
         let [low, high] = sample.range();
         Self { low, high }
     }
 
-    /// The step of a value. What is no number is black.
+    /// Maps a value to a step; NaN is black.
     fn step(self, value: f64) -> u8 {
         let share = (value - self.low) / (self.high - self.low);
         #[expect(
@@ -212,15 +212,15 @@ mod tests {
 
     #[test]
     fn a_window_spreads_its_values_over_all_steps() {
-        let window = Window { low: 100.0, high: 300.0 };
+        let window = ValueWindow { low: 100.0, high: 300.0 };
         let steps = [-5.0, 100.0, 200.0, 300.0, 9e9, f64::NAN].map(|value| window.step(value));
         assert_eq!(steps, [0, 0, 128, 255, 255, 0]);
         for step in 0..=255 {
-            assert_eq!(Window::of(Sample::U8).step(f64::from(step)), step);
+            assert_eq!(ValueWindow::of(Sample::U8).step(f64::from(step)), step);
         }
-        assert_eq!(Window::of(Sample::U16).step(65_535.0), 255);
-        assert_eq!(Window::of(Sample::F32).step(1.0), 255);
-        assert_eq!(Window::of(Sample::I16).step(-32_768.0), 0);
+        assert_eq!(ValueWindow::of(Sample::U16).step(65_535.0), 255);
+        assert_eq!(ValueWindow::of(Sample::F32).step(1.0), 255);
+        assert_eq!(ValueWindow::of(Sample::I16).step(-32_768.0), 0);
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
                 let pixel = Pixel::new(sample, channels).unwrap();
                 let slice = Slice::blank(1, 1, pixel, &[]).with_coverage();
                 for (low, high) in [(-160.0, 240.0), (-1.0, 0.0), (0.0, 1.0), (-1e6, 1e6)] {
-                    let window = Window { low, high };
+                    let window = ValueWindow { low, high };
                     let black = vec![0; pixel.channels()];
                     assert_eq!(steps(&slice, window), black, "{pixel} {window:?}");
                 }
@@ -263,7 +263,7 @@ mod tests {
     fn the_window_leaves_alone_whether_something_is_there() {
         let two = Pixel::new(Sample::U8, 2).unwrap();
         let slice = Slice::blank(2, 1, two, &[100, 128]);
-        assert_eq!(steps(&slice, Window { low: 0.0, high: 100.0 }), [255, 128, 255, 128]);
+        assert_eq!(steps(&slice, ValueWindow { low: 0.0, high: 100.0 }), [255, 128, 255, 128]);
     }
 
     #[test]
@@ -271,11 +271,13 @@ mod tests {
         for sample in Sample::ALL {
             for channels in 1..=4 {
                 let pixel = Pixel::new(sample, channels).unwrap();
-                for format in [Format::Png, Format::Jpeg(70)] {
+                for format in [PictureFormat::Png, PictureFormat::Jpeg(70)] {
                     let slice = Slice::blank(5, 3, pixel, &[]);
                     let bytes =
-                        encode(&slice, Window::of(sample), Outside::Transparent, format).unwrap();
-                    let start: &[u8] = if format == Format::Png { b"\x89PNG" } else { b"\xff\xd8" };
+                        encode(&slice, ValueWindow::of(sample), OutsidePixels::Transparent, format)
+                            .unwrap();
+                    let start: &[u8] =
+                        if format == PictureFormat::Png { b"\x89PNG" } else { b"\xff\xd8" };
                     assert!(bytes.starts_with(start), "{pixel} {format:?}");
                 }
             }

@@ -1,25 +1,25 @@
-//! What is asked for, read from the address of a request and checked.
+//! Parses and checks the queries of requests.
 
 use std::collections::HashMap;
 use std::str::FromStr;
 
 use pario_image::{Interpolation, Plane, Volume};
 
-use super::picture::{Format, Outside, Window};
-use super::queue::Asker;
+use super::picture::{OutsidePixels, PictureFormat, ValueWindow};
+use super::queue::Requester;
 use super::volumes::default_window;
 use crate::http::Refusal;
 
-/// A picture is at most so many pixels wide and high.
+/// Limit for width and height of a picture, in pixels.
 pub const SIDE_LIMIT: u32 = 4096;
 
-/// The quality of a JPEG if nothing is said.
+/// Default quality of a JPEG.
 const QUALITY: u8 = 80;
 
-/// Names of clients and views are at most so many bytes long.
+/// Limit for the names of clients and views, in bytes.
 const NAME_LIMIT: usize = 64;
 
-/// Everything that may be said of a slice.
+/// The parameters of a slice request.
 const KNOWN: [&str; 15] = [
     "origin",
     "right",
@@ -38,70 +38,72 @@ const KNOWN: [&str; 15] = [
     "sequence",
 ];
 
-/// Everything that may be said of a voxel.
+/// The parameters of a voxel request.
 const KNOWN_OF_VOXEL: [&str; 4] = ["at", "client", "view", "sequence"];
 
-/// A slice that is wanted, and how.
+/// A request for a slice.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Where.
+pub struct SliceRequest {
+    /// Position and size of the slice.
     pub plane: Plane,
-    /// What is between voxels.
+    /// Interpolation between voxels.
     pub interpolation: Interpolation,
-    /// Which values are black and white.
-    pub window: Window,
-    /// What is shown where there is no volume.
-    pub outside: Outside,
-    /// What the picture is to be.
-    pub format: Format,
-    /// By whom.
-    pub asker: Asker,
+    /// The values from black to white.
+    pub window: ValueWindow,
+    /// Appearance of pixels outside the volume.
+    pub outside: OutsidePixels,
+    /// Format of the picture.
+    pub format: PictureFormat,
+    /// The sender of the request.
+    pub requester: Requester,
 }
 
-impl Wanted {
-    /// Reads what was asked for of a volume.
+impl SliceRequest {
+    /// Parses a request for a slice of a volume.
     pub fn read(query: &HashMap<String, String>, volume: &Volume) -> Result<Self, Refusal> {
-        let said = Said::among(query, &KNOWN)?;
-        let plane =
-            Plane::spanned(said.place("origin")?, said.place("right")?, said.place("down")?)
-                .size(said.side("width")?, said.side("height")?)
-                .zoom(said.number("zoom")?.unwrap_or(1.0))
-                .in_volume(volume.spacing())
-                .map_err(|error| Refusal::wrong(error.to_string()))?;
+        let parameters = QueryParameters::among(query, &KNOWN)?;
+        let plane = Plane::spanned(
+            parameters.place("origin")?,
+            parameters.place("right")?,
+            parameters.place("down")?,
+        )
+        .size(parameters.side("width")?, parameters.side("height")?)
+        .zoom(parameters.number("zoom")?.unwrap_or(1.0))
+        .in_volume(volume.spacing())
+        .map_err(|error| Refusal::wrong(error.to_string()))?;
         Ok(Self {
             plane,
-            interpolation: said.interpolation()?,
-            window: said.window(default_window(volume))?,
-            outside: said.outside()?,
-            format: said.format()?,
-            asker: said.asker()?,
+            interpolation: parameters.interpolation()?,
+            window: parameters.window(default_window(volume))?,
+            outside: parameters.outside()?,
+            format: parameters.format()?,
+            requester: parameters.requester()?,
         })
     }
 
-    /// Reads of which voxel of a volume the values were asked for: the one that is nearest to a
-    /// place.
+    /// Parses a request for the values of the voxel nearest to a position.
     pub fn read_voxel(query: &HashMap<String, String>, volume: &Volume) -> Result<Self, Refusal> {
-        let said = Said::among(query, &KNOWN_OF_VOXEL)?;
+        let parameters = QueryParameters::among(query, &KNOWN_OF_VOXEL)?;
         let [low, high] = default_window(volume);
-        let plane = Plane::spanned(said.place("at")?, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+        let plane = Plane::spanned(parameters.place("at")?, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
             .size(1, 1)
             .in_volume(volume.spacing())
             .map_err(|error| Refusal::wrong(error.to_string()))?;
         Ok(Self {
             plane,
             interpolation: Interpolation::Nearest,
-            window: Window { low, high },
-            outside: Outside::Black,
-            format: Format::Values,
-            asker: said.asker()?,
+            window: ValueWindow { low, high },
+            outside: OutsidePixels::Black,
+            format: PictureFormat::Values,
+            requester: parameters.requester()?,
         })
     }
 }
 
-struct Said<'a>(&'a HashMap<String, String>);
+struct QueryParameters<'a>(&'a HashMap<String, String>);
 
-impl<'a> Said<'a> {
-    /// What was said, of names that are known.
+impl<'a> QueryParameters<'a> {
+    /// Checks that all parameters are known.
     fn among(query: &'a HashMap<String, String>, known: &[&str]) -> Result<Self, Refusal> {
         match query.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(Self(query)),
@@ -112,18 +114,18 @@ impl<'a> Said<'a> {
         }
     }
 
-    fn asker(&self) -> Result<Asker, Refusal> {
-        Ok(Asker {
+    fn requester(&self) -> Result<Requester, Refusal> {
+        Ok(Requester {
             client: self.name("client")?,
             view: self.name("view")?,
             sequence: self.number("sequence")?,
         })
     }
 
-    fn outside(&self) -> Result<Outside, Refusal> {
+    fn outside(&self) -> Result<OutsidePixels, Refusal> {
         match self.get("outside") {
-            None | Some("black") => Ok(Outside::Black),
-            Some("transparent") => Ok(Outside::Transparent),
+            None | Some("black") => Ok(OutsidePixels::Black),
+            Some("transparent") => Ok(OutsidePixels::Transparent),
             Some(text) => {
                 let text = short(text);
                 Err(Refusal::wrong(format!("outside={text}: give black or transparent")))
@@ -138,7 +140,7 @@ impl<'a> Said<'a> {
     fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.trim().parse().ok();
-        let wrong = || Refusal::wrong(format!("{name}={}: this is no number", short(text)));
+        let wrong = || Refusal::wrong(format!("{name}={}: this is not a number", short(text)));
         number.map(Some).ok_or_else(wrong)
     }
 
@@ -173,23 +175,23 @@ impl<'a> Said<'a> {
         }
     }
 
-    fn format(&self) -> Result<Format, Refusal> {
+    fn format(&self) -> Result<PictureFormat, Refusal> {
         let quality = self.number("quality")?.unwrap_or(QUALITY);
         if !(1..=100).contains(&quality) {
             return Err(Refusal::wrong(format!("quality={quality}: give 1 to 100")));
         }
         match self.get("format") {
-            None | Some("png") => Ok(Format::Png),
-            Some("jpeg") => Ok(Format::Jpeg(quality)),
+            None | Some("png") => Ok(PictureFormat::Png),
+            Some("jpeg") => Ok(PictureFormat::Jpeg(quality)),
             Some(text) => Err(Refusal::wrong(format!("format={}: give png or jpeg", short(text)))),
         }
     }
 
-    fn window(&self, usual: [f64; 2]) -> Result<Window, Refusal> {
+    fn window(&self, usual: [f64; 2]) -> Result<ValueWindow, Refusal> {
         let low: f64 = self.number("low")?.unwrap_or(usual[0]);
         let high: f64 = self.number("high")?.unwrap_or(usual[1]);
         if low.is_finite() && high.is_finite() && low < high {
-            return Ok(Window { low, high });
+            return Ok(ValueWindow { low, high });
         }
         Err(Refusal::wrong(format!(
             "low={low} and high={high}: give two finite numbers, the lower one as low"
@@ -212,7 +214,7 @@ fn missing(name: &str, what: &str) -> Refusal {
     Refusal::wrong(format!("{name} is missing: give {what}"))
 }
 
-/// As much of a text as a sentence can bear.
+/// Shortens a text for an error message.
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }

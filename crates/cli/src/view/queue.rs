@@ -1,92 +1,94 @@
-//! Who waits for a slice, and whose turn it is.
+//! A fair queue for requests.
 //!
-//! Every client has a queue of its own, and they are served in turn: one of this, one of the next. So
-//! whoever asks for much waits for itself. A request that has a number makes those of the same client
-//! and view with lower numbers stale, as long as they wait.
+//! Every client has its own queue, and the queues are served round robin, so that a client with
+//! many requests delays only itself. A request with a sequence number makes waiting requests of the
+//! same client and view with lower numbers stale.
 //!
-//! Invariants: a client is known only as long as it waits; `turns` has each of them once; no more than
-//! [`CLIENT_LIMIT`] requests of a client and [`LIMIT`] of all wait. Here is no time and no thread.
+//! Invariants: a client is in the table only while it has waiting requests; `turns` has each client
+//! once; at most [`CLIENT_LIMIT`] requests of a client and [`LIMIT`] of all wait. No time and no
+//! threads here.
 
 use std::collections::{HashMap, VecDeque};
 
-/// So many requests of one client wait at most.
+/// Limit for the waiting requests of one client.
 pub const CLIENT_LIMIT: usize = 64;
 
-/// So many requests of all clients wait at most.
+/// Limit for the waiting requests of all clients.
 pub const LIMIT: usize = 1024;
 
-/// Requests that wait, each with what is needed to answer it.
+/// Waiting requests, each with the data for answering it.
 #[derive(Debug)]
-pub struct Queue<T> {
-    clients: HashMap<String, Vec<Waiting<T>>>,
+pub struct RequestQueue<T> {
+    clients: HashMap<String, Vec<WaitingRequest<T>>>,
     turns: VecDeque<String>,
     waiting: usize,
     next_ticket: u64,
 }
 
-/// Whose request it is, and of what.
+/// The sender of a request, and the view that it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The client.
     pub client: String,
-    /// Which of its views.
+    /// The view of the client.
     pub view: String,
-    /// The how manieth request of the view; a request without a number is never stale.
+    /// Sequence number in the view; a request without one never becomes stale.
     pub sequence: Option<u64>,
 }
 
-/// A request that was taken in.
+/// A queued request.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entered<T> {
-    /// With it the request can be withdrawn.
+pub struct QueuedRequest<T> {
+    /// Withdraws the request, see [`RequestQueue::withdraw`].
     pub ticket: u64,
-    /// Requests that wait no more, because this one is newer.
+    /// Requests that this one has replaced.
     pub stale: Vec<T>,
 }
 
-/// Why a request was not taken in.
+/// The reason for not queueing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// A newer one of the same view waits already.
+pub enum QueueError {
+    /// A newer request of the same view already waits.
     Stale,
-    /// The client has enough of them.
+    /// The client has reached its limit.
     Client,
-    /// All together have enough of them.
+    /// All clients together have reached the limit.
     All,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingRequest<T> {
     ticket: u64,
     view: String,
     sequence: Option<u64>,
     job: T,
 }
 
-impl<T> Queue<T> {
-    /// Nobody waits.
+impl<T> RequestQueue<T> {
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self { clients: HashMap::new(), turns: VecDeque::new(), waiting: 0, next_ticket: 0 }
     }
 
-    /// Takes a request in.
-    pub fn enter(&mut self, asker: Asker, job: T) -> Result<Entered<T>, Full> {
-        let Asker { client, view, sequence } = asker;
+    /// Queues a request.
+    pub fn enter(&mut self, requester: Requester, job: T) -> Result<QueuedRequest<T>, QueueError> {
+        let Requester { client, view, sequence } = requester;
         let mut stale = Vec::new();
         if let Some(queue) = self.clients.get_mut(&client) {
             if queue.iter().any(|other| other.view == view && is_older(sequence, other.sequence)) {
-                return Err(Full::Stale);
+                return Err(QueueError::Stale);
             }
-            let is_stale =
-                |other: &mut Waiting<T>| other.view == view && is_older(other.sequence, sequence);
+            let is_stale = |other: &mut WaitingRequest<T>| {
+                other.view == view && is_older(other.sequence, sequence)
+            };
             stale = queue.extract_if(.., is_stale).map(|other| other.job).collect();
             self.waiting -= stale.len();
             if queue.len() >= CLIENT_LIMIT {
-                return Err(Full::Client);
+                return Err(QueueError::Client);
             }
         }
         if self.waiting >= LIMIT {
-            return Err(Full::All);
+            return Err(QueueError::All);
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -94,16 +96,17 @@ impl<T> Queue<T> {
             self.turns.push_back(client);
             Vec::new()
         });
-        queue.push(Waiting { ticket, view, sequence, job });
+        queue.push(WaitingRequest { ticket, view, sequence, job });
         self.waiting += 1;
-        Ok(Entered { ticket, stale })
+        Ok(QueuedRequest { ticket, stale })
     }
 
-    /// The request whose turn it is.
+    /// Removes the next request.
     pub fn next(&mut self) -> Option<T> {
         let client = self.turns.pop_front()?;
-        let queue = self.clients.get_mut(&client).expect("who has a turn waits");
-        // Short enough to be moved up.
+        let queue =
+            self.clients.get_mut(&client).expect("a client in `turns` has waiting requests");
+        // The queue is short, so moving its entries is cheap.
         let next = queue.remove(0);
         self.waiting -= 1;
         if queue.is_empty() {
@@ -114,7 +117,7 @@ impl<T> Queue<T> {
         Some(next.job)
     }
 
-    /// Forgets a request that nobody waits for any more. It may have had its turn.
+    /// Removes a request, if it still waits.
     pub fn withdraw(&mut self, client: &str, ticket: u64) {
         let Some(queue) = self.clients.get_mut(client) else { return };
         let before = queue.len();
@@ -126,23 +129,23 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Everybody who waits goes.
+    /// Removes all requests.
     pub fn clear(&mut self) {
         *self = Self { next_ticket: self.next_ticket, ..Self::new() };
     }
 
-    /// How many requests wait.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// How many clients wait.
+    /// Returns the number of clients with waiting requests.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 }
 
-/// Whether one request is older than another of the same view.
+/// Returns whether one request is older than another of the same view.
 fn is_older(one: Option<u64>, other: Option<u64>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one < other)
 }
@@ -151,25 +154,25 @@ fn is_older(one: Option<u64>, other: Option<u64>) -> bool {
 mod tests {
     use super::*;
 
-    fn asker(client: &str, view: &str, sequence: u64) -> Asker {
+    fn requester(client: &str, view: &str, sequence: u64) -> Requester {
         let sequence = (sequence > 0).then_some(sequence);
-        Asker { client: client.to_owned(), view: view.to_owned(), sequence }
+        Requester { client: client.to_owned(), view: view.to_owned(), sequence }
     }
 
-    fn all(queue: &mut Queue<u32>) -> Vec<u32> {
+    fn all(queue: &mut RequestQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| queue.next()).collect()
     }
 
     #[test]
     fn clients_are_served_in_turn() {
-        let mut queue = Queue::new();
+        let mut queue = RequestQueue::new();
         for job in 0..CLIENT_LIMIT {
-            queue.enter(asker("storm", "", 0), u32::try_from(job).unwrap()).unwrap();
+            queue.enter(requester("storm", "", 0), u32::try_from(job).unwrap()).unwrap();
         }
         assert_eq!(queue.next(), Some(0));
-        queue.enter(asker("calm", "", 0), 1000).unwrap();
-        queue.enter(asker("calm", "", 0), 1001).unwrap();
-        queue.enter(asker("other", "", 0), 2000).unwrap();
+        queue.enter(requester("calm", "", 0), 1000).unwrap();
+        queue.enter(requester("calm", "", 0), 1001).unwrap();
+        queue.enter(requester("other", "", 0), 2000).unwrap();
         let order = all(&mut queue);
         assert_eq!(order[..7], [1, 1000, 2000, 2, 1001, 3, 4]);
         assert_eq!((order.len(), queue.waiting(), queue.clients()), (66, 0, 0));
@@ -177,40 +180,43 @@ mod tests {
 
     #[test]
     fn newer_requests_of_a_view_make_older_ones_stale() {
-        let mut queue = Queue::new();
-        queue.enter(asker("a", "axial", 1), 1).unwrap();
-        queue.enter(asker("a", "axial", 0), 2).unwrap();
-        queue.enter(asker("a", "coronal", 2), 3).unwrap();
-        queue.enter(asker("b", "axial", 1), 4).unwrap();
-        let entered = queue.enter(asker("a", "axial", 7), 5).unwrap();
+        let mut queue = RequestQueue::new();
+        queue.enter(requester("a", "axial", 1), 1).unwrap();
+        queue.enter(requester("a", "axial", 0), 2).unwrap();
+        queue.enter(requester("a", "coronal", 2), 3).unwrap();
+        queue.enter(requester("b", "axial", 1), 4).unwrap();
+        let entered = queue.enter(requester("a", "axial", 7), 5).unwrap();
         assert_eq!(entered.stale, [1]);
-        assert_eq!(queue.enter(asker("a", "axial", 6), 6), Err(Full::Stale));
+        assert_eq!(queue.enter(requester("a", "axial", 6), 6), Err(QueueError::Stale));
         assert_eq!(queue.waiting(), 4);
         assert_eq!(all(&mut queue), [2, 4, 3, 5]);
     }
 
     #[test]
     fn who_stales_all_of_its_own_keeps_its_turn() {
-        let mut queue = Queue::new();
+        let mut queue = RequestQueue::new();
         for sequence in 1..1000 {
             let job = u32::try_from(sequence).unwrap();
-            let entered = queue.enter(asker("a", "axial", sequence), job).unwrap();
+            let entered = queue.enter(requester("a", "axial", sequence), job).unwrap();
             assert_eq!(entered.stale.len(), usize::from(sequence > 1));
         }
-        queue.enter(asker("b", "axial", 1), 5000).unwrap();
+        queue.enter(requester("b", "axial", 1), 5000).unwrap();
         assert_eq!(all(&mut queue), [999, 5000]);
     }
 
     #[test]
     fn there_are_limits() {
-        let mut queue = Queue::new();
+        let mut queue = RequestQueue::new();
         for client in 0..LIMIT / CLIENT_LIMIT {
             for _ in 0..CLIENT_LIMIT {
-                queue.enter(asker(&client.to_string(), "", 0), 0).unwrap();
+                queue.enter(requester(&client.to_string(), "", 0), 0).unwrap();
             }
-            assert_eq!(queue.enter(asker(&client.to_string(), "", 0), 0), Err(Full::Client));
+            assert_eq!(
+                queue.enter(requester(&client.to_string(), "", 0), 0),
+                Err(QueueError::Client)
+            );
         }
-        assert_eq!(queue.enter(asker("one more", "", 0), 0), Err(Full::All));
+        assert_eq!(queue.enter(requester("one more", "", 0), 0), Err(QueueError::All));
         assert_eq!((queue.waiting(), queue.clients()), (LIMIT, LIMIT / CLIENT_LIMIT));
         queue.clear();
         assert_eq!((queue.waiting(), queue.next()), (0, None));
@@ -218,10 +224,10 @@ mod tests {
 
     #[test]
     fn who_goes_is_forgotten() {
-        let mut queue = Queue::new();
-        let first = queue.enter(asker("a", "", 0), 1).unwrap().ticket;
-        let second = queue.enter(asker("a", "", 0), 2).unwrap().ticket;
-        queue.enter(asker("b", "", 0), 3).unwrap();
+        let mut queue = RequestQueue::new();
+        let first = queue.enter(requester("a", "", 0), 1).unwrap().ticket;
+        let second = queue.enter(requester("a", "", 0), 2).unwrap().ticket;
+        queue.enter(requester("b", "", 0), 3).unwrap();
         queue.withdraw("a", first);
         queue.withdraw("a", first);
         queue.withdraw("nobody", second);

@@ -1,4 +1,4 @@
-//! Requests that get no picture, and why.
+//! Refusals of the viewer.
 
 use axum::http::StatusCode;
 use pario_image::ImageError;
@@ -6,23 +6,23 @@ use pario_image::ImageError;
 use crate::http::Refusal;
 
 impl Refusal {
-    /// A newer request of the same view has come.
+    /// A newer request of the same view has arrived.
     pub fn stale() -> Self {
-        Self::new(StatusCode::CONFLICT, "a newer request of this view came before its turn")
+        Self::new(StatusCode::CONFLICT, "a newer request of this view has replaced this one")
     }
 
-    /// The viewer ends.
+    /// The viewer is ending.
     pub fn ending() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the viewer is ending")
     }
 
-    /// The viewer is wrong.
+    /// The viewer has a bug.
     pub fn bug() -> Self {
-        let why = "the viewer has a bug that this slice shows; what it says of it is on its stderr";
+        let why = "the viewer has a bug that this slice triggers; see the stderr of `pario view`";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     }
 
-    /// A slice could not be had. What the asker can put right is theirs, the rest is ours.
+    /// A slice failed: 4xx if the client can correct the request, otherwise 5xx.
     pub fn of_slice(error: &ImageError) -> Self {
         let status = match error {
             ImageError::Plane(_) | ImageError::Cut(_) | ImageError::Invalid(_) => {

@@ -1,4 +1,4 @@
-//! What can be asked for, and who answers.
+//! The HTTP routes of the viewer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use axum::{Json, Router};
 use pario_image::Volume;
 use serde_json::{Value, json};
 
-use super::door::Admission;
-use super::query::Wanted;
-use super::volumes::Shown;
+use super::access_gate::Admission;
+use super::query::SliceRequest;
+use super::volumes::ViewedVolume;
 use super::workers::Picture;
-use super::{Viewer, door, page};
-use crate::http::{Progress, Refusal};
+use super::{Viewer, access_gate, page};
+use crate::http::{ConnectionActivity, Refusal};
 
-/// The description of all this for programs.
+/// The OpenAPI description of the routes.
 const OPENAPI: &str = include_str!("../../../../docs/viewer-api.yaml");
 
-/// Everything, behind the door.
+/// Returns all routes, behind the access gate.
 pub fn all(viewer: Arc<Viewer>) -> Router {
     let files = page::paths().fold(Router::new(), |router, path| router.route(path, get(file)));
     files
@@ -34,23 +34,23 @@ pub fn all(viewer: Arc<Viewer>) -> Router {
         .route("/api/volumes/{number}/values", get(values))
         .route("/api/volumes/{number}/slice", get(slice))
         .route("/api/volumes/{number}/voxel", get(voxel))
-        .fallback(nothing)
+        .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(viewer.clone(), guard))
         .with_state(viewer)
 }
 
 async fn guard(State(viewer): State<Arc<Viewer>>, request: Request, next: Next) -> Response {
-    let allowed = viewer.door.allowed_origin(request.headers());
+    let allowed = viewer.gate.allowed_origin(request.headers());
     let (parts, body) = request.into_parts();
     let is_question = parts.method == Method::OPTIONS && allowed.is_some();
-    let mut response = match viewer.door.check(&parts) {
-        // A browser asks whether it may ask, and has no token with it.
+    let mut response = match viewer.gate.check(&parts) {
+        // A preflight request of a browser carries no token.
         _ if is_question => StatusCode::NO_CONTENT.into_response(),
         Ok(Admission::Redirect { location, cookie }) => redirect(&location, cookie.as_deref()),
         Ok(admission) => {
             if admission == Admission::Authorized
-                && let Some(progress) = parts.extensions.get::<Arc<Progress>>()
+                && let Some(progress) = parts.extensions.get::<Arc<ConnectionActivity>>()
             {
                 progress.authorize();
             }
@@ -58,15 +58,15 @@ async fn guard(State(viewer): State<Arc<Viewer>>, request: Request, next: Next) 
         }
         Err(refusal) => refusal.into_response(),
     };
-    door::mark(response.headers_mut(), allowed);
+    access_gate::set_headers(response.headers_mut(), allowed);
     response
 }
 
-/// Sends a browser to the address of the page without the token.
+/// Redirects a browser to the address of the page without the token.
 fn redirect(location: &str, cookie: Option<&str>) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let mut say = |name: HeaderName, value: &str| {
-        // What a query may hold may stand in a header.
+        // Every character of a query is also valid in a header.
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
         }
@@ -114,34 +114,34 @@ async fn values(
 async fn slice(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
-    query: AskedQuery,
+    query: ParsedQuery,
 ) -> Result<Response, Refusal> {
-    take(&viewer, &number, query, Wanted::read).await
+    take(&viewer, &number, query, SliceRequest::read).await
 }
 
 async fn voxel(
     State(viewer): State<Arc<Viewer>>,
     Path(number): Path<String>,
-    query: AskedQuery,
+    query: ParsedQuery,
 ) -> Result<Response, Refusal> {
-    take(&viewer, &number, query, Wanted::read_voxel).await
+    take(&viewer, &number, query, SliceRequest::read_voxel).await
 }
 
-/// The query of a request, if it can be read.
-type AskedQuery = Result<Query<HashMap<String, String>>, QueryRejection>;
+/// The query of a request, if it can be parsed.
+type ParsedQuery = Result<Query<HashMap<String, String>>, QueryRejection>;
 
-/// Has a worker take what a query asks for.
+/// Lets a worker compute the picture of a query.
 async fn take(
     viewer: &Viewer,
     number: &str,
-    query: AskedQuery,
-    read: fn(&HashMap<String, String>, &Volume) -> Result<Wanted, Refusal>,
+    query: ParsedQuery,
+    read: fn(&HashMap<String, String>, &Volume) -> Result<SliceRequest, Refusal>,
 ) -> Result<Response, Refusal> {
     let (_, shown) = viewer.shown(number)?;
     let Query(query) = query.map_err(|error| Refusal::wrong(error.body_text()))?;
-    let wanted = read(&query, &shown.volume)?;
-    let media_type = wanted.format.media_type();
-    let picture = viewer.workers.ask(&shown.volume, wanted)?.picture().await?;
+    let request = read(&query, &shown.volume)?;
+    let media_type = request.format.media_type();
+    let picture = viewer.workers.enqueue(&shown.volume, request)?.picture().await?;
     Ok(answer(picture, media_type))
 }
 
@@ -157,16 +157,16 @@ fn answer(picture: Picture, media_type: &'static str) -> Response {
     let mut response = picture.bytes.into_response();
     let headers = response.headers_mut();
     for (name, value) in figures {
-        let value = HeaderValue::from_str(&value).expect("digits are a value of a header");
+        let value = HeaderValue::from_str(&value).expect("digits are a valid header value");
         headers.insert(HeaderName::from_static(name), value);
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // The volume may be written while it is looked at.
+    // The volume may change while it is viewed.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-async fn nothing() -> Refusal {
+async fn not_found() -> Refusal {
     no_page()
 }
 
@@ -175,12 +175,12 @@ fn no_page() -> Refusal {
 }
 
 async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is known here")
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
 }
 
 impl Viewer {
-    /// The volume with a number.
-    fn shown(&self, number: &str) -> Result<(usize, &Shown), Refusal> {
+    /// Returns the volume with a number.
+    fn shown(&self, number: &str) -> Result<(usize, &ViewedVolume), Refusal> {
         let found = number.parse().ok().and_then(|at: usize| Some((at, self.volumes.get(at)?)));
         found.ok_or_else(|| {
             Refusal::not_found("there is no volume with this number; see /api/volumes")

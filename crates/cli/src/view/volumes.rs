@@ -1,4 +1,4 @@
-//! The volumes that are shown, and what is told of them.
+//! The volumes of the viewer, and their description as JSON.
 
 use std::sync::Arc;
 
@@ -10,30 +10,30 @@ use tokio::task::spawn_blocking;
 
 use crate::http::Refusal;
 
-/// A volume that may be looked at.
+/// A volume that the viewer shows.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct ViewedVolume {
     /// Its path in the cluster.
     pub path: String,
     /// The volume.
     pub volume: Volume,
-    /// What the nodes have found of its values, if its header does not say it.
+    /// Statistics computed by the nodes, if the header has none.
     computed: Arc<OnceCell<Option<VoxelStatistics>>>,
 }
 
-impl Shown {
-    /// A volume at a path.
+impl ViewedVolume {
+    /// Creates the entry of a volume.
     pub fn new(path: String, volume: Volume) -> Self {
         Self { path, volume, computed: Arc::default() }
     }
 
-    /// What the list of all volumes says of it.
+    /// Returns the volume's entry in the list of volumes.
     pub fn summary(&self, number: usize) -> Value {
         let path = self.path.as_str();
         json!({ "number": number, "name": path.rsplit('/').next(), "path": path })
     }
 
-    /// All that is told of it.
+    /// Returns the full description.
     pub fn facts(&self, number: usize) -> Value {
         let (shape, description) = (self.volume.shape(), self.volume.description());
         let pixel = description.pixel;
@@ -56,13 +56,13 @@ impl Shown {
         facts
     }
 
-    /// Whether the nodes have to go over all voxels to find out what values there are.
+    /// Returns whether the nodes must read all voxels to find the range of values.
     pub fn lacks_values(&self) -> bool {
         self.volume.description().pixel.channels() == 1 && self.volume.statistics().is_none()
     }
 
-    /// What values there are, and the window from them. If the header does not say it, the nodes
-    /// compute it, once for all who ask.
+    /// Returns the range of values and the default window. If the header has none, the nodes
+    /// compute it once for all clients.
     pub async fn values(&self) -> Result<Value, Refusal> {
         let values = match self.lacks_values() {
             true => self.computed().await?,
@@ -77,19 +77,19 @@ impl Shown {
             let found = cell.get_or_try_init(|| async move {
                 let computing = spawn_blocking(move || volume.compute_statistics());
                 computing.await.map_err(|_| Refusal::bug())?.map_err(|error| {
-                    let why = format!("the values of the volume could not be found: {error}");
+                    let why = format!("cannot compute the range of values of the volume: {error}");
                     Refusal::new(StatusCode::BAD_GATEWAY, why)
                 })
             });
             found.await.copied()
         };
-        // A task of its own goes on when the client that asked first has left.
+        // A separate task continues when the client that asked first has left.
         tokio::spawn(compute).await.map_err(|_| Refusal::bug())?
     }
 }
 
-/// What lengths are counted in. A spacing that was given without a unit is in millimetres; where
-/// none was given, lengths are counted in voxels.
+/// Returns the unit of lengths. A spacing without a unit is in millimetres; without a spacing,
+/// lengths are in voxels.
 fn length_unit(volume: &Volume) -> LengthUnit {
     match volume.units().lengths {
         #[expect(clippy::float_cmp, reason = "exactly what it is if nothing was given")]
@@ -107,8 +107,8 @@ fn values_json(values: VoxelStatistics) -> Value {
     })
 }
 
-/// The values that are shown from black to white if the request names none: where most values of a
-/// grey volume lie if that is known, otherwise the range of its samples.
+/// Returns the default window: most values of a grey volume if known, otherwise the range of its
+/// samples.
 pub fn default_window(volume: &Volume) -> [f64; 2] {
     let known = volume.statistics().and_then(|values| values.window());
     known.unwrap_or_else(|| volume.description().pixel.sample().range())

@@ -1,4 +1,4 @@
-//! The slice workers: a few threads that take slices, one at a time each, in the order of the queue.
+//! The slice workers: threads that compute slices, one at a time each, in the order of the queue.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,141 +14,149 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::picture;
-use super::query::Wanted;
-use super::queue::{CLIENT_LIMIT, Full, LIMIT, Queue};
+use super::query::SliceRequest;
+use super::queue::{CLIENT_LIMIT, LIMIT, QueueError, RequestQueue};
 use crate::http::{ConnectionTable, Refusal};
 
-/// Pictures that are made but not yet fetched have at most so many bytes together.
-const ROOM_BYTES: usize = 256 << 20;
+/// Limit for the bytes of pictures that are encoded but not yet sent.
+const UNSENT_LIMIT_BYTES: usize = 256 << 20;
 
-/// The threads, and those who wait for them.
+/// The threads and their queue.
 #[derive(Debug)]
 pub struct Workers {
-    shared: Arc<Shared>,
+    context: Arc<WorkerContext>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     count: usize,
 }
 
-/// A slice as a picture, and what it has cost.
+/// An encoded slice and its cost.
 #[derive(Debug)]
 pub struct Picture {
-    /// Its bytes. They take their room until they are sent.
+    /// Its bytes. They count against [`UNSENT_LIMIT_BYTES`] until they are sent.
     pub bytes: Bytes,
-    /// From the beginning of the work to the picture.
+    /// Time from the start of the work to the picture.
     pub time: Duration,
-    /// Extents that were looked at.
+    /// Extents read.
     pub extents: u64,
-    /// Those that were in memory.
+    /// Extents that were in the cache.
     pub cache_hits: u64,
-    /// The bytes of all of them.
+    /// Bytes of all extents read.
     pub read_bytes: u64,
-    /// The how manieth slice it is of those that were begun.
+    /// Number of the slice, counting all that were started.
     pub turn: u64,
 }
 
-/// A request that waits. If it is dropped, nothing is done for it.
+/// A queued request; dropping it withdraws it.
 #[derive(Debug)]
-pub struct Pending {
-    shared: Arc<Shared>,
+pub struct PendingSlice {
+    context: Arc<WorkerContext>,
     client: String,
     ticket: u64,
     answer: oneshot::Receiver<Result<Picture, Refusal>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct WorkerContext {
+    state: Mutex<WorkerState>,
     more: Condvar,
-    room: Arc<Semaphore>,
-    /// Those who fetch the pictures.
+    unsent_limit: Arc<Semaphore>,
+    /// The connections that receive the pictures.
     connections: Arc<ConnectionTable>,
 }
 
 #[derive(Debug)]
-struct State {
-    queue: Queue<Job>,
+struct WorkerState {
+    queue: RequestQueue<SliceJob>,
     running: usize,
     begun: u64,
     is_ended: bool,
 }
 
 #[derive(Debug)]
-struct Job {
+struct SliceJob {
     volume: Volume,
-    wanted: Wanted,
+    request: SliceRequest,
     answer: oneshot::Sender<Result<Picture, Refusal>>,
 }
 
 impl Workers {
-    /// Starts so many threads.
+    /// Starts the threads.
     pub fn start(count: NonZeroUsize, connections: Arc<ConnectionTable>) -> io::Result<Self> {
-        let state = State { queue: Queue::new(), running: 0, begun: 0, is_ended: false };
-        let shared = Arc::new(Shared {
+        let state =
+            WorkerState { queue: RequestQueue::new(), running: 0, begun: 0, is_ended: false };
+        let context = Arc::new(WorkerContext {
             state: Mutex::new(state),
             more: Condvar::new(),
-            room: Arc::new(Semaphore::new(ROOM_BYTES)),
+            unsent_limit: Arc::new(Semaphore::new(UNSENT_LIMIT_BYTES)),
             connections,
         });
         let start = |number: usize| {
-            let shared = shared.clone();
-            Builder::new().name(format!("slices {number}")).spawn(move || shared.work())
+            let context = context.clone();
+            Builder::new().name(format!("slices {number}")).spawn(move || context.work())
         };
         let threads = (0..count.get()).map(start).collect::<io::Result<_>>()?;
-        Ok(Self { shared, threads: Mutex::new(threads), count: count.get() })
+        Ok(Self { context, threads: Mutex::new(threads), count: count.get() })
     }
 
-    /// Asks for a slice.
-    pub fn ask(&self, volume: &Volume, wanted: Wanted) -> Result<Pending, Refusal> {
-        let (asker, (answer, pending)) = (wanted.asker.clone(), oneshot::channel());
-        let client = asker.client.clone();
-        let job = Job { volume: volume.clone(), wanted, answer };
-        let mut state = self.shared.state.lock();
+    /// Queues a request for a slice.
+    pub fn enqueue(&self, volume: &Volume, request: SliceRequest) -> Result<PendingSlice, Refusal> {
+        let (requester, (answer, pending)) = (request.requester.clone(), oneshot::channel());
+        let client = requester.client.clone();
+        let job = SliceJob { volume: volume.clone(), request, answer };
+        let mut state = self.context.state.lock();
         if state.is_ended {
             return Err(Refusal::ending());
         }
-        let entered = state.queue.enter(asker, job).map_err(|full| match full {
-            Full::Stale => Refusal::stale(),
-            Full::Client => Refusal::full(format!(
-                "{CLIENT_LIMIT} requests of this client wait already: wait for their answers first"
+        let entered = state.queue.enter(requester, job).map_err(|full| match full {
+            QueueError::Stale => Refusal::stale(),
+            QueueError::Client => Refusal::full(format!(
+                "{CLIENT_LIMIT} requests of this client already wait: wait for their answers first"
             )),
-            Full::All => Refusal::full(format!("{LIMIT} requests wait already: ask again later")),
+            QueueError::All => {
+                Refusal::full(format!("{LIMIT} requests already wait: try again later"))
+            }
         })?;
         drop(state);
-        self.shared.more.notify_one();
+        self.context.more.notify_one();
         for stale in entered.stale {
-            // Whoever has gone does not need to know.
+            // The client may have gone.
             let _ = stale.answer.send(Err(Refusal::stale()));
         }
-        Ok(Pending { shared: self.shared.clone(), client, ticket: entered.ticket, answer: pending })
+        Ok(PendingSlice {
+            context: self.context.clone(),
+            client,
+            ticket: entered.ticket,
+            answer: pending,
+        })
     }
 
-    /// How busy they are.
+    /// Returns the load as JSON.
     pub fn status(&self) -> Value {
-        let state = self.shared.state.lock();
+        let state = self.context.state.lock();
         json!({
             "workers": self.count,
             "running": state.running,
             "waiting": state.queue.waiting(),
             "waiting_clients": state.queue.clients(),
             "begun": state.begun,
-            "unsent_bytes": ROOM_BYTES - self.shared.room.available_permits(),
+            "unsent_bytes": UNSENT_LIMIT_BYTES - self.context.unsent_limit.available_permits(),
         })
     }
 
-    /// Whoever waits is told to go; returns when the last slice is done.
+    /// Refuses all waiting requests, and returns when the last slice is done.
     pub fn end(&self) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.context.state.lock();
         state.is_ended = true;
         state.queue.clear();
         drop(state);
-        self.shared.more.notify_all();
+        self.context.more.notify_all();
         for thread in self.threads.lock().drain(..) {
-            thread.join().expect("a slice worker survives its slices");
+            thread.join().expect("a slice worker does not panic");
         }
     }
 }
 
-impl Shared {
+impl WorkerContext {
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
@@ -166,26 +174,26 @@ impl Shared {
             state.begun += 1;
             let turn = state.begun;
             drop(state);
-            let Job { volume, wanted, answer } = job;
-            // A bug in one slice must not take the worker from all others.
-            let made = catch_unwind(AssertUnwindSafe(|| self.make(&volume, &wanted, turn)));
+            let SliceJob { volume, request, answer } = job;
+            // A bug in one slice must not end the worker.
+            let made = catch_unwind(AssertUnwindSafe(|| self.make(&volume, &request, turn)));
             let made = made.unwrap_or_else(|_| Err(Refusal::bug()));
             state = self.state.lock();
             state.running -= 1;
-            // Whoever has gone does not need it.
+            // The client may have gone.
             let _ = answer.send(made);
         }
     }
 
-    fn make(&self, volume: &Volume, wanted: &Wanted, turn: u64) -> Result<Picture, Refusal> {
+    fn make(&self, volume: &Volume, request: &SliceRequest, turn: u64) -> Result<Picture, Refusal> {
         let begin = Instant::now();
         let (slice, report) = volume
-            .covered_slice(&wanted.plane, wanted.interpolation, false)
+            .covered_slice(&request.plane, request.interpolation, false)
             .map_err(|error| Refusal::of_slice(&error))?;
-        let bytes = picture::encode(&slice, wanted.window, wanted.outside, wanted.format)
+        let bytes = picture::encode(&slice, request.window, request.outside, request.format)
             .map_err(|error| Refusal::wrong(error.to_string()))?;
         Ok(Picture {
-            bytes: self.keep(bytes)?,
+            bytes: self.reserve(bytes)?,
             time: begin.elapsed(),
             extents: report.progress.found,
             cache_hits: report.progress.cache_hits,
@@ -194,40 +202,40 @@ impl Shared {
         })
     }
 
-    /// The bytes take their room as long as they are there.
-    fn keep(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
+    /// Reserves memory for the bytes until they are dropped.
+    fn reserve(&self, bytes: Vec<u8>) -> Result<Bytes, Refusal> {
         let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        match self.room.clone().try_acquire_many_owned(size) {
-            Ok(room) => Ok(Bytes::from_owner(Kept { bytes, _room: room })),
+        match self.unsent_limit.clone().try_acquire_many_owned(size) {
+            Ok(unsent_limit) => Ok(Bytes::from_owner(ReservedBytes { bytes, _room: unsent_limit })),
             Err(_) => {
                 // Clients that do not read must not keep others from their pictures.
                 self.connections.cut_stalled(Instant::now());
-                Err(Refusal::full("too many pictures wait to be fetched: ask again later"))
+                Err(Refusal::full("too many pictures wait to be sent: try again later"))
             }
         }
     }
 }
 
-impl Pending {
-    /// The picture, when its turn has come.
+impl PendingSlice {
+    /// Waits for the picture.
     pub async fn picture(mut self) -> Result<Picture, Refusal> {
         (&mut self.answer).await.unwrap_or_else(|_| Err(Refusal::ending()))
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingSlice {
     fn drop(&mut self) {
-        self.shared.state.lock().queue.withdraw(&self.client, self.ticket);
+        self.context.state.lock().queue.withdraw(&self.client, self.ticket);
     }
 }
 
-/// Bytes that have their room.
-struct Kept {
+/// Bytes with their reservation.
+struct ReservedBytes {
     bytes: Vec<u8>,
     _room: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

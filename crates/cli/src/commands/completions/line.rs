@@ -1,16 +1,16 @@
-//! A command line that is being typed, split into words as shells do.
+//! Splits a partly typed command line into words, as shells do.
 
 /// The last command of a line, up to the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The words that are complete.
+    /// The complete words.
     pub words: Vec<String>,
     /// The word at the cursor.
     pub current: String,
 }
 
 impl Line {
-    /// Splits a line. A quote that is still open belongs to the word at the cursor.
+    /// Splits a line. An open quote belongs to the word at the cursor.
     pub fn parse(text: &str) -> Self {
         let mut line = Self::default();
         let mut is_word = false;
@@ -28,7 +28,7 @@ impl Line {
                     quote = Some(letter);
                     is_word = true;
                 }
-                // Another command begins.
+                // A new command begins.
                 (None, ';' | '|' | '&' | '(' | '\n') => {
                     line = Self::default();
                     is_word = false;

@@ -1,5 +1,5 @@
-//! `pario completions`: what clap knows of the commands, and cluster paths, for which the scripts ask
-//! `pario complete-path LINE` ([`paths`]).
+//! `pario completions`: prints the completions that clap generates, extended by cluster paths. For
+//! these the scripts call `pario complete-path LINE` ([`paths`]).
 
 mod line;
 pub mod paths;
@@ -12,26 +12,26 @@ use clap_complete::Shell;
 use crate::arguments::Arguments;
 use crate::terminal;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario completions bash > ~/.local/share/bash-completion/completions/pario\n  \
      pario completions zsh > ~/.zfunc/_pario\n  \
      pario completions fish > ~/.config/fish/completions/pario.fish";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The shell
     shell: Shell,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut out = terminal::output();
     out.write_all(script(options.shell).as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// The script for a shell. bash, zsh and fish complete paths of the cluster, too.
+/// Returns the script for a shell. bash, zsh and fish also complete cluster paths.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "pario", &mut script);
@@ -42,8 +42,8 @@ fn script(shell: Shell) -> String {
             format!("{}\n{script}", include_str!("paths.bash"))
         }
         Shell::Zsh => {
-            // The first line makes it a completion; arguments without a kind of their own may be
-            // paths of the cluster.
+            // The first line declares the completion function. Arguments without a completer of
+            // their own may be cluster paths.
             let (first, rest) = script.split_once('\n').unwrap_or((&script, ""));
             let rest = rest.replace(":_default'", ":_pario_path'");
             format!("{first}\n\n{}{rest}", include_str!("paths.zsh"))

@@ -1,4 +1,4 @@
-# Paths of the cluster, besides what the function below completes.
+# Completes cluster paths, in addition to the function below.
 _pario_with_paths() {
     local found only=0 cur="$2" reply
     found="$("$1" complete-path "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)" || only=$?
@@ -11,7 +11,7 @@ _pario_with_paths() {
         [[ -n $reply ]] && COMPREPLY+=("$(printf '%q' "$reply")")
     done <<<"$found"
     if [[ $only -eq 0 ]]; then
-        # A name of this machine cannot be meant.
+        # Only a cluster path is valid here: do not offer local files.
         compopt +o default +o bashdefault 2>/dev/null
     else
         while IFS= read -r reply; do

@@ -1,4 +1,4 @@
-# Paths of the cluster, and files of this machine only where they can be meant.
+# Completes cluster paths; offers local files only where they are valid.
 function __pario_paths
     command pario complete-path (commandline -cp | string collect) 2>/dev/null
 end

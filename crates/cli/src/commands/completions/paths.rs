@@ -1,5 +1,5 @@
-//! `pario complete-path LINE`: which paths of the cluster can stand at the end of a line that is
-//! being typed. Scripts for shells run it, people do not; so it says nothing about failures.
+//! `pario complete-path LINE`: prints the cluster paths that can complete a partly typed line. Only
+//! the shell scripts call it, so it reports no failures.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,66 +11,67 @@ use clap::{Command, CommandFactory};
 use pario::FileKind;
 
 use super::line::Line;
-use crate::arguments::{Arguments, Global};
+use crate::arguments::{Arguments, GlobalOptions};
 use crate::{paths, reach, terminal};
 
 /// The name of the command.
 pub const NAME: &str = "complete-path";
 
-/// How long a node may take to answer, unless the line says otherwise: a user waits.
+/// Default time limit for the node, short because a user waits.
 const ANSWER_SECONDS: f64 = 1.0;
-/// Paths that are printed at most; shells do not show more in a useful way.
+/// Most paths printed; shells cannot usefully show more.
 const PATHS_SHOWN: usize = 2000;
 
-/// What can stand at a place of the line.
+/// The kind of argument that a command takes at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// A path of the cluster.
+enum ArgumentKind {
+    /// A path in the cluster.
     Cluster,
-    /// A path of the cluster or of this machine.
+    /// A path in the cluster or on this machine.
     Either,
     /// Something else.
     Other,
 }
 
-/// What the line says so far.
+/// A line up to the cursor, as far as completion needs it.
 #[derive(Debug)]
-struct Typed {
-    place: Place,
-    global: Global,
+struct ParsedLine {
+    argument_kind: ArgumentKind,
+    global: GlobalOptions,
     /// The word at the cursor.
     current: String,
 }
 
-/// Prints the paths, one in each line; directories end with a slash. The arguments are the line up
-/// to the cursor and the characters at which the shell breaks words: it wants only what follows the
-/// last one of the word. The exit code is 0 if only a path of the cluster can stand there.
+/// Prints the matching paths, one per line; directories end with a slash. The arguments are the
+/// line up to the cursor and the characters at which the shell breaks words: the shell expects only
+/// the part of the word after the last break. The exit code is 0 if only a cluster path can
+/// complete the line.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut next = || arguments.next().and_then(|text| text.into_string().ok());
-    let Some(typed) = next().and_then(|line| understand(&line)) else { return ExitCode::FAILURE };
+    let Some(typed) = next().and_then(|line| parse_line(&line)) else { return ExitCode::FAILURE };
     let breaks = next().unwrap_or_default();
     let is_break = |letter: char| matches!(letter, ':' | '=') && breaks.contains(letter);
     let cut = typed.current.rfind(is_break).map_or(0, |at| at + 1);
     let mut out = terminal::output();
-    for path in found(&typed).unwrap_or_default() {
-        // A shell that has gone needs no paths.
+    for path in matching_paths(&typed).unwrap_or_default() {
+        // The shell may have closed the pipe.
         let _ = writeln!(out, "{}", path.get(cut..).unwrap_or_default());
     }
     let _ = out.flush();
-    if typed.place == Place::Cluster { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if typed.argument_kind == ArgumentKind::Cluster { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The paths that begin with the word at the cursor.
-fn found(typed: &Typed) -> Option<Vec<String>> {
+/// Returns the paths that begin with the word at the cursor.
+fn matching_paths(typed: &ParsedLine) -> Option<Vec<String>> {
     let current = typed.current.as_str();
     let path = current.strip_prefix(paths::PREFIX).unwrap_or(current);
     let prefix = &current[..current.len() - path.len()];
     let path = if path.is_empty() { "/" } else { path };
     let is_empty = current.is_empty();
-    if typed.place == Place::Other || !path.starts_with('/') {
+    if typed.argument_kind == ArgumentKind::Other || !path.starts_with('/') {
         return None;
     }
-    if typed.place == Place::Either && is_empty {
+    if typed.argument_kind == ArgumentKind::Either && is_empty {
         return None;
     }
     let (directory, begin) = path.split_at(path.rfind('/')? + 1);
@@ -84,8 +85,8 @@ fn found(typed: &Typed) -> Option<Vec<String>> {
     Some(shown.collect())
 }
 
-/// What the words of a line mean; nothing if it is no line of this program.
-fn understand(line: &str) -> Option<Typed> {
+/// Parses a line; returns `None` if it does not call this program.
+fn parse_line(line: &str) -> Option<ParsedLine> {
     let line = Line::parse(line);
     let is_setting = |word: &&String| word.split_once('=').is_some_and(|(name, _)| is_name(name));
     let mut words = line.words.iter().skip_while(is_setting);
@@ -121,33 +122,35 @@ fn understand(line: &str) -> Option<Typed> {
             positions += 1;
         }
     }
-    let place = match option {
-        Some(option) if names == ["status"] && option.get_id() == "file" => Place::Cluster,
-        Some(_) => Place::Other,
-        None if line.current.starts_with('-') && !only_values => Place::Other,
-        None => place(&names, positions),
+    let argument_kind = match option {
+        Some(option) if names == ["status"] && option.get_id() == "file" => ArgumentKind::Cluster,
+        Some(_) => ArgumentKind::Other,
+        None if line.current.starts_with('-') && !only_values => ArgumentKind::Other,
+        None => argument_kind(&names, positions),
     };
-    let global = Global {
+    let global = GlobalOptions {
         cluster: given.get("cluster").cloned(),
         data: given.get("data").map(PathBuf::from),
         key: given.get("key").map(PathBuf::from),
         timeout: given.get("timeout").and_then(|text| text.parse().ok()).or(Some(ANSWER_SECONDS)),
-        ..Global::default()
+        ..GlobalOptions::default()
     };
-    Some(Typed { place, global, current: line.current })
+    Some(ParsedLine { argument_kind, global, current: line.current })
 }
 
-/// What a command takes at one of its places.
-fn place(names: &[&str], position: usize) -> Place {
+/// Returns the kind of argument at a position of a command.
+fn argument_kind(names: &[&str], position: usize) -> ArgumentKind {
     match names {
         ["ls" | "mkdir" | "rmdir" | "rm" | "mv" | "cat" | "stat" | "du" | "reset" | "view"] => {
-            Place::Cluster
+            ArgumentKind::Cluster
         }
-        ["chmod" | "chown"] if position > 0 => Place::Cluster,
-        ["image" | "volume", "info" | "bench"] => Place::Cluster,
-        ["image" | "volume", "apply" | "export" | "slice"] if position == 0 => Place::Cluster,
-        ["image" | "volume", _] | ["cp" | "put" | "get"] => Place::Either,
-        _ => Place::Other,
+        ["chmod" | "chown"] if position > 0 => ArgumentKind::Cluster,
+        ["image" | "volume", "info" | "bench"] => ArgumentKind::Cluster,
+        ["image" | "volume", "apply" | "export" | "slice"] if position == 0 => {
+            ArgumentKind::Cluster
+        }
+        ["image" | "volume", _] | ["cp" | "put" | "get"] => ArgumentKind::Either,
+        _ => ArgumentKind::Other,
     }
 }
 
@@ -170,37 +173,37 @@ mod tests {
     #[test]
     fn places_of_paths_are_known() {
         for (line, expected) in [
-            ("pario ls ", Place::Cluster),
-            ("pario ls -l /a /b", Place::Cluster),
-            ("./pario --data d ls /", Place::Cluster),
-            ("PARIO_KEY=k pario ls /", Place::Cluster),
-            ("pario --data ", Place::Other),
-            ("pario ls --cluster ", Place::Other),
-            ("pario ls -", Place::Other),
-            ("pario chmod ", Place::Other),
-            ("pario chmod 640 /", Place::Cluster),
-            ("pario cp ", Place::Either),
-            ("pario cp x /", Place::Either),
-            ("pario status --file /", Place::Cluster),
-            ("pario status ", Place::Other),
-            ("pario run -n 4 ./x /", Place::Other),
-            ("pario volume slice /", Place::Cluster),
-            ("pario image import x.png /", Place::Either),
-            ("pario ", Place::Other),
+            ("pario ls ", ArgumentKind::Cluster),
+            ("pario ls -l /a /b", ArgumentKind::Cluster),
+            ("./pario --data d ls /", ArgumentKind::Cluster),
+            ("PARIO_KEY=k pario ls /", ArgumentKind::Cluster),
+            ("pario --data ", ArgumentKind::Other),
+            ("pario ls --cluster ", ArgumentKind::Other),
+            ("pario ls -", ArgumentKind::Other),
+            ("pario chmod ", ArgumentKind::Other),
+            ("pario chmod 640 /", ArgumentKind::Cluster),
+            ("pario cp ", ArgumentKind::Either),
+            ("pario cp x /", ArgumentKind::Either),
+            ("pario status --file /", ArgumentKind::Cluster),
+            ("pario status ", ArgumentKind::Other),
+            ("pario run -n 4 ./x /", ArgumentKind::Other),
+            ("pario volume slice /", ArgumentKind::Cluster),
+            ("pario image import x.png /", ArgumentKind::Either),
+            ("pario ", ArgumentKind::Other),
         ] {
-            let typed = understand(line).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(typed.place, expected, "{line}");
+            let typed = parse_line(line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(typed.argument_kind, expected, "{line}");
         }
-        assert!(understand("other ls /").is_none());
-        assert!(understand("").is_none());
+        assert!(parse_line("other ls /").is_none());
+        assert!(parse_line("").is_none());
     }
 
     #[test]
     fn the_cluster_of_the_line_is_asked() {
-        let typed = understand("pario --data=d --timeout 3 ls --key k /").unwrap();
+        let typed = parse_line("pario --data=d --timeout 3 ls --key k /").unwrap();
         assert_eq!(typed.global.data, Some("d".into()));
         assert_eq!(typed.global.key, Some("k".into()));
         assert_eq!(typed.global.timeout, Some(3.0));
-        assert_eq!(understand("pario ls /").unwrap().global.timeout, Some(ANSWER_SECONDS));
+        assert_eq!(parse_line("pario ls /").unwrap().global.timeout, Some(ANSWER_SECONDS));
     }
 }

@@ -1,4 +1,4 @@
-# Paths of the cluster, or what zsh completes by itself where none can stand.
+# Completes cluster paths, or falls back to zsh's own completion where none is valid.
 _pario_path() {
     local found only
     found="$(command ${service:-pario} complete-path "$LBUFFER" 2>/dev/null)"

@@ -1,4 +1,4 @@
-//! One file from one place to another, through a pipe.
+//! Copies one file through a pipe.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -12,70 +12,70 @@ use pario::Cluster;
 use pario_image::archive::{ARCHIVE_HEAD_BYTES, is_archive};
 
 use super::Flags;
-use super::direction::Place;
-use super::partial::Version;
-use super::pipe::{self, Part, Source};
-use super::plan::Item;
+use super::direction::Location;
+use super::partial::SourceVersion;
+use super::pipe::{self, ByteRange, Source};
+use super::plan::CopyItem;
 use super::progress::Progress;
 use super::target::Target;
 use crate::amounts::size;
 use crate::interrupt::{Interrupt, Interrupted};
 
-/// From this size on, what was copied before an interruption is kept and continued.
+/// From this size on, an interrupted copy keeps its bytes and can be continued.
 pub const CONTINUED_BYTES: u64 = 32 << 20;
 
-/// Bytes after which a large copy is made durable; its name then says how far it has come.
-const MARK_BYTES: u64 = 256 << 20;
+/// Interval at which a large copy is synced; its name then records the synced length.
+const SYNC_INTERVAL_BYTES: u64 = 256 << 20;
 
-/// What copying needs.
+/// Everything that copying a file needs.
 pub struct Copier<'c> {
-    /// The cluster concerned.
+    /// The cluster.
     pub cluster: &'c Cluster,
-    /// What was typed.
+    /// The user's options.
     pub flags: &'c Flags,
-    /// What the user sees.
+    /// The progress bar.
     pub progress: &'c Progress,
-    /// Whether somebody asked for the end.
+    /// Reports whether the user asked to stop.
     pub interrupt: &'c Interrupt,
 }
 
-/// A file that was copied.
+/// The result of copying one file.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied {
-    /// Its bytes.
+pub struct CopiedFile {
+    /// The file's size.
     pub bytes: u64,
-    /// How many of them an earlier copy had brought.
+    /// Bytes that an earlier, interrupted copy had already written.
     pub continued_at: u64,
-    /// How long it took.
+    /// Time it took.
     pub took: Duration,
 }
 
 impl Copier<'_> {
-    /// Copies a file of any size.
-    pub fn copy(&self, item: &Item) -> anyhow::Result<Copied> {
+    /// Copies one file of any size.
+    pub fn copy(&self, item: &CopyItem) -> anyhow::Result<CopiedFile> {
         let began = Instant::now();
         let (bytes, continued_at) = if item.is_extents {
             (self.copy_extents(item)?, 0)
         } else {
             match self.open(item)? {
-                Opened::Archive(mut input) => (self.import_archive(item, &mut *input)?, 0),
-                Opened::Bytes(source) => self.copy_bytes(item, source)?,
+                OpenedSource::Archive(mut input) => (self.import_archive(item, &mut *input)?, 0),
+                OpenedSource::Bytes(source) => self.copy_bytes(item, source)?,
             }
         };
-        Ok(Copied { bytes, continued_at, took: began.elapsed() })
+        Ok(CopiedFile { bytes, continued_at, took: began.elapsed() })
     }
 
-    fn copy_bytes(&self, item: &Item, source: Source) -> anyhow::Result<(u64, u64)> {
+    fn copy_bytes(&self, item: &CopyItem, source: Source) -> anyhow::Result<(u64, u64)> {
         let version = item.version().filter(|version| version.len >= CONTINUED_BYTES);
         let (mut target, start) = match version {
-            Some(version) => Target::continued(self.cluster, self.flags, item, version)?,
+            Some(version) => Target::resume(self.cluster, self.flags, item, version)?,
             None => (Target::begin(self.cluster, self.flags, item)?, 0),
         };
         let source = if start > 0 { self.source(&item.from, start)? } else { source };
         self.progress.advance(start);
         let mut hasher = (self.flags.verify && start == 0).then(Hasher::new);
         let (mut moved, mut marked) = (start, start);
-        let part = Part { offset: start, length: None, expected: item.len };
+        let part = ByteRange { offset: start, length: None, expected: item.len };
         let copied = pipe::run(source, part, self.interrupt, |piece| {
             target.write(piece, moved)?;
             if let Some(hasher) = &mut hasher {
@@ -83,8 +83,8 @@ impl Copier<'_> {
             }
             moved += piece.len() as u64;
             self.progress.advance(piece.len() as u64);
-            if let Some(version) = version.filter(|_| moved - marked >= MARK_BYTES) {
-                target.mark(&item.to, version, moved)?;
+            if let Some(version) = version.filter(|_| moved - marked >= SYNC_INTERVAL_BYTES) {
+                target.sync_and_record(&item.to, version, moved)?;
                 marked = moved;
             }
             Ok(())
@@ -94,10 +94,12 @@ impl Copier<'_> {
             Err(error) => {
                 let is_kept = error.is::<Interrupted>()
                     && moved >= CONTINUED_BYTES
-                    && version.is_some_and(|version| target.mark(&item.to, version, moved).is_ok());
+                    && version.is_some_and(|version| {
+                        target.sync_and_record(&item.to, version, moved).is_ok()
+                    });
                 if is_kept {
                     eprintln!(
-                        "pario: {}: {} are kept; the same command goes on from there",
+                        "pario: {}: {} are kept; run the same command again to continue",
                         item.to,
                         size(moved)
                     );
@@ -108,7 +110,7 @@ impl Copier<'_> {
             }
         };
         copied.with_context(|| {
-            format!("copying {} to {} stopped at {}", item.from, item.to, size(moved))
+            format!("cannot copy {} to {}: stopped at {}", item.from, item.to, size(moved))
         })?;
         if self.flags.verify {
             let expected = match hasher {
@@ -120,38 +122,38 @@ impl Copier<'_> {
         Ok((moved, start))
     }
 
-    /// Opens what is copied, and looks whether it is an archive that becomes an image or volume.
-    fn open(&self, item: &Item) -> anyhow::Result<Opened> {
-        let may_be_archive = matches!(item.to, Place::Cluster(_)) && !self.flags.plain;
+    /// Opens a source, and checks whether it is an archive that becomes an image or volume.
+    fn open(&self, item: &CopyItem) -> anyhow::Result<OpenedSource> {
+        let may_be_archive = matches!(item.to, Location::Cluster(_)) && !self.flags.plain;
         match &item.from {
-            Place::Local(path) if may_be_archive && item.len.is_some() => {
+            Location::Local(path) if may_be_archive && item.len.is_some() => {
                 let mut file = open_local(path)?;
                 let head = head_of(&mut file).with_context(|| path.display().to_string())?;
                 file.seek(SeekFrom::Start(0)).with_context(|| path.display().to_string())?;
                 Ok(match is_archive(&head) {
-                    true => Opened::Archive(Box::new(io::BufReader::new(file))),
-                    false => Opened::Bytes(Source::Stream(Box::new(file))),
+                    true => OpenedSource::Archive(Box::new(io::BufReader::new(file))),
+                    false => OpenedSource::Bytes(Source::Stream(Box::new(file))),
                 })
             }
-            Place::Stream if may_be_archive => {
+            Location::Stream if may_be_archive => {
                 let head = head_of(&mut io::stdin())?;
                 let is_archive = is_archive(&head);
                 let whole = Cursor::new(head).chain(io::stdin());
                 Ok(match is_archive {
-                    true => Opened::Archive(Box::new(whole)),
-                    false => Opened::Bytes(Source::Stream(Box::new(whole))),
+                    true => OpenedSource::Archive(Box::new(whole)),
+                    false => OpenedSource::Bytes(Source::Stream(Box::new(whole))),
                 })
             }
-            place => Ok(Opened::Bytes(self.source(place, 0)?)),
+            place => Ok(OpenedSource::Bytes(self.source(place, 0)?)),
         }
     }
 
-    /// The bytes of a file from an offset on. Those of a file in the cluster begin at 0: it is read
-    /// with offsets.
-    pub fn source(&self, place: &Place, offset: u64) -> anyhow::Result<Source> {
+    /// Returns the bytes of a file from an offset on. A cluster source always begins at 0, because
+    /// the pipe reads it with offsets.
+    pub fn source(&self, place: &Location, offset: u64) -> anyhow::Result<Source> {
         Ok(match place {
-            Place::Stream => Source::Stream(Box::new(io::stdin())),
-            Place::Local(path) => {
+            Location::Stream => Source::Stream(Box::new(io::stdin())),
+            Location::Local(path) => {
                 let mut file = open_local(path)?;
                 if offset > 0 {
                     file.seek(SeekFrom::Start(offset))
@@ -159,24 +161,28 @@ impl Copier<'_> {
                 }
                 Source::Stream(Box::new(file))
             }
-            Place::Cluster(path) => Source::Cluster(Arc::new(self.cluster.open(path.as_str())?)),
+            Location::Cluster(path) => Source::Cluster(Arc::new(self.cluster.open(path.as_str())?)),
         })
     }
 
-    /// Reads back what was written and compares it with what was read.
-    pub fn verify(&self, item: &Item, written: Hash) -> anyhow::Result<()> {
-        if item.to == Place::Stream {
+    /// Reads the copy back and compares it with the source.
+    pub fn verify(&self, item: &CopyItem, written: Hash) -> anyhow::Result<()> {
+        if item.to == Location::Stream {
             return Ok(());
         }
         if self.hash(self.source(&item.to, 0)?, item.len)? != written {
-            bail!("{} is not the same as {}: what was read back differs", item.to, item.from);
+            bail!(
+                "{} differs from {}: verification read other bytes back; copy it again",
+                item.to,
+                item.from
+            );
         }
         Ok(())
     }
 
     fn hash(&self, source: Source, len: Option<u64>) -> anyhow::Result<Hash> {
         let mut hasher = Hasher::new();
-        pipe::run(source, Part::whole(len), self.interrupt, |piece| {
+        pipe::run(source, ByteRange::whole(len), self.interrupt, |piece| {
             hasher.update(piece);
             Ok(())
         })?;
@@ -184,11 +190,11 @@ impl Copier<'_> {
     }
 }
 
-/// Something that was opened to be copied.
-enum Opened {
-    /// Bytes.
+/// An opened source.
+enum OpenedSource {
+    /// Plain bytes.
     Bytes(Source),
-    /// An archive of an image or volume, which becomes one again.
+    /// An archive of an image or volume, to be imported.
     Archive(Box<dyn Read + Send>),
 }
 
@@ -196,26 +202,28 @@ fn open_local(path: &Path) -> anyhow::Result<fs::File> {
     fs::File::open(path).with_context(|| path.display().to_string())
 }
 
-/// As many of the first bytes as tell what something is.
+/// Reads enough of the first bytes to recognise an archive.
 fn head_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::with_capacity(ARCHIVE_HEAD_BYTES);
     source.take(ARCHIVE_HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
-impl Item {
-    /// Which version of its source it is, if that is known.
-    fn version(&self) -> Option<Version> {
-        Some(Version { len: self.len?, modified_ns: self.modified_ns? })
+impl CopyItem {
+    /// Returns the version of the source, if size and time are known.
+    fn version(&self) -> Option<SourceVersion> {
+        Some(SourceVersion { len: self.len?, modified_ns: self.modified_ns? })
     }
 }
 
-/// The last name of a place, for the bar.
-pub fn short_name(place: &Place) -> String {
+/// Returns the last name of a location, for the progress bar.
+pub fn short_name(place: &Location) -> String {
     match place {
-        Place::Stream => "-".to_owned(),
-        Place::Local(path) => path.file_name().map(Path::new).unwrap_or(path).display().to_string(),
-        Place::Cluster(path) => path.name().unwrap_or("/").to_owned(),
+        Location::Stream => "-".to_owned(),
+        Location::Local(path) => {
+            path.file_name().map(Path::new).unwrap_or(path).display().to_string()
+        }
+        Location::Cluster(path) => path.name().unwrap_or("/").to_owned(),
     }
 }
 
@@ -225,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// A source that interrupts the copy once `left` bytes have been read.
+    /// A source that interrupts the copy after `left` bytes.
     struct Interrupting {
         left: usize,
         interrupt: Interrupt,
@@ -243,9 +251,9 @@ mod tests {
         }
     }
 
-    /// Interrupts the copy of a file of 48 MiB after `bytes`, and copies it once more. Returns the
-    /// names that the first copy has left, the second copy, and whether its bytes are right.
-    fn interrupted_after(bytes: usize) -> (Vec<String>, Copied, bool) {
+    /// Interrupts the copy of a 48 MiB file after `bytes`, then copies it again. Returns the names
+    /// that the first copy left, the result of the second copy, and whether its bytes are right.
+    fn interrupted_after(bytes: usize) -> (Vec<String>, CopiedFile, bool) {
         const LEN: usize = 48 << 20;
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
@@ -253,9 +261,9 @@ mod tests {
         let mut content = vec![0; LEN];
         fastrand::Rng::with_seed(1).fill(&mut content);
         fs::write(&path, &content).unwrap();
-        let item = Item {
-            from: Place::Local(path.clone()),
-            to: Place::Cluster(FilePath::new("/big").unwrap()),
+        let item = CopyItem {
+            from: Location::Local(path.clone()),
+            to: Location::Cluster(FilePath::new("/big").unwrap()),
             len: Some(LEN as u64),
             mode: Some(0o640),
             modified_ns: Some(7),

@@ -1,4 +1,4 @@
-//! Which side of a copy is in the cluster.
+//! Decides which paths of a copy are in the cluster and which are on this machine.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use pario::FilePath;
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::paths::{self, LOCAL_PREFIX, PREFIX};
 
-/// Where something is.
+/// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// On this machine.
     Local(PathBuf),
     /// In the cluster.
@@ -20,7 +20,7 @@ pub enum Place {
     Stream,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Local(path) => write!(f, "{}", path.display()),
@@ -30,8 +30,8 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Place {
-    /// The last name, if there is one.
+impl Location {
+    /// Returns the last name of the path, if it has one.
     pub fn file_name(&self) -> Option<OsString> {
         match self {
             Self::Local(path) => path.file_name().map(OsStr::to_owned),
@@ -41,29 +41,29 @@ impl Place {
     }
 }
 
-/// What an argument says by itself.
-enum Written {
-    Certain(Place),
+/// The form of an argument, before the other arguments are considered.
+enum ArgumentForm {
+    Certain(Location),
     /// An absolute path without a scheme.
     Absolute,
 }
 
-fn written(argument: &OsStr) -> anyhow::Result<Written> {
+fn argument_form(argument: &OsStr) -> anyhow::Result<ArgumentForm> {
     if argument.is_empty() {
         return Err(usage(format!("{argument:?} is an empty path")));
     }
     let certain = if argument == "-" {
-        Place::Stream
+        Location::Stream
     } else if paths::without_prefix(argument).is_some() {
-        Place::Cluster(paths::in_cluster(argument)?)
+        Location::Cluster(paths::in_cluster(argument)?)
     } else if let Some(path) = paths::marked_local(argument) {
-        Place::Local(local(argument, path)?)
+        Location::Local(local(argument, path)?)
     } else if argument.as_bytes().starts_with(b"/") {
-        return Ok(Written::Absolute);
+        return Ok(ArgumentForm::Absolute);
     } else {
-        Place::Local(argument.into())
+        Location::Local(argument.into())
     };
-    Ok(Written::Certain(certain))
+    Ok(ArgumentForm::Certain(certain))
 }
 
 fn local(argument: &OsStr, path: &OsStr) -> anyhow::Result<PathBuf> {
@@ -73,26 +73,31 @@ fn local(argument: &OsStr, path: &OsStr) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// What the arguments of `cp` mean. `exists` tells whether a path is there on this machine.
+/// Decides the locations of the arguments of `cp`. `exists` tells whether a path exists on this
+/// machine.
 ///
-/// A relative path is local and leaves an absolute one on the other side in the cluster; beside a
-/// path that is marked as one in the cluster, an absolute one is local. If both sides are absolute,
-/// both are in the cluster, and a path that could also be local is refused.
-pub fn places(
+/// Beside a relative path, which is local, an absolute path is in the cluster. Beside a path with
+/// the cluster's scheme, an absolute path is local. If both sides are absolute, both are in the
+/// cluster; a path that could also be local is refused.
+pub fn locations(
     sources: &[OsString],
     target: &OsStr,
     exists: impl Fn(&Path) -> bool,
-) -> anyhow::Result<(Vec<Place>, Place)> {
-    let read: anyhow::Result<Vec<Written>> = sources.iter().map(|source| written(source)).collect();
-    let (read, target_written) = (read?, written(target)?);
-    let is_local =
-        |written: &Written| matches!(written, Written::Certain(Place::Local(_) | Place::Stream));
-    let is_in_cluster = |written: &Written| matches!(written, Written::Certain(Place::Cluster(_)));
+) -> anyhow::Result<(Vec<Location>, Location)> {
+    let read: anyhow::Result<Vec<ArgumentForm>> =
+        sources.iter().map(|source| argument_form(source)).collect();
+    let (read, target_written) = (read?, argument_form(target)?);
+    let is_local = |argument_form: &ArgumentForm| {
+        matches!(argument_form, ArgumentForm::Certain(Location::Local(_) | Location::Stream))
+    };
+    let is_in_cluster = |argument_form: &ArgumentForm| {
+        matches!(argument_form, ArgumentForm::Certain(Location::Cluster(_)))
+    };
     let target_place = match &target_written {
-        Written::Certain(place) => place.clone(),
-        Written::Absolute if read.iter().any(is_local) => in_cluster(target)?,
-        Written::Absolute if read.iter().any(is_in_cluster) => Place::Local(target.into()),
-        Written::Absolute => {
+        ArgumentForm::Certain(place) => place.clone(),
+        ArgumentForm::Absolute if read.iter().any(is_local) => in_cluster(target)?,
+        ArgumentForm::Absolute if read.iter().any(is_in_cluster) => Location::Local(target.into()),
+        ArgumentForm::Absolute => {
             let parent = Path::new(target).parent().filter(|parent| *parent != Path::new("/"));
             if exists(Path::new(target)) || parent.is_some_and(&exists) {
                 return Err(unclear(target));
@@ -100,22 +105,24 @@ pub fn places(
             in_cluster(target)?
         }
     };
-    let mut places = Vec::new();
-    for (source, written) in sources.iter().zip(read) {
-        let place = match (written, &target_written, &target_place) {
-            (Written::Certain(place), ..) => place,
-            (Written::Absolute, _, Place::Local(_) | Place::Stream) => in_cluster(source)?,
-            (Written::Absolute, Written::Certain(_), Place::Cluster(_)) => {
-                Place::Local(source.into())
+    let mut locations = Vec::new();
+    for (source, argument_form) in sources.iter().zip(read) {
+        let place = match (argument_form, &target_written, &target_place) {
+            (ArgumentForm::Certain(place), ..) => place,
+            (ArgumentForm::Absolute, _, Location::Local(_) | Location::Stream) => {
+                in_cluster(source)?
             }
-            (Written::Absolute, Written::Absolute, Place::Cluster(_)) => {
+            (ArgumentForm::Absolute, ArgumentForm::Certain(_), Location::Cluster(_)) => {
+                Location::Local(source.into())
+            }
+            (ArgumentForm::Absolute, ArgumentForm::Absolute, Location::Cluster(_)) => {
                 if exists(Path::new(source)) {
                     return Err(unclear(source));
                 }
                 in_cluster(source)?
             }
         };
-        if !matches!(target_place, Place::Cluster(_)) && !matches!(place, Place::Cluster(_)) {
+        if !matches!(target_place, Location::Cluster(_)) && !matches!(place, Location::Cluster(_)) {
             return Err(usage(format!(
                 "{} and {} would both be on this machine; write {PREFIX}/PATH for the one in the \
                  cluster, or a target that begins with a slash",
@@ -123,37 +130,37 @@ pub fn places(
                 target.display()
             )));
         }
-        places.push(place);
+        locations.push(place);
     }
-    Ok((places, target_place))
+    Ok((locations, target_place))
 }
 
-/// What an argument of `put` or `get` means that must be on this machine.
-pub fn on_this_machine(argument: &OsStr) -> anyhow::Result<Place> {
-    match written(argument)? {
-        Written::Certain(Place::Cluster(path)) => Err(usage(format!(
-            "{PREFIX}{path} is in the cluster, and a path on this machine belongs here; `pario cp` \
-             copies inside the cluster"
+/// Returns the location of an argument of `put` or `get` that must be on this machine.
+pub fn on_this_machine(argument: &OsStr) -> anyhow::Result<Location> {
+    match argument_form(argument)? {
+        ArgumentForm::Certain(Location::Cluster(path)) => Err(usage(format!(
+            "{PREFIX}{path} is in the cluster, but this argument must be on this machine; to copy \
+             inside the cluster, use `pario cp`"
         ))),
-        Written::Certain(place) => Ok(place),
-        Written::Absolute => Ok(Place::Local(argument.into())),
+        ArgumentForm::Certain(place) => Ok(place),
+        ArgumentForm::Absolute => Ok(Location::Local(argument.into())),
     }
 }
 
-/// What an argument of `put` or `get` means that must be in the cluster.
-pub fn inside_cluster(argument: &OsStr) -> anyhow::Result<Place> {
-    match written(argument)? {
-        Written::Certain(place @ Place::Cluster(_)) => Ok(place),
-        Written::Certain(_) => Err(usage(format!(
-            "{}: a path in the cluster belongs here, and that begins with a slash",
+/// Returns the location of an argument of `put` or `get` that must be in the cluster.
+pub fn inside_cluster(argument: &OsStr) -> anyhow::Result<Location> {
+    match argument_form(argument)? {
+        ArgumentForm::Certain(place @ Location::Cluster(_)) => Ok(place),
+        ArgumentForm::Certain(_) => Err(usage(format!(
+            "{}: this argument must be a path in the cluster, which begins with a slash",
             argument.display()
         ))),
-        Written::Absolute => in_cluster(argument),
+        ArgumentForm::Absolute => in_cluster(argument),
     }
 }
 
-fn in_cluster(argument: &OsStr) -> anyhow::Result<Place> {
-    Ok(Place::Cluster(paths::in_cluster(argument)?))
+fn in_cluster(argument: &OsStr) -> anyhow::Result<Location> {
+    Ok(Location::Cluster(paths::in_cluster(argument)?))
 }
 
 fn unclear(argument: &OsStr) -> anyhow::Error {
@@ -165,29 +172,29 @@ fn unclear(argument: &OsStr) -> anyhow::Error {
 }
 
 fn usage(text: String) -> anyhow::Error {
-    Usage(text).into()
+    UsageError(text).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn word(place: &Place) -> String {
+    fn word(place: &Location) -> String {
         match place {
-            Place::Local(path) => format!("local {}", path.display()),
-            Place::Cluster(path) => format!("cluster {path}"),
-            Place::Stream => "stream".to_owned(),
+            Location::Local(path) => format!("local {}", path.display()),
+            Location::Cluster(path) => format!("cluster {path}"),
+            Location::Stream => "stream".to_owned(),
         }
     }
 
-    /// What a line means on a machine that has `results.h5`, `/tmp/x` and `/home/ada`.
+    /// Describes what a line means on a machine that has `results.h5`, `/tmp/x` and `/home/ada`.
     fn meaning(line: &str) -> Result<String, String> {
         let mut arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let target = arguments.pop().unwrap();
         let known = ["results.h5", "/", "/tmp", "/tmp/x", "/home", "/home/ada"];
         let here = |path: &Path| known.iter().any(|known| path == Path::new(known));
         let (sources, target) =
-            places(&arguments, &target, here).map_err(|error| error.to_string())?;
+            locations(&arguments, &target, here).map_err(|error| error.to_string())?;
         let sources: Vec<_> = sources.iter().map(word).collect();
         Ok(format!("{} > {}", sources.join(" + "), word(&target)))
     }

@@ -1,4 +1,5 @@
-//! Directories of a copy: made before the files, finished after them.
+//! Creates the directories of a copy before its files, and sets their permissions and times after
+//! them.
 
 use std::fs;
 use std::io;
@@ -8,21 +9,21 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::Context;
 use pario::Cluster;
 
-use super::direction::Place;
+use super::direction::Location;
 use super::plan::Directory;
 
 /// Permissions of a new directory in the cluster.
 const NEW_MODE: u32 = 0o755;
-/// What the owner needs until all files are there.
+/// Permissions that the owner needs until all files are copied.
 const WHILE_COPYING: u32 = 0o700;
 
-/// Makes a directory with those above it; whether it was not there. Until all files are in it, its
-/// owner can write to it.
+/// Creates a directory and its parents; returns whether it is new. The owner can write to it until
+/// all files are in it.
 pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
     let mode = directory.mode.map(|mode| mode | WHILE_COPYING);
     match &directory.to {
-        Place::Stream => Ok(false),
-        Place::Local(path) => {
+        Location::Stream => Ok(false),
+        Location::Local(path) => {
             let shown = || path.display().to_string();
             if path.is_dir() {
                 return Ok(false);
@@ -33,7 +34,7 @@ pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
             }
             Ok(true)
         }
-        Place::Cluster(path) => {
+        Location::Cluster(path) => {
             let is_new = match cluster.make_directory(path.as_str()) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -54,13 +55,13 @@ pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
     }
 }
 
-/// Gives a directory that was made the permissions of its source, and its time if that is kept.
+/// Gives a new directory the permissions of its source, and the time if times are kept.
 pub fn finish(cluster: &Cluster, directory: &Directory, keeps_times: bool) -> anyhow::Result<()> {
     let changed_mode = directory.mode.filter(|mode| mode | WHILE_COPYING != *mode);
     let time = directory.modified_ns.filter(|_| keeps_times);
     match &directory.to {
-        Place::Stream => {}
-        Place::Local(path) => {
+        Location::Stream => {}
+        Location::Local(path) => {
             let shown = || path.display().to_string();
             if let Some(time) = time {
                 let opened = fs::File::open(path).with_context(shown)?;
@@ -71,7 +72,7 @@ pub fn finish(cluster: &Cluster, directory: &Directory, keeps_times: bool) -> an
                 fs::set_permissions(path, fs::Permissions::from_mode(mode)).with_context(shown)?;
             }
         }
-        Place::Cluster(path) => {
+        Location::Cluster(path) => {
             if let Some(mode) = changed_mode {
                 cluster.set_mode(path.as_str(), mode)?;
             }

@@ -1,4 +1,4 @@
-//! What lies where copies go, asked for one directory at a time.
+//! Looks up the existing targets of a copy, with one listing per directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::io;
 
 use pario::{Cluster, FileKind, FilePath};
 
-use super::direction::Place;
-use super::plan::{Item, nanoseconds};
+use super::direction::Location;
+use super::plan::{CopyItem, nanoseconds};
 
-/// A file that is there.
+/// An existing file at a target.
 #[derive(Clone, Copy, Debug)]
 pub struct ExistingFile {
     len: u64,
@@ -18,37 +18,37 @@ pub struct ExistingFile {
 }
 
 impl ExistingFile {
-    /// Whether it looks like a copy of a file as that is now: of the same size, and not older.
-    pub fn is_current(self, item: &Item) -> bool {
-        // An archive is longer than the extents in it.
+    /// Returns whether the file looks like a current copy: same kind, same size, not older.
+    pub fn is_current(self, item: &CopyItem) -> bool {
+        // Archives are longer than the extents in them, so sizes of different kinds do not compare.
         let is_same_kind = self.is_extents == item.is_extents;
         let is_same_size = !is_same_kind || Some(self.len) == item.len;
         is_same_size && item.modified_ns.is_some_and(|time| self.modified_ns >= time)
     }
 }
 
-/// Knows the targets of a copy.
+/// A cache of target directories.
 pub struct ExistingFiles<'c> {
     cluster: &'c Cluster,
     directories: HashMap<FilePath, HashMap<String, ExistingFile>>,
 }
 
 impl<'c> ExistingFiles<'c> {
-    /// Knows nothing yet.
+    /// Creates an empty cache.
     pub fn new(cluster: &'c Cluster) -> Self {
         Self { cluster, directories: HashMap::new() }
     }
 
-    /// The file at a place, if there is one.
-    pub fn find(&mut self, place: &Place) -> anyhow::Result<Option<ExistingFile>> {
+    /// Returns the file at a location, if there is one.
+    pub fn find(&mut self, place: &Location) -> anyhow::Result<Option<ExistingFile>> {
         match place {
-            Place::Stream => Ok(None),
-            Place::Local(path) => Ok(fs::metadata(path).ok().map(|known| ExistingFile {
+            Location::Stream => Ok(None),
+            Location::Local(path) => Ok(fs::metadata(path).ok().map(|known| ExistingFile {
                 len: known.len(),
                 modified_ns: nanoseconds(&known),
                 is_extents: false,
             })),
-            Place::Cluster(path) => {
+            Location::Cluster(path) => {
                 let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
                     return Ok(None);
                 };
@@ -71,7 +71,7 @@ impl<'c> ExistingFiles<'c> {
         for listed in listing {
             let listed = listed?;
             if listed.record.kind != FileKind::Directory {
-                // What cannot be measured counts as older than everything.
+                // A file that cannot be measured counts as older than any other.
                 let (len, modified_ns) = listed
                     .measured
                     .as_ref()

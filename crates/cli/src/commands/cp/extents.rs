@@ -1,4 +1,4 @@
-//! Images, volumes and other files of extents.
+//! Copies images, volumes and other extent files.
 
 use std::io::{self, Read, Write, pipe};
 use std::ops::ControlFlow;
@@ -10,29 +10,29 @@ use pario::FilePath;
 use pario_image::ImageError;
 use pario_image::archive::{ArchivePlacement, copy_file, digest, read_archive, write_archive};
 
-use super::Disks;
+use super::DiskChoice;
 use super::copy::Copier;
-use super::direction::Place;
-use super::plan::Item;
+use super::direction::Location;
+use super::plan::CopyItem;
 use super::target::Target;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::unfinished_file::UnfinishedFile;
 
 impl Copier<'_> {
-    /// Copies a file of extents inside the cluster or out of it; how many bytes its extents have.
-    pub fn copy_extents(&self, item: &Item) -> anyhow::Result<u64> {
-        let Place::Cluster(from) = &item.from else {
+    /// Copies an extent file inside the cluster or out of it; returns the bytes of its extents.
+    pub fn copy_extents(&self, item: &CopyItem) -> anyhow::Result<u64> {
+        let Location::Cluster(from) = &item.from else {
             bail!("{}: only the cluster has files of extents", item.from)
         };
         match &item.to {
-            Place::Cluster(to) => self.copy_inside(item, from, to),
-            Place::Local(_) | Place::Stream => self.export_archive(item, from),
+            Location::Cluster(to) => self.copy_inside(item, from, to),
+            Location::Local(_) | Location::Stream => self.export_archive(item, from),
         }
     }
 
-    /// Makes a file of extents of an archive; how many bytes its extents have.
-    pub fn import_archive(&self, item: &Item, input: &mut dyn Read) -> anyhow::Result<u64> {
-        let Place::Cluster(to) = &item.to else {
+    /// Creates an extent file from an archive; returns the bytes of its extents.
+    pub fn import_archive(&self, item: &CopyItem, input: &mut dyn Read) -> anyhow::Result<u64> {
+        let Location::Cluster(to) = &item.to else {
             bail!("{}: only the cluster has files of extents", item.to)
         };
         let made = UnfinishedFile::replacing(self.cluster, to)?;
@@ -48,7 +48,7 @@ impl Copier<'_> {
         Ok(expected.bytes)
     }
 
-    fn copy_inside(&self, item: &Item, from: &FilePath, to: &FilePath) -> anyhow::Result<u64> {
+    fn copy_inside(&self, item: &CopyItem, from: &FilePath, to: &FilePath) -> anyhow::Result<u64> {
         let source = self.cluster.open(from.as_str())?;
         let made = UnfinishedFile::replacing(self.cluster, to)?;
         let own = made.path();
@@ -73,10 +73,10 @@ impl Copier<'_> {
         Ok(bytes)
     }
 
-    /// Copies a file of extents to other disks, through this process.
+    /// Copies an extent file to other disks, through this process.
     fn spread_anew(
         &self,
-        item: &Item,
+        item: &CopyItem,
         source: &pario::File,
         own: &FilePath,
     ) -> anyhow::Result<u64> {
@@ -95,14 +95,14 @@ impl Copier<'_> {
             });
             drop(reader);
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // What could not be read cannot be written; the other way round, writing ends early.
+            // If reading failed, writing fails too: report the read error first.
             read.and_then(|read| written.map(|_| read))
         });
         self.interrupt.check()?;
         Ok(read?.bytes)
     }
 
-    fn export_archive(&self, item: &Item, from: &FilePath) -> anyhow::Result<u64> {
+    fn export_archive(&self, item: &CopyItem, from: &FilePath) -> anyhow::Result<u64> {
         let source = self.cluster.open(from.as_str())?;
         let target = Target::begin(self.cluster, self.flags, item)?;
         let mut output = TargetWriter { target, offset: 0, hasher: Hasher::new() };
@@ -133,43 +133,47 @@ impl Copier<'_> {
         Ok(digest.bytes)
     }
 
-    /// Gives a whole copy its name; with `--verify` if it is right.
+    /// Gives a complete copy its name, after verifying it with `--verify`.
     fn name_copy(
         &self,
-        item: &Item,
+        item: &CopyItem,
         made: UnfinishedFile<'_>,
         is_right: impl FnOnce(&pario::File) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         made.note_created();
         if self.flags.verify && !is_right(&self.cluster.open(made.path().as_str())?)? {
-            bail!("{} is not the same as {}: what was read back differs", item.to, item.from);
+            bail!(
+                "{} differs from {}: verification read other bytes back; copy it again",
+                item.to,
+                item.from
+            );
         }
         Ok(made.finish()?)
     }
 
-    fn placement(&self, item: &Item) -> anyhow::Result<ArchivePlacement> {
+    fn placement(&self, item: &CopyItem) -> anyhow::Result<ArchivePlacement> {
         let disks = match &self.flags.disks {
             None => None,
-            Some(Disks::Count(count)) => Some(*count),
-            Some(Disks::These(_)) => {
+            Some(DiskChoice::Count(count)) => Some(*count),
+            Some(DiskChoice::These(_)) => {
                 let text = format!(
-                    "{}: an image or volume goes to a number of disks; give --disks a number",
+                    "{}: --disks must be a number for an image or volume, not a list",
                     item.from
                 );
-                return Err(Usage(text).into());
+                return Err(UsageError(text).into());
             }
         };
         Ok(ArchivePlacement { disks, mode: item.mode.unwrap_or(0o644) })
     }
 
-    /// Shows progress; an error ends the work when the user wants that.
+    /// Advances the progress bar; fails if the user asked to stop.
     fn watched(&self, bytes: u64) -> Result<(), ImageError> {
         self.progress.advance(bytes);
         self.interrupt.check().map_err(|stop| ImageError::Invalid(stop.to_string()))
     }
 }
 
-/// Writes to a target, one byte after the other.
+/// Writes to a target sequentially.
 struct TargetWriter<'c> {
     target: Target<'c>,
     offset: u64,

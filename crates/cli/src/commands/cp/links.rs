@@ -1,9 +1,9 @@
-//! What becomes of symbolic links on this machine; the cluster has none.
+//! How a copy treats symbolic links on this machine; the cluster has none.
 
-/// Which links are followed.
+/// The links that a copy follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Links {
-    /// Those that were named; what a tree has is left out.
+pub enum LinkPolicy {
+    /// Links that the user named; links inside directories are skipped.
     #[default]
     Named,
     /// All.

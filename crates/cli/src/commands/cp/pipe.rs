@@ -1,5 +1,5 @@
-//! Bytes from a source to whoever takes them, read ahead on a second thread so that both sides are
-//! busy. At most [`PIECES_AHEAD`] pieces wait; their memory is used again.
+//! Moves bytes from a source to a consumer. A second thread reads ahead, so that reading and
+//! writing overlap; at most [`PIECES_AHEAD`] pieces wait, and their buffers are reused.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -11,44 +11,45 @@ use anyhow::{Context, bail};
 
 use crate::interrupt::Interrupt;
 
-/// Pieces of large files; those of small ones are smaller, so that reading and writing overlap.
+/// Piece size of large files; smaller files use smaller pieces, so that reading and writing
+/// overlap.
 const LARGE_PIECE_BYTES: usize = 4 << 20;
 const SMALL_PIECE_BYTES: usize = 1 << 20;
 const LEAST_PIECE_BYTES: u64 = 64 << 10;
 const LARGE_FILE_BYTES: u64 = 64 << 20;
 
-/// Pieces that have been read and wait to be taken.
+/// Pieces that are read but not yet consumed.
 const PIECES_AHEAD: usize = 3;
 
-/// How long the user waits for an answer to Ctrl-C while nothing comes.
-const LOOK_AFTER: Duration = Duration::from_millis(100);
+/// Interval at which a waiting pipe checks for Ctrl-C.
+const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where bytes come from.
+/// The origin of bytes.
 pub enum Source {
     /// A file in the cluster.
     Cluster(Arc<pario::File>),
-    /// Anything else, from where it is.
+    /// Any other stream, from its current position.
     Stream(Box<dyn Read + Send>),
 }
 
-/// Which bytes of a source.
+/// A range of a source.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Part {
-    /// The first one; only files in the cluster can begin elsewhere than at 0.
+pub struct ByteRange {
+    /// First byte; only cluster files can begin elsewhere than at 0.
     pub offset: u64,
-    /// How many at most; up to the end if not given.
+    /// Most bytes; `None` reads to the end.
     pub length: Option<u64>,
-    /// About how many there will be, as far as it is known.
+    /// Expected number of bytes, if known.
     pub expected: Option<u64>,
 }
 
-impl Part {
-    /// All of a source.
+impl ByteRange {
+    /// Returns the range of a whole source.
     pub fn whole(expected: Option<u64>) -> Self {
         Self { offset: 0, length: None, expected }
     }
 
-    /// Bytes of a piece. Memory for a small file is not larger than it needs to be.
+    /// Returns the piece size. Buffers for a small file are no larger than it needs.
     fn piece_bytes(self) -> usize {
         let expected = self.length.into_iter().chain(self.expected).min().unwrap_or(u64::MAX);
         match usize::try_from(expected.max(LEAST_PIECE_BYTES)) {
@@ -59,11 +60,11 @@ impl Part {
     }
 }
 
-/// Gives the bytes of a source to `take`, piece after piece, and says how many there were. If
-/// somebody asks for the end, a read that is under way is left to itself.
+/// Passes the bytes of a source to `take`, piece by piece, and returns their number. When the user
+/// asks to stop, a read under way is abandoned.
 pub fn run(
     source: Source,
-    part: Part,
+    part: ByteRange,
     interrupt: &Interrupt,
     mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
@@ -76,25 +77,27 @@ pub fn run(
     let mut bytes = 0;
     loop {
         interrupt.check()?;
-        match pieces.recv_timeout(LOOK_AFTER) {
+        match pieces.recv_timeout(INTERRUPT_CHECK_INTERVAL) {
             Ok(Ok(piece)) => {
                 let piece: Vec<u8> = piece;
                 take(&piece)?;
                 bytes += piece.len() as u64;
-                // The reader may have come to the end already.
+                // The reader may have ended already.
                 let _ = back.try_send(piece);
             }
-            Ok(Err(Failed::Cluster(error))) => return Err(error.into()),
-            Ok(Err(Failed::Stream(error))) => return Err(error.into()),
-            Ok(Err(Failed::End)) => return Ok(bytes),
+            Ok(Err(ReadAheadError::Cluster(error))) => return Err(error.into()),
+            Ok(Err(ReadAheadError::Stream(error))) => return Err(error.into()),
+            Ok(Err(ReadAheadError::End)) => return Ok(bytes),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread that reads ahead has died"),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("the read-ahead thread ended unexpectedly; this is a bug")
+            }
         }
     }
 }
 
-/// Why no more pieces come.
-enum Failed {
+/// Why reading ended early.
+enum ReadAheadError {
     End,
     Cluster(pario::Error),
     Stream(io::Error),
@@ -102,8 +105,8 @@ enum Failed {
 
 fn read_ahead(
     mut source: Source,
-    part: Part,
-    full: &SyncSender<Result<Vec<u8>, Failed>>,
+    part: ByteRange,
+    full: &SyncSender<Result<Vec<u8>, ReadAheadError>>,
     empty: &Receiver<Vec<u8>>,
 ) {
     let mut position = part.offset;
@@ -114,11 +117,13 @@ fn read_ahead(
         piece.resize(wanted, 0);
         let read = match &mut source {
             _ if wanted == 0 => Ok(0),
-            Source::Cluster(file) => file.read_at(&mut piece, position).map_err(Failed::Cluster),
-            Source::Stream(stream) => read_some(stream, &mut piece).map_err(Failed::Stream),
+            Source::Cluster(file) => {
+                file.read_at(&mut piece, position).map_err(ReadAheadError::Cluster)
+            }
+            Source::Stream(stream) => read_some(stream, &mut piece).map_err(ReadAheadError::Stream),
         };
         let next = match read {
-            Ok(0) => Err(Failed::End),
+            Ok(0) => Err(ReadAheadError::End),
             Ok(read) => {
                 piece.truncate(read);
                 position = position.saturating_add(read as u64);
@@ -128,14 +133,14 @@ fn read_ahead(
             Err(failed) => Err(failed),
         };
         let is_last = next.is_err();
-        // Nobody takes pieces any more if the other side has failed.
+        // The consumer has failed and takes no more pieces.
         if full.send(next).is_err() || is_last {
             return;
         }
     }
 }
 
-/// Reads what there is; a signal is no reason to stop.
+/// Reads available bytes; retries if a signal interrupts.
 fn read_some(stream: &mut dyn Read, piece: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(piece) {
@@ -158,7 +163,7 @@ mod tests {
         let bytes: Vec<u8> = (0..9_000_000_u32).map(|i| (i % 251) as u8).collect();
         for length in [None, Some(0), Some(1), Some(8_999_999), Some(1 << 40)] {
             let mut taken = Vec::new();
-            let part = Part { length, ..Part::default() };
+            let part = ByteRange { length, ..ByteRange::default() };
             let count = run(stream(&bytes), part, &Interrupt::default(), |piece| {
                 taken.extend_from_slice(piece);
                 Ok(())
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn pieces_fit_the_file() {
-        let bytes = |length| Part::whole(length).piece_bytes();
+        let bytes = |length| ByteRange::whole(length).piece_bytes();
         assert_eq!(bytes(None), 4 << 20);
         assert_eq!(bytes(Some(3)), 64 << 10);
         assert_eq!(bytes(Some(100_000)), 100_000);
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_error_on_either_side_ends_it() {
-        let refused = run(stream(&[1; 10]), Part::default(), &Interrupt::default(), |_| {
+        let refused = run(stream(&[1; 10]), ByteRange::default(), &Interrupt::default(), |_| {
             bail!("the disk is full")
         });
         assert_eq!(refused.unwrap_err().to_string(), "the disk is full");
@@ -194,7 +199,7 @@ mod tests {
             }
         }
         let source = Source::Stream(Box::new(Broken));
-        let refused = run(source, Part::default(), &Interrupt::default(), |_| Ok(()));
+        let refused = run(source, ByteRange::default(), &Interrupt::default(), |_| Ok(()));
         assert_eq!(refused.unwrap_err().to_string(), "the disk is gone");
     }
 }

@@ -1,5 +1,4 @@
-//! Which files are copied where: made before the first byte moves, so that the user knows how much
-//! there is to do.
+//! Plans which files go where, before the first byte moves, so that the total is known.
 
 use std::fs;
 use std::io;
@@ -12,110 +11,116 @@ use anyhow::Context;
 use pario::{Cluster, FileKind, FilePath};
 
 use super::Flags;
-use super::direction::Place;
+use super::direction::Location;
 use super::existing::ExistingFiles;
-use super::links::Links;
+use super::links::LinkPolicy;
 use super::partial;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::interrupt::{Interrupt, Interrupted};
 
-/// What a copy does.
+/// Everything that a copy will do.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What was named, and where it goes.
-    pub roots: Vec<(Place, Place)>,
-    /// Directories to make, each after the one it lies in.
+    /// The named sources and their targets.
+    pub roots: Vec<(Location, Location)>,
+    /// Directories to create, parents first.
     pub directories: Vec<Directory>,
     /// Files to copy.
-    pub files: Vec<Item>,
-    /// What is not copied, on purpose.
+    pub files: Vec<CopyItem>,
+    /// Files that are not copied on purpose.
     pub skipped: Vec<Skipped>,
-    /// What cannot be copied.
-    pub failures: Vec<Failed>,
+    /// Files that cannot be copied.
+    pub failures: Vec<CopyFailure>,
 }
 
-/// A directory to make.
+/// A directory to create.
 #[derive(Debug)]
 pub struct Directory {
-    /// Where.
-    pub to: Place,
-    /// The permissions of its source, if it has one.
+    /// The directory itself.
+    pub to: Location,
+    /// Permissions of its source, if it has one.
     pub mode: Option<u32>,
-    /// When the names in its source last changed.
+    /// Modification time of its source.
     pub modified_ns: Option<u64>,
 }
 
-/// One file to copy.
+/// A file to copy.
 #[derive(Clone, Debug)]
-pub struct Item {
-    /// Where it is.
-    pub from: Place,
-    /// Where it goes.
-    pub to: Place,
-    /// Its size, if it is known.
+pub struct CopyItem {
+    /// The source.
+    pub from: Location,
+    /// The target.
+    pub to: Location,
+    /// Its size, if known.
     pub len: Option<u64>,
-    /// Its permissions, if it has some.
+    /// Its permissions, if it has any.
     pub mode: Option<u32>,
-    /// When it last changed, if that is known.
+    /// Its modification time, if known.
     pub modified_ns: Option<u64>,
-    /// Whether it is a file of extents in the cluster.
+    /// Whether it is an extent file in the cluster.
     pub is_extents: bool,
 }
 
-/// Something that is not copied, on purpose.
+/// A file that is not copied on purpose.
 #[derive(Debug)]
 pub struct Skipped {
-    /// What.
-    pub from: Place,
-    /// Why.
+    /// The file.
+    pub from: Location,
+    /// The reason.
     pub reason: SkipReason,
 }
 
-/// Why something is not copied.
+/// The reason for skipping a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// It is a symbolic link.
     Link,
-    /// The target is there, and was not to be replaced.
+    /// The target exists and must not be replaced.
     Exists,
-    /// The target is a copy of it already.
+    /// The target is already a copy of the file.
     Unchanged,
-    /// It is itself a part of an unfinished copy.
+    /// The file is itself part of an unfinished copy.
     Unfinished,
 }
 
-/// Something that cannot be copied.
+/// A file that cannot be copied.
 #[derive(Debug)]
-pub struct Failed {
-    /// What.
-    pub from: Place,
-    /// Where it would have gone, if that is known.
-    pub to: Option<Place>,
-    /// Why not.
+pub struct CopyFailure {
+    /// The file.
+    pub from: Location,
+    /// The target, if known.
+    pub to: Option<Location>,
+    /// The error.
     pub error: anyhow::Error,
 }
 
-/// Makes plans.
+/// Builds plans.
 pub struct Planner<'c> {
-    /// The cluster concerned.
+    /// The cluster.
     pub cluster: &'c Cluster,
-    /// What was typed.
+    /// The user's options.
     pub flags: &'c Flags,
-    /// Whether somebody asked for the end.
+    /// Reports whether the user asked to stop.
     pub interrupt: &'c Interrupt,
 }
 
-/// A local directory whose entries are still to be planned, with the identities of the directories
-/// that it lies in: a followed link may lead back to one of them.
+/// A local directory whose entries are still to be planned, with the identities of its ancestors: a
+/// followed link may lead back to one of them.
 struct LocalDirectory {
     path: PathBuf,
-    to: Place,
+    to: Location,
     above: Vec<(u64, u64)>,
 }
 
 impl Planner<'_> {
-    /// The plan for all sources. `is_marked` says that the target was written as a directory.
-    pub fn plan(&self, sources: &[Place], target: &Place, is_marked: bool) -> anyhow::Result<Plan> {
+    /// Plans the copy of all sources. `is_marked` means that the user wrote the target as a
+    /// directory.
+    pub fn plan(
+        &self,
+        sources: &[Location],
+        target: &Location,
+        is_marked: bool,
+    ) -> anyhow::Result<Plan> {
         let mut plan = Plan::default();
         let is_there = self.is_directory(target)?;
         let is_directory = is_there || is_marked;
@@ -123,9 +128,11 @@ impl Planner<'_> {
             let directory = Directory { to: target.clone(), mode: None, modified_ns: None };
             plan.directories.push(directory);
         }
-        if sources.len() > 1 && !is_directory && *target != Place::Stream {
-            let text = format!("{target}: several files go into a directory; end it with a slash");
-            return Err(Usage(text).into());
+        if sources.len() > 1 && !is_directory && *target != Location::Stream {
+            let text = format!(
+                "{target}: the target of several files must be a directory; end it with a slash"
+            );
+            return Err(UsageError(text).into());
         }
         let mut existing = ExistingFiles::new(self.cluster);
         for source in sources {
@@ -145,14 +152,14 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    fn add(&self, plan: &mut Plan, source: &Place, to: Place) -> anyhow::Result<()> {
-        if *source == to && *source != Place::Stream {
-            return Err(Usage(format!("{source}: it cannot be copied to itself")).into());
+    fn add(&self, plan: &mut Plan, source: &Location, to: Location) -> anyhow::Result<()> {
+        if *source == to && *source != Location::Stream {
+            return Err(UsageError(format!("{source}: cannot copy it to itself")).into());
         }
         match source {
-            Place::Stream => {
-                plan.files.push(Item {
-                    from: Place::Stream,
+            Location::Stream => {
+                plan.files.push(CopyItem {
+                    from: Location::Stream,
                     to,
                     len: None,
                     mode: None,
@@ -161,17 +168,17 @@ impl Planner<'_> {
                 });
                 Ok(())
             }
-            Place::Local(path) => self.add_local(plan, path, to),
-            Place::Cluster(path) => self.add_from_cluster(plan, path, to),
+            Location::Local(path) => self.add_local(plan, path, to),
+            Location::Cluster(path) => self.add_from_cluster(plan, path, to),
         }
     }
 
-    fn add_local(&self, plan: &mut Plan, path: &Path, to: Place) -> anyhow::Result<()> {
+    fn add_local(&self, plan: &mut Plan, path: &Path, to: Location) -> anyhow::Result<()> {
         let shown = || path.display().to_string();
-        if self.flags.links() == Links::Never
+        if self.flags.links() == LinkPolicy::Never
             && path.symlink_metadata().with_context(shown)?.is_symlink()
         {
-            skip(plan, Place::Local(path.to_owned()), SkipReason::Link);
+            skip(plan, Location::Local(path.to_owned()), SkipReason::Link);
             return Ok(());
         }
         let known = fs::metadata(path).with_context(shown)?;
@@ -191,7 +198,7 @@ impl Planner<'_> {
             let mut entries = match entries {
                 Ok(entries) => entries,
                 Err(error) => {
-                    fail(plan, Place::Local(directory.path), Some(directory.to), error)?;
+                    fail(plan, Location::Local(directory.path), Some(directory.to), error)?;
                     continue;
                 }
             };
@@ -200,7 +207,7 @@ impl Planner<'_> {
                 self.interrupt.check()?;
                 let path = entry.path();
                 if let Err(error) = self.add_entry(plan, &directory, &path, &mut waiting) {
-                    fail(plan, Place::Local(path), None, error)?;
+                    fail(plan, Location::Local(path), None, error)?;
                 }
             }
         }
@@ -216,11 +223,11 @@ impl Planner<'_> {
         waiting: &mut Vec<LocalDirectory>,
     ) -> anyhow::Result<()> {
         let shown = || path.display().to_string();
-        let from = Place::Local(path.to_owned());
+        let from = Location::Local(path.to_owned());
         let to = inside(&directory.to, &from)?;
         let mut known = path.symlink_metadata().with_context(shown)?;
         if known.is_symlink() {
-            if self.flags.links() != Links::All {
+            if self.flags.links() != LinkPolicy::All {
                 skip(plan, from, SkipReason::Link);
                 return Ok(());
             }
@@ -229,7 +236,10 @@ impl Planner<'_> {
         if known.is_dir() {
             let identity = (known.dev(), known.ino());
             if directory.above.contains(&identity) {
-                anyhow::bail!("{}: this link leads back to a directory above it", path.display());
+                anyhow::bail!(
+                    "{}: this symbolic link leads back to a directory above it",
+                    path.display()
+                );
             }
             let above = directory.above.iter().copied().chain([identity]).collect();
             plan.directories.push(local_directory(&to, &known));
@@ -244,12 +254,17 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn add_from_cluster(&self, plan: &mut Plan, path: &FilePath, to: Place) -> anyhow::Result<()> {
+    fn add_from_cluster(
+        &self,
+        plan: &mut Plan,
+        path: &FilePath,
+        to: Location,
+    ) -> anyhow::Result<()> {
         let known = self.cluster.metadata(path.as_str())?;
         if !known.is_directory() {
             let is_extents = known.record.kind == FileKind::Extents;
-            plan.files.push(Item {
-                from: Place::Cluster(path.clone()),
+            plan.files.push(CopyItem {
+                from: Location::Cluster(path.clone()),
                 to,
                 len: Some(known.len),
                 mode: Some(known.record.mode & 0o777),
@@ -259,16 +274,16 @@ impl Planner<'_> {
             return Ok(());
         }
         self.allow_directory(&format!("pario:{path}"), &to)?;
-        if let Place::Cluster(to) = &to
+        if let Location::Cluster(to) = &to
             && to.is_within(path)
         {
-            return Err(Usage(format!("{path}: it cannot be copied into itself")).into());
+            return Err(UsageError(format!("{path}: cannot copy it into itself")).into());
         }
         plan.directories.push(cluster_directory(&to, &known.record));
         let mut waiting = vec![(path.clone(), to)];
         while let Some((directory, to)) = waiting.pop() {
             if let Err(error) = self.add_listed(plan, &directory, &to, &mut waiting) {
-                fail(plan, Place::Cluster(directory), Some(to), error)?;
+                fail(plan, Location::Cluster(directory), Some(to), error)?;
             }
         }
         Ok(())
@@ -279,14 +294,14 @@ impl Planner<'_> {
         &self,
         plan: &mut Plan,
         directory: &FilePath,
-        to: &Place,
-        waiting: &mut Vec<(FilePath, Place)>,
+        to: &Location,
+        waiting: &mut Vec<(FilePath, Location)>,
     ) -> anyhow::Result<()> {
         for listed in self.cluster.list(directory.as_str())? {
             self.interrupt.check()?;
             let listed = listed?;
             let path = directory.join(&listed.name)?;
-            let from = Place::Cluster(path.clone());
+            let from = Location::Cluster(path.clone());
             let to = inside(to, &from)?;
             if listed.record.kind == FileKind::Directory {
                 plan.directories.push(cluster_directory(&to, &listed.record));
@@ -294,7 +309,7 @@ impl Planner<'_> {
             } else if partial::is_partial(listed.name.as_bytes()) {
                 skip(plan, from, SkipReason::Unfinished);
             } else {
-                plan.files.push(Item {
+                plan.files.push(CopyItem {
                     from,
                     to,
                     len: listed.measured.as_ref().map(|measured| measured.len),
@@ -307,7 +322,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Takes out of the plan what `-n` and `--update` leave as it is.
+    /// Removes the files from the plan that `-n` and `--update` leave unchanged.
     fn leave_out_existing(
         &self,
         plan: &mut Plan,
@@ -333,19 +348,23 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn allow_directory(&self, source: &str, to: &Place) -> Result<(), Usage> {
+    fn allow_directory(&self, source: &str, to: &Location) -> Result<(), UsageError> {
         match to {
-            Place::Stream => Err(Usage(format!("{source}: a directory cannot go to stdout"))),
+            Location::Stream => {
+                Err(UsageError(format!("{source}: a directory cannot go to stdout")))
+            }
             _ if self.flags.recursive => Ok(()),
-            _ => Err(Usage(format!("{source}: this is a directory; use -r to copy what is in it"))),
+            _ => Err(UsageError(format!(
+                "{source}: this is a directory; use -r to copy it with its contents"
+            ))),
         }
     }
 
-    fn is_directory(&self, place: &Place) -> anyhow::Result<bool> {
+    fn is_directory(&self, place: &Location) -> anyhow::Result<bool> {
         Ok(match place {
-            Place::Stream => false,
-            Place::Local(path) => path.is_dir(),
-            Place::Cluster(path) => match self.cluster.metadata(path.as_str()) {
+            Location::Stream => false,
+            Location::Local(path) => path.is_dir(),
+            Location::Cluster(path) => match self.cluster.metadata(path.as_str()) {
                 Ok(known) => known.is_directory(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
                 Err(error) => return Err(error.into()),
@@ -354,59 +373,59 @@ impl Planner<'_> {
     }
 }
 
-/// Notes a failure and goes on, unless the user wants the end.
+/// Records a failure and continues, unless the user asked to stop.
 fn fail(
     plan: &mut Plan,
-    from: Place,
-    to: Option<Place>,
+    from: Location,
+    to: Option<Location>,
     error: anyhow::Error,
 ) -> Result<(), anyhow::Error> {
     if error.is::<Interrupted>() {
         return Err(error);
     }
-    plan.failures.push(Failed { from, to, error });
+    plan.failures.push(CopyFailure { from, to, error });
     Ok(())
 }
 
-fn skip(plan: &mut Plan, from: Place, reason: SkipReason) {
+fn skip(plan: &mut Plan, from: Location, reason: SkipReason) {
     plan.skipped.push(Skipped { from, reason });
 }
 
-/// The place of the same name in a directory.
-fn inside(directory: &Place, source: &Place) -> anyhow::Result<Place> {
+/// Returns the location of a source's name inside a directory.
+fn inside(directory: &Location, source: &Location) -> anyhow::Result<Location> {
     let name: &[u8] = match source {
-        Place::Stream => b"",
-        Place::Cluster(path) => path.name().unwrap_or_default().as_bytes(),
-        // The name of `.` or `..` is nothing to call a copy: its content goes right there.
-        Place::Local(path) if path.as_os_str().as_bytes().ends_with(b"/.") => b"",
-        Place::Local(path) => path.file_name().map(OsStrExt::as_bytes).unwrap_or_default(),
+        Location::Stream => b"",
+        Location::Cluster(path) => path.name().unwrap_or_default().as_bytes(),
+        // `.` and `..` give a copy no name: their content goes directly into the directory.
+        Location::Local(path) if path.as_os_str().as_bytes().ends_with(b"/.") => b"",
+        Location::Local(path) => path.file_name().map(OsStrExt::as_bytes).unwrap_or_default(),
     };
     Ok(match directory {
-        Place::Stream => Place::Stream,
-        _ if name.is_empty() && *source == Place::Stream => {
+        Location::Stream => Location::Stream,
+        _ if name.is_empty() && *source == Location::Stream => {
             let text = format!("{directory}: stdin has no name; give the path of a file");
-            return Err(Usage(text).into());
+            return Err(UsageError(text).into());
         }
         place if name.is_empty() => place.clone(),
-        Place::Local(path) => Place::Local(path.join(std::ffi::OsStr::from_bytes(name))),
-        Place::Cluster(path) => {
+        Location::Local(path) => Location::Local(path.join(std::ffi::OsStr::from_bytes(name))),
+        Location::Cluster(path) => {
             let joined = [path.as_str().as_bytes(), b"/", name].concat();
-            Place::Cluster(FilePath::from_bytes(&joined)?)
+            Location::Cluster(FilePath::from_bytes(&joined)?)
         }
     })
 }
 
-/// When a local file last changed, in nanoseconds since 1970.
+/// Returns the modification time of a local file, in nanoseconds since 1970.
 pub fn nanoseconds(known: &fs::Metadata) -> u64 {
     let since = known.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn local_item(path: &Path, to: Place, known: &fs::Metadata) -> Item {
-    // Size and time of what is no plain file, such as a pipe, say nothing.
+fn local_item(path: &Path, to: Location, known: &fs::Metadata) -> CopyItem {
+    // Size and time mean nothing for pipes and devices.
     let is_file = known.is_file();
-    Item {
-        from: Place::Local(path.to_owned()),
+    CopyItem {
+        from: Location::Local(path.to_owned()),
         to,
         len: is_file.then_some(known.len()),
         mode: is_file.then(|| known.permissions().mode() & 0o777),
@@ -415,12 +434,12 @@ fn local_item(path: &Path, to: Place, known: &fs::Metadata) -> Item {
     }
 }
 
-fn local_directory(to: &Place, known: &fs::Metadata) -> Directory {
+fn local_directory(to: &Location, known: &fs::Metadata) -> Directory {
     let (mode, modified_ns) = (known.permissions().mode() & 0o1777, nanoseconds(known));
     Directory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
 }
 
-fn cluster_directory(to: &Place, record: &pario::FileRecord) -> Directory {
+fn cluster_directory(to: &Location, record: &pario::FileRecord) -> Directory {
     let (mode, modified_ns) = (record.mode & 0o1777, record.changed_ns);
     Directory { to: to.clone(), mode: Some(mode), modified_ns: Some(modified_ns) }
 }
@@ -429,12 +448,12 @@ fn cluster_directory(to: &Place, record: &pario::FileRecord) -> Directory {
 mod tests {
     use super::*;
 
-    fn cluster(path: &str) -> Place {
-        Place::Cluster(FilePath::new(path).unwrap())
+    fn cluster(path: &str) -> Location {
+        Location::Cluster(FilePath::new(path).unwrap())
     }
 
-    fn local(path: &str) -> Place {
-        Place::Local(path.into())
+    fn local(path: &str) -> Location {
+        Location::Local(path.into())
     }
 
     #[test]
@@ -446,7 +465,7 @@ mod tests {
             (local("here"), cluster("/"), local("here")),
             (cluster("/runs"), local("."), cluster("/runs")),
             (cluster("/runs"), local("tree/."), cluster("/runs")),
-            (Place::Stream, cluster("/x"), Place::Stream),
+            (Location::Stream, cluster("/x"), Location::Stream),
         ] {
             assert_eq!(inside(&directory, &source).unwrap(), expected);
         }
@@ -454,9 +473,9 @@ mod tests {
 
     #[test]
     fn what_has_no_name_or_a_bad_one_is_refused() {
-        let refused = inside(&cluster("/runs"), &Place::Stream).unwrap_err().to_string();
+        let refused = inside(&cluster("/runs"), &Location::Stream).unwrap_err().to_string();
         assert!(refused.contains("stdin has no name"), "{refused}");
-        let strange = Place::Local(std::ffi::OsStr::from_bytes(b"x\xff").into());
+        let strange = Location::Local(std::ffi::OsStr::from_bytes(b"x\xff").into());
         let refused = inside(&cluster("/runs"), &strange).unwrap_err().to_string();
         assert!(refused.contains("not UTF-8"), "{refused}");
         assert!(inside(&local("here"), &strange).is_ok());

@@ -1,4 +1,4 @@
-//! A bar on the terminal while bytes move; nothing where stderr is something else.
+//! A progress bar on stderr, shown only on a terminal.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
@@ -7,14 +7,14 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::amounts;
 
-/// Something under way.
+/// A transfer under way.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Bytes that begin to move; how many is not known of a stream. `is_quiet` shows nothing.
+    /// Starts a bar; `bytes` is `None` for a stream. `is_quiet` shows nothing.
     pub fn begin(name: &str, bytes: Option<u64>, is_quiet: bool) -> Self {
         if is_quiet || !stderr().is_terminal() {
             return Self { bar: ProgressBar::hidden() };
@@ -30,12 +30,12 @@ impl Progress {
         Self { bar }
     }
 
-    /// So many bytes more.
+    /// Adds moved bytes.
     pub fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
 
-    /// All is done: the last state stays on the screen.
+    /// Ends the bar and leaves its last state on the screen.
     pub fn finish(&self) {
         self.bar.finish();
     }
@@ -43,7 +43,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // What did not come to its end is told by an error, not by half a bar.
+        // An error reports an unfinished transfer; remove its bar.
         if !self.bar.is_finished() {
             self.bar.finish_and_clear();
         }
@@ -61,7 +61,7 @@ fn style(template: &str) -> ProgressStyle {
         let _ = out.write_str(&amounts::rate(amounts::per_second(state.pos(), state.elapsed())));
     };
     ProgressStyle::with_template(template)
-        .expect("the templates are fixed")
+        .expect("the templates are valid")
         .with_key("size", size)
         .with_key("moved", moved)
         .with_key("rate", rate)

@@ -1,4 +1,4 @@
-//! Small files, many at a time.
+//! Copies small files in batches.
 
 use std::fs;
 use std::io::{self, Cursor, Read};
@@ -11,27 +11,27 @@ use anyhow::Context;
 use pario::{DEFAULT_UNIT_BYTES, FileContent};
 use pario_image::archive::is_archive;
 
-use super::copy::{Copied, Copier};
-use super::direction::Place;
-use super::plan::Item;
+use super::copy::{CopiedFile, Copier};
+use super::direction::Location;
+use super::plan::CopyItem;
 use super::target::Target;
-use super::{Disks, SMALL_BYTES};
+use super::{DiskChoice, SMALL_BYTES};
 
-/// Files that are written at the same time, where each is written by itself.
-const UNDER_WAY: usize = 8;
+/// Concurrent writers of files that cannot be written in one batch request.
+const CONCURRENT_WRITES: usize = 8;
 
-/// Bytes that are in memory at the same time.
+/// Most bytes in memory at a time.
 const ROUND_BYTES: u64 = 16 << 20;
 
 impl Copier<'_> {
-    /// Copies files of at most [`SMALL_BYTES`], many at a time. What came of each is in the order of
-    /// the items.
-    pub fn copy_small(&self, items: &[Item]) -> Vec<anyhow::Result<Copied>> {
+    /// Copies files of at most [`SMALL_BYTES`] in batches. The results are in the order of the
+    /// items.
+    pub fn copy_small(&self, items: &[CopyItem]) -> Vec<anyhow::Result<CopiedFile>> {
         let mut results = Vec::with_capacity(items.len());
         let mut rest = items;
         while !rest.is_empty() {
             let mut bytes = 0;
-            let is_over = |item: &Item| {
+            let is_over = |item: &CopyItem| {
                 bytes += item.len.unwrap_or(SMALL_BYTES);
                 bytes > ROUND_BYTES
             };
@@ -43,34 +43,34 @@ impl Copier<'_> {
         results
     }
 
-    /// Copies files that fit into memory together: those of the cluster are read with few requests,
-    /// those that are new in the cluster are written with few, and the others one by one.
-    fn copy_round(&self, items: &[Item]) -> Vec<anyhow::Result<Copied>> {
+    /// Copies files that fit into memory together: one batch request reads those in the cluster,
+    /// one creates those that are new in the cluster; the others are written one by one.
+    fn copy_round(&self, items: &[CopyItem]) -> Vec<anyhow::Result<CopiedFile>> {
         let began = Instant::now();
         let contents = self.read_round(items);
-        let may_share = |(item, content): &(&Item, &anyhow::Result<Vec<u8>>)| {
-            let is_local = matches!(item.from, Place::Local(_));
+        let may_share = |(item, content): &(&CopyItem, &anyhow::Result<Vec<u8>>)| {
+            let is_local = matches!(item.from, Location::Local(_));
             content.as_ref().is_ok_and(|bytes| {
                 bytes.len() as u64 <= self.flags.unit.unwrap_or(DEFAULT_UNIT_BYTES)
                     && (self.flags.plain || !is_local || !is_archive(bytes))
             })
         };
         let shared: Vec<usize> = (0..items.len())
-            .filter(|&at| matches!(items[at].to, Place::Cluster(_)))
+            .filter(|&at| matches!(items[at].to, Location::Cluster(_)))
             .filter(|&at| may_share(&(&items[at], &contents[at])))
             .collect();
         let written = self.write_round(items, &contents, &shared);
-        let mut results: Vec<Option<anyhow::Result<Copied>>> = Vec::new();
+        let mut results: Vec<Option<anyhow::Result<CopiedFile>>> = Vec::new();
         results.resize_with(items.len(), || None);
         let took = began.elapsed() / u32::try_from(items.len()).unwrap_or(1).max(1);
         for (&at, written) in shared.iter().zip(written) {
             let Ok(bytes) = &contents[at] else { continue };
             results[at] = match written {
-                // What is there is replaced, by itself.
+                // An existing file is replaced individually.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
                 Err(error) => Some(Err(error.into())),
                 Ok(()) => {
-                    let copied = Copied { bytes: bytes.len() as u64, continued_at: 0, took };
+                    let copied = CopiedFile { bytes: bytes.len() as u64, continued_at: 0, took };
                     Some(self.check_small(&items[at], bytes).map(|()| copied))
                 }
             };
@@ -84,22 +84,22 @@ impl Copier<'_> {
     }
 
     /// Reads all sources.
-    fn read_round(&self, items: &[Item]) -> Vec<anyhow::Result<Vec<u8>>> {
-        let path = |item: &Item| match &item.from {
-            Place::Cluster(path) => Some(path.as_str().to_owned()),
+    fn read_round(&self, items: &[CopyItem]) -> Vec<anyhow::Result<Vec<u8>>> {
+        let path = |item: &CopyItem| match &item.from {
+            Location::Cluster(path) => Some(path.as_str().to_owned()),
             _ => None,
         };
         let paths: Vec<String> = items.iter().filter_map(path).collect();
         let mut found = self.cluster.read_files(&paths).into_iter();
-        let read = |item: &Item| {
+        let read = |item: &CopyItem| {
             self.interrupt.check()?;
             let mut bytes = Vec::new();
             match &item.from {
-                Place::Cluster(_) => bytes = found.next().unwrap_or_else(|| Ok(Vec::new()))?,
-                Place::Local(path) => {
+                Location::Cluster(_) => bytes = found.next().unwrap_or_else(|| Ok(Vec::new()))?,
+                Location::Local(path) => {
                     bytes = fs::read(path).with_context(|| path.display().to_string())?;
                 }
-                Place::Stream => {
+                Location::Stream => {
                     io::stdin().read_to_end(&mut bytes)?;
                 }
             }
@@ -108,15 +108,15 @@ impl Copier<'_> {
         items.iter().map(read).collect()
     }
 
-    /// Writes files that are new in the cluster; what came of each.
+    /// Creates files that are new in the cluster; returns the result of each.
     fn write_round(
         &self,
-        items: &[Item],
+        items: &[CopyItem],
         contents: &[anyhow::Result<Vec<u8>>],
         which: &[usize],
     ) -> Vec<Result<(), pario::Error>> {
         let content = |&at: &usize| match (&items[at].to, &contents[at]) {
-            (Place::Cluster(path), Ok(bytes)) => Some(FileContent {
+            (Location::Cluster(path), Ok(bytes)) => Some(FileContent {
                 path: path.as_str(),
                 mode: items[at].mode,
                 bytes,
@@ -134,19 +134,19 @@ impl Copier<'_> {
         }
         options = match &self.flags.disks {
             None => options,
-            Some(Disks::Count(count)) => options.disk_count(*count),
-            Some(Disks::These(names)) => options.disks(names.iter().cloned()),
+            Some(DiskChoice::Count(count)) => options.disk_count(*count),
+            Some(DiskChoice::These(names)) => options.disks(names.iter().cloned()),
         };
         options.write_files(&files)
     }
 
-    /// Copies what was read, several at the same time.
+    /// Copies contents that were read, several at the same time.
     fn copy_each(
         &self,
-        items: &[Item],
+        items: &[CopyItem],
         contents: Vec<(usize, anyhow::Result<Vec<u8>>)>,
-    ) -> Vec<(usize, anyhow::Result<Copied>)> {
-        let count = UNDER_WAY.min(contents.len());
+    ) -> Vec<(usize, anyhow::Result<CopiedFile>)> {
+        let count = CONCURRENT_WRITES.min(contents.len());
         let contents = Mutex::new(contents.into_iter());
         let (done, results) = channel();
         thread::scope(|scope| {
@@ -154,11 +154,11 @@ impl Copier<'_> {
                 let (done, contents) = (done.clone(), &contents);
                 scope.spawn(move || {
                     loop {
-                        // A thread that panics with the lock has taken its part already.
+                        // A thread that panics while it holds the lock has already taken its item.
                         let next = contents.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some((at, content)) = next else { return };
                         let copied = content.and_then(|bytes| self.copy_one(&items[at], bytes));
-                        // The receiver lives longer than all senders.
+                        // The receiver outlives all senders.
                         let _ = done.send((at, copied));
                     }
                 });
@@ -168,13 +168,13 @@ impl Copier<'_> {
         results.into_iter().collect()
     }
 
-    fn copy_one(&self, item: &Item, bytes: Vec<u8>) -> anyhow::Result<Copied> {
+    fn copy_one(&self, item: &CopyItem, bytes: Vec<u8>) -> anyhow::Result<CopiedFile> {
         self.interrupt.check()?;
         let began = Instant::now();
-        let may_be_archive = matches!(item.to, Place::Cluster(_)) && !self.flags.plain;
-        if may_be_archive && matches!(item.from, Place::Local(_)) && is_archive(&bytes) {
+        let may_be_archive = matches!(item.to, Location::Cluster(_)) && !self.flags.plain;
+        if may_be_archive && matches!(item.from, Location::Local(_)) && is_archive(&bytes) {
             let bytes = self.import_archive(item, &mut Cursor::new(bytes))?;
-            return Ok(Copied { bytes, continued_at: 0, took: began.elapsed() });
+            return Ok(CopiedFile { bytes, continued_at: 0, took: began.elapsed() });
         }
         let mut target = Target::begin(self.cluster, self.flags, item)?;
         match target.write(&bytes, 0) {
@@ -185,11 +185,11 @@ impl Copier<'_> {
             }
         }
         self.check_small(item, &bytes)?;
-        Ok(Copied { bytes: bytes.len() as u64, continued_at: 0, took: began.elapsed() })
+        Ok(CopiedFile { bytes: bytes.len() as u64, continued_at: 0, took: began.elapsed() })
     }
 
-    /// What is to be done after a file is written.
-    fn check_small(&self, item: &Item, bytes: &[u8]) -> anyhow::Result<()> {
+    /// Verifies a written file and advances the progress bar.
+    fn check_small(&self, item: &CopyItem, bytes: &[u8]) -> anyhow::Result<()> {
         if self.flags.verify {
             self.verify(item, blake3::hash(bytes))?;
         }

@@ -1,8 +1,8 @@
-//! A file that is being written: under a name of its own until it is whole, see [`partial`].
+//! The file that a copy writes: under a hidden name until it is complete, see [`partial`].
 //!
-//! A new file in the cluster that is not large has its name at once. The bytes of its last striping
-//! unit are written when all others are acknowledged: a copy that is killed leaves a file that is
-//! shorter than its source, never one of the full length with a hole.
+//! A new, not large file in the cluster has its final name at once. The bytes of its last striping
+//! unit are written after all others are acknowledged: a killed copy leaves a file that is shorter
+//! than its source, never one of full length with a hole.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,45 +15,45 @@ use pario::{Cluster, DEFAULT_UNIT_BYTES, FileKind, FilePath, FileRecord, LockKin
 use rustix::fs::{Access, FlockOperation};
 
 use super::copy::CONTINUED_BYTES;
-use super::direction::Place;
-use super::partial::{self, Version};
-use super::plan::Item;
-use super::{Disks, Flags};
+use super::direction::Location;
+use super::partial::{self, SourceVersion};
+use super::plan::CopyItem;
+use super::{DiskChoice, Flags};
 use crate::owners;
 
-/// What is written to.
+/// The target of a copy.
 pub struct Target<'c> {
     cluster: &'c Cluster,
     flags: &'c Flags,
-    file: Written,
-    /// What is written last.
+    file: TargetFile,
+    /// The bytes that are written last.
     tail: Tail,
 }
 
-/// The last bytes of a file that has its name already.
+/// The last bytes of a file that already has its final name.
 #[derive(Default)]
 struct Tail {
-    /// Where they begin; nothing is held back without it.
+    /// Offset of the tail; `None` holds nothing back.
     start: Option<u64>,
     bytes: Vec<u8>,
 }
 
-enum Written {
+enum TargetFile {
     Stream(io::Stdout),
     Cluster { file: Box<pario::File>, name: FilePath, to: FilePath, mode: u32, is_new: bool },
     Local { file: fs::File, name: PathBuf, to: PathBuf, is_durable: bool },
 }
 
 impl<'c> Target<'c> {
-    /// A new file that will replace what is there.
-    pub fn begin(cluster: &'c Cluster, flags: &'c Flags, item: &Item) -> anyhow::Result<Self> {
+    /// Begins a new file that will replace an existing target.
+    pub fn begin(cluster: &'c Cluster, flags: &'c Flags, item: &CopyItem) -> anyhow::Result<Self> {
         let file = match &item.to {
-            Place::Stream => Written::Stream(io::stdout()),
-            Place::Local(path) => begin_local(path, item)?,
-            Place::Cluster(path) => begin_in_cluster(cluster, flags, path, item)?,
+            Location::Stream => TargetFile::Stream(io::stdout()),
+            Location::Local(path) => begin_local(path, item)?,
+            Location::Cluster(path) => begin_in_cluster(cluster, flags, path, item)?,
         };
         let mut target = Self { cluster, flags, file, tail: Tail::default() };
-        if let Written::Cluster { is_new: true, .. } = target.file
+        if let TargetFile::Cluster { is_new: true, .. } = target.file
             && target.is_in_place()
         {
             let unit = flags.unit.unwrap_or(DEFAULT_UNIT_BYTES);
@@ -62,13 +62,13 @@ impl<'c> Target<'c> {
         Ok(target)
     }
 
-    /// The same for a large file: goes on with an earlier copy of the same version, if there is one.
-    /// Gives how many bytes of it are there. Copies of other versions are removed.
-    pub fn continued(
+    /// Like [`Self::begin`] for a large file: continues an earlier copy of the same version, if
+    /// there is one, and returns the bytes that it already has. Removes copies of other versions.
+    pub fn resume(
         cluster: &'c Cluster,
         flags: &'c Flags,
-        item: &Item,
-        version: Version,
+        item: &CopyItem,
+        version: SourceVersion,
     ) -> anyhow::Result<(Self, u64)> {
         let mut target = Self::begin(cluster, flags, item)?;
         if target.is_in_place() {
@@ -79,7 +79,7 @@ impl<'c> Target<'c> {
         for found in target.names_beside()? {
             match partial::parse(&name, &found) {
                 Some((of, there))
-                    if of == version && there > done && target.take_over(&found)? =>
+                    if of == version && there > done && target.switch_to(&found)? =>
                 {
                     done = there;
                 }
@@ -92,34 +92,39 @@ impl<'c> Target<'c> {
         Ok((target, done))
     }
 
-    /// Whether the target itself is written to, without a name of its own.
+    /// Returns whether the target itself is written, without a hidden name.
     fn is_in_place(&self) -> bool {
         match &self.file {
-            Written::Stream(_) => true,
-            Written::Cluster { name, to, .. } => name == to,
-            Written::Local { name, to, .. } => name == to,
+            TargetFile::Stream(_) => true,
+            TargetFile::Cluster { name, to, .. } => name == to,
+            TargetFile::Local { name, to, .. } => name == to,
         }
     }
 
-    /// Writes bytes where they belong.
+    /// Writes bytes at an offset.
     pub fn write(&mut self, piece: &[u8], offset: u64) -> anyhow::Result<()> {
         let piece = self.tail.hold_back(piece, offset);
         match &mut self.file {
-            Written::Stream(stdout) => stdout.write_all(piece)?,
-            Written::Cluster { file, .. } => file.write_at(piece, offset)?,
+            TargetFile::Stream(stdout) => stdout.write_all(piece)?,
+            TargetFile::Cluster { file, .. } => file.write_at(piece, offset)?,
             // Pipes and devices have no offsets.
-            Written::Local { file, name, to, .. } if name == to => file.write_all(piece)?,
-            Written::Local { file, .. } => file.write_all_at(piece, offset)?,
+            TargetFile::Local { file, name, to, .. } if name == to => file.write_all(piece)?,
+            TargetFile::Local { file, .. } => file.write_all_at(piece, offset)?,
         }
         Ok(())
     }
 
-    /// Makes what was written durable, and notes in the name how much that is.
-    pub fn mark(&mut self, to: &Place, version: Version, done: u64) -> anyhow::Result<()> {
+    /// Syncs the file, and records the synced length in its name.
+    pub fn sync_and_record(
+        &mut self,
+        to: &Location,
+        version: SourceVersion,
+        done: u64,
+    ) -> anyhow::Result<()> {
         match &self.file {
-            Written::Stream(_) => return Ok(()),
-            Written::Cluster { file, .. } => file.sync()?,
-            Written::Local { file, .. } => file.sync_data()?,
+            TargetFile::Stream(_) => return Ok(()),
+            TargetFile::Cluster { file, .. } => file.sync()?,
+            TargetFile::Local { file, .. } => file.sync_data()?,
         }
         match to.file_name() {
             Some(name) if !self.is_in_place() => {
@@ -129,21 +134,21 @@ impl<'c> Target<'c> {
         }
     }
 
-    /// The file is whole: it gets permissions, time and name, and is durable if it is in the cluster
-    /// or large.
-    pub fn finish(mut self, item: &Item) -> anyhow::Result<()> {
-        let finished = self.make_whole(item);
+    /// Completes the file: sets permissions, time and name, and syncs it if it is in the cluster or
+    /// large.
+    pub fn finish(mut self, item: &CopyItem) -> anyhow::Result<()> {
+        let finished = self.complete(item);
         if finished.is_err() {
             self.abandon();
         }
         finished
     }
 
-    fn make_whole(&mut self, item: &Item) -> anyhow::Result<()> {
+    fn complete(&mut self, item: &CopyItem) -> anyhow::Result<()> {
         let time = item.modified_ns.filter(|_| self.flags.keeps_times());
         match &mut self.file {
-            Written::Stream(stdout) => stdout.flush()?,
-            Written::Cluster { file, name, to, mode, .. } => {
+            TargetFile::Stream(stdout) => stdout.flush()?,
+            TargetFile::Cluster { file, name, to, mode, .. } => {
                 if let Some(start) = self.tail.start {
                     file.write_at(&self.tail.bytes, start)?;
                 }
@@ -153,14 +158,14 @@ impl<'c> Target<'c> {
                 file.sync()?;
                 if file.record().mode & 0o777 != *mode & 0o777 {
                     let outcome = self.cluster.set_mode(name.as_str(), *mode)?;
-                    owners::warn_of_untold(to, &outcome);
+                    owners::warn_unacknowledged(to, &outcome);
                 }
                 if name != to {
                     self.cluster.rename(name.as_str(), to.as_str())?;
                     *name = to.clone();
                 }
             }
-            Written::Local { file, name, to, is_durable } => {
+            TargetFile::Local { file, name, to, is_durable } => {
                 let is_plain = file.metadata()?.is_file();
                 if let Some(mode) = item.mode.filter(|_| is_plain) {
                     file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -180,32 +185,32 @@ impl<'c> Target<'c> {
         Ok(())
     }
 
-    /// Removes what was written. The failure that leads here is the one to report.
+    /// Removes the incomplete file. Ignores errors: the caller reports the original failure.
     pub fn abandon(self) {
         match self.file {
-            Written::Stream(_) => {}
-            Written::Cluster { name, is_new: true, .. } => {
+            TargetFile::Stream(_) => {}
+            TargetFile::Cluster { name, is_new: true, .. } => {
                 let _ = self.cluster.remove(name.as_str());
             }
-            Written::Local { name, to, .. } if name != to => {
+            TargetFile::Local { name, to, .. } if name != to => {
                 let _ = fs::remove_file(name);
             }
-            Written::Cluster { .. } | Written::Local { .. } => {}
+            TargetFile::Cluster { .. } | TargetFile::Local { .. } => {}
         }
     }
 
-    /// The names in the directory of the target that begin with a dot.
+    /// Returns the hidden names in the directory of the target.
     fn names_beside(&self) -> anyhow::Result<Vec<String>> {
         let mut names = Vec::new();
         match &self.file {
-            Written::Stream(_) => {}
-            Written::Cluster { to, .. } => {
+            TargetFile::Stream(_) => {}
+            TargetFile::Cluster { to, .. } => {
                 let parent = to.parent().unwrap_or_else(FilePath::root);
                 for listed in self.cluster.list_names(parent.as_str())? {
                     names.push(listed?.name);
                 }
             }
-            Written::Local { to, .. } => {
+            TargetFile::Local { to, .. } => {
                 for entry in fs::read_dir(directory_of(to))? {
                     names.extend(entry?.file_name().into_string());
                 }
@@ -215,17 +220,17 @@ impl<'c> Target<'c> {
         Ok(names)
     }
 
-    /// Writes to a file beside the target from now on, if it can be opened; what was written to
-    /// before is removed.
-    fn take_over(&mut self, found: &str) -> anyhow::Result<bool> {
+    /// Switches to an earlier copy beside the target, if it can be opened, and removes the file
+    /// written so far.
+    fn switch_to(&mut self, found: &str) -> anyhow::Result<bool> {
         let taken = match &self.file {
-            Written::Stream(_) => return Ok(false),
-            Written::Cluster { to, mode, .. } => {
+            TargetFile::Stream(_) => return Ok(false),
+            TargetFile::Cluster { to, mode, .. } => {
                 let name = beside(to, found)?;
                 let Ok(file) = self.cluster.options().write(true).open(name.as_str()) else {
                     return Ok(false);
                 };
-                Written::Cluster {
+                TargetFile::Cluster {
                     file: Box::new(file),
                     name,
                     to: to.clone(),
@@ -233,12 +238,12 @@ impl<'c> Target<'c> {
                     is_new: true,
                 }
             }
-            Written::Local { to, is_durable, .. } => {
+            TargetFile::Local { to, is_durable, .. } => {
                 let name = directory_of(to).join(found);
                 let Ok(file) = fs::OpenOptions::new().write(true).open(&name) else {
                     return Ok(false);
                 };
-                Written::Local { file, name, to: to.clone(), is_durable: *is_durable }
+                TargetFile::Local { file, name, to: to.clone(), is_durable: *is_durable }
             }
         };
         let before = std::mem::replace(&mut self.file, taken);
@@ -247,16 +252,16 @@ impl<'c> Target<'c> {
         Ok(true)
     }
 
-    /// Removes an earlier copy; one that cannot be removed is in nobody's way.
+    /// Removes an earlier copy; ignores errors, because such a file does no harm.
     fn remove_beside(&self, found: &str) {
         match &self.file {
-            Written::Stream(_) => {}
-            Written::Cluster { to, .. } => {
+            TargetFile::Stream(_) => {}
+            TargetFile::Cluster { to, .. } => {
                 if let Ok(name) = beside(to, found) {
                     let _ = self.cluster.remove(name.as_str());
                 }
             }
-            Written::Local { to, .. } => {
+            TargetFile::Local { to, .. } => {
                 let _ = fs::remove_file(directory_of(to).join(found));
             }
         }
@@ -264,15 +269,15 @@ impl<'c> Target<'c> {
 
     fn rename_to(&mut self, new: &str) -> anyhow::Result<()> {
         match &mut self.file {
-            Written::Stream(_) => {}
-            Written::Cluster { name, to, .. } => {
+            TargetFile::Stream(_) => {}
+            TargetFile::Cluster { name, to, .. } => {
                 let new = beside(to, new)?;
                 if *name != new {
                     self.cluster.rename(name.as_str(), new.as_str())?;
                     *name = new;
                 }
             }
-            Written::Local { name, to, .. } => {
+            TargetFile::Local { name, to, .. } => {
                 let new = directory_of(to).join(new);
                 fs::rename(&*name, &new).with_context(|| new.display().to_string())?;
                 *name = new;
@@ -281,24 +286,24 @@ impl<'c> Target<'c> {
         Ok(())
     }
 
-    /// Two copies must not continue the same file at the same time.
-    fn lock(&self, to: &Place) -> anyhow::Result<()> {
+    /// Locks the file, so that two processes cannot continue the same copy.
+    fn lock(&self, to: &Location) -> anyhow::Result<()> {
         let is_locked = match &self.file {
-            Written::Stream(_) => true,
-            Written::Cluster { file, .. } => file.try_lock(.., LockKind::Exclusive)?,
-            Written::Local { file, .. } => {
+            TargetFile::Stream(_) => true,
+            TargetFile::Cluster { file, .. } => file.try_lock(.., LockKind::Exclusive)?,
+            TargetFile::Local { file, .. } => {
                 rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
             }
         };
         if is_locked {
             return Ok(());
         }
-        bail!("{to}: another process is copying to it at this moment")
+        bail!("{to}: another process is copying to it; wait for it to end")
     }
 }
 
 impl Tail {
-    /// Keeps what belongs to the tail, and gives back what comes before it. Pieces come in order.
+    /// Keeps the bytes of the tail and returns those before it. Pieces must come in order.
     fn hold_back<'p>(&mut self, piece: &'p [u8], offset: u64) -> &'p [u8] {
         let Some(start) = self.start else { return piece };
         let before = usize::try_from(start.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -312,17 +317,23 @@ fn begin_in_cluster(
     cluster: &Cluster,
     flags: &Flags,
     to: &FilePath,
-    item: &Item,
-) -> anyhow::Result<Written> {
+    item: &CopyItem,
+) -> anyhow::Result<TargetFile> {
     let existing = existing_in_cluster(cluster, to)?;
     let mode = item.mode.or(existing.as_ref().map(|record| record.mode & 0o777)).unwrap_or(0o644);
     let mut options = cluster.options().write(true).mode(mode);
     match (&existing, &flags.disks) {
-        // The owner of a file that another user may write to stays its owner.
+        // Another user's file is written in place, so that it keeps its owner.
         (Some(record), _) if record.uid != rustix::process::getuid().as_raw() => {
             let file = Box::new(options.truncate(true).open(to.as_str())?);
             let is_new = false;
-            return Ok(Written::Cluster { file, name: to.clone(), to: to.clone(), mode, is_new });
+            return Ok(TargetFile::Cluster {
+                file,
+                name: to.clone(),
+                to: to.clone(),
+                mode,
+                is_new,
+            });
         }
         (Some(FileRecord { kind: FileKind::Flat, layout: Some(layout), .. }), None)
             if flags.unit.is_none() =>
@@ -330,8 +341,8 @@ fn begin_in_cluster(
             options = options.layout(layout.clone());
         }
         (_, None) => {}
-        (_, Some(Disks::Count(count))) => options = options.disk_count(*count),
-        (_, Some(Disks::These(names))) => options = options.disks(names.iter().cloned()),
+        (_, Some(DiskChoice::Count(count))) => options = options.disk_count(*count),
+        (_, Some(DiskChoice::These(names))) => options = options.disks(names.iter().cloned()),
     }
     if let Some(unit) = flags.unit {
         options = options.unit(unit);
@@ -342,14 +353,14 @@ fn begin_in_cluster(
         false => to.clone(),
     };
     if is_hidden {
-        // Its owner must be able to continue it.
+        // The owner must be able to continue it.
         options = options.mode(mode | 0o600);
     }
     let file = Box::new(options.create_new(true).open(name.as_str())?);
-    Ok(Written::Cluster { file, name, to: to.clone(), mode, is_new: true })
+    Ok(TargetFile::Cluster { file, name, to: to.clone(), mode, is_new: true })
 }
 
-/// What is at a path in the cluster; an error if it is there and cannot be written to.
+/// Returns the file at a path in the cluster; fails if it exists and is not writable.
 fn existing_in_cluster(
     cluster: &Cluster,
     path: &FilePath,
@@ -361,12 +372,12 @@ fn existing_in_cluster(
     }
 }
 
-fn begin_local(to: &Path, item: &Item) -> anyhow::Result<Written> {
+fn begin_local(to: &Path, item: &CopyItem) -> anyhow::Result<TargetFile> {
     let shown = || to.display().to_string();
     let is_durable = item.len.is_none_or(|len| len > super::SMALL_BYTES);
     let mut options = fs::OpenOptions::new();
     options.write(true);
-    // What a link points to is written to, and the link stays.
+    // Writes through a symbolic link, and keeps the link.
     let to = match to.is_symlink() {
         true => fs::canonicalize(to).with_context(shown)?,
         false => to.to_owned(),
@@ -376,16 +387,16 @@ fn begin_local(to: &Path, item: &Item) -> anyhow::Result<Written> {
         let is_own = known.uid() == rustix::process::getuid().as_raw() && known.nlink() == 1;
         if !known.is_file() || !is_own {
             let file = options.truncate(known.is_file()).open(&to).with_context(shown)?;
-            return Ok(Written::Local { file, name: to.clone(), to, is_durable });
+            return Ok(TargetFile::Local { file, name: to.clone(), to, is_durable });
         }
     }
     let name = directory_of(&to).join(partial::unique(to.file_name().unwrap_or_default()));
     options.create_new(true).mode(item.mode.map_or(0o666, |mode| mode | 0o200));
     let file = options.open(&name).with_context(shown)?;
-    Ok(Written::Local { file, name, to, is_durable })
+    Ok(TargetFile::Local { file, name, to, is_durable })
 }
 
-/// A path in the same directory.
+/// Returns a path in the same directory.
 fn beside(path: &FilePath, name: &str) -> Result<FilePath, pario::PathError> {
     path.parent().unwrap_or_else(FilePath::root).join(name)
 }
@@ -404,15 +415,15 @@ mod tests {
     /// The entries of the root directory, with their sizes.
     type Entries = Vec<(String, Option<u64>)>;
 
-    /// The entries while a new file of a size is written, and afterwards.
+    /// Returns the entries while a new file is written, and afterwards.
     fn entries_of(len: u64, flags: &Flags) -> [Entries; 2] {
         const PIECE_BYTES: usize = 300_000;
         let content: Vec<u8> = (0..251).cycle().zip(0..len).map(|(byte, _)| byte).collect();
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
-        let item = Item {
-            from: Place::Local(dir.path().join("source")),
-            to: Place::Cluster(FilePath::new("/new").unwrap()),
+        let item = CopyItem {
+            from: Location::Local(dir.path().join("source")),
+            to: Location::Cluster(FilePath::new("/new").unwrap()),
             len: Some(len),
             mode: Some(0o644),
             modified_ns: Some(7),

@@ -1,4 +1,4 @@
-//! `pario image apply`
+//! `pario image apply`: applies an operation at the nodes.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,56 +10,59 @@ use pario_image::{Bins, Edge, Histogram, Image};
 use serde_json::json;
 
 use super::info::facts;
-use super::operation::{Operation, Sums, edge};
-use super::watch::{Watch, bytes};
-use crate::arguments::Global;
-use crate::exit::Usage;
+use super::operation::{ConvolutionScale, Operation, edge};
+use super::progress::{OperationProgress, bytes};
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario image apply /sky gaussian 1.5 /soft\n  \
                             pario image apply /sky median 2 /clean --edge mirror\n  \
                             pario image apply /sky convolve kernel.txt /sharp --divisor 16\n  \
                             pario image apply /sky mix 0.299,0.587,0.114 /grey\n  \
                             pario image apply /sky histogram --json";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// What lies beyond the edges for those that look around: clamp, mirror, or a value
+    /// Values beyond the edges for filters: clamp, mirror, or a number
     #[arg(long, value_name = "RULE", default_value = "clamp", value_parser = edge,
           allow_hyphen_values = true)]
     edge: Edge,
 
-    /// What the sums of convolve are divided by
+    /// Divisor for the sums of convolve
     #[arg(long, value_name = "NUMBER", default_value = "1", allow_negative_numbers = true)]
     divisor: f32,
 
-    /// What is added then
+    /// Offset that is added to the quotient
     #[arg(long, value_name = "NUMBER", default_value = "0", allow_negative_numbers = true)]
     offset: f32,
 
     /// The image
     image: OsString,
 
-    /// The operation, what it takes, and last the new image
+    /// The operation, its parameters, and last the new image
     #[arg(required = true, value_name = "OPERATION", allow_negative_numbers = true)]
     words: Vec<String>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(&options.image)?;
     let Some((name, rest)) = options.words.split_first() else {
-        return Err(Usage("name an operation".to_owned()).into());
+        return Err(UsageError(
+            "name an operation; `pario image apply --help` lists them".to_owned(),
+        )
+        .into());
     };
-    let sums = Sums { divisor: options.divisor, offset: options.offset };
+    let scale = ConvolutionScale { divisor: options.divisor, offset: options.offset };
     let (words, target) = match (name.as_str(), rest) {
         ("histogram", words) => (words, None),
         (_, [words @ .., target]) => (words, Some(target)),
         (_, []) => (rest, None),
     };
-    let operation = Operation::parse(name, words, sums)?;
+    let operation = Operation::parse(name, words, scale)?;
     let target = target.map(|target| paths::in_cluster(target.as_ref())).transpose()?;
     let cluster = reach::cluster(global)?;
     let image = Image::open(&cluster, path.as_str())?;
@@ -68,19 +71,21 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         return print(global, &image, &image.histogram(bins)?);
     }
     let Some(target) = target else {
-        return Err(Usage(format!("name the new image behind {name}")).into());
+        return Err(
+            UsageError(format!("name the new image after {name} and its parameters")).into()
+        );
     };
     let began = Instant::now();
-    let mut watch = Watch::begin(name, bytes(&image), global.json)?;
-    let see = |report: &Report| watch.report(report);
+    let mut progress = OperationProgress::begin(name, bytes(&image), global.json)?;
+    let advance = |report: &Report| progress.report(report);
     let made = match &operation {
         Operation::Filter(filter) => {
-            image.apply_watched(filter, options.edge, target.as_str(), see)
+            image.apply_watched(filter, options.edge, target.as_str(), advance)
         }
-        Operation::Pixelwise(map) => image.map_watched(map, target.as_str(), see),
-        Operation::Histogram(_) => unreachable!("it was printed"),
+        Operation::Pixelwise(map) => image.map_watched(map, target.as_str(), advance),
+        Operation::Histogram(_) => unreachable!("histograms are printed above"),
     };
-    let (made, report) = watch.end(made)?;
+    let (made, report) = progress.end(made)?;
     if global.json {
         let mut json = facts(&made);
         json["from"] = json!(path);
@@ -96,8 +101,8 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the bins in which there is something.
-fn print(global: &Global, image: &Image, histogram: &Histogram) -> anyhow::Result<()> {
+/// Prints the bins that are not empty.
+fn print(global: &GlobalOptions, image: &Image, histogram: &Histogram) -> anyhow::Result<()> {
     let channels = 0..histogram.pixel().channels();
     let bins = histogram.bins().count() as usize;
     if global.json {

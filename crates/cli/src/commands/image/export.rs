@@ -1,4 +1,4 @@
-//! `pario image export`
+//! `pario image export`: writes a picture file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,21 +10,21 @@ use pario_image::{AffineMap, Image, ImageError, Pixels, Resampling, Sampling, Wi
 use serde_json::json;
 
 use super::parse;
-use super::watch::Watch;
+use super::progress::OperationProgress;
 use crate::amounts::per_second;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario image export /photo photo.png\n  \
                             pario image export /sky part.tif --window 30000,20000,1920,1080\n  \
                             pario image export /sky small.png --scale 600x400\n  \
                             pario image export /sky turned.png --window 0,0,800,600 --turn 30";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Only this part: its corner, width and height
+    /// Only this part: left, top, width and height
     #[arg(long, value_name = "X,Y,W,H", value_parser = parse::window)]
     window: Option<Window>,
 
@@ -32,15 +32,15 @@ pub struct Options {
     #[arg(long, value_name = "WxH", value_parser = parse::size::<u32>)]
     scale: Option<[u32; 2]>,
 
-    /// Turn it around its middle; rows run down the image at 90 degrees
+    /// Rotate it around its centre; at 90 degrees, rows run down the image
     #[arg(long, value_name = "DEGREES", allow_negative_numbers = true)]
     turn: Option<f64>,
 
-    /// How a value between pixels is found when it is turned
+    /// Interpolation between pixels when it is turned
     #[arg(long, value_name = "HOW", default_value = "bilinear", requires = "turn")]
-    sampling: Between,
+    sampling: SamplingArgument,
 
-    /// What lies outside of the image when it is turned: a value, or one for each channel
+    /// Value outside the image when it is turned, or one per channel
     #[arg(long, value_name = "VALUES", default_value = "0", requires = "turn",
           value_parser = parse::values, allow_hyphen_values = true)]
     background: [f32; 4],
@@ -48,18 +48,18 @@ pub struct Options {
     /// The image in the cluster
     image: OsString,
 
-    /// The picture; what is there is replaced
+    /// The picture file; an existing one is replaced
     file: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Between {
+enum SamplingArgument {
     Nearest,
     Bilinear,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(&options.image)?;
     let cluster = reach::cluster(global)?;
     let image = Image::open(&cluster, path.as_str())?;
@@ -71,22 +71,22 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let [width, height] = size.map(u64::from);
     let bytes = width * height * image.pixel().bytes() as u64;
     if made.is_none() && !image.window().contains(window) {
-        // It is told by reading, before a file is made.
+        // Reading reports a bad window before the file is created.
         image.read(window)?;
     }
     let sink =
         create_picture(&options.file, width, height, image.pixel()).map_err(ImageError::from)?;
     let name = options.file.file_name().unwrap_or_default().display().to_string();
-    let mut watch = Watch::begin(&name, bytes, global.json)?;
+    let mut progress = OperationProgress::begin(&name, bytes, global.json)?;
     let exported = match made {
         Some(made) => put(&made, sink),
-        None => image.export(window, sink, |row| watch.see(row, height)),
+        None => image.export(window, sink, |row| progress.advance_to(row, height)),
     };
     if exported.is_err() {
-        // A part of a picture is of no use.
+        // An incomplete picture is useless.
         let _ = std::fs::remove_file(&options.file);
     }
-    watch.end(exported)?;
+    progress.end(exported)?;
     if global.json {
         let took = began.elapsed();
         terminal::print_json(&json!({
@@ -102,15 +102,15 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The picture, if it is scaled or turned.
+/// Returns the picture if it is scaled or turned.
 fn resampled(
     image: &Image,
     window: Window,
     options: &Options,
 ) -> Result<Option<Pixels>, ImageError> {
     let sampling = match options.sampling {
-        Between::Nearest => Sampling::Nearest,
-        Between::Bilinear => Sampling::Bilinear,
+        SamplingArgument::Nearest => Sampling::Nearest,
+        SamplingArgument::Bilinear => Sampling::Bilinear,
     };
     match (options.scale, options.turn) {
         (None, None) => Ok(None),

@@ -1,4 +1,4 @@
-//! `pario image import`
+//! `pario image import`: reads a picture file into the cluster.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,33 +15,34 @@ use serde_json::json;
 
 use super::info::facts;
 use super::parse;
-use super::watch::{Watch, bytes};
+use super::progress::{OperationProgress, bytes};
 use crate::amounts::{parse_size, per_second};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::unfinished_file::UnfinishedFile;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario image import photo.png /photo\n  \
                             pario image import sky.tif /sky --tile 512x512 --compression zstd\n  \
                             pario image import sky.raw /sky --raw 60000x40000x3:u8 --disks 4";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// Width and height of a tile
     #[arg(long, value_name = "WxH", default_value = "256x256", value_parser = parse::size::<u64>)]
     tile: [u64; 2],
 
-    /// How tiles are packed: none, lz4 or zstd
+    /// Compression of tiles: none, lz4 or zstd
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse::compression)]
     compression: Compression,
 
-    /// Over how many disks it is spread [default: all]
+    /// Number of disks to spread it over [default: all]
     #[arg(long, value_name = "N")]
     disks: Option<u32>,
 
-    /// The file has no header, but these pixels: such as 1920x1080x3:u8 (or i16, u16, f32, ...)
+    /// The file has no header, only pixels of this layout: such as 1920x1080x3:u8 (or i16, u16,
+    /// f32, ...)
     #[arg(long, value_name = "WxHxC:TYPE", value_parser = parse::raw)]
     raw: Option<RawLayout>,
 
@@ -49,19 +50,19 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", requires = "raw", value_parser = parse_size)]
     skip: Option<u64>,
 
-    /// The samples of a raw file have their highest byte first
+    /// Samples of a raw file are big-endian
     #[arg(long, requires = "raw")]
     big_endian: bool,
 
-    /// The picture
+    /// The picture file
     file: PathBuf,
 
     /// The image in the cluster
     image: OsString,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(&options.image)?;
     let mut rows = open(options).map_err(ImageError::from)?;
     let notes = rows.notes();
@@ -79,10 +80,11 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     let image = wanted.create(&cluster, made.path().as_str())?;
     made.note_created();
     let name = options.file.file_name().unwrap_or_default().display().to_string();
-    let mut watch = Watch::begin(&name, bytes(&image), global.json)?;
-    let imported =
-        image.import(&mut *rows, |row| watch.see(row, height)).and_then(|()| image.sync());
-    watch.end(imported)?;
+    let mut progress = OperationProgress::begin(&name, bytes(&image), global.json)?;
+    let imported = image
+        .import(&mut *rows, |row| progress.advance_to(row, height))
+        .and_then(|()| image.sync());
+    progress.end(imported)?;
     made.finish()?;
     if global.json {
         let (took, bytes) = (began.elapsed(), bytes(&image));

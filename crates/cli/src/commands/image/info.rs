@@ -1,4 +1,4 @@
-//! `pario image info`
+//! `pario image info`: describes images.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,18 +8,18 @@ use pario_image::{Image, Summary};
 use serde_json::{Value, json};
 
 use crate::amounts::{count, size};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario image info /sky\n  \
                             pario image info /sky --summary\n  \
                             pario image info /sky --json | jq '.[0].pixels'";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Find the smallest and the greatest value and the mean of each channel, at the nodes
+    /// Compute minimum, maximum and mean of each channel, at the nodes
     #[arg(long)]
     summary: bool,
 
@@ -28,8 +28,8 @@ pub struct Options {
     images: Vec<OsString>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let paths = paths::all_in_cluster(&options.images)?;
     let cluster = reach::cluster(global)?;
     let mut out = terminal::output();
@@ -38,7 +38,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         let image = Image::open(&cluster, path.as_str())?;
         let measured = image.file().metadata()?;
         let extents: u64 = measured.subfiles.iter().map(|subfile| subfile.extents).sum();
-        // One extent says what the image is.
+        // One extent holds the description of the image.
         let stored = extents.saturating_sub(1);
         let summary = options.summary.then(|| image.summary()).transpose()?;
         if global.json {
@@ -70,11 +70,11 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
                 Some(mean) => {
                     write!(out, "{} to {}, mean {mean}", channel.minimum, channel.maximum)?;
                 }
-                None => write!(out, "no numbers")?,
+                None => write!(out, "only NaN")?,
             }
             match channel.not_numbers {
                 0 => writeln!(out)?,
-                others => writeln!(out, ", {others} are no numbers")?,
+                others => writeln!(out, ", {others} are NaN")?,
             }
         }
     }
@@ -82,7 +82,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     if global.json { terminal::print_json(&all) } else { Ok(()) }
 }
 
-/// What is known of an image.
+/// Returns the description of an image as JSON.
 pub fn facts(image: &Image) -> Value {
     let [width, height] = image.size();
     let (tiles, description) = (image.tiles(), image.description());
@@ -93,7 +93,7 @@ pub fn facts(image: &Image) -> Value {
         "channels": description.pixel.channels(),
         "sample": description.pixel.sample().to_string(),
         "pixels": image.window().area(),
-        "bytes": super::watch::bytes(image),
+        "bytes": super::progress::bytes(image),
         "tile_width": tiles.tile().x,
         "tile_height": tiles.tile().y,
         "tiles": tiles.tile_count(),

@@ -1,4 +1,4 @@
-//! What the words of `pario image apply` mean.
+//! Parses the operations of `pario image apply`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -6,32 +6,32 @@ use std::str::FromStr;
 use anyhow::Context;
 use pario_image::{Bins, Edge, Filter, Pixelwise};
 
-use crate::exit::Usage;
+use crate::exit::UsageError;
 
-/// What is to be done with an image.
+/// An operation on an image.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// Something with the pixels around each.
+    /// An operation on each pixel and its neighbours.
     Filter(Filter),
-    /// Something with each pixel.
+    /// An operation on each pixel alone.
     Pixelwise(Pixelwise),
-    /// Counting; in the usual bins if nothing is said.
+    /// A histogram; `None` means the default bins.
     Histogram(Option<Bins>),
 }
 
-/// What is done with the sums of a convolution.
+/// Divisor and offset for the sums of a convolution.
 #[derive(Clone, Copy, Debug)]
-pub struct Sums {
+pub struct ConvolutionScale {
     pub divisor: f32,
     pub offset: f32,
 }
 
-const KNOWN: &str = "there are gaussian, median, erode, dilate, convolve, gamma, threshold, mix, \
-                     levels, invert and histogram";
+const KNOWN: &str = "the operations are gaussian, median, erode, dilate, convolve, gamma, threshold, \
+ mix, levels, invert and histogram";
 
 impl Operation {
-    /// The operation of a name with its words.
-    pub fn parse(name: &str, words: &[String], sums: Sums) -> anyhow::Result<Self> {
+    /// Parses an operation and its parameters.
+    pub fn parse(name: &str, words: &[String], scale: ConvolutionScale) -> anyhow::Result<Self> {
         let operation = match (name, words) {
             ("gaussian", [sigma]) => {
                 Self::Filter(Filter::Gaussian { sigma: number("SIGMA", sigma)? })
@@ -39,7 +39,7 @@ impl Operation {
             ("median", [radius]) => Self::Filter(Filter::Median { radius: number("R", radius)? }),
             ("erode", [radius]) => Self::Filter(Filter::Erosion { radius: number("R", radius)? }),
             ("dilate", [radius]) => Self::Filter(Filter::Dilation { radius: number("R", radius)? }),
-            ("convolve", [file]) => Self::Filter(convolution(Path::new(file), sums)?),
+            ("convolve", [file]) => Self::Filter(convolution(Path::new(file), scale)?),
             ("gamma", [gamma]) => Self::Pixelwise(Pixelwise::Gamma { gamma: number("G", gamma)? }),
             ("threshold", [at, below, above]) => Self::Pixelwise(Pixelwise::Threshold {
                 at: number("AT", at)?,
@@ -61,16 +61,20 @@ impl Operation {
             _ => return Err(misused(name, words.len()).into()),
         };
         match &operation {
-            Self::Filter(filter) => filter.validate().map_err(|error| Usage(error.to_string()))?,
-            Self::Pixelwise(map) => map.validate().map_err(|error| Usage(error.to_string()))?,
+            Self::Filter(filter) => {
+                filter.validate().map_err(|error| UsageError(error.to_string()))?
+            }
+            Self::Pixelwise(map) => {
+                map.validate().map_err(|error| UsageError(error.to_string()))?
+            }
             Self::Histogram(_) => {}
         }
         Ok(operation)
     }
 }
 
-/// Nobody knows it, or it takes something else.
-fn misused(name: &str, words: usize) -> Usage {
+/// Explains an unknown operation or wrong parameters.
+fn misused(name: &str, words: usize) -> UsageError {
     let takes = match name {
         "gaussian" => "gaussian SIGMA",
         "median" => "median R",
@@ -83,19 +87,19 @@ fn misused(name: &str, words: usize) -> Usage {
         "levels" => "levels LOW HIGH",
         "invert" => "invert",
         "histogram" => "histogram, or histogram LOW HIGH BINS",
-        _ => return Usage(format!("{name:?} is no operation: {KNOWN}")),
+        _ => return UsageError(format!("{name:?} is not an operation; {KNOWN}")),
     };
-    Usage(format!(
-        "{words} words behind {name:?}: write {takes}, and the target behind it unless it is a \
+    UsageError(format!(
+        "{words} words after {name:?}: write {takes}, followed by the target unless it is a \
          histogram"
     ))
 }
 
-fn number<T: FromStr>(what: &str, text: &str) -> Result<T, Usage> {
-    text.parse().map_err(|_| Usage(format!("{what} is {text:?}: it must be a number")))
+fn number<T: FromStr>(what: &str, text: &str) -> Result<T, UsageError> {
+    text.parse().map_err(|_| UsageError(format!("{what} is {text:?}, but must be a number")))
 }
 
-/// What lies beyond the edges: `clamp`, `mirror` or a value.
+/// Parses the values beyond the edges: `clamp`, `mirror` or a number.
 pub fn edge(text: &str) -> Result<Edge, String> {
     match text {
         "clamp" => Ok(Edge::Clamp),
@@ -107,8 +111,8 @@ pub fn edge(text: &str) -> Result<Edge, String> {
     }
 }
 
-/// Rows of weights, and maybe a colon and an offset.
-fn mix(rows: &[String]) -> Result<Pixelwise, Usage> {
+/// Parses rows of weights, each with an optional colon and offset.
+fn mix(rows: &[String]) -> Result<Pixelwise, UsageError> {
     let (mut matrix, mut offsets, mut len) = (Vec::new(), Vec::new(), None);
     for row in rows {
         let (weights, offset) = row.split_once(':').unwrap_or((row, "0"));
@@ -117,7 +121,9 @@ fn mix(rows: &[String]) -> Result<Pixelwise, Usage> {
             .map(|weight| number("a weight", weight))
             .collect::<Result<_, _>>()?;
         if *len.get_or_insert(weights.len()) != weights.len() {
-            return Err(Usage("all rows of a mix must have as many weights".to_owned()));
+            return Err(UsageError(
+                "all rows of a mix must have as many weights as the first".to_owned(),
+            ));
         }
         offsets.push(number("the offset", offset)?);
         matrix.extend(weights);
@@ -125,14 +131,18 @@ fn mix(rows: &[String]) -> Result<Pixelwise, Usage> {
     Ok(Pixelwise::ChannelMix { matrix, offsets })
 }
 
-/// A file with the rows of a kernel, one in each line; what follows a `#` says nothing.
-fn convolution(path: &Path, sums: Sums) -> anyhow::Result<Filter> {
+/// Reads the rows of a kernel from a file, one per line; `#` begins a comment.
+fn convolution(path: &Path, scale: ConvolutionScale) -> anyhow::Result<Filter> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the kernel {}", path.display()))?;
-    Ok(kernel(&text, sums).map_err(|Usage(why)| Usage(format!("{}: {why}", path.display())))?)
+    Ok(kernel(&text, scale)
+        .map_err(|UsageError(why)| UsageError(format!("{}: {why}", path.display())))?)
 }
 
-fn kernel(text: &str, Sums { divisor, offset }: Sums) -> Result<Filter, Usage> {
+fn kernel(
+    text: &str,
+    ConvolutionScale { divisor, offset }: ConvolutionScale,
+) -> Result<Filter, UsageError> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     let (mut weights, mut width, mut height) = (Vec::new(), 0, 0);
     for line in lines.filter(|line| !line.is_empty()) {
@@ -143,7 +153,9 @@ fn kernel(text: &str, Sums { divisor, offset }: Sums) -> Result<Filter, Usage> {
             .collect::<Result<_, _>>()?;
         if height > 0 && row.len() != width {
             let len = row.len();
-            return Err(Usage(format!("a row of {len} weights below rows of {width}")));
+            return Err(UsageError(format!(
+                "a row has {len} weights, the first has {width}; they must be equal"
+            )));
         }
         (width, height) = (row.len(), height + 1);
         weights.extend(row);
@@ -156,7 +168,7 @@ fn kernel(text: &str, Sums { divisor, offset }: Sums) -> Result<Filter, Usage> {
 mod tests {
     use super::*;
 
-    const SUMS: Sums = Sums { divisor: 1.0, offset: 0.0 };
+    const SUMS: ConvolutionScale = ConvolutionScale { divisor: 1.0, offset: 0.0 };
 
     fn parse(line: &str) -> anyhow::Result<Operation> {
         let mut words = line.split(' ').map(str::to_owned);
@@ -179,9 +191,9 @@ mod tests {
     #[test]
     fn what_is_no_operation_is_told() {
         for (line, told) in [
-            ("sharpen 2", "there are gaussian"),
+            ("sharpen 2", "the operations are gaussian"),
             ("gaussian", "write gaussian SIGMA"),
-            ("gaussian much", "must be a number"),
+            ("gaussian much", "but must be a number"),
             ("gaussian 99", "sigma 99"),
             ("median 16", "radius 16"),
             ("gamma -1", "gamma is -1"),

@@ -1,32 +1,32 @@
-//! Sizes, windows and pixels, as they are typed.
+//! Parses sizes, windows and pixel layouts.
 
 use pario_image::formats::{ByteOrder, FilePixel, Number, RawLayout};
 use pario_image::{Compression, Window};
 
-/// A width and a height: `1920x1080`.
+/// Parses a width and a height: `1920x1080`.
 pub fn size<T: std::str::FromStr + PartialOrd + Default>(text: &str) -> Result<[T; 2], String> {
     let sides = text.split_once('x').and_then(|(width, height)| {
         let positive = |side: &str| side.parse().ok().filter(|side| *side > T::default());
         Some([positive(width)?, positive(height)?])
     });
-    sides.ok_or_else(|| "it is no width and height, such as 256x256".to_owned())
+    sides.ok_or_else(|| "it must be a width and a height, such as 256x256".to_owned())
 }
 
-/// A window: `X,Y,WIDTH,HEIGHT`.
+/// Parses a window: `X,Y,WIDTH,HEIGHT`.
 pub fn window(text: &str) -> Result<Window, String> {
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
         Ok(&[x, y, width, height]) if width > 0 && height > 0 => Ok(Window { x, y, width, height }),
-        _ => Err("it is no window; write X,Y,WIDTH,HEIGHT, such as 100,50,640,480".to_owned()),
+        _ => Err("it must be X,Y,WIDTH,HEIGHT, such as 100,50,640,480".to_owned()),
     }
 }
 
-/// How tiles are packed.
+/// Parses the compression of tiles.
 pub fn compression(text: &str) -> Result<Compression, String> {
     text.parse()
 }
 
-/// Pixels without a header: `WIDTHxHEIGHTxCHANNELS:TYPE`.
+/// Parses the layout of pixels without a header: `WIDTHxHEIGHTxCHANNELS:TYPE`.
 pub fn raw(text: &str) -> Result<RawLayout, String> {
     let wrong = "it must be WIDTHxHEIGHTxCHANNELS:TYPE with the type u8, i8, u16, i16, u32, i32, \
                  u64, i64, f32 or f64, such as 1920x1080x3:u8";
@@ -39,7 +39,7 @@ pub fn raw(text: &str) -> Result<RawLayout, String> {
     Ok(RawLayout { size: [width, height, 1], pixel, order: ByteOrder::Little, skip_bytes: 0 })
 }
 
-/// A value for each channel, or one for all.
+/// Parses one value per channel, or one for all.
 pub fn values(text: &str) -> Result<[f32; 4], String> {
     let values: Result<Vec<f32>, _> = text.split(',').map(str::parse).collect();
     let values = values.ok().filter(|values| values.iter().all(|value| value.is_finite()));
@@ -48,7 +48,7 @@ pub fn values(text: &str) -> Result<[f32; 4], String> {
         Some(some @ [_, _] | some @ [_, _, _] | some @ [_, _, _, _]) => {
             Ok(std::array::from_fn(|channel| some.get(channel).copied().unwrap_or(0.0)))
         }
-        _ => Err("it is no value for each channel, such as 0 or 255,255,255".to_owned()),
+        _ => Err("it must be one value or one per channel, such as 0 or 255,255,255".to_owned()),
     }
 }
 

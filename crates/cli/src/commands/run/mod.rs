@@ -1,6 +1,6 @@
-//! `pario run`
+//! `pario run`: starts the processes of a job and waits for them.
 
-mod home;
+mod cluster;
 mod output;
 mod program;
 mod ranks;
@@ -12,22 +12,22 @@ use clap::{Args, CommandFactory};
 use pario::GROUP_LIMIT;
 use serde_json::json;
 
-use crate::arguments::{Arguments, Global, parse_seconds};
-use crate::exit::Told;
-use home::Home;
-use ranks::{Plan, Report};
+use crate::arguments::{Arguments, GlobalOptions, parse_seconds};
+use crate::exit::AlreadyReported;
+use cluster::JobCluster;
+use ranks::{JobReport, JobSpec};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario run -n 4 ./solver input.toml\n  \
                             pario run -np 4 ./solver input.toml\n  \
                             pario run -n 4 --prefix sh -c 'echo rank $PARIO_RANK of $PARIO_SIZE'\n  \
                             pario run -n 8 --data /mnt/ssd/pario ./solver\n  \
                             pario run -n 8 --cluster tcp:10.0.0.1:7411 --key lab.key ./solver";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// How many processes; -np N and --np N are the same
+    /// Number of processes; -np N and --np N mean the same
     #[arg(
         short = 'n',
         long = "processes",
@@ -37,15 +37,15 @@ pub struct Options {
     )]
     processes: u32,
 
-    /// Put the rank before every line that a process prints
+    /// Print the rank before every line
     #[arg(long)]
     prefix: bool,
 
-    /// Let the others go on when a process fails
+    /// Let the other processes continue when one fails
     #[arg(long)]
     keep_going: bool,
 
-    /// How long processes that are to end may take, before they are killed
+    /// Seconds that processes have to end before they are killed
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     grace: f64,
 
@@ -59,33 +59,34 @@ pub struct Options {
     program: Vec<OsString>,
 }
 
-/// Does it. The exit code is the first bad one of the processes.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command. The exit code is that of the first process that failed.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     program::check(&options.program[0])?;
-    let home = Home::find(global)?;
+    let cluster = JobCluster::find(global)?;
     let job = format!("{}-{:06x}", std::process::id(), fastrand::u32(..1 << 24));
-    let plan = Plan {
+    let spec = JobSpec {
         job: &job,
         size: options.processes,
         program: &options.program,
-        environment: home.environment(global)?,
+        environment: cluster.environment(global)?,
         is_prefixed: options.prefix,
         keeps_going: options.keep_going,
         grace: Duration::from_secs_f64(options.grace),
     };
-    let report = ranks::run(&plan)?;
-    let address = home.address.clone();
-    home.leave();
+    let report = ranks::run(&spec)?;
+    let address = cluster.address.clone();
+    cluster.stop();
     if global.json {
         eprintln!("{:#}", as_json(&job, &address, &report));
     }
     match report.code() {
         0 => Ok(()),
-        code => Err(Told(code).into()),
+        code => Err(AlreadyReported(code).into()),
     }
 }
 
-/// Makes `-np 4` of `pario run`, as mpirun has it, `-n 4`. Words of the program stay as they are.
+/// Rewrites `-np 4` of `pario run`, as mpirun has it, to `-n 4`. Arguments of the program stay
+/// unchanged.
 pub fn accept_np(mut typed: Vec<OsString>) -> Vec<OsString> {
     let mut root = Arguments::command();
     root.build();
@@ -118,7 +119,7 @@ pub fn accept_np(mut typed: Vec<OsString>) -> Vec<OsString> {
     typed
 }
 
-fn as_json(job: &str, address: &str, report: &Report) -> serde_json::Value {
+fn as_json(job: &str, address: &str, report: &JobReport) -> serde_json::Value {
     let ranks = report.ends.iter().zip(0..).map(|(end, rank)| {
         json!({
             "rank": rank, "pid": end.pid, "exit_code": end.status.code(), "signal": end.signal(),
@@ -136,7 +137,7 @@ fn as_json(job: &str, address: &str, report: &Report) -> serde_json::Value {
 
 fn parse_processes(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=GROUP_LIMIT).contains(number));
-    number.ok_or_else(|| format!("it is not a number of processes, which is 1 to {GROUP_LIMIT}"))
+    number.ok_or_else(|| format!("it must be a number of processes from 1 to {GROUP_LIMIT}"))
 }
 
 #[cfg(test)]

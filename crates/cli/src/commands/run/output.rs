@@ -1,5 +1,5 @@
-//! What the processes print, line by line, so that lines of several ranks do not mix. The rank may
-//! stand before every line.
+//! Prints the output of the processes line by line, so that lines of several ranks do not mix,
+//! optionally with the rank before every line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Child;
@@ -8,50 +8,50 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// A line that is longer is printed in several parts.
+/// Limit of a line; longer lines are printed in parts.
 const LINE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// Held while a line is printed: both streams may lead to the same terminal or file.
 static PRINTING: Mutex<()> = Mutex::new(());
 
-/// Which streams of the processes are read here and printed line by line.
+/// The streams of the processes that this process reads and prints line by line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streams {
-    /// What they print.
+pub struct CapturedStreams {
+    /// Whether stdout is captured.
     pub stdout: bool,
-    /// What they complain.
+    /// Whether stderr is captured.
     pub stderr: bool,
 }
 
-impl Streams {
-    /// For so many processes. A single process has its streams for itself. On a terminal the C
-    /// library prints whole lines only if the program sees the terminal itself; with ranks before
-    /// the lines it does not.
+impl CapturedStreams {
+    /// Chooses the streams for a number of processes. A single process keeps its own streams. On a
+    /// terminal, the C library flushes every line only if the program itself sees the terminal;
+    /// with prefixes it does not.
     pub fn of(size: u32, is_prefixed: bool, is_terminal: bool) -> Self {
         let is_read = is_prefixed || size > 1;
         Self { stdout: is_prefixed || is_read && !is_terminal, stderr: is_read }
     }
 }
 
-/// Threads that read what processes print.
+/// The threads that read the output of processes.
 #[derive(Debug)]
-pub struct Lines {
-    /// Digits of the ranks before the lines, if they are wanted.
+pub struct LineReaders {
+    /// Digits of the rank prefix, if there is one.
     width: Option<usize>,
-    /// Every thread has one, and lets it go when it ends.
+    /// Cloned into every thread, which drops it when it ends.
     running: Sender<()>,
     ended: Receiver<()>,
 }
 
-impl Lines {
-    /// For so many processes, with ranks before the lines or without.
+impl LineReaders {
+    /// Creates readers for a number of processes, with or without rank prefixes.
     pub fn new(size: u32, is_prefixed: bool) -> Self {
         let (running, ended) = channel();
         let width = is_prefixed.then(|| (size - 1).to_string().len());
         Self { width, running, ended }
     }
 
-    /// Begins to read from a process.
+    /// Starts to read the output of a process.
     pub fn read(&self, rank: u32, child: &mut Child) -> io::Result<()> {
         let prefix = self.width.map(|width| format!("{rank:>width$}: ")).unwrap_or_default();
         if let Some(from) = child.stdout.take() {
@@ -71,19 +71,19 @@ impl Lines {
     ) -> io::Result<()> {
         let running = self.running.clone();
         let work = move || {
-            // Where nobody reads it any more, the process gets to know that as it always does:
-            // what it writes to is closed.
+            // If writing fails, the thread ends and closes the pipe, so that the process sees a
+            // broken pipe as usual.
             let _ = copy_lines(&prefix, BufReader::new(from), to);
             drop(running);
         };
         thread::Builder::new().name("output".to_owned()).spawn(work).map(|_| ())
     }
 
-    /// Waits until everything was printed, or a time has come: a process that has left its group
-    /// may hold on to what it prints to.
+    /// Waits until all output is printed, or until the deadline: a process that has left its group
+    /// may keep the pipe open.
     pub fn finish(self, deadline: Instant) {
         drop(self.running);
-        // Nothing is ever sent: it ends when all threads have.
+        // Nothing is ever sent: `recv` fails when all threads have ended.
         let _ = self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     }
 }
@@ -101,7 +101,7 @@ fn copy_lines<W: Write>(
         if from.by_ref().take(LINE_LIMIT_BYTES).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        // Without prefixes every byte stays as it is.
+        // Without prefixes the bytes stay unchanged.
         if !line.ends_with(b"\n") && !prefix.is_empty() {
             line.push(b'\n');
         }
@@ -109,16 +109,16 @@ fn copy_lines<W: Write>(
     }
 }
 
-/// Prints a line that ends with a newline, with one write.
+/// Prints a line, including its newline, with one write.
 fn print(line: &[u8], mut to: impl Write) -> io::Result<()> {
     let _alone = PRINTING.lock().unwrap_or_else(PoisonError::into_inner);
     to.write_all(line)?;
     to.flush()
 }
 
-/// Prints a line on stderr between those of the processes.
+/// Prints a line on stderr, between those of the processes.
 pub fn print_error(line: &str) {
-    // Where nobody reads it, nobody misses it.
+    // There is no other place to report a failure of stderr.
     let _ = print(format!("{line}\n").as_bytes(), io::stderr());
 }
 
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn streams_are_read_where_lines_could_mix() {
         let streams = |size, prefix, terminal| {
-            let Streams { stdout, stderr } = Streams::of(size, prefix, terminal);
+            let CapturedStreams { stdout, stderr } = CapturedStreams::of(size, prefix, terminal);
             (stdout, stderr)
         };
         assert_eq!(streams(1, false, false), (false, false));

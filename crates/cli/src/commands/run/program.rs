@@ -1,4 +1,4 @@
-//! The program that is to be run: whether there is one, before anything is started.
+//! Checks that the program exists and is executable, before anything is started.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// An error if the program is not there or cannot be run.
+/// Fails if the program does not exist or cannot be run.
 pub fn check(program: &OsStr) -> io::Result<()> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     check_in(program, std::env::split_paths(&search))
@@ -32,10 +32,10 @@ fn check_in(program: &OsStr, mut search: impl Iterator<Item = PathBuf>) -> io::R
     }
     let (kind, why) = match path.metadata() {
         Ok(found) if found.is_dir() => {
-            (io::ErrorKind::PermissionDenied, "it is a directory, and no program".to_owned())
+            (io::ErrorKind::PermissionDenied, "it is a directory, not a program".to_owned())
         }
         Ok(_) => {
-            let why = "it may not be run; `chmod +x` makes it a program";
+            let why = "it is not executable; make it so with `chmod +x`";
             (io::ErrorKind::PermissionDenied, why.to_owned())
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,8 +1,8 @@
-//! The processes of a job: how they start, what they are told, how they end.
+//! The processes of a job: starts them, passes on signals, waits for their end.
 //!
-//! Every rank leads a process group of its own, so that what it has started ends with it. It is
-//! not taken from the system's table before its group is gone: until then nobody else can have its
-//! number.
+//! Every rank leads its own process group, so that everything it has started ends with it. A rank
+//! is
+//! reaped only after its group is killed: until then the kernel cannot reuse its process id.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,84 +20,84 @@ use rustix::process::{
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::output::{Lines, Streams, print_error};
+use super::output::{CapturedStreams, LineReaders, print_error};
 use crate::rank;
 
-/// What is to be run.
+/// The description of a job.
 #[derive(Debug)]
-pub struct Plan<'p> {
+pub struct JobSpec<'p> {
     /// The name of the job.
     pub job: &'p str,
-    /// How many processes.
+    /// Number of processes.
     pub size: u32,
     /// The program and its arguments.
     pub program: &'p [OsString],
-    /// What else the processes find in their environment.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, OsString)>,
-    /// Whether lines begin with ranks.
+    /// Whether lines begin with the rank.
     pub is_prefixed: bool,
-    /// Whether the others go on when one fails.
+    /// Whether the other processes continue when one fails.
     pub keeps_going: bool,
-    /// How long processes that are to end may take.
+    /// Time that processes have to end before they are killed.
     pub grace: Duration,
 }
 
-/// How a job has ended.
+/// The end of a job.
 #[derive(Debug)]
-pub struct Report {
-    /// Of every rank.
-    pub ends: Vec<End>,
-    /// The rank that was the first to fail.
+pub struct JobReport {
+    /// The end of every rank.
+    pub ends: Vec<ProcessEnd>,
+    /// The rank that failed first.
     pub first_failed: Option<usize>,
 }
 
-/// How a process has ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
-    /// Which process it was.
+pub struct ProcessEnd {
+    /// Its process id.
     pub pid: u32,
-    /// What the system says.
+    /// Its exit status.
     pub status: ExitStatus,
     /// How long it ran.
     pub took: Duration,
 }
 
-impl Report {
-    /// The exit code of the job: the first bad one.
+impl JobReport {
+    /// Returns the exit code of the job: that of the first rank that failed.
     pub fn code(&self) -> u8 {
         self.first_failed.map_or(0, |rank| self.ends[rank].code())
     }
 }
 
-impl End {
-    /// The signal that has killed it.
+impl ProcessEnd {
+    /// Returns the signal that killed it.
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// As shells say it.
+    /// Returns the exit code as shells define it.
     fn code(&self) -> u8 {
         let code = self.status.code().or(self.signal().map(|signal| 128 + signal));
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::exit::FAILED)
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match (self.status.code(), self.signal()) {
             (Some(code), _) => format!("failed with exit code {code}"),
             (None, Some(signal)) => {
                 let name = signal_hook::low_level::signal_name(signal);
                 let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-                format!("was ended by signal {signal}{name}")
+                format!("was killed by signal {signal}{name}")
             }
-            (None, None) => "has ended, nobody knows how".to_owned(),
+            (None, None) => "has ended with an unknown status".to_owned(),
         }
     }
 }
 
 /// Runs the processes until all have ended.
-pub fn run(plan: &Plan<'_>) -> anyhow::Result<Report> {
-    // Signals that come from now on wait until somebody looks at them.
-    let mut signals = Signals::new(watched()).context("cannot watch for signals")?;
+pub fn run(spec: &JobSpec<'_>) -> anyhow::Result<JobReport> {
+    // Signals from now on are queued for the listener.
+    let mut signals = Signals::new(watched_signals()).context("cannot watch for signals")?;
     let handle = signals.handle();
     let (send, receive) = channel();
     let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -108,33 +108,33 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Report> {
         }
     })?;
     let mut ranks = Ranks::default();
-    let lines = Lines::new(plan.size, plan.is_prefixed);
+    let lines = LineReaders::new(spec.size, spec.is_prefixed);
     let ended = ranks
-        .start(plan, &lines)
-        .map(|()| ranks.wait(plan, &receive))
+        .start(spec, &lines)
+        .map(|()| ranks.wait(spec, &receive))
         .inspect_err(|_| ranks.kill_all());
     handle.close();
     drop(receive);
-    // A panic there was reported when it happened.
+    // The panic hook has reported a panic of the listener.
     let _ = listener.join();
     let first_failed = ended?;
-    lines.finish(Instant::now() + plan.grace);
+    lines.finish(Instant::now() + spec.grace);
     let ends = ranks.all.into_iter().filter_map(|rank| rank.end).collect();
-    Ok(Report { ends, first_failed })
+    Ok(JobReport { ends, first_failed })
 }
 
-/// The signals that are passed on, and the one that says that a process has ended. Who has started
-/// this process so that it does not hear of the end of its terminal wants that of the others, too.
-fn watched() -> Vec<i32> {
-    let mut watched = vec![SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Returns the signals that are passed on, and SIGCHLD. SIGHUP is left out if this process was
+/// started to ignore it (`nohup`), so that the ranks ignore it too.
+fn watched_signals() -> Vec<i32> {
+    let mut watched_signals = vec![SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !ignores(&status, SIGHUP) {
-        watched.push(SIGHUP);
+        watched_signals.push(SIGHUP);
     }
-    watched
+    watched_signals
 }
 
-/// Whether a process with this status ignores a signal.
+/// Returns whether a process with this status ignores a signal.
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -144,11 +144,11 @@ fn ignores(status: &str, signal: i32) -> bool {
 #[derive(Debug, Default)]
 struct Ranks {
     all: Vec<Rank>,
-    /// The rank that was the first to fail.
+    /// The rank that failed first.
     first_failed: Option<usize>,
-    /// Whether somebody has told the processes to end.
+    /// Whether the processes have been asked to end.
     is_asked: bool,
-    /// When those that are to end are killed.
+    /// When processes that still run are killed.
     deadline: Option<Instant>,
 }
 
@@ -157,21 +157,21 @@ struct Rank {
     child: Child,
     pid: Pid,
     began: Instant,
-    end: Option<End>,
+    end: Option<ProcessEnd>,
 }
 
 impl Ranks {
-    fn start(&mut self, plan: &Plan<'_>, lines: &Lines) -> anyhow::Result<()> {
-        let streams = Streams::of(plan.size, plan.is_prefixed, io::stdout().is_terminal());
-        for number in 0..plan.size {
-            let mut command = rank::command(plan.program).context("cannot find this program")?;
+    fn start(&mut self, spec: &JobSpec<'_>, lines: &LineReaders) -> anyhow::Result<()> {
+        let streams = CapturedStreams::of(spec.size, spec.is_prefixed, io::stdout().is_terminal());
+        for number in 0..spec.size {
+            let mut command = rank::command(spec.program).context("cannot find this program")?;
             command
-                .envs(plan.environment.iter().map(|(name, value)| (name, value)))
-                .env("PARIO_JOB", plan.job)
-                .env("PARIO_SIZE", plan.size.to_string())
+                .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+                .env("PARIO_JOB", spec.job)
+                .env("PARIO_SIZE", spec.size.to_string())
                 .env("PARIO_RANK", number.to_string())
                 .process_group(0);
-            // A terminal belongs to one group of processes, and they are in groups of their own.
+            // A terminal belongs to one process group, and the ranks are in groups of their own.
             if number > 0 || io::stdin().is_terminal() {
                 command.stdin(Stdio::null());
             }
@@ -181,23 +181,23 @@ impl Ranks {
             if streams.stderr {
                 command.stderr(Stdio::piped());
             }
-            let of = |what: &str| format!("{what} rank {number} of {}", plan.size);
+            let of = |what: &str| format!("{what} rank {number} of {}", spec.size);
             let child = command.spawn().with_context(|| of("cannot start"))?;
             let (pid, began) = (Pid::from_child(&child), Instant::now());
             self.all.push(Rank { child, pid, began, end: None });
             if let Some(rank) = self.all.last_mut() {
                 let read = lines.read(number, &mut rank.child);
-                read.with_context(|| of("cannot read what is printed by"))?;
+                read.with_context(|| of("cannot read the output of"))?;
             }
         }
         Ok(())
     }
 
-    /// Waits until all have ended, and passes on what is signalled meanwhile; gives the rank that
-    /// was the first to fail.
-    fn wait(&mut self, plan: &Plan<'_>, signals: &Receiver<i32>) -> Option<usize> {
+    /// Waits until all processes have ended, and passes on signals; returns the rank that failed
+    /// first.
+    fn wait(&mut self, spec: &JobSpec<'_>, signals: &Receiver<i32>) -> Option<usize> {
         loop {
-            self.look(plan);
+            self.look(spec);
             if self.all.iter().all(|rank| rank.end.is_some()) {
                 return self.first_failed;
             }
@@ -209,45 +209,45 @@ impl Ranks {
             };
             match signal {
                 Ok(SIGCHLD) => {}
-                Ok(signal) => self.pass(signal, plan),
+                Ok(signal) => self.pass_on(signal, spec),
                 Err(RecvTimeoutError::Timeout) => {
                     self.deadline = None;
                     self.signal_groups(Signal::KILL);
                 }
-                // Nobody will tell any more when a process ends.
+                // Without the listener, no process end would be noticed.
                 Err(RecvTimeoutError::Disconnected) => self.kill_all(),
             }
         }
     }
 
-    /// Looks who has ended, and begins the end of the others if one has failed.
-    fn look(&mut self, plan: &Plan<'_>) {
+    /// Collects ended processes, and ends the others if one has failed.
+    fn look(&mut self, spec: &JobSpec<'_>) {
         for number in 0..self.all.len() {
             let Some(end) = self.all[number].look() else { continue };
             if end.status.success() {
                 continue;
             }
             let is_first = self.first_failed.is_none();
-            if is_first || plan.keeps_going {
-                let others = match (self.running(), plan.keeps_going) {
+            if is_first || spec.keeps_going {
+                let others = match (self.running(), spec.keeps_going) {
                     (0, _) => "",
-                    (_, true) => "; the others go on",
-                    (_, false) => "; the others are ended",
+                    (_, true) => "; the others continue",
+                    (_, false) => "; ending the others",
                 };
-                let told = end.told();
-                print_error(&format!("pario: rank {number} of job {} {told}{others}", plan.job));
+                let how = end.describe();
+                print_error(&format!("pario: rank {number} of job {} {how}{others}", spec.job));
             }
             if is_first {
                 self.first_failed = Some(number);
-                if !plan.keeps_going {
-                    self.end(plan.grace);
+                if !spec.keeps_going {
+                    self.end(spec.grace);
                 }
             }
         }
     }
 
-    /// Passes a signal on: what ends a process to all that it has started, as a terminal does.
-    fn pass(&mut self, signal: i32, plan: &Plan<'_>) {
+    /// Passes a signal on; one that ends a process goes to its whole group, as from a terminal.
+    fn pass_on(&mut self, signal: i32, spec: &JobSpec<'_>) {
         let ends = match signal {
             SIGINT => Signal::INT,
             SIGTERM => Signal::TERM,
@@ -255,25 +255,25 @@ impl Ranks {
             signal => {
                 let signal = if signal == SIGUSR1 { Signal::USR1 } else { Signal::USR2 };
                 for rank in self.all.iter().filter(|rank| rank.end.is_none()) {
-                    // Who has just ended needs no signal.
+                    // The process may have just ended.
                     let _ = kill_process(rank.pid, signal);
                 }
                 return;
             }
         };
         if self.is_asked && self.deadline.is_none() {
-            // Who asks twice wants it to end.
+            // A second request also starts the grace period.
             self.is_asked = false;
-            self.end(plan.grace);
+            self.end(spec.grace);
         }
         self.signal_groups(ends);
         self.is_asked = true;
     }
 
-    /// Begins the end: who does not go by then is killed.
+    /// Asks all processes to end; those that still run at the deadline are killed.
     fn end(&mut self, grace: Duration) {
         self.deadline.get_or_insert_with(|| Instant::now() + grace);
-        // Who was told already may be busy with ending in order.
+        // Processes that were asked before may be shutting down.
         if !self.is_asked {
             self.signal_groups(Signal::TERM);
         }
@@ -281,7 +281,7 @@ impl Ranks {
 
     fn signal_groups(&self, signal: Signal) {
         for rank in self.all.iter().filter(|rank| rank.end.is_none()) {
-            // Who has just ended needs no signal.
+            // The process may have just ended.
             let _ = kill_process_group(rank.pid, signal);
         }
     }
@@ -289,7 +289,7 @@ impl Ranks {
     fn kill_all(&mut self) {
         self.signal_groups(Signal::KILL);
         for rank in &mut self.all {
-            rank.bury();
+            rank.reap();
         }
     }
 
@@ -299,8 +299,8 @@ impl Ranks {
 }
 
 impl Rank {
-    /// How it has ended, if it has since it was last looked at.
-    fn look(&mut self) -> Option<End> {
+    /// Returns how the process has ended, if it has since the last call.
+    fn look(&mut self) -> Option<ProcessEnd> {
         if self.end.is_some() {
             return None;
         }
@@ -308,20 +308,20 @@ impl Rank {
         match waitid(WaitId::Pid(self.pid), options) {
             Ok(None) => None,
             Ok(Some(_)) | Err(_) => {
-                // What it has left behind.
+                // Ends the remaining processes of the group.
                 let _ = kill_process_group(self.pid, Signal::KILL);
-                self.bury();
+                self.reap();
                 self.end
             }
         }
     }
 
-    /// Waits for its end.
-    fn bury(&mut self) {
+    /// Waits for the end of the process.
+    fn reap(&mut self) {
         if self.end.is_none() {
             let status = self.child.wait().unwrap_or(ExitStatus::from_raw(0xff00));
             let took = self.began.elapsed();
-            self.end = Some(End { pid: self.child.id(), status, took });
+            self.end = Some(ProcessEnd { pid: self.child.id(), status, took });
         }
     }
 }
@@ -332,11 +332,12 @@ mod tests {
 
     #[test]
     fn ends_are_told_as_shells_do() {
-        let end = |raw| End { pid: 1, status: ExitStatus::from_raw(raw), took: Duration::ZERO };
+        let end =
+            |raw| ProcessEnd { pid: 1, status: ExitStatus::from_raw(raw), took: Duration::ZERO };
         assert_eq!((end(7 << 8).code(), end(9).code(), end(0).code()), (7, 137, 0));
-        assert_eq!(end(7 << 8).told(), "failed with exit code 7");
-        assert_eq!(end(9).told(), "was ended by signal 9 (SIGKILL)");
-        let report = Report { ends: vec![end(0), end(3 << 8), end(9)], first_failed: Some(2) };
+        assert_eq!(end(7 << 8).describe(), "failed with exit code 7");
+        assert_eq!(end(9).describe(), "was killed by signal 9 (SIGKILL)");
+        let report = JobReport { ends: vec![end(0), end(3 << 8), end(9)], first_failed: Some(2) };
         assert_eq!(report.code(), 137);
     }
 

@@ -1,4 +1,4 @@
-//! `pario serve --check`: what is wrong with a configuration, without starting a node.
+//! `pario serve --check`: checks a configuration without starting a node.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,15 +8,14 @@ use rustix::fs::{Access, access};
 use serde_json::json;
 
 use crate::amounts::count;
-use crate::arguments::Global;
-use crate::exit::{FAILED, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{AlreadyReported, FAILED};
 use crate::terminal;
 
-/// Prints everything that is wrong with a configuration. `nodes` are those that are to run on this
-/// machine: their directories are looked at. Nothing is created. With `--json` the mistakes go to
-/// stdout, otherwise to stderr.
+/// Prints all mistakes of a configuration. `nodes` run on this machine: their directories are
+/// checked too. Creates nothing. Mistakes go to stdout with `--json`, otherwise to stderr.
 pub fn run(
-    global: &Global,
+    global: &GlobalOptions,
     source: &str,
     config: Result<Config, ConfigError>,
     node: Option<&str>,
@@ -52,32 +51,32 @@ pub fn run(
             out.flush()?;
         }
     }
-    if is_fine { Ok(()) } else { Err(Told(FAILED).into()) }
+    if is_fine { Ok(()) } else { Err(AlreadyReported(FAILED).into()) }
 }
 
-/// What would keep a node from starting.
+/// Returns the reasons that would keep a node from starting.
 fn mistakes(source: &str, config: &Config, name: Option<&str>) -> Vec<String> {
     let Some(name) = name else { return Vec::new() };
     let node = match config.node(name) {
         Ok(node) => node,
         Err(error) => return vec![format!("{source}: {error}")],
     };
-    let places = places(node).into_iter();
-    let unusable = places.filter_map(|(what, path, is_read_only)| {
+    let directories = directories(node).into_iter();
+    let unusable = directories.filter_map(|(what, path, is_read_only)| {
         let why = unusable(path, is_read_only)?;
         Some(format!("{source}: node {name:?}: {what} {:?}: {why}", path.display()))
     });
     unusable.collect()
 }
 
-/// The directories of a node: what they are for, where, and whether they are only read.
-fn places(node: &NodeConfig) -> Vec<(&'static str, &Path, bool)> {
-    let mut places = vec![("data directory", &*node.data, false)];
-    places.extend(node.disks.iter().map(|disk| ("disk", &*disk.path, disk.is_read_only)));
-    places
+/// Returns the directories of a node: purpose, path, and whether it is only read.
+fn directories(node: &NodeConfig) -> Vec<(&'static str, &Path, bool)> {
+    let mut directories = vec![("data directory", &*node.data, false)];
+    directories.extend(node.disks.iter().map(|disk| ("disk", &*disk.path, disk.is_read_only)));
+    directories
 }
 
-/// Why a directory cannot be used, or be created where it is missing.
+/// Returns why a directory cannot be used or created, if so.
 fn unusable(path: &Path, is_read_only: bool) -> Option<String> {
     if path.is_dir() {
         let wanted = if is_read_only { Access::READ_OK } else { Access::WRITE_OK };

@@ -1,4 +1,4 @@
-//! `pario status`
+//! `pario status`: shows the state of nodes, disks, clients and jobs.
 
 mod one_file;
 
@@ -12,40 +12,40 @@ use serde_json::{Value, json};
 
 use super::why;
 use crate::amounts::{count, elapsed, share, size};
-use crate::arguments::Global;
-use crate::exit::{FAILED, Told};
+use crate::arguments::GlobalOptions;
+use crate::exit::{AlreadyReported, FAILED};
 use crate::owners::Owners;
 use crate::table::{Side, Table};
 use crate::{reach, terminal};
 
-/// How long a node has to answer.
+/// Time limit for the answer of a node.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario status\n  pario status --file /runs/7/result\n  \
                             pario status --json | jq '.nodes[].disks'";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Show who has a file open together, and who waits for whom
+    /// Show the jobs that share this file, and which ranks wait for which others
     #[arg(long, value_name = "PATH")]
     file: Option<OsString>,
 }
 
-/// A node, or why there is nothing to be said of it.
+/// The status of a node, or why it is unknown.
 #[derive(Debug)]
 pub struct NodeView {
     /// Its name.
     pub name: String,
     /// Where it listens.
     pub address: String,
-    /// What it says of itself.
+    /// Its own report.
     pub status: Result<NodeStatus, pario::Error>,
 }
 
 impl NodeView {
-    /// All nodes of a cluster, in the order of its map.
+    /// Asks all nodes of a cluster; returns them in the order of the cluster map.
     pub fn of(cluster: &Cluster, within: Duration) -> Vec<NodeView> {
         let map = cluster.map();
         let address_of = |name: &str| {
@@ -56,22 +56,22 @@ impl NodeView {
         nodes.map(|(name, status)| NodeView { address: address_of(&name), name, status }).collect()
     }
 
-    /// Its disks, if it has said anything.
+    /// Returns its disks, if it has answered.
     pub fn disks(&self) -> impl Iterator<Item = &DiskStatus> {
         self.status.iter().flat_map(|status| &status.disks)
     }
 
-    /// Whether it does not answer.
+    /// Returns whether it does not answer.
     pub fn is_down(&self) -> bool {
         self.status.is_err()
     }
 
-    /// What is wrong with it, as a sentence.
+    /// Returns its problem as a sentence.
     pub fn trouble(&self) -> String {
         self.status.as_ref().err().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// One word for how it is.
+    /// Returns its state as one word.
     pub fn state(&self) -> &'static str {
         match &self.status {
             Err(_) => "down",
@@ -81,16 +81,16 @@ impl NodeView {
     }
 }
 
-/// Does it. The exit code says whether all nodes answer.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command. The exit code says whether all nodes answer.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if let Some(file) = &options.file {
         return one_file::run(global, file);
     }
-    // The node that is asked for the others may hang itself.
+    // The node that is asked for the others may itself hang.
     let limit = global.timeout.unwrap_or(ANSWER_LIMIT.as_secs_f64());
-    let cluster = reach::cluster(&Global { timeout: Some(limit), ..global.clone() })?;
+    let cluster = reach::cluster(&GlobalOptions { timeout: Some(limit), ..global.clone() })?;
     let nodes = NodeView::of(&cluster, Duration::from_secs_f64(limit));
-    // If the node that knows them does not answer, it is told among the nodes.
+    // If the interface node does not answer, the table of nodes shows that.
     let jobs = cluster.jobs().unwrap_or_default();
     let cluster = cluster.map().name;
     if global.json {
@@ -102,7 +102,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         print(&mut out, &cluster, &nodes, &jobs)?;
         out.flush()?;
     }
-    if nodes.iter().any(NodeView::is_down) { Err(Told(FAILED).into()) } else { Ok(()) }
+    if nodes.iter().any(NodeView::is_down) { Err(AlreadyReported(FAILED).into()) } else { Ok(()) }
 }
 
 fn print(
@@ -125,11 +125,11 @@ fn print(
         writeln!(out)?;
         why::job_table(jobs).print(out)?;
     }
-    let troubles = troubles(nodes);
-    if !troubles.is_empty() {
+    let problems = problems(nodes);
+    if !problems.is_empty() {
         writeln!(out)?;
     }
-    troubles.iter().try_for_each(|trouble| writeln!(out, "{trouble}"))
+    problems.iter().try_for_each(|trouble| writeln!(out, "{trouble}"))
 }
 
 fn node_table(nodes: &[NodeView]) -> Table<8> {
@@ -154,7 +154,7 @@ fn node_table(nodes: &[NodeView]) -> Table<8> {
             about(&|status| elapsed(Duration::from_millis(status.uptime_ms))),
             about(&|status| status.requests.to_string()),
             about(&|status| status.clients.len().to_string()),
-            // Only the node that keeps the namespace knows.
+            // Only the interface node knows.
             about(&|status| match status.is_interface {
                 true => status.open_files.to_string(),
                 false => "-".to_owned(),
@@ -165,7 +165,7 @@ fn node_table(nodes: &[NodeView]) -> Table<8> {
     table
 }
 
-/// The disks; also what `pario top` shows of them beside the rates.
+/// Returns the table of disks, which `pario top` shows as well, with rates.
 fn disk_table(nodes: &[NodeView]) -> Table<6> {
     let mut table = Table::new([
         ("disk", Side::Left),
@@ -191,7 +191,7 @@ fn disk_table(nodes: &[NodeView]) -> Table<6> {
     table
 }
 
-/// The clients of all nodes, each with the name of its node.
+/// Returns the clients of all nodes, each with the name of its node.
 pub fn clients(nodes: &[NodeView]) -> impl Iterator<Item = (&str, &ClientStatus)> {
     nodes.iter().flat_map(|node| {
         let clients = node.status.iter().flat_map(|status| &status.clients);
@@ -222,41 +222,41 @@ pub fn client_table<'n>(
     table
 }
 
-/// What is wrong, one sentence each.
-pub fn troubles(nodes: &[NodeView]) -> Vec<String> {
-    let mut troubles = Vec::new();
+/// Returns all problems, one sentence each.
+pub fn problems(nodes: &[NodeView]) -> Vec<String> {
+    let mut problems = Vec::new();
     for node in nodes {
         let name = &node.name;
         let status = match &node.status {
             Ok(status) => status,
             Err(error) => {
-                troubles.push(format!("node {name} is down: {error}"));
+                problems.push(format!("node {name} is down: {error}"));
                 continue;
             }
         };
         for disk in &status.disks {
             if let Some(trouble) = &disk.trouble {
-                troubles.push(format!("disk {name}/{} cannot be used: {trouble}", disk.disk.label));
+                problems.push(format!("disk {name}/{} is unusable: {trouble}", disk.disk.label));
             }
         }
         for peer in status.peers.iter().filter(|peer| !peer.is_there) {
-            let why = peer.trouble.as_deref().unwrap_or("it has not been seen yet");
-            troubles.push(format!("node {name} does not reach node {}: {why}", peer.name));
+            let why = peer.trouble.as_deref().unwrap_or("it has never been seen");
+            problems.push(format!("node {name} cannot reach node {}: {why}", peer.name));
         }
         if status.oldest_request_ms >= 1000 {
             let age = elapsed(Duration::from_millis(status.oldest_request_ms));
-            troubles.push(format!("node {name}: its oldest request has been under way for {age}"));
+            problems.push(format!("node {name}: its oldest request is {age} old"));
         }
-        // A node removes what was deleted in the background; only missing disks keep it from that.
+        // A node removes deleted files in the background; only a missing disk stops it.
         if status.doomed > 0 && are_disks_missing(nodes) {
             let files = count(status.doomed, "deletion");
-            troubles.push(format!("node {name}: {files} not finished, because disks are missing"));
+            problems.push(format!("node {name}: {files} not finished, because disks are missing"));
         }
     }
-    troubles
+    problems
 }
 
-/// Whether a disk of the cluster cannot be used, by the node that has it or by another one.
+/// Returns whether any node reports a disk as unusable.
 fn are_disks_missing(nodes: &[NodeView]) -> bool {
     nodes.iter().any(|node| match &node.status {
         Ok(status) => {
@@ -267,7 +267,7 @@ fn are_disks_missing(nodes: &[NodeView]) -> bool {
     })
 }
 
-/// Everything as JSON.
+/// Returns everything as JSON.
 pub fn as_json(cluster: &str, nodes: &[NodeView]) -> Value {
     let nodes: Vec<_> = nodes.iter().map(node_json).collect();
     json!({ "cluster": cluster, "nodes": nodes })
@@ -342,7 +342,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A node with one disk, a client and a peer that is away.
+    /// A node with one disk, a client and an unreachable peer.
     pub fn node(name: &str) -> NodeView {
         let disk = DiskStatus {
             disk: DiskInfo {
@@ -418,7 +418,7 @@ pario[17]  root  a              14           1
 job   user  ranks  here  open files  waiting
 4711  root      5     4           2  12 s for rank 3
 
-node a does not reach node z: connection refused
+node a cannot reach node z: connection refused
 node b is down: node b does not answer since 2.0 s
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
@@ -444,11 +444,11 @@ node b is down: node b does not answer since 2.0 s
         status.doomed = 1;
         status.peers.clear();
         let expected = [
-            "disk a/disk0 cannot be used: its lock is held",
-            "node a: its oldest request has been under way for 3 s",
+            "disk a/disk0 is unusable: its lock is held",
+            "node a: its oldest request is 3 s old",
             "node a: 1 deletion not finished, because disks are missing",
         ];
-        assert_eq!(troubles(&[view]), expected);
+        assert_eq!(problems(&[view]), expected);
     }
 
     #[test]
@@ -457,6 +457,6 @@ node b is down: node b does not answer since 2.0 s
         let status = view.status.as_mut().unwrap();
         status.doomed = 3000;
         status.peers.clear();
-        assert_eq!(troubles(&[view]), [""; 0]);
+        assert_eq!(problems(&[view]), [""; 0]);
     }
 }

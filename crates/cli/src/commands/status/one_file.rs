@@ -1,4 +1,4 @@
-//! `pario status --file`: who has a file open together, and who waits for whom.
+//! `pario status --file`: shows the jobs that share a file, and which ranks wait for which others.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -7,21 +7,22 @@ use pario::{FilePath, JobStatus, LockWait, Ranks};
 use serde_json::json;
 
 use crate::amounts::count;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::why;
 use crate::owners::Owners;
 use crate::table::{Side, Table};
 use crate::{paths, reach, terminal};
 
-/// Does it.
-pub fn run(global: &Global, file: &OsStr) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, file: &OsStr) -> anyhow::Result<()> {
     let path = paths::in_cluster(file)?;
     let cluster = reach::cluster(global)?;
     let jobs: Vec<JobStatus> =
         cluster.jobs()?.into_iter().filter_map(|job| about(job, &path)).collect();
     let mut lock_waits = cluster.lock_waits()?;
     lock_waits.retain(|wait| wait.path == path);
-    // What somebody has open is not looked at: a node that it lies on may be why they wait.
+    // Do not read the metadata of an open file: an unresponsive node may be the reason for the
+    // wait.
     if jobs.is_empty() && lock_waits.is_empty() {
         cluster.metadata(&path.to_string())?;
     }
@@ -38,7 +39,7 @@ pub fn run(global: &Global, file: &OsStr) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// What a job does with one file, if anything.
+/// Returns the part of a job's status that concerns one file, if any.
 fn about(mut job: JobStatus, path: &FilePath) -> Option<JobStatus> {
     job.files.retain(|file| file.path == *path);
     job.waits.retain(|wait| wait.path.as_ref() == Some(path));

@@ -1,7 +1,7 @@
-//! `pario top`
+//! `pario top`: shows live rates and states.
 //!
-//! `rates` compares two looks at the cluster, `page` says in lines what they mean, `screen` shows
-//! the lines on a terminal.
+//! `rates` compares two snapshots of the cluster, `page` formats them as lines, `screen` shows the
+//! lines on a terminal.
 
 mod page;
 mod rates;
@@ -13,28 +13,28 @@ use std::time::Duration;
 use clap::Args;
 
 use super::status;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::interrupt::Interrupt;
 use crate::{reach, terminal};
-use rates::Look;
+use rates::Snapshot;
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario top\n  pario top --interval 0.2\n  pario top --once | grep disk0";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Print one page and end; it is also so where stdout is no terminal
+    /// Print one page and exit; also done if stdout is not a terminal
     #[arg(long)]
     once: bool,
 
-    /// Seconds between two looks
+    /// Seconds between two snapshots
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = parse_interval)]
     interval: Duration,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let within = reach::answer_limit(global);
     let is_live = !options.once && !global.json && stdout().is_terminal() && stdin().is_terminal();
@@ -42,20 +42,20 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         return screen::run(&cluster, options.interval, within);
     }
     let interrupt = Interrupt::watch()?;
-    let before = Look::at(&cluster, within);
+    let before = Snapshot::at(&cluster, within);
     let due = before.at + options.interval;
     while let Some(left) = due.checked_duration_since(std::time::Instant::now()) {
         interrupt.check()?;
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    let look = Look::at(&cluster, within);
+    let snapshot = Snapshot::at(&cluster, within);
     if global.json {
-        let mut json = status::as_json(&look.cluster, &look.nodes);
-        rates::add_to_json(&mut json, &look.rates_since(&before));
+        let mut json = status::as_json(&snapshot.cluster, &snapshot.nodes);
+        rates::add_to_json(&mut json, &snapshot.rates_since(&before));
         return terminal::print_json(&json);
     }
     let mut out = terminal::output();
-    for line in page::lines(&look, &look.rates_since(&before)) {
+    for line in page::lines(&snapshot, &snapshot.rates_since(&before)) {
         writeln!(out, "{}", line.text)?;
     }
     Ok(out.flush()?)
@@ -66,7 +66,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     seconds
         .filter(|seconds| (0.01..=3600.0).contains(seconds))
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| "it is not a number of seconds from 0.01 to 3600".to_owned())
+        .ok_or_else(|| "it must be a number of seconds from 0.01 to 3600".to_owned())
 }
 
 #[cfg(test)]

@@ -1,73 +1,73 @@
-//! One page of `pario top`, as lines.
+//! Formats one page of `pario top` as lines.
 
 use std::time::Duration;
 
-use super::rates::{Look, Rate, Rates};
+use super::rates::{Rate, Rates, Snapshot};
 use crate::amounts::{count, elapsed, rate, share, size};
-use crate::commands::status::{self, NodeView, troubles};
+use crate::commands::status::{self, NodeView, problems};
 use crate::table::{Side, Table};
 
-/// How many blocks show how full a disk is.
+/// Blocks of a bar that shows how full a disk is.
 const BAR_BLOCKS: u64 = 10;
 
-/// Clients that are shown: those that ask most.
+/// Most clients shown: those with most requests.
 const CLIENTS_SHOWN: usize = 10;
 
-/// What a line is, so that the screen can show it as that.
+/// The kind of a line; it decides the style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LineKind {
     /// The first line.
     Title,
     /// The heads of a table.
     Heads,
-    /// A row, or nothing.
+    /// A row or an empty line.
     Row,
-    /// Something is wrong.
+    /// A problem.
     Trouble,
 }
 
 /// A line of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLine {
-    /// What it is.
-    pub role: Role,
-    /// What it says.
+    /// Its kind.
+    pub kind: LineKind,
+    /// Its text.
     pub text: String,
 }
 
-/// The page for a look and the rates since the one before.
-pub fn lines(look: &Look, rates: &Rates) -> Vec<PageLine> {
-    let mut lines = vec![PageLine { role: Role::Title, text: title(look) }];
-    let tables = [node_lines(look, rates), disk_lines(look, rates), client_lines(look)];
+/// Formats a snapshot and the rates since the previous one.
+pub fn lines(snapshot: &Snapshot, rates: &Rates) -> Vec<PageLine> {
+    let mut lines = vec![PageLine { kind: LineKind::Title, text: title(snapshot) }];
+    let tables = [node_lines(snapshot, rates), disk_lines(snapshot, rates), client_lines(snapshot)];
     for table in tables.into_iter().filter(|table| table.len() > 1) {
-        lines.push(PageLine { role: Role::Row, text: String::new() });
-        let roles = [Role::Heads].into_iter().chain(std::iter::repeat(Role::Row));
-        lines.extend(table.into_iter().zip(roles).map(|(text, role)| PageLine { role, text }));
+        lines.push(PageLine { kind: LineKind::Row, text: String::new() });
+        let kinds = [LineKind::Heads].into_iter().chain(std::iter::repeat(LineKind::Row));
+        lines.extend(table.into_iter().zip(kinds).map(|(text, kind)| PageLine { kind, text }));
     }
-    let troubles = troubles(&look.nodes);
-    if !troubles.is_empty() {
-        lines.push(PageLine { role: Role::Row, text: String::new() });
+    let problems = problems(&snapshot.nodes);
+    if !problems.is_empty() {
+        lines.push(PageLine { kind: LineKind::Row, text: String::new() });
     }
-    lines.extend(troubles.into_iter().map(|text| PageLine { role: Role::Trouble, text }));
+    lines.extend(problems.into_iter().map(|text| PageLine { kind: LineKind::Trouble, text }));
     lines
 }
 
-fn title(look: &Look) -> String {
-    let down = look.nodes.iter().filter(|node| node.is_down()).count();
-    let statuses = || look.nodes.iter().filter_map(|node| node.status.as_ref().ok());
+fn title(snapshot: &Snapshot) -> String {
+    let down = snapshot.nodes.iter().filter(|node| node.is_down()).count();
+    let statuses = || snapshot.nodes.iter().filter_map(|node| node.status.as_ref().ok());
     let clients: usize = statuses().map(|status| status.clients.len()).sum();
     let open: u64 = statuses().map(|status| status.open_files).sum();
     let down = if down > 0 { format!(", {down} down") } else { String::new() };
     format!(
         "cluster {}   {}{down}   {}   {}",
-        look.cluster,
-        count(look.nodes.len() as u64, "node"),
+        snapshot.cluster,
+        count(snapshot.nodes.len() as u64, "node"),
         count(clients as u64, "client"),
         count(open, "open file"),
     )
 }
 
-fn node_lines(look: &Look, rates: &Rates) -> Vec<String> {
+fn node_lines(snapshot: &Snapshot, rates: &Rates) -> Vec<String> {
     let mut table = Table::new([
         ("node", Side::Left),
         ("state", Side::Left),
@@ -78,7 +78,7 @@ fn node_lines(look: &Look, rates: &Rates) -> Vec<String> {
         ("written", Side::Right),
         ("cache", Side::Right),
     ]);
-    for node in &look.nodes {
+    for node in &snapshot.nodes {
         let Ok(status) = &node.status else {
             let nothing = || "-".to_owned();
             let [a, b, c, d, e, f] = std::array::from_fn(|_| nothing());
@@ -100,7 +100,7 @@ fn node_lines(look: &Look, rates: &Rates) -> Vec<String> {
     table.lines()
 }
 
-/// All disks of a node together.
+/// Returns the total rate of a node's disks.
 fn rate_of(node: &NodeView, rates: &Rates) -> Rate {
     let names = node.disks().map(|disk| format!("{}/{}", node.name, disk.disk.label));
     names.filter_map(|name| rates.get(&name)).fold(Rate::default(), |sum, rate| Rate {
@@ -110,7 +110,7 @@ fn rate_of(node: &NodeView, rates: &Rates) -> Rate {
     })
 }
 
-fn disk_lines(look: &Look, rates: &Rates) -> Vec<String> {
+fn disk_lines(snapshot: &Snapshot, rates: &Rates) -> Vec<String> {
     let mut table = Table::new([
         ("disk", Side::Left),
         ("full", Side::Left),
@@ -121,7 +121,7 @@ fn disk_lines(look: &Look, rates: &Rates) -> Vec<String> {
         ("read", Side::Right),
         ("written", Side::Right),
     ]);
-    for (name, disk) in look.disks() {
+    for (name, disk) in snapshot.disks() {
         let used = disk.total_bytes.saturating_sub(disk.free_bytes);
         let moved = rates.get(&name).copied().unwrap_or_default();
         table.push([
@@ -138,14 +138,14 @@ fn disk_lines(look: &Look, rates: &Rates) -> Vec<String> {
     table.lines()
 }
 
-fn client_lines(look: &Look) -> Vec<String> {
-    let mut clients: Vec<_> = status::clients(&look.nodes).collect();
+fn client_lines(snapshot: &Snapshot) -> Vec<String> {
+    let mut clients: Vec<_> = status::clients(&snapshot.nodes).collect();
     clients.sort_by_key(|(_, client)| std::cmp::Reverse(client.requests));
     clients.truncate(CLIENTS_SHOWN);
     status::client_table(clients).lines()
 }
 
-/// How full something is, in blocks.
+/// Returns a bar of blocks.
 fn bar(part: u64, whole: u64) -> String {
     let full = share(part, whole, BAR_BLOCKS).min(BAR_BLOCKS);
     (0..BAR_BLOCKS).map(|block| if block < full { '█' } else { '░' }).collect()
@@ -155,11 +155,11 @@ fn bar(part: u64, whole: u64) -> String {
 mod tests {
     use super::*;
     use crate::commands::status::tests::silent;
-    use crate::commands::top::rates::tests::looks;
+    use crate::commands::top::rates::tests::snapshots;
 
     #[test]
     fn a_page_has_nodes_disks_clients_and_troubles() {
-        let (before, mut after) = looks(6 << 20);
+        let (before, mut after) = snapshots(6 << 20);
         after.nodes.push(silent("b"));
         let lines = lines(&after, &after.rates_since(&before));
         let text: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
@@ -176,12 +176,12 @@ a/disk0  ███████░░░  75 %  50 GiB      3           2  3 MiB/
 client     user  of node  requests  open files
 pario[17]  root  a              14           1
 
-node a does not reach node z: connection refused
+node a cannot reach node z: connection refused
 node b is down: node b does not answer since 2.0 s";
         assert_eq!(text.join("\n"), expected);
-        assert_eq!(lines[0].role, Role::Title);
-        assert_eq!(lines[2].role, Role::Heads);
-        assert_eq!(lines.last().unwrap().role, Role::Trouble);
+        assert_eq!(lines[0].kind, LineKind::Title);
+        assert_eq!(lines[2].kind, LineKind::Heads);
+        assert_eq!(lines.last().unwrap().kind, LineKind::Trouble);
     }
 
     #[test]

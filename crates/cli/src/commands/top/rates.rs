@@ -1,4 +1,4 @@
-//! Rates: the difference of two looks at counters, divided by the time between them.
+//! Computes rates: the difference of counters in two snapshots, divided by the time between them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use crate::commands::status::NodeView;
 
 /// The cluster at one moment.
 #[derive(Debug)]
-pub struct Look {
-    /// When.
+pub struct Snapshot {
+    /// Time of the snapshot.
     pub at: Instant,
     /// The name of the cluster.
     pub cluster: String,
@@ -20,7 +20,7 @@ pub struct Look {
     pub nodes: Vec<NodeView>,
 }
 
-/// What moves in a second.
+/// Traffic per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes read.
@@ -31,26 +31,26 @@ pub struct Rate {
     pub requests: u64,
 }
 
-/// The rate of each disk, by its name for people.
+/// The rate of each disk, by its display name.
 pub type Rates = HashMap<String, Rate>;
 
-impl Look {
-    /// Looks now.
+impl Snapshot {
+    /// Takes a snapshot.
     pub fn at(cluster: &Cluster, within: Duration) -> Self {
         let nodes = NodeView::of(cluster, within);
         Self { at: Instant::now(), cluster: cluster.map().name, nodes }
     }
 
-    /// All disks with their names.
+    /// Returns all disks with their display names.
     pub fn disks(&self) -> impl Iterator<Item = (String, &DiskStatus)> {
         self.nodes.iter().flat_map(|node| {
             node.disks().map(|disk| (format!("{}/{}", node.name, disk.disk.label), disk))
         })
     }
 
-    /// What has moved since an earlier look. A disk that was not seen then has no rate. A counter
-    /// that has become smaller belongs to a node that was started again: it began at zero.
-    pub fn rates_since(&self, before: &Look) -> Rates {
+    /// Returns the rates since an earlier snapshot. A disk that was missing then has no rate. A
+    /// counter that became smaller belongs to a restarted node and counts from zero.
+    pub fn rates_since(&self, before: &Snapshot) -> Rates {
         let took = self.at.saturating_duration_since(before.at);
         let earlier: HashMap<_, _> = before.disks().collect();
         let mut rates = Rates::new();
@@ -71,7 +71,7 @@ impl Look {
     }
 }
 
-/// Adds the rates to the disks of what `pario status --json` prints.
+/// Adds the rates to the disks in the JSON of `pario status`.
 pub fn add_to_json(json: &mut Value, rates: &Rates) {
     let nodes = json["nodes"].as_array_mut().into_iter().flatten();
     for disk in nodes.flat_map(|node| node["disks"].as_array_mut().into_iter().flatten()) {
@@ -88,35 +88,35 @@ pub mod tests {
     use super::*;
     use crate::commands::status::{as_json, tests::node};
 
-    /// Two looks, two seconds apart, with so much read in between.
-    pub fn looks(read: u64) -> (Look, Look) {
+    /// Two snapshots, two seconds apart, with `read` bytes read in between.
+    pub fn snapshots(read: u64) -> (Snapshot, Snapshot) {
         let at = Instant::now();
-        let before = Look { at, cluster: "lab".to_owned(), nodes: vec![node("a")] };
+        let before = Snapshot { at, cluster: "lab".to_owned(), nodes: vec![node("a")] };
         let mut after = vec![node("a")];
         let disk = &mut after[0].status.as_mut().unwrap().disks[0];
         disk.read_bytes += read;
         disk.reads += 4;
         let at = at + Duration::from_secs(2);
-        (before, Look { at, cluster: "lab".to_owned(), nodes: after })
+        (before, Snapshot { at, cluster: "lab".to_owned(), nodes: after })
     }
 
     #[test]
     fn a_rate_is_the_difference_over_the_time() {
-        let (before, after) = looks(6 << 20);
+        let (before, after) = snapshots(6 << 20);
         let expected = Rate { read: 3 << 20, written: 0, requests: 2 };
         assert_eq!(after.rates_since(&before)["a/disk0"], expected);
     }
 
     #[test]
     fn a_node_that_was_started_again_begins_at_zero() {
-        let (before, mut after) = looks(0);
+        let (before, mut after) = snapshots(0);
         after.nodes[0].status.as_mut().unwrap().disks[0].read_bytes = 2 << 20;
         assert_eq!(after.rates_since(&before)["a/disk0"].read, 1 << 20);
     }
 
     #[test]
     fn a_disk_that_was_not_there_has_no_rate() {
-        let (mut before, after) = looks(0);
+        let (mut before, after) = snapshots(0);
         before.nodes.clear();
         assert!(after.rates_since(&before).is_empty());
         let mut json = as_json("lab", &after.nodes);

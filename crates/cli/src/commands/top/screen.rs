@@ -1,5 +1,4 @@
-//! The live screen. A second thread looks at the cluster, so that keys are answered also while a
-//! node hangs.
+//! The live screen. A second thread takes the snapshots, so that keys work while a node hangs.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -14,22 +13,22 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::{DefaultTerminal, Frame};
 
-use super::page::{self, PageLine, Role};
-use super::rates::{Look, Rates};
+use super::page::{self, LineKind, PageLine};
+use super::rates::{Rates, Snapshot};
 
-/// How long a key may wait for its answer.
+/// Longest delay before a key is handled.
 const KEY_WAIT: Duration = Duration::from_millis(50);
 
 const HINT: &str = "q quits   ↑ ↓ scroll";
 
-/// Shows the cluster until the user has seen enough.
+/// Shows the cluster until the user quits.
 pub fn run(cluster: &Cluster, interval: Duration, within: Duration) -> anyhow::Result<()> {
-    let (looks, seen) = channel();
+    let (snapshots, seen) = channel();
     let looking = cluster.clone();
-    thread::Builder::new().name("looks".into()).spawn(move || {
+    thread::Builder::new().name("snapshots".into()).spawn(move || {
         loop {
             let began = Instant::now();
-            if looks.send(Look::at(&looking, within)).is_err() {
+            if snapshots.send(Snapshot::at(&looking, within)).is_err() {
                 return;
             }
             thread::sleep(interval.saturating_sub(began.elapsed()));
@@ -41,29 +40,32 @@ pub fn run(cluster: &Cluster, interval: Duration, within: Duration) -> anyhow::R
     shown
 }
 
-/// What is on the screen.
+/// The content of the screen.
 #[derive(Debug, Default)]
 struct Screen {
     lines: Vec<PageLine>,
-    /// Lines that are scrolled away at the top.
+    /// Lines scrolled off at the top.
     above: u16,
 }
 
-fn show(terminal: &mut DefaultTerminal, seen: &Receiver<Look>) -> anyhow::Result<()> {
+fn show(terminal: &mut DefaultTerminal, seen: &Receiver<Snapshot>) -> anyhow::Result<()> {
     let mut screen = Screen::default();
-    let mut before: Option<Look> = None;
+    let mut before: Option<Snapshot> = None;
     loop {
         match seen.recv_timeout(KEY_WAIT) {
-            Ok(look) => {
-                let rates = before.as_ref().map_or_else(Rates::new, |then| look.rates_since(then));
-                screen.lines = page::lines(&look, &rates);
-                before = Some(look);
+            Ok(snapshot) => {
+                let rates =
+                    before.as_ref().map_or_else(Rates::new, |then| snapshot.rates_since(then));
+                screen.lines = page::lines(&snapshot, &rates);
+                before = Some(snapshot);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("nobody looks at the cluster"),
+            Err(RecvTimeoutError::Disconnected) => {
+                anyhow::bail!("the snapshot thread ended unexpectedly; this is a bug")
+            }
         }
         while event::poll(Duration::ZERO)? {
-            if screen.handle(&event::read()?) == Next::End {
+            if screen.handle(&event::read()?) == KeyAction::End {
                 return Ok(());
             }
         }
@@ -71,24 +73,24 @@ fn show(terminal: &mut DefaultTerminal, seen: &Receiver<Look>) -> anyhow::Result
     }
 }
 
-/// What follows a key.
+/// The action that a key causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum KeyAction {
     Stay,
     End,
 }
 
 impl Screen {
-    fn handle(&mut self, event: &Event) -> Next {
-        let Event::Key(key) = event else { return Next::Stay };
+    fn handle(&mut self, event: &Event) -> KeyAction {
+        let Event::Key(key) = event else { return KeyAction::Stay };
         if key.kind == KeyEventKind::Release {
-            return Next::Stay;
+            return KeyAction::Stay;
         }
         let last = u16::try_from(self.lines.len().saturating_sub(1)).unwrap_or(u16::MAX);
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Next::End,
+            KeyCode::Char('q') | KeyCode::Esc => return KeyAction::End,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Next::End;
+                return KeyAction::End;
             }
             KeyCode::Up => self.above = self.above.saturating_sub(1),
             KeyCode::Down => self.above = self.above.saturating_add(1).min(last),
@@ -97,14 +99,14 @@ impl Screen {
             KeyCode::Home => self.above = 0,
             _ => {}
         }
-        Next::Stay
+        KeyAction::Stay
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let [page, hint] =
             Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
         let lines =
-            self.lines.iter().map(|line| Line::styled(line.text.as_str(), style(line.role)));
+            self.lines.iter().map(|line| Line::styled(line.text.as_str(), style(line.kind)));
         let paragraph = Paragraph::new(lines.collect::<Vec<_>>()).scroll((self.above, 0));
         frame.render_widget(paragraph, page);
         let hint_style = Style::new().add_modifier(Modifier::DIM);
@@ -112,12 +114,12 @@ impl Screen {
     }
 }
 
-fn style(role: Role) -> Style {
-    match role {
-        Role::Title => Style::new().add_modifier(Modifier::BOLD),
-        Role::Heads => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
-        Role::Row => Style::new(),
-        Role::Trouble => Style::new().fg(Color::Red),
+fn style(kind: LineKind) -> Style {
+    match kind {
+        LineKind::Title => Style::new().add_modifier(Modifier::BOLD),
+        LineKind::Heads => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        LineKind::Row => Style::new(),
+        LineKind::Trouble => Style::new().fg(Color::Red),
     }
 }
 
@@ -128,10 +130,10 @@ mod tests {
     use ratatui::crossterm::event::KeyEvent;
 
     use super::*;
-    use crate::commands::top::rates::tests::looks;
+    use crate::commands::top::rates::tests::snapshots;
 
     fn screen() -> Screen {
-        let (before, after) = looks(6 << 20);
+        let (before, after) = snapshots(6 << 20);
         Screen { lines: page::lines(&after, &after.rates_since(&before)), above: 0 }
     }
 
@@ -153,13 +155,13 @@ mod tests {
     fn keys_scroll_and_end() {
         let mut screen = screen();
         let key = |code| Event::Key(KeyEvent::from(code));
-        assert_eq!(screen.handle(&key(KeyCode::Down)), Next::Stay);
+        assert_eq!(screen.handle(&key(KeyCode::Down)), KeyAction::Stay);
         assert!(!drawn(&screen).contains("cluster lab"));
-        assert_eq!(screen.handle(&key(KeyCode::Home)), Next::Stay);
+        assert_eq!(screen.handle(&key(KeyCode::Home)), KeyAction::Stay);
         assert!(drawn(&screen).contains("cluster lab"));
-        assert_eq!(screen.handle(&key(KeyCode::Char('x'))), Next::Stay);
-        assert_eq!(screen.handle(&key(KeyCode::Char('q'))), Next::End);
+        assert_eq!(screen.handle(&key(KeyCode::Char('x'))), KeyAction::Stay);
+        assert_eq!(screen.handle(&key(KeyCode::Char('q'))), KeyAction::End);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.handle(&Event::Key(control_c)), Next::End);
+        assert_eq!(screen.handle(&Event::Key(control_c)), KeyAction::End);
     }
 }

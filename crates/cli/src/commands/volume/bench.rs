@@ -1,4 +1,4 @@
-//! `pario volume bench`
+//! `pario volume bench`: measures the rate of slices.
 
 use std::time::Instant;
 
@@ -7,36 +7,36 @@ use pario::ProcessProgress;
 use pario_image::{ImageError, Interpolation, Plane, Volume};
 use serde_json::json;
 
-use super::written;
+use super::parse;
 use crate::amounts::size;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume bench /body\n  \
                             pario volume bench /body --slices 500 --size 1024x1024 --linear";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The volume
     volume: String,
 
-    /// How many slices
+    /// Number of slices
     #[arg(long, default_value_t = 100)]
     slices: u32,
 
-    /// Pixels of each
-    #[arg(long, value_name = "WxH", value_parser = written::pixels, default_value = "512x512")]
+    /// Width and height of each slice
+    #[arg(long, value_name = "WxH", value_parser = parse::pixels, default_value = "512x512")]
     size: [u32; 2],
 
-    /// Values between voxels from the eight around, not from the nearest
+    /// Interpolate linearly between voxels instead of taking the nearest
     #[arg(long)]
     linear: bool,
 }
 
-/// Does it: slices across the diagonal, from one end of the volume to the other.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command: slices across the diagonal, from one end of the volume to the other.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let volume = Volume::open(&cluster, &options.volume)?;
     let (centre, spacing, [width, height]) = (volume.centre(), volume.spacing(), options.size);
@@ -58,7 +58,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     }
     let seconds = began.elapsed().as_secs_f64();
     let rate = f64::from(options.slices) / seconds;
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
     let (seen, hits) =
         (all.seen_bytes as f64 / seconds / 1e6, all.cache_hits as f64 / all.found.max(1) as f64);
     if global.json {

@@ -1,4 +1,4 @@
-//! `pario volume export`
+//! `pario volume export`: writes a volume file.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,29 +12,29 @@ use pario_image::{ImageError, Volume};
 use serde_json::json;
 
 use crate::amounts::{per_second, size};
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::cp::partial;
 use crate::commands::cp::progress::Progress;
 use crate::interrupt::Interrupt;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume export /body body.nrrd\n  \
                             pario volume export /ct ct.nii\n  \
                             pario volume export /body body.npy";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The volume in the cluster
     volume: OsString,
 
-    /// The file; what is there is replaced
+    /// The file; an existing one is replaced
     file: PathBuf,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let path = paths::in_cluster(&options.volume)?;
     let shown = || options.file.display().to_string();
     let interrupt = Interrupt::watch()?;
@@ -75,7 +75,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A hidden name beside a file; what has it is removed when this value goes.
+/// A hidden file beside the target, removed on drop.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
@@ -86,7 +86,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing left to remove.
+        // After the rename this file no longer exists.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! `pario volume import`
+//! `pario volume import`: reads a volume from files.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -10,89 +10,89 @@ use pario_image::formats::{
 use pario_image::{Compression, ImageError, LengthUnit, Pixel, Volume, VolumeOptions, VoxelUnits};
 use serde_json::json;
 
-use super::written;
+use super::parse;
 use crate::amounts::size;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::commands::cp::progress::Progress;
-use crate::exit::Usage;
+use crate::exit::UsageError;
 use crate::interrupt::Interrupt;
 use crate::unfinished_file::UnfinishedFile;
 use crate::{paths, reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
                             pario volume import dicom/ /ct --compression zstd\n  \
                             pario volume import slices/*.png /stack --spacing 0.33,0.33,1\n  \
                             pario volume import ct.raw /ct --raw 512x512x300 --pixel u16\n  \
                             pario volume import --phantom 512x512x640 /body --pixel u8x3";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// What to read, if it is no phantom, and last the volume to be made
+    /// The files to read (none for a phantom), and last the new volume
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Make a body of this size instead of reading one
-    #[arg(long, value_name = "XxYxZ", value_parser = written::voxels, conflicts_with = "raw")]
+    /// Generate a synthetic body of this size instead of reading files
+    #[arg(long, value_name = "XxYxZ", value_parser = parse::voxels, conflicts_with = "raw")]
     phantom: Option<[u64; 3]>,
 
-    /// What the phantom is drawn from
+    /// Seed of the phantom
     #[arg(long, default_value_t = 1, requires = "phantom")]
     seed: u64,
 
-    /// The file has no header; it is so large
-    #[arg(long, value_name = "XxYxZ", value_parser = written::voxels, requires = "pixel")]
+    /// The file has no header and these dimensions
+    #[arg(long, value_name = "XxYxZ", value_parser = parse::voxels, requires = "pixel")]
     raw: Option<[u64; 3]>,
 
     /// Voxels of a raw file or of a phantom: u8, u8x3, i16, u16, f32, ...
-    #[arg(long, value_name = "KIND", value_parser = written::pixel)]
+    #[arg(long, value_name = "KIND", value_parser = parse::pixel)]
     pixel: Option<FilePixel>,
 
-    /// The most significant byte of a raw file comes first
+    /// Voxels of a raw file are big-endian
     #[arg(long, requires = "raw")]
     big_endian: bool,
 
-    /// Bytes of a raw file before the first voxel
+    /// Bytes before the first voxel of a raw file
     #[arg(long, default_value_t = 0, requires = "raw", value_name = "BYTES")]
     skip: u64,
 
-    /// Which series of a directory of DICOM slices is read, by its UID
+    /// The DICOM series to read from a directory, by its UID
     #[arg(long, value_name = "UID", conflicts_with_all = ["raw", "phantom"])]
     series: Option<String>,
 
-    /// How far voxels are apart, in millimetres [default: what the file says, otherwise 1,1,1]
-    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates)]
+    /// Distance between voxels in millimetres [default: from the file, otherwise 1,1,1]
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse::coordinates)]
     spacing: Option<[f64; 3]>,
 
-    /// Size of a box, and along which axes it also holds the first layer of the next
-    #[arg(long, value_name = "XxYxZ[+AXES]", default_value = "32x32x16+z", value_parser = written::boxes)]
+    /// Size of a box, and the axes along which it also holds the first layer of the next box
+    #[arg(long, value_name = "XxYxZ[+AXES]", default_value = "32x32x16+z", value_parser = parse::boxes)]
     boxes: ([u64; 3], [bool; 3]),
 
-    /// How boxes are packed: none, lz4 or zstd
+    /// Compression of boxes: none, lz4 or zstd
     #[arg(long, default_value = "none")]
     compression: Compression,
 
-    /// Spread it over so many disks [default: all]
+    /// Number of disks to spread it over [default: all]
     #[arg(long, value_name = "NUMBER")]
     disks: Option<u32>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let Some((target, sources)) = options.paths.split_last() else {
-        return Err(Usage("say which volume is to be made".to_owned()).into());
+        return Err(UsageError("name the new volume".to_owned()).into());
     };
     let target = paths::in_cluster(target.as_os_str())?;
     match (sources.is_empty(), options.phantom) {
         (true, None) => {
-            let text = "say what is to be read and what is to be made, such as `pario volume \
-                        import head.nrrd /head`, or make a phantom with --phantom";
-            return Err(Usage(text.to_owned()).into());
+            let text = "name the files to read and the new volume, such as `pario volume \
+             import head.nrrd /head`, or generate a phantom with --phantom";
+            return Err(UsageError(text.to_owned()).into());
         }
         (false, Some(_)) => {
-            let text = "a phantom is made of its seed: nothing is read for it";
-            return Err(Usage(text.to_owned()).into());
+            let text = "a phantom is generated from its seed: give only the path of the new volume";
+            return Err(UsageError(text.to_owned()).into());
         }
         _ => {}
     }
@@ -106,10 +106,10 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             let pixel = options.pixel.unwrap_or(Pixel::RGB.into());
             if pixel != FilePixel::from(pixel.stored()) {
                 let text = format!(
-                    "a phantom has no voxels of {}, choose u8, u16, i8, i16 or f32",
+                    "a phantom cannot have voxels of {}; choose u8, u16, i8, i16 or f32",
                     pixel.number()
                 );
-                return Err(Usage(text).into());
+                return Err(UsageError(text).into());
             }
             let pixel = pixel.stored();
             let units = VoxelUnits::default();
@@ -138,7 +138,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
             "voxels": [shape.x, shape.y, shape.z],
             "pixel": volume.description().pixel.to_string(),
             "bytes": bytes,
-            "values": statistics.as_ref().map(written::values_json),
+            "values": statistics.as_ref().map(parse::values_json),
             "notes": notes,
         }));
     }
@@ -179,7 +179,7 @@ fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> 
         return Ok(open_volume(sources, &limits).map_err(ImageError::from)?);
     };
     let [path] = sources else {
-        return Err(Usage("a raw volume is one file".to_owned()).into());
+        return Err(UsageError("a raw volume is read from exactly one file".to_owned()).into());
     };
     let order = if options.big_endian { ByteOrder::Big } else { ByteOrder::Little };
     let pixel = options.pixel.unwrap_or(Pixel::GREY.into());
@@ -187,9 +187,9 @@ fn open(options: &Options, sources: &[PathBuf]) -> anyhow::Result<VolumeSource> 
     Ok(VolumeSource::raw(path, &layout, [1.0; 3], &limits).map_err(ImageError::from)?)
 }
 
-/// Has the nodes make a phantom; how many bytes they have written.
+/// Lets the nodes generate a phantom; returns the bytes written.
 fn generate(
-    global: &Global,
+    global: &GlobalOptions,
     options: &Options,
     target: &str,
     volume: &Volume,
@@ -213,9 +213,9 @@ fn generate(
     Ok(report.progress.written_bytes)
 }
 
-/// Writes what is read; how many bytes of voxels that were.
+/// Writes the voxels of a source; returns their bytes.
 fn import(
-    global: &Global,
+    global: &GlobalOptions,
     target: &str,
     volume: &Volume,
     source: &mut VolumeSource,

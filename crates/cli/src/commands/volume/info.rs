@@ -1,4 +1,4 @@
-//! `pario volume info`
+//! `pario volume info`: describes a volume.
 
 use std::io::Write;
 
@@ -6,23 +6,23 @@ use clap::Args;
 use pario_image::Volume;
 use serde_json::json;
 
-use super::written::{units_json, values_json};
+use super::parse::{units_json, values_json};
 use crate::amounts::size;
-use crate::arguments::Global;
+use crate::arguments::GlobalOptions;
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume info /body\n  pario volume info /body --json";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The volume
     volume: String,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     let cluster = reach::cluster(global)?;
     let volume = Volume::open(&cluster, &options.volume)?;
     let (shape, tiles, description) = (volume.shape(), volume.tiles(), volume.description());

@@ -1,17 +1,17 @@
-//! `pario volume`
+//! `pario volume`: the commands for volumes.
 
 mod bench;
 mod export;
 mod import;
 mod info;
+mod parse;
 mod slice;
-mod written;
 
 use clap::Subcommand;
 
-use crate::arguments::{Global, after_help};
+use crate::arguments::{GlobalOptions, after_help};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
                             pario volume import --phantom 512x512x640 /body\n  \
                             pario volume export /body body.nrrd\n  \
@@ -19,39 +19,39 @@ pub const EXAMPLES: &str = "pario volume import head.nrrd /head\n  \
                             pario volume slice /body cut.png --normal 1,1,1 --size 512x512\n  \
                             pario volume bench /body";
 
-/// What can be done with volumes.
+/// The subcommands of `pario volume`.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Make a volume of a file, of a stack of pictures, or of a seed
+    /// Create a volume from a file, a stack of pictures, or a seed
     ///
-    /// Reads NRRD, NIfTI, npy, TIFF of many pages and raw files, and directories or lists of DICOM
-    /// slices or of pictures, plane by plane. Slope and intercept of DICOM and NIfTI are applied. A
-    /// phantom is a body that does not exist, made by the nodes themselves.
+    /// Reads NRRD, NIfTI, npy, multi-page TIFF and raw files, and directories or lists of DICOM
+    /// slices or pictures, plane by plane. Applies slope and intercept of DICOM and NIfTI. A
+    /// phantom is a synthetic body that the nodes generate.
     #[command(after_help = after_help(import::EXAMPLES))]
     Import(import::Options),
-    /// Write a volume as a file of another format
+    /// Write a volume to a file of another format
     ///
-    /// The ending of the name says which one: .nrrd, .nii (NIfTI-1), .npy or .raw. What nobody has
-    /// written is 0. A copy that becomes the same volume again is made by `pario cp`.
+    /// The file extension selects the format: .nrrd, .nii (NIfTI-1), .npy or .raw. Voxels that were
+    /// never written are 0. For a copy that can become the same volume again, use `pario cp`.
     #[command(after_help = after_help(export::EXAMPLES))]
     Export(export::Options),
-    /// Show what a volume is, and how it is stored
+    /// Show properties and storage of a volume
     #[command(after_help = after_help(info::EXAMPLES))]
     Info(info::Options),
-    /// Take a slice at any place and in any direction, as a picture
+    /// Take a slice at any position and orientation, as a picture
     ///
-    /// Places and directions are in the units of the volume's spacing; without any, it is the
-    /// middle plane across the z axis. Only the boxes that the slice meets are read, and only its
-    /// pixels are sent.
+    /// Positions and directions are in the units of the volume's spacing; the default is the middle
+    /// plane across the z axis. The nodes read only the boxes that the slice cuts and send only its
+    /// pixels.
     #[command(after_help = after_help(slice::EXAMPLES))]
     Slice(slice::Options),
-    /// Take many slices, and show how fast that goes
+    /// Take many slices and show the rate
     #[command(after_help = after_help(bench::EXAMPLES))]
     Bench(bench::Options),
 }
 
-/// Does it.
-pub fn run(global: &Global, action: &Action) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, action: &Action) -> anyhow::Result<()> {
     match action {
         Action::Import(options) => import::run(global, options),
         Action::Export(options) => export::run(global, options),

@@ -1,4 +1,4 @@
-//! `pario volume slice`
+//! `pario volume slice`: writes a slice as a picture.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -9,78 +9,81 @@ use pario_image::formats::{FormatError, create_picture};
 use pario_image::{Blend, ImageError, Interpolation, Plane, PlaneWish, Slice, Volume};
 use serde_json::json;
 
-use super::written;
+use super::parse;
 use crate::amounts::size;
-use crate::arguments::Global;
-use crate::exit::Usage;
-use crate::view::picture::{self, Window};
+use crate::arguments::GlobalOptions;
+use crate::exit::UsageError;
+use crate::view::picture::{self, ValueWindow};
 use crate::{reach, terminal};
 
-/// Lines for the help.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "pario volume slice /body middle.png\n  \
                             pario volume slice /body cut.png --normal 1,1,1 --size 512x512\n  \
                             pario volume slice /body bones.png --normal 0,1,0 --slab 80 --maximum\n  \
                             pario volume slice /ct brain.png --window -20,100\n  \
                             pario volume slice /body cut.png --linear --trace trace.svg";
 
-/// What it takes.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct Options {
     /// The volume
     volume: String,
 
-    /// The picture: .png, .tif, .pnm, .nrrd, .raw
+    /// The picture file: .png, .tif, .pnm, .nrrd, .raw
     picture: PathBuf,
 
-    /// A place in the slice, its middle [default: the middle of the volume]
-    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, allow_hyphen_values = true)]
+    /// Centre of the slice [default: the centre of the volume]
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse::coordinates, allow_hyphen_values = true)]
     center: Option<[f64; 3]>,
 
-    /// The direction across the slice
-    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, default_value = "0,0,1", allow_hyphen_values = true)]
+    /// Normal of the slice
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse::coordinates, default_value = "0,0,1", allow_hyphen_values = true)]
     normal: [f64; 3],
 
-    /// The direction that is up
-    #[arg(long, value_name = "X,Y,Z", value_parser = written::coordinates, allow_hyphen_values = true)]
+    /// Direction that is up in the picture
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse::coordinates, allow_hyphen_values = true)]
     up: Option<[f64; 3]>,
 
-    /// Pixels of the picture
-    #[arg(long, value_name = "WxH", value_parser = written::pixels, default_value = "512x512")]
+    /// Width and height of the picture
+    #[arg(long, value_name = "WxH", value_parser = parse::pixels, default_value = "512x512")]
     size: [u32; 2],
 
-    /// Show everything so many times as large
+    /// Magnification
     #[arg(long, default_value_t = 1.0)]
     zoom: f64,
 
-    /// Values between voxels from the eight around, not from the nearest
+    /// Interpolate linearly between voxels instead of taking the nearest
     #[arg(long)]
     linear: bool,
 
-    /// Put so many slices behind each other together to one: their mean
+    /// Combine this many parallel slices into their mean
     #[arg(long, value_name = "SLICES")]
     slab: Option<u32>,
 
-    /// How far the slices of a slab are apart [default: as far as voxels where they are closest]
+    /// Distance between the slices of a slab [default: the smallest distance between voxels]
     #[arg(long, requires = "slab")]
     step: Option<f64>,
 
-    /// The largest values of a slab, not their mean
+    /// Take the maximum of a slab instead of the mean
     #[arg(long, requires = "slab")]
     maximum: bool,
 
-    /// Show these values from black to white, in 256 steps [default: values as they are]
-    #[arg(long, value_name = "LOW,HIGH", value_parser = written::window, allow_hyphen_values = true)]
+    /// Show these values from black to white, in 256 steps [default: values unchanged]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = parse::window, allow_hyphen_values = true)]
     window: Option<[f64; 2]>,
 
-    /// Write what was done when: .svg for a picture, .json for a viewer of traces
+    /// Write a trace of the slice: .svg for a picture, .json for a trace viewer
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
-/// Does it.
-pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
+/// Runs the command.
+pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     if options.slab.is_some() && options.trace.is_some() {
-        return Err(Usage("a trace is made of a single slice, not of a slab".to_owned()).into());
+        return Err(UsageError(
+            "--trace records a single slice; it cannot be used with --slab".to_owned(),
+        )
+        .into());
     }
     let cluster = reach::cluster(global)?;
     let volume = Volume::open(&cluster, &options.volume)?;
@@ -107,7 +110,7 @@ pub fn run(global: &Global, options: &Options) -> anyhow::Result<()> {
         }));
     }
     println!(
-        "{}  {} x {} in {:.1} ms: {} extents ({} from the cache), {} looked at, {} sent",
+        "{}  {} x {} in {:.1} ms: {} extents ({} from the cache), {} read, {} sent",
         options.picture.display(),
         slice.width(),
         slice.height(),
@@ -147,7 +150,7 @@ fn take(options: &Options, volume: &Volume) -> anyhow::Result<(Slice, Report)> {
         }
         None => {
             let plane = wish.in_volume(spacing).map_err(ImageError::from)?;
-            // Outside of the volume a window shows black, whatever 0 would be.
+            // Outside the volume a window shows black, independent of the value 0.
             match options.window {
                 Some(_) => volume.covered_slice(&plane, interpolation, options.trace.is_some())?,
                 None => volume.traced_slice(&plane, interpolation, &[], options.trace.is_some())?,
@@ -166,7 +169,7 @@ fn save(slice: &Slice, options: &Options) -> Result<(), FormatError> {
         }
         Some([low, high]) => {
             pixel = picture::steps_pixel(slice.pixel());
-            steps = picture::steps(slice, Window { low, high });
+            steps = picture::steps(slice, ValueWindow { low, high });
             &steps
         }
     };

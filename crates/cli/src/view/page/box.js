@@ -1,4 +1,4 @@
-// The volume as a box, and where the slices lie in it. The oblique one has its picture on it.
+// Draws the volume as a box, with the positions of the slices. The oblique slice shows its picture.
 
 import { fitted, colour } from './overlay.js';
 import { cornersOf, EDGES, section } from './section.js';
@@ -16,13 +16,13 @@ export class Box {
     this.above = 0.42;
   }
 
-  /** Looks from elsewhere. */
+  /** Turns the viewpoint. */
   orbit(x, y) {
     this.aside -= x;
     this.above = Math.min(Math.max(this.above + y, -1.5), 1.5);
   }
 
-  /** Right, down and away of who looks. */
+  /** Right, down and forward directions of the viewpoint. */
   frame() {
     const right = [Math.cos(this.aside), Math.sin(this.aside), 0];
     const level = cross(right, [0, 0, 1]);
@@ -96,7 +96,7 @@ export class Box {
     context.textBaseline = 'middle';
     const centre = scale(corners[7], 0.5);
     ['x', 'y', 'z'].forEach((name, axis) => {
-      // Beside the lowest of the edges along the axis, or the one furthest left.
+      // Place the label beside the lowest edge along the axis, or the leftmost one.
       const edges = EDGES.filter(([from, to]) => (from ^ to) === 1 << axis);
       const places = edges.map(([from, to]) => {
         const half = scale(add(corners[from], corners[to]), 0.5);
@@ -109,7 +109,7 @@ export class Box {
   }
 }
 
-/** The picture of the oblique slice, laid on its plane. */
+/** Draws the picture of the oblique slice on its plane. */
 function paint(context, oblique, project, direction) {
   const { origin, steps, width, height } = oblique.shown;
   const { canvas } = oblique;

@@ -3,9 +3,9 @@
 const TURN_PER_PIXEL = 0.008;
 const DRAG_PIXELS = 6;
 
-/** What is written in the list of keys. */
+/** Gestures and their descriptions, for the list of keys. */
 export const GESTURES = [
-  ['Drag', 'move the place where all slices meet'],
+  ['Drag', 'move the point where all slices meet'],
   ['Two clicks', 'while measuring: the ends of a distance'],
   ['Shift + drag', 'turn the oblique slice; in another view, about its middle'],
   ['Right button + drag', 'move the picture'],
@@ -13,11 +13,11 @@ export const GESTURES = [
   ['Ctrl + wheel, pinch', 'zoom'],
   ['Two fingers', 'on the oblique view: turn it; on others: move and zoom'],
   ['Twist two fingers', 'turn the oblique slice within the view'],
-  ['Double click, title', 'make a view large, and small again'],
-  ['Drag in the box', 'look at the box from elsewhere'],
+  ['Double click, title', 'enlarge a view, or restore it'],
+  ['Drag in the box', 'turn the box'],
 ];
 
-/** `viewer` has the state, and is told when it changes and when it is still again. */
+/** Adds gestures to a view. `viewer` holds the state and is notified of changes and of stillness. */
 export function listen(viewer, view, element, stage) {
   const pointers = new Map();
   let mode = '';
@@ -113,7 +113,7 @@ export function listen(viewer, view, element, stage) {
     if (mode === 'measure' && viewer.distance.points.length === 1 && isDragged()) {
       viewer.measureAt(placeAt(...from));
     }
-    // The finger that stays after two does nothing more.
+    // After two fingers, the remaining one has no effect.
     setMode(pointers.size > 0 ? 'rest' : '');
     if (pointers.size === 0) viewer.settle();
   };
@@ -135,7 +135,7 @@ export function listen(viewer, view, element, stage) {
         const factor = Math.exp(-Math.max(-60, Math.min(60, event.deltaY * unit)) * 0.006);
         state().zoomBy(factor, view, ...fromMiddle(event), pixels());
       } else {
-        // A wheel that clicks steps by one; one that glides, after some way.
+        // A wheel with clicks steps by one; a smooth wheel after some distance.
         const way = (event.deltaY || event.deltaX) * unit;
         steps = Math.abs(way) >= 50 ? Math.sign(way) : steps + way / 50;
         const whole = Math.trunc(steps);
@@ -152,7 +152,7 @@ export function listen(viewer, view, element, stage) {
 const BOX_KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const BOX_TURN = Math.PI / 18;
 
-/** Dragging the box, or its arrow keys, look at it from elsewhere. */
+/** Dragging the box, or its arrow keys, turns the viewpoint. */
 export function listenToBox(viewer, box, canvas) {
   canvas.addEventListener('pointerdown', (event) => canvas.setPointerCapture(event.pointerId));
   canvas.addEventListener('pointermove', (event) => {

@@ -1,4 +1,4 @@
-// Keys: what each does, and the list of them.
+// Keys, their actions, and the list of them.
 
 import { VIEWS } from './state.js';
 
@@ -7,18 +7,18 @@ const PAN_PIXELS = 30;
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** Keys, what they are called, and what they do. */
+/** Keys, their names, descriptions and actions. */
 const KEYS = [
-  [['PageUp', ','], 'Page up ,', 'the slice before', (viewer) => viewer.state.step(viewer.active, -1)],
+  [['PageUp', ','], 'Page up ,', 'the previous slice', (viewer) => viewer.state.step(viewer.active, -1)],
   [['PageDown', '.'], 'Page down .', 'the next slice', (viewer) => viewer.state.step(viewer.active, 1)],
-  [['Home'], 'Home End', 'the first slice, the last', (viewer) => viewer.state.step(viewer.active, -1e9)],
+  [['Home'], 'Home End', 'the first or the last slice', (viewer) => viewer.state.step(viewer.active, -1e9)],
   [['End'], '', '', (viewer) => viewer.state.step(viewer.active, 1e9)],
   [['+', '='], '+ −', 'larger, smaller', (viewer) => viewer.zoom(1.25)],
   [['-', '_'], '', '', (viewer) => viewer.zoom(0.8)],
   [['q', 'Q'], 'Q E', 'roll the oblique slice to the left, to the right', (viewer) => roll(viewer, -TURN)],
   [['e', 'E'], '', '', (viewer) => roll(viewer, TURN)],
-  [['c', 'C'], 'C', 'to the middle of the volume', (viewer) => centre(viewer.state)],
-  [['1'], '1 2 3 4', 'one view large, and small again', (viewer) => viewer.enlarge(VIEWS[0])],
+  [['c', 'C'], 'C', 'to the centre of the volume', (viewer) => centre(viewer.state)],
+  [['1'], '1 2 3 4', 'enlarge a view, or restore it', (viewer) => viewer.enlarge(VIEWS[0])],
   [['2'], '', '', (viewer) => viewer.enlarge(VIEWS[1])],
   [['3'], '', '', (viewer) => viewer.enlarge(VIEWS[2])],
   [['4'], '', '', (viewer) => viewer.enlarge(VIEWS[3])],
@@ -28,8 +28,8 @@ const KEYS = [
   [['b', 'B'], 'B D', 'brighter, darker', (viewer) => contrast(viewer, 1, -0.02)],
   [['d', 'D'], '', '', (viewer) => contrast(viewer, 1, 0.02)],
   [['a', 'A'], 'A', 'window from the values: 1st to 99th percentile', (viewer) => viewer.auto()],
-  [['w', 'W'], 'W', 'the next window by name', (viewer) => viewer.nextWindow()],
-  [['m', 'M'], 'M', 'measure a distance, or no longer', (viewer) => viewer.measure()],
+  [['w', 'W'], 'W', 'the next named window', (viewer) => viewer.nextWindow()],
+  [['m', 'M'], 'M', 'start or stop measuring a distance', (viewer) => viewer.measure()],
   [['Enter'], 'Enter', 'while measuring: an end of the distance, where all slices meet', (viewer) => viewer.measureHere()],
   [['Escape'], 'Esc', 'the distance away; then all views alike', (viewer) => viewer.escape()],
   [['i', 'I'], 'I', 'smooth, or voxels as they are', (viewer) => viewer.smooth()],
@@ -38,13 +38,13 @@ const KEYS = [
   [['s', 'S'], 'S', 'save all views as a PNG', (viewer) => viewer.screenshot()],
   [['p', 'P'], 'P', 'save the picture of the marked view alone', (viewer) => viewer.save()],
   [['u', 'U'], 'U', 'copy the address of this view', (viewer) => viewer.share()],
-  [['r', 'R'], 'R', 'as it was in the beginning', (viewer) => viewer.reset()],
+  [['r', 'R'], 'R', 'reset the page', (viewer) => viewer.reset()],
   [['?'], '?', 'this list', (viewer) => viewer.help()],
 ];
 
-/** The list: keys and what they do. */
+/** Keys that are handled elsewhere, for the list. */
 export const LIST = [
-  ['Arrows', 'move in the view that is marked'],
+  ['Arrows', 'move in the marked view'],
   ['Shift+arrows', 'turn the oblique slice'],
   ['Ctrl+arrows', 'move the picture'],
   ['Tab', 'mark the next view'],
@@ -80,11 +80,11 @@ function arrow(viewer, event, [x, y]) {
 export function listenToKeys(viewer) {
   window.addEventListener('keydown', (event) => {
     if (event.target.closest('input, select, dialog')) {
-      // From a control back to the view that keys and wheel are for.
+      // Return from a control to the view that receives keys and wheel.
       if (event.key === 'Escape' && !event.target.closest('dialog')) viewer.focusActive();
       return;
     }
-    // A button is pressed by these, and the box is turned by arrows.
+    // These keys press buttons, and arrows turn the box.
     if (event.target.closest('button') && ['Enter', ' '].includes(event.key)) return;
     if (event.target.id === 'box' && ARROWS[event.key]) return;
     const way = ARROWS[event.key];

@@ -1,4 +1,4 @@
-// A distance between two places.
+// Measures the distance between two points.
 
 import { lengthText } from './lengths.js';
 import { length, sub } from './vectors.js';
@@ -11,24 +11,24 @@ export class Measure {
 
   clear() {
     this.points = [];
-    /** Where the second point would be, while there is one. */
+    /** Position of the second point before it is chosen. */
     this.loose = null;
   }
 
-  /** Adds a point. After two, a third begins another distance. */
+  /** Adds a point. A third point begins a new distance. */
   add(place) {
     if (this.points.length === 2) this.clear();
     this.points.push(place);
     this.loose = null;
   }
 
-  /** Both ends, the second perhaps not yet chosen. */
+  /** Both ends; the second may not be chosen yet. */
   get ends() {
     const [first, second = this.loose] = this.points;
     return first ? [first, second].filter(Boolean) : [];
   }
 
-  /** The distance in words; nothing as long as there are no two ends. */
+  /** The distance as text; empty until there are two ends. */
   text(state) {
     const [from, to] = this.ends;
     return from && to ? lengthText(length(sub(to, from)), state.facts.units.lengths) : '';

@@ -1,14 +1,14 @@
-// What lies over the picture of a view: lines where the other slices meet it, the scale bar, and a
+// Draws over the picture of a view: lines where the other slices cross it, the scale bar, and a
 // distance.
 
 import { scaleBar } from './lengths.js';
 import { VIEWS } from './state.js';
 import { cross, dot, length, sub } from './vectors.js';
 
-/** Around the place where all meet, so much stays free, in pixels. */
+/** Free radius around the point where all slices meet, in pixels. */
 const GAP = 9;
 
-/** Fits a canvas to its size on the screen; all that is drawn then counts in CSS pixels. */
+/** Fits a canvas to its size on the screen; drawing coordinates are CSS pixels. */
 export function fitted(canvas) {
   const density = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -23,12 +23,12 @@ export function fitted(canvas) {
   return { context, width, height };
 }
 
-/** A colour of the style sheet, by its name; views have one each. */
+/** Returns a colour of the style sheet by its name; each view has one. */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-/** Room for the scale bar: a share of the view, and pixels at most and at least. */
+/** Size of the scale bar: a fraction of the view, with limits in pixels. */
 const BAR_SHARE = 0.3;
 const BAR_PIXELS = [40, 160];
 
@@ -77,7 +77,7 @@ function drawLines(context, view, state, width, height, pixels) {
   context.fill();
 }
 
-/** Strokes a path so that it is seen on black and on white. */
+/** Strokes a path visibly on black and on white. */
 function strokeTwice(context, colours, width) {
   context.lineCap = 'round';
   for (const [style, more] of [[colours[0], 2.5], [colours[1], 0]]) {
@@ -87,7 +87,7 @@ function strokeTwice(context, colours, width) {
   }
 }
 
-/** Writes so that it is read on black and on white. */
+/** Writes a text readably on black and on white. */
 function writeTwice(context, text, x, y) {
   context.lineJoin = 'round';
   context.lineWidth = 3;
@@ -118,7 +118,7 @@ function drawMeasure(context, view, state, pixels, measure) {
   if (ends.length === 0) return;
   const { away } = state.frame(view);
   const points = ends.map((end) => state.point(view, end, pixels));
-  // Ends that do not lie in this slice are seen through it.
+  // Ends outside this slice are drawn as seen through it.
   const isHere = (end) => Math.abs(dot(sub(end, state.middle(view)), away)) <= state.fine;
   const areHere = ends.every(isHere);
   context.globalAlpha = areHere ? 1 : 0.45;

@@ -1,12 +1,12 @@
-// The value and the position of a voxel: under the cursor, and where all slices meet.
+// Shows value and position of a voxel: under the cursor, and where all slices meet.
 
 import { lengthsText } from './lengths.js';
 import { CLIENT } from './slices.js';
 import { valueText } from './windowing.js';
 
-/** Asks for the values of voxels, the newest question first; at most one is under way. */
+/** Requests the values of voxels, the newest first; at most one request is under way. */
 export class VoxelReader {
-  /** `hear` gets the voxel and its values: null where there is none. */
+  /** `hear` receives the voxel and its values, null outside the volume. */
   constructor(view, fetch, hear) {
     this.view = view;
     this.fetch = fetch;
@@ -17,18 +17,18 @@ export class VoxelReader {
     this.isAsking = false;
   }
 
-  /** Wants the values of a voxel; null for none. */
+  /** Requests the values of a voxel; null for none. */
   want(state, voxel) {
     this.wanted = voxel && { state, voxel, key: `${state.facts.number}:${voxel}` };
     if (this.wanted && !this.isAsking && this.wanted.key !== this.known?.key) this.ask();
   }
 
-  /** The values of a voxel, if they have come. */
+  /** Returns the values of a voxel, if they have arrived. */
   valuesOf(state, voxel) {
     return this.known?.key === `${state.facts.number}:${voxel}` ? this.known.values : undefined;
   }
 
-  /** Forgets what is known. */
+  /** Forgets all values. */
   forget() {
     this.known = null;
     this.wanted = null;
@@ -46,7 +46,7 @@ export class VoxelReader {
       const { values } = await response.json();
       this.known = { key: asked.key, values };
     } catch {
-      // The pictures say what is wrong with the viewer.
+      // The pictures report problems of the viewer.
       this.known = { key: asked.key, values: undefined };
     }
     this.isAsking = false;
@@ -55,7 +55,7 @@ export class VoxelReader {
   }
 }
 
-/** Values in words: with their unit, and channels with a space between them. */
+/** Formats values: with their unit, channels separated by spaces. */
 export function valuesText(state, values) {
   if (values === undefined) return '…';
   if (values === null) return 'no voxel';
@@ -63,7 +63,7 @@ export function valuesText(state, values) {
   return [...texts, state.facts.units.values].filter(Boolean).join(' ');
 }
 
-/** A voxel and where it lies: index, and millimetres if the spacing is known. */
+/** Formats a voxel and its position: index, and millimetres if the spacing is known. */
 export function positionText(state, voxel) {
   const index = voxel.map((number, axis) => `${'xyz'[axis]} ${number}`).join('  ');
   const { facts } = state;

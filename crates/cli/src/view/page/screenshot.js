@@ -1,11 +1,11 @@
-// All views as one picture, as they are on the screen: slices, lines, scale bars, distances.
+// Draws all views as one picture, as on the screen: slices, lines, scale bars, distances.
 
 import { colour } from './overlay.js';
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 const LINE = 22;
 
-/** Draws the views of a page to a canvas; `caption` is written below them. */
+/** Draws the views of a page to a canvas, with `caption` below them. */
 export function pictureOf(views, caption) {
   const density = Math.min(window.devicePixelRatio || 1, 2);
   const all = views.getBoundingClientRect();

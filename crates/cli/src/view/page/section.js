@@ -1,4 +1,4 @@
-// What a slice has in common with the box of the volume.
+// Computes the intersection of a slice with the box of the volume.
 
 import { add, dot, scale, sub } from './vectors.js';
 
@@ -9,14 +9,14 @@ export const EDGES = CORNERS.flatMap((_, from) =>
   [1, 2, 4].filter((bit) => !(from & bit)).map((bit) => [from, from | bit]),
 );
 
-/** The corners of a volume: places of voxels, or further out by a margin along each axis. */
+/** Returns the corners of a volume: positions of voxels, extended by a margin along each axis. */
 export function cornersOf(state, margin = [0, 0, 0]) {
   return CORNERS.map((bits) =>
     bits.map((bit, axis) => (bit ? state.last[axis] + margin[axis] : -margin[axis])),
   );
 }
 
-/** The corners of what a slice has in common with a box, in order. */
+/** Returns the corners of the intersection of a slice and a box, in order. */
 export function section(state, view, corners) {
   const { right, down, away } = state.frame(view);
   const on = state.middle(view);

@@ -1,19 +1,19 @@
-// The picture of a view: asked for coarsely while something moves, and sharply when it is still.
-// At most one request of a view is under way; what it is too late for is ended.
+// Requests the picture of a view: coarse during a movement, sharp when the view is still. At most
+// one request of a view is under way; an outdated one is aborted.
 
 import { cornersOf, section } from './section.js';
 import { add, dot, scale, sub } from './vectors.js';
 
-/** Who asks: another one for each page that is opened. */
+/** Name of this client: a new one for each page that is opened. */
 export const CLIENT = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) =>
   byte.toString(16).padStart(2, '0'),
 ).join('');
 
-/** A picture is at most so wide and high. */
+/** Limit for width and height of a picture. */
 const LIMIT = 4096;
 
 export class Slices {
-  /** `hear` is told of every picture, and of what went wrong. */
+  /** `hear` receives every picture, and every error. */
   constructor(view, canvas, fetch, hear) {
     this.view = view;
     this.canvas = canvas;
@@ -27,7 +27,7 @@ export class Slices {
     this.next = null;
   }
 
-  /** What to ask for, to show a state as it is now. */
+  /** Returns the query for the current state. */
   wish(state, isSharp) {
     const { clientWidth, clientHeight } = this.canvas;
     if (clientWidth < 8 || clientHeight < 8) return null;
@@ -63,10 +63,10 @@ export class Slices {
     return wish;
   }
 
-  /** Where the volume is in a picture that cannot be transparent elsewhere, in its pixels. */
+  /** Returns the outline of the volume in a picture without transparency, in its pixels. */
   outline(state, { origin }, pixels) {
     const { right, down } = state.frame(this.view);
-    // A voxel reaches half of the way to the next; what is mixed ends at the last one.
+    // A voxel reaches half way to the next one; interpolated values end at the last one.
     const share = state.isSmooth ? 1e-3 : 0.5;
     const corners = cornersOf(state, state.facts.spacing.map((side) => side * share));
     return section(state, this.view, corners).map((place) => {
@@ -75,7 +75,7 @@ export class Slices {
     });
   }
 
-  /** Shows a state as soon as that can be. */
+  /** Shows a state as soon as possible. */
   show(state, isSharp) {
     const wish = this.wish(state, isSharp);
     const latest = (this.asked ?? this.shown)?.path;
@@ -89,7 +89,7 @@ export class Slices {
     this.ask(wish);
   }
 
-  /** Nothing is asked for any more. */
+  /** Aborts all requests. */
   stop() {
     this.next = null;
     this.asked?.stop.abort();
@@ -140,7 +140,7 @@ export class Slices {
     context.drawImage(picture, 0, 0, width, height);
     context.restore();
     picture.close();
-    // Coarser if it took long, so that it follows the hand.
+    // Choose a coarser picture if the last one was slow, so that it follows the hand.
     const time = performance.now() - asked.begin;
     if (!asked.isSharp) this.coarseness = time > 160 ? 4 : time > 80 ? 3 : 2;
     this.shown = asked;

@@ -1,11 +1,11 @@
-// What is looked at: the volume, the place where all slices meet, and how the free one is turned.
-// It can be written as the hash of an address and read from it.
+// The state of the page: the volume, the point where all slices meet, and the orientation of the
+// oblique slice. It is written to and read from the hash of the address.
 
 import { about, add, after, cross, dot, length, scale, sub, turned, upright } from './vectors.js';
 
 export const VIEWS = ['axial', 'coronal', 'sagittal', 'oblique'];
 
-/** Orthogonal views: what is right and down, and along which axis they are stepped through. */
+/** Orthogonal views: right, down, and the axis that they step along. */
 const FRAMES = {
   axial: { right: [1, 0, 0], down: [0, 1, 0], axis: 2 },
   coronal: { right: [1, 0, 0], down: [0, 0, 1], axis: 1 },
@@ -14,7 +14,7 @@ const FRAMES = {
 
 const ZOOMS = [0.25, 64];
 
-/** The oblique slice at first: a coronal one, leaning back and turned to the side. */
+/** Initial oblique slice: a coronal one, leaning back and turned to the side. */
 const FIRST_TURN = after(about([0, 0, 1], -0.35), about([1, 0, 0], 1.25));
 
 export class State {
@@ -40,56 +40,56 @@ export class State {
     this.isSmooth = true;
   }
 
-  /** What values there are has become known; a window that nobody has chosen follows them. */
+  /** Sets the range of values once it is known; the default window follows it. */
   learn({ values, window }) {
     this.values = values;
     this.facts.window = window;
     if (!this.isOwnWindow) [this.low, this.high] = window;
   }
 
-  /** The values that there are, as far as they are known: what sliders reach over. */
+  /** Returns the known range of values, which the sliders cover. */
   get range() {
     const { minimum, maximum } = this.values ?? {};
     if (minimum === undefined) return this.facts.pixel.range;
     return minimum < maximum ? [minimum, maximum] : [minimum - 0.5, maximum + 0.5];
   }
 
-  /** How far these values are apart. */
+  /** Returns the width of that range. */
   get span() {
     const [low, high] = this.range;
     return high - low;
   }
 
-  /** The smallest change of a window: 1 for whole numbers, otherwise about a thousandth. */
+  /** Returns the smallest change of a window: 1 for integers, otherwise about a thousandth. */
   get windowStep() {
     return this.facts.pixel.sample === 'f32' ? 10 ** (Math.floor(Math.log10(this.span)) - 3) : 1;
   }
 
-  /** The voxel that is nearest to a place, by its numbers; nothing if there is none. */
+  /** Returns the index of the voxel nearest to a position; null outside the volume. */
   voxelOf(place) {
     const voxel = place.map((value, axis) => Math.round(value / this.facts.spacing[axis]));
     const isThere = voxel.every((number, axis) => number >= 0 && number < this.facts.shape[axis]);
     return isThere ? voxel.map((number) => number + 0) : null;
   }
 
-  /** Right, down and away of a view, each of length 1. */
+  /** Returns the unit vectors right, down and forward of a view. */
   frame(view) {
     const fixed = FRAMES[view];
-    // What an address says is rounded, and stays so that the address stays the same.
+    // An address holds rounded numbers; keep them, so that the address stays the same.
     const turn = upright(this.turn);
     const right = fixed ? fixed.right : turned(turn, [1, 0, 0]);
     const down = fixed ? fixed.down : turned(turn, [0, 1, 0]);
     return { right, down, away: cross(right, down) };
   }
 
-  /** The voxel that is nearest to a place. */
+  /** Returns the position of the voxel nearest to a position. */
   voxelAt(place) {
     return place.map((value, axis) => Math.round(value / this.facts.spacing[axis]) * this.facts.spacing[axis]);
   }
 
   /**
-   * The middle of a view: on its slice, as near to the eye as can be. Orthogonal slices are layers of
-   * voxels: nothing between two of them has to be mixed.
+   * Returns the centre of a view: the point of its slice nearest to the eye. Orthogonal slices are
+   * layers of voxels, so that no interpolation is needed across them.
    */
   middle(view) {
     const { away } = this.frame(view);
@@ -97,7 +97,7 @@ export class State {
     return add(this.eye, scale(away, dot(sub(on, this.eye), away)));
   }
 
-  /** Pixels per unit of the world, in a view of so many pixels. */
+  /** Returns pixels per unit of the world, in a view of a given size. */
   pixels(view, width, height) {
     const { right, down } = this.frame(view);
     const largest = Math.max(...this.size) * 1.1;
@@ -106,25 +106,25 @@ export class State {
     return this.zoom * 0.94 * Math.min(width / reach(right), height / reach(down));
   }
 
-  /** The place in the world of a point of a view, counted in pixels from its middle. */
+  /** Returns the position of a point of a view, given in pixels from its centre. */
   place(view, x, y, pixels) {
     const { right, down } = this.frame(view);
     return add(this.middle(view), add(scale(right, x / pixels), scale(down, y / pixels)));
   }
 
-  /** Where a place of the world is in a view. */
+  /** Returns the point of a view at a position. */
   point(view, place, pixels) {
     const { right, down } = this.frame(view);
     const way = sub(place, this.middle(view));
     return [dot(way, right) * pixels, dot(way, down) * pixels];
   }
 
-  /** All slices go through a place, as far as it is in the volume. */
+  /** Moves all slices through a position, limited to the volume. */
   moveTo(place) {
     this.at = place.map((value, axis) => Math.min(Math.max(value, 0), this.last[axis]));
   }
 
-  /** To the next slice of a view, or some further. */
+  /** Steps to another slice of a view. */
   step(view, count) {
     const axis = FRAMES[view]?.axis;
     const way = axis === undefined ? scale(this.frame(view).away, this.fine) : [0, 0, 0];
@@ -142,7 +142,7 @@ export class State {
     );
   }
 
-  /** Larger or smaller, so that a point of a view stays where it is. */
+  /** Zooms, and keeps a point of a view in place. */
   zoomBy(factor, view, x, y, pixels) {
     const before = this.zoom;
     this.zoom = Math.min(Math.max(before * factor, ZOOMS[0]), ZOOMS[1]);
@@ -156,7 +156,7 @@ export class State {
     this.turn = after(about(scale(direction, 1 / size), angle), upright(this.turn));
   }
 
-  /** Turns the oblique slice as if its picture were rolled by a hand. */
+  /** Turns the oblique slice as if a hand rolled its picture. */
   roll(x, y) {
     const { right, down } = this.frame('oblique');
     this.turnAbout(down, -x);
@@ -182,7 +182,7 @@ export class State {
     this.isOwnWindow = true;
   }
 
-  /** What an address needs to show the same. */
+  /** Returns the hash that shows the same state. */
   toHash() {
     const short = (values, digits) => values.map((value) => +value.toFixed(digits)).join(',');
     const parts = [
@@ -200,7 +200,7 @@ export class State {
     return `#${parts.map(([name, value]) => `${name}=${value}`).join('&')}`;
   }
 
-  /** Takes what an address says, and leaves what it does not say or says wrongly. */
+  /** Reads a hash; missing and invalid parts leave the state unchanged. */
   fromHash(hash) {
     const said = new URLSearchParams(hash.replace(/^#/, ''));
     const numbers = (name, count) => {
@@ -218,7 +218,7 @@ export class State {
     this.big = VIEWS.includes(said.get('big')) ? said.get('big') : '';
   }
 
-  /** The number of the volume that an address means. */
+  /** Returns the number of the volume in a hash. */
   static volumeOf(hash) {
     const number = Number.parseInt(new URLSearchParams(hash.replace(/^#/, '')).get('volume'), 10);
     return Number.isInteger(number) && number >= 0 ? number : 0;

@@ -1,4 +1,4 @@
-// Places and directions in the world, as arrays of three numbers, and turns, as quaternions.
+// Positions and directions, as arrays of three numbers, and rotations, as quaternions.
 
 export const add = (a, b) => a.map((value, axis) => value + b[axis]);
 export const sub = (a, b) => a.map((value, axis) => value - b[axis]);
@@ -11,12 +11,12 @@ export const cross = (a, b) => [
 ];
 export const length = (a) => Math.hypot(...a);
 
-/** The turn about an axis of length 1, by radians. */
+/** Returns the rotation about a unit axis, in radians. */
 export function about(axis, angle) {
   return [Math.cos(angle / 2), ...scale(axis, Math.sin(angle / 2))];
 }
 
-/** First one turn, then another. */
+/** Returns one rotation followed by another. */
 export function after(second, first) {
   const [a, ...u] = second;
   const [b, ...v] = first;
@@ -24,13 +24,13 @@ export function after(second, first) {
   return upright([a * b - dot(u, v), ...rest]);
 }
 
-/** A turn of length 1; none for what is no turn. */
+/** Normalises a rotation; the identity for invalid input. */
 export function upright(turn) {
   const size = Math.hypot(...turn);
   return size > 1e-9 && Number.isFinite(size) ? turn.map((part) => part / size) : [1, 0, 0, 0];
 }
 
-/** A direction, turned. */
+/** Rotates a direction. */
 export function turned([w, ...u], direction) {
   const twice = scale(cross(u, direction), 2);
   return add(add(direction, scale(twice, w)), cross(u, twice));

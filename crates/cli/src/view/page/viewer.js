@@ -12,16 +12,16 @@ import { Slices } from './slices.js';
 import { State } from './state.js';
 import { valueText, WindowControls } from './windowing.js';
 
-/** So long nothing must change until it counts as still, in milliseconds. */
+/** Time without changes after which the page counts as still, in milliseconds. */
 const STILL = 140;
-/** After a failure it is tried again. */
+/** Delay before a retry after a failure. */
 const AGAIN = 1500;
 
 const find = (id) => document.getElementById(id);
 const phone = window.matchMedia('(max-width: 760px)');
 const light = window.matchMedia('(prefers-color-scheme: light)');
 
-/** Asks the server; the browser adds the cookie that the server has set for the token. */
+/** Sends a request; the browser adds the cookie that the server has set for the token. */
 async function ask(path, signal) {
   const response = await fetch(path, { signal, cache: 'no-store' });
   if (response.ok) return response;
@@ -66,7 +66,7 @@ class Viewer {
     title.type = 'button';
     title.tabIndex = -1;
     title.textContent = view[0].toUpperCase() + view.slice(1);
-    title.title = 'Make it large';
+    title.title = 'Enlarge';
     title.addEventListener('click', () => this.enlarge(view));
     const slices = new Slices(view, picture, ask, (...heard) => this.heard(...heard));
     const where = make('p', 'where', bar);
@@ -93,7 +93,7 @@ class Viewer {
     if (this.isWaitingForValues) this.waitForValues(state);
   }
 
-  /** The header does not say what values there are: the nodes go over all voxels, once. */
+  /** Requests the range of values, if the header does not record it: the nodes read all voxels, once. */
   async waitForValues(state) {
     this.say('The header of this volume has no percentiles: the nodes compute them…', true);
     try {
@@ -111,7 +111,7 @@ class Viewer {
     this.changed();
   }
 
-  /** Shows what the address says. */
+  /** Shows the state in the address. */
   async fromAddress() {
     if (this.state && location.hash === this.state.toHash()) return;
     const number = Math.min(State.volumeOf(location.hash), this.volumes.length - 1);
@@ -138,7 +138,7 @@ class Viewer {
     this.window.describe();
   }
 
-  /** Something moved: coarse pictures now, sharp ones when it is still. */
+  /** Handles a movement: coarse pictures now, sharp ones when it is still. */
   changed() {
     if (!this.state) return;
     if (!this.isDrawn) {
@@ -156,7 +156,7 @@ class Viewer {
     this.mark();
   }
 
-  /** All but the pictures. */
+  /** Draws everything but the pictures. */
   mark() {
     for (const [view, { lines, where }] of this.views) {
       drawOverlay(lines, view, this.state, this.distance);
@@ -168,7 +168,7 @@ class Viewer {
     this.box.draw(this.state, this.views.get('oblique').slices);
   }
 
-  /** It is still: everything sharp, and the address says what is seen. */
+  /** Handles stillness: requests sharp pictures and updates the address. */
   settle() {
     clearTimeout(this.still);
     this.arrange();
@@ -179,7 +179,7 @@ class Viewer {
     this.speak();
   }
 
-  /** What keys have done, for programs that read aloud. */
+  /** Announces the effect of keys to screen readers. */
   speak() {
     if (!this.isSpoken) return;
     this.isSpoken = false;
@@ -188,7 +188,7 @@ class Viewer {
     find('spoken').textContent = distance ? `${where}; distance ${distance}` : where;
   }
 
-  /** A picture has come, or something went wrong. */
+  /** Handles a picture or an error. */
   heard(view, figures, error) {
     const { cost } = this.views.get(view);
     if (figures) {
@@ -224,7 +224,7 @@ class Viewer {
     return `${'xyz'[axis]} ${voxel} / ${facts.shape[axis] - 1}`;
   }
 
-  /** What the panel says of the place where all slices meet. */
+  /** Shows the point where all slices meet in the panel. */
   tell() {
     const { state } = this;
     const { spacing, units } = state.facts;
@@ -259,7 +259,7 @@ class Viewer {
     find('measure').setAttribute('aria-pressed', this.distance.isOn);
   }
 
-  /** The cursor is at a place of a view, or has left it. */
+  /** Handles the cursor at a point of a view, or outside it. */
   hover(view, place) {
     if (!this.state) return;
     this.hovered = place && { view, place };
@@ -273,7 +273,7 @@ class Viewer {
     this.tellCursor();
   }
 
-  /** What the views say of the voxel under the cursor. */
+  /** Shows the voxel under the cursor in the views. */
   tellCursor() {
     for (const [view, { readout }] of this.views) {
       let text = '';
@@ -289,7 +289,7 @@ class Viewer {
     }
   }
 
-  /** One view large, or all alike; a phone always has a large one. */
+  /** Enlarges one view, or shows all alike; a phone always has a large one. */
   arrange() {
     const big = this.state.big || (phone.matches ? 'oblique' : '');
     const views = find('views');
@@ -302,8 +302,8 @@ class Viewer {
   }
 
   /**
-   * Keys and the wheel are for this view from now on. It gets the focus as well, unless a control
-   * of the panel has it: so what is marked is what keys move.
+   * Directs keys and the wheel to a view. Also focuses the view, unless a control of the panel has
+   * the focus, so that the marked view is the one that keys move.
    */
   activate(view) {
     const { element } = this.views.get(view);
@@ -353,7 +353,7 @@ class Viewer {
     if (this.state.isGrey) this.window.next();
   }
 
-  /** Measuring begins, or ends and leaves nothing behind. */
+  /** Starts measuring, or ends it and removes the distance. */
   measure() {
     this.distance.isOn = !this.distance.isOn;
     this.distance.clear();
@@ -401,7 +401,7 @@ class Viewer {
     download(slices.canvas, `${this.state.facts.name}-${this.active}.png`);
   }
 
-  /** All views as they are seen, with their scale bars. */
+  /** Saves all views as they are seen, with their scale bars. */
   screenshot() {
     const { state } = this;
     const shown = [state.low, state.high].map((value) => valueText(state, value)).join(' to ');
@@ -469,7 +469,7 @@ class Viewer {
   }
 }
 
-/** A length along an axis; nothing if it is not known what it is counted in. */
+/** Formats a length along an axis; empty if its unit is unknown. */
 function lengthOf(value, unit) {
   return unit ? lengthText(value, unit) : '';
 }

@@ -1,4 +1,4 @@
-// Which values are shown from black to white: the controls, and windows that are known by name.
+// The window: the values shown from black to white, its controls, and named windows.
 
 /** Level and width of windows for CT, in Hounsfield units. */
 const CT = [
@@ -8,13 +8,13 @@ const CT = [
   ['brain', 'Brain', 40, 80],
 ];
 
-/** Whether values are Hounsfield units, or could be: air and bone are there. */
+/** Returns whether values are, or could be, Hounsfield units: air and bone occur. */
 function isLikeCt({ facts, values }) {
   if (facts.units.values === 'HU') return true;
   return !!values && values.minimum <= -500 && values.minimum >= -8192 && values.maximum >= 200;
 }
 
-/** All windows that have a name: key, name, low, high. */
+/** Returns all named windows: key, name, low, high. */
 export function presets(state) {
   const named = [
     ['auto', '1–99 % of the values', ...state.facts.window],
@@ -27,7 +27,7 @@ export function presets(state) {
   return [...named, ...ct];
 }
 
-/** A value as it is written: whole numbers whole, others with digits that fit the range. */
+/** Formats a value: integers whole, others with digits that fit the range. */
 export function valueText(state, value) {
   if (value === null) return 'not a number';
   if (state.facts.pixel.sample !== 'f32') return `${Math.round(value)}`;
@@ -54,7 +54,7 @@ export class WindowControls {
     find('auto').addEventListener('click', () => this.choose('auto'));
   }
 
-  /** A volume is opened, or its values have become known. */
+  /** Updates the controls for a new volume, or for its range of values. */
   describe() {
     const { state } = this.viewer;
     const [low, high] = state.range;
@@ -70,7 +70,7 @@ export class WindowControls {
     this.preset.replaceChildren(...options, own);
   }
 
-  /** Shows the window of the state. A box that is being written in is left alone. */
+  /** Shows the window of the state. Leaves a box alone while it is being edited. */
   draw() {
     const { state } = this.viewer;
     for (const name of ['level', 'width']) {
@@ -104,7 +104,7 @@ export class WindowControls {
     this.viewer.changed();
   }
 
-  /** The window after the one that is shown. */
+  /** Returns the named window after the current one. */
   next() {
     const keys = presets(this.viewer.state).map(([key]) => key);
     const now = keys.indexOf(this.preset.value);

@@ -1,0 +1,41 @@
+//! The integration tests of the `pario` command: one program with one module per subject.
+//!
+//! `command` runs the built binary in a temporary directory; `viewer` starts `pario view` and speaks
+//! HTTP to it, directly or through a browser.
+
+mod administer_guide;
+mod bad_input;
+mod client_sockets;
+mod cluster_creation;
+mod command;
+mod completion;
+mod copy;
+mod copy_trees;
+mod copy_volumes;
+mod demo;
+mod disk_usage;
+mod document_examples;
+mod document_paths;
+mod help;
+mod image;
+mod import_formats;
+mod json_fields;
+mod launchers;
+mod metrics;
+mod missing_namespace;
+mod namespace;
+mod node_discovery;
+mod permissions;
+mod private_files;
+mod run;
+mod serve;
+mod status_and_logs;
+mod systemd;
+mod timeouts;
+mod viewer;
+mod viewer_controls;
+mod viewer_crowds;
+mod viewer_http;
+mod viewer_page;
+mod volume;
+mod why;
