@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use libc::c_int;
 use pario::team::TeamError;
-use pario::{Error, Failure, PathError, Trouble};
+use pario::{CollectiveError, Error, Failure, PathError};
 
 /// The first number of the errors of this library. The system's numbers end far below.
 pub const FIRST: c_int = 5000;
@@ -210,25 +210,27 @@ fn number_of_failure(failure: &Failure, doing: Doing) -> c_int {
         | Failure::WrongKind { .. }
         | Failure::Root
         | Failure::IntoItself { .. } => EPFSLINVAL,
-        Failure::Group { trouble, .. } => number_of_trouble(trouble, doing),
+        Failure::Collective { error, .. } => number_of_collective(error, doing),
         _ => EPFSLREMOTE,
     }
 }
 
-fn number_of_trouble(trouble: &Trouble, doing: Doing) -> c_int {
-    match trouble {
-        Trouble::Gone { .. } if doing == Doing::Waiting => EPFSLCHLDSIG,
-        Trouble::Closed { .. } if doing == Doing::Waiting => EPFSLCHLDEXIT,
-        Trouble::Disagreement(_) | Trouble::Closed { .. } | Trouble::WrongMode { .. } => EPFSLMIXIO,
-        Trouble::NoSuchRank { .. }
-        | Trouble::WrongSize { .. }
-        | Trouble::RankTaken { .. }
-        | Trouble::OutOfRange(_) => EPFSLINVAL,
-        Trouble::Unknown | Trouble::Reset => EPFSLBADFH,
-        Trouble::OutOfTurn { .. } => EPFSLBADID,
-        Trouble::Gone { .. } | Trouble::NotPerformed { .. } | Trouble::NotMeasured { .. } => {
-            EPFSLREMOTE
-        }
+fn number_of_collective(error: &CollectiveError, doing: Doing) -> c_int {
+    match error {
+        CollectiveError::Gone { .. } if doing == Doing::Waiting => EPFSLCHLDSIG,
+        CollectiveError::Closed { .. } if doing == Doing::Waiting => EPFSLCHLDEXIT,
+        CollectiveError::Disagreement(_)
+        | CollectiveError::Closed { .. }
+        | CollectiveError::WrongMode { .. } => EPFSLMIXIO,
+        CollectiveError::NoSuchRank { .. }
+        | CollectiveError::WrongSize { .. }
+        | CollectiveError::RankTaken { .. }
+        | CollectiveError::OutOfRange(_) => EPFSLINVAL,
+        CollectiveError::Unknown | CollectiveError::Reset => EPFSLBADFH,
+        CollectiveError::OutOfTurn { .. } => EPFSLBADID,
+        CollectiveError::Gone { .. }
+        | CollectiveError::NotPerformed { .. }
+        | CollectiveError::NotMeasured { .. } => EPFSLREMOTE,
     }
 }
 

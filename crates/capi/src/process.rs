@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
 use libc::c_int;
-use pario::{Cluster, Group, Seat};
+use pario::{Cluster, Group, Member};
 use parking_lot::Mutex;
 
 use crate::errors::{Doing, Done, EPFSLFORK, Failed, While};
@@ -58,8 +58,8 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> Done<()> {
         None => {}
     }
     let cluster = connect(host)?;
-    let seat = Seat { job: Group::job_of_environment(), size, rank };
-    *process = Some(Arc::new(Process::new(&cluster, &seat, Some(said))?));
+    let member = Member { job: Group::job_of_environment(), size, rank };
+    *process = Some(Arc::new(Process::new(&cluster, &member, Some(said))?));
     Ok(())
 }
 
@@ -70,9 +70,9 @@ pub fn current() -> Done<Arc<Process>> {
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let seat = Group::seat_of_environment().while_doing(Doing::Opening)?;
+    let member = Group::member_of_environment().while_doing(Doing::Opening)?;
     let cluster = connect("")?;
-    let known = Arc::new(Process::new(&cluster, &seat, None)?);
+    let known = Arc::new(Process::new(&cluster, &member, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
@@ -91,8 +91,8 @@ pub fn size_and_rank() -> Done<(u32, u32)> {
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.group.size(), known.group.rank()));
     }
-    let seat = Group::seat_of_environment().while_doing(Doing::Opening)?;
-    Ok((seat.size, seat.rank))
+    let member = Group::member_of_environment().while_doing(Doing::Opening)?;
+    Ok((member.size, member.rank))
 }
 
 /// This process, for people.
@@ -116,8 +116,8 @@ pub fn check_fork() -> Done<()> {
 }
 
 impl Process {
-    fn new(cluster: &Cluster, seat: &Seat, said: Option<(String, u32, u32)>) -> Done<Self> {
-        let Seat { job, size, rank } = seat;
+    fn new(cluster: &Cluster, member: &Member, said: Option<(String, u32, u32)>) -> Done<Self> {
+        let Member { job, size, rank } = member;
         let group = Group::new(cluster, job, *size, *rank).while_doing(Doing::Opening)?;
         let own = format!("{}, process {rank} alone ({})", short(job), std::process::id());
         let alone = Group::new(cluster, &own, 1, 0).while_doing(Doing::Opening)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libc::{c_int, off_t};
-use pario::{Error, Failure, Mode, Seek, SharedFile, Trouble};
+use pario::{CollectiveError, Error, Failure, Mode, Seek, SharedFile};
 
 use crate::descriptors::{OpenFile, Sharing};
 use crate::errors::{Doing, Done, Failed, While};
@@ -34,7 +34,9 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> Done<()> {
         return Ok(());
     }
     let entered = enter(&file, mode, at);
-    if let Err(Error::Failure(Failure::Group { trouble: Trouble::Disagreement(_), .. })) = &entered
+    if let Err(Error::Failure(Failure::Collective {
+        error: CollectiveError::Disagreement(_), ..
+    })) = &entered
         && file.mode() != before
     {
         // All have got the same error, and go back.

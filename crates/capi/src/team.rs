@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use libc::c_int;
 use pario::team::{Team, TeamError};
-use pario::{Error, Group, Seat};
+use pario::{Error, Group, Member};
 use parking_lot::Mutex;
 
 use crate::errors::{Doing, Done, Failed, While};
@@ -44,7 +44,7 @@ pub fn init(rank: c_int, size: c_int) -> Done<()> {
             known.size()
         ))),
         None => {
-            *team = Some(meet(Seat { job: Group::job_of_environment(), size, rank })?);
+            *team = Some(meet(Member { job: Group::job_of_environment(), size, rank })?);
             Ok(())
         }
     }
@@ -57,7 +57,7 @@ pub fn current() -> Done<Team> {
     if let Some(known) = &*team {
         return Ok(known.clone());
     }
-    let met = meet(Group::seat_of_environment().while_doing(Doing::Opening)?)?;
+    let met = meet(Group::member_of_environment().while_doing(Doing::Opening)?)?;
     *team = Some(met.clone());
     Ok(met)
 }
@@ -103,7 +103,7 @@ pub fn ready() -> Done<Team> {
     known().ok_or_else(|| Failed::invalid("do_nio must be called before"))
 }
 
-fn meet(seat: Seat) -> Done<Team> {
+fn meet(member: Member) -> Done<Team> {
     static AT_EXIT: Once = Once::new();
     process::watch_forks();
     AT_EXIT.call_once(|| {
@@ -115,7 +115,7 @@ fn meet(seat: Seat) -> Done<Team> {
     let met = process::without_signals(|| {
         std::thread::Builder::new()
             .name("meeting".to_owned())
-            .spawn(move || pario::team::meet(&seat.job, seat.size, seat.rank))
+            .spawn(move || pario::team::meet(&member.job, member.size, member.rank))
     });
     let met = met.map_err(|error| Failed::new(libc::EAGAIN, error.to_string()))?.join();
     let failed = || TeamError::System("meeting the others failed".to_owned());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pario_proto::{
-    BytePlace, ByteRange, DiskId, Disks, Piece, RangeError, Striped, StripedError, SubfileIndex,
+    BytePlacement, ByteRange, DiskId, Disks, Piece, RangeError, Striped, StripedError, SubfileIndex,
 };
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn magnitude() -> impl Strategy<Value = u64> {
 }
 
 /// Deals out the bytes of a file one by one: the place of each.
-fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlace> {
+fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlacement> {
     let mut lens = vec![0; subfiles as usize];
     let mut places = Vec::new();
     let mut subfile = 0;
@@ -39,7 +39,7 @@ fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlace> 
         }
         in_unit += 1;
         let len = &mut lens[subfile as usize];
-        places.push(BytePlace { subfile: SubfileIndex(subfile), offset_bytes: *len });
+        places.push(BytePlacement { subfile: SubfileIndex(subfile), offset_bytes: *len });
         *len += 1;
     }
     places
@@ -63,7 +63,7 @@ proptest! {
         unit in magnitude(), subfiles in 1..200u32, subfile in 0..200u32, offset in magnitude(),
     ) {
         let unit = unit.max(1);
-        let place = BytePlace { subfile: SubfileIndex(subfile % subfiles), offset_bytes: offset };
+        let place = BytePlacement { subfile: SubfileIndex(subfile % subfiles), offset_bytes: offset };
         let striped = striped(unit, subfiles);
         let wide = (u128::from(offset / unit) * u128::from(subfiles)
             + u128::from(place.subfile.0)) * u128::from(unit) + u128::from(offset % unit);
@@ -109,7 +109,7 @@ proptest! {
             prop_assert_eq!(piece.file_offset_bytes, next);
             prop_assert!(piece.len_bytes > 0);
             for step in 0..piece.len_bytes {
-                let place = BytePlace {
+                let place = BytePlacement {
                     subfile: piece.place.subfile,
                     offset_bytes: piece.place.offset_bytes + step,
                 };
@@ -128,7 +128,7 @@ proptest! {
             for segment in run.segments() {
                 for step in 0..segment.len_bytes {
                     let byte = start + segment.buffer_offset_bytes + step;
-                    let place = BytePlace { subfile: run.subfile(), offset_bytes };
+                    let place = BytePlacement { subfile: run.subfile(), offset_bytes };
                     prop_assert_eq!(striped.locate(byte), place);
                     prop_assert!(seen.insert(byte, place).is_none());
                     offset_bytes += 1;
@@ -188,8 +188,8 @@ proptest! {
         let mut sum = 0u64;
         for run in striped.runs(range) {
             sum += run.len_bytes();
-            let first = BytePlace { subfile: run.subfile(), offset_bytes: run.offset_bytes() };
-            let last = BytePlace {
+            let first = BytePlacement { subfile: run.subfile(), offset_bytes: run.offset_bytes() };
+            let last = BytePlacement {
                 subfile: run.subfile(),
                 offset_bytes: run.offset_bytes() + (run.len_bytes() - 1),
             };
@@ -217,7 +217,7 @@ proptest! {
     ) {
         let subfiles = u32::try_from(lens.len()).unwrap();
         let places = dealt_out(unit, subfiles, 60 * u64::from(subfiles) + 9 * 6);
-        let held = |place: &BytePlace| place.offset_bytes < lens[place.subfile.0 as usize];
+        let held = |place: &BytePlacement| place.offset_bytes < lens[place.subfile.0 as usize];
         let size = places.iter().rposition(held).map_or(0, |last| last as u64 + 1);
         prop_assert_eq!(striped(unit, subfiles).file_size_bytes(&lens), Ok(size));
     }
@@ -246,7 +246,7 @@ fn misuse_is_an_error_with_a_sentence() {
     assert!(ByteRange::new(u64::MAX, 0).is_ok_and(|range| range.is_empty()));
 
     let striped = striped(4, 3);
-    let place = BytePlace { subfile: SubfileIndex(3), offset_bytes: 0 };
+    let place = BytePlacement { subfile: SubfileIndex(3), offset_bytes: 0 };
     let missing = StripedError::NoSuchSubfile { subfile: SubfileIndex(3), subfiles: 3 };
     assert_eq!(striped.byte_at(place).unwrap_err(), missing);
     assert_eq!(striped.subfile_len_bytes(SubfileIndex(3), 9).unwrap_err(), missing);

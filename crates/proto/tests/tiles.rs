@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pario_proto::{
-    Declustering, DiskId, Disks, ExtentIndex, ExtentPlace, OutsideError, PixelPosition,
+    Declustering, DiskId, Disks, ExtentIndex, ExtentPlacement, OutsideError, PixelPosition,
     PixelWindow, Shape, SubfileIndex, TilePosition, TileWindow, Tiles, TilesError,
 };
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ proptest! {
         // The inverse knows exactly these places, and none beside or beyond them.
         for subfile in 0..tiles.disks().count() + 2 {
             for extent in 0..tiles.extent_limit() + 3 {
-                let place = ExtentPlace {
+                let place = ExtentPlacement {
                     subfile: SubfileIndex(subfile), extent: ExtentIndex(extent),
                 };
                 prop_assert_eq!(tiles.tile_at(place), places.get(&place).copied());
@@ -135,7 +135,7 @@ proptest! {
                 Ok(TileWindow { start: tile, size: Shape::volume(1, 1, 1) })
             );
         }
-        let place = ExtentPlace {
+        let place = ExtentPlacement {
             subfile: SubfileIndex(subfile % tiles.disks().count()),
             extent: ExtentIndex(scaled(extent, tiles.extent_limit())),
         };

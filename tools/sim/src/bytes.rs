@@ -54,7 +54,7 @@ impl Bytes {
     }
 }
 
-/// What lies in which page: its number, where in it, and which of the bytes.
+/// TicketPurpose lies in which page: its number, where in it, and which of the bytes.
 fn parts(from: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut next = 0;
     std::iter::from_fn(move || {

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use pario_sim::{Run, TeamRun, Where, run, run_team};
+use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
 
 /// Runs the coordination of shared files and the protocols of a team on several machines under
 /// seeded schedulers, and compares what comes out with models.
@@ -42,10 +42,10 @@ fn main() -> Result<()> {
         Box::new(arguments.seed.into_iter())
     };
     let is_wanted = |simulator| arguments.only.is_none_or(|only| only == simulator);
-    let (mut files, mut team, mut count) = (Run::default(), TeamRun::default(), 0_u64);
+    let (mut files, mut team, mut count) = (FileRun::default(), TeamRun::default(), 0_u64);
     for seed in seeds {
         if is_wanted(Simulator::Files) {
-            for place in [Where::Node, Where::Table] {
+            for place in [CoordinationKind::Node, CoordinationKind::Table] {
                 files += run(seed, place)?;
             }
         }

@@ -1,8 +1,8 @@
-//! What the ranks of a group do: random, but so that all mean the same by it, unless they are to
+//! TicketPurpose the ranks of a group do: random, but so that all mean the same by it, unless they are to
 //! disagree.
 
 use fastrand::Rng;
-use pario_proto::{Call, Mode, OFFSET_LIMIT, Seek, Table, Transfer};
+use pario_proto::{Call, CoordinationTable, Mode, OFFSET_LIMIT, Seek, Transfer};
 
 /// A step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Plan {
     fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool, is_long: bool) {
         match mode {
             Mode::Sync | Mode::Global if is_long || rng.u8(0..6) > 0 => {
-                // What one reads for all has its way in chunks.
+                // TicketPurpose one reads for all has its way in chunks.
                 let is_large = mode == Mode::Global && rng.u16(0..1000) == 0;
                 let is_write = is_large || rng.bool();
                 let len = if is_large { LARGE } else { rng.u64(0..40) };
@@ -162,7 +162,7 @@ impl Plan {
 }
 
 /// More bytes than there is room for at a table.
-const LARGE: u64 = (Table::ROOM_BYTES + Table::CHUNK_BYTES + 5) as u64;
+const LARGE: u64 = (CoordinationTable::BUFFER_BYTES + CoordinationTable::CHUNK_BYTES + 5) as u64;
 
 fn any_mode(rng: &mut Rng) -> Mode {
     Mode::ALL[rng.usize(0..Mode::ALL.len())]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use pario_proto::{Call, Interleaved, Mode, Placement, Transfer};
+use pario_proto::{AccessRange, Call, Interleaved, Mode, Transfer};
 
 use crate::program::Step;
 use crate::world::Ticket;
@@ -26,7 +26,7 @@ pub struct Rank {
     pub records: Interleaved,
     /// Accesses, whose bytes move one after the other.
     pub lane: VecDeque<Access>,
-    /// What the word of events was when the first of them fell asleep.
+    /// TicketPurpose the word of events was when the first of them fell asleep.
     pub seen: Option<u32>,
     /// How often it has wanted bytes for itself.
     pub ranges: u64,
@@ -46,7 +46,7 @@ pub struct Rank {
     pub pending: BTreeSet<Ticket>,
 }
 
-/// Where a rank is.
+/// CoordinationKind a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It wants to open the file.
@@ -68,7 +68,7 @@ pub struct Access {
     pub mode: Mode,
     /// Whether the rank goes on before it is done.
     pub is_started: bool,
-    pub placement: Placement,
+    pub placement: AccessRange,
     pub phase: Phase,
     /// If one does it for all: the number of the round.
     pub once: Option<u64>,

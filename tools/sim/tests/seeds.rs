@@ -1,9 +1,9 @@
 //! Some seeds, every time; `cargo run --release -p pario-sim` runs as many as are wanted.
 
-use pario_sim::{Run, TeamRun, Where, run, run_team};
+use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
 
-fn run_all(place: Where) {
-    let mut all = Run::default();
+fn run_all(place: CoordinationKind) {
+    let mut all = FileRun::default();
     for seed in 0..3_000 {
         all += run(seed, place).unwrap_or_else(|error| panic!("{error:#}"));
     }
@@ -13,12 +13,12 @@ fn run_all(place: Where) {
 
 #[test]
 fn positions_and_contents_are_as_the_model_says_and_nobody_waits_for_ever_at_a_node() {
-    run_all(Where::Node);
+    run_all(CoordinationKind::Node);
 }
 
 #[test]
 fn positions_and_contents_are_as_the_model_says_and_nobody_waits_for_ever_at_a_table() {
-    run_all(Where::Table);
+    run_all(CoordinationKind::Table);
 }
 
 #[test]
@@ -34,7 +34,9 @@ fn machines_of_a_team_meet_and_end_as_the_model_says_and_nobody_waits_for_ever()
 
 #[test]
 fn a_seed_gives_the_same_run() {
-    for (seed, place) in (0..50).flat_map(|seed| [(seed, Where::Node), (seed, Where::Table)]) {
+    for (seed, place) in
+        (0..50).flat_map(|seed| [(seed, CoordinationKind::Node), (seed, CoordinationKind::Table)])
+    {
         assert_eq!(run(seed, place).unwrap(), run(seed, place).unwrap());
     }
     for seed in 0..50 {

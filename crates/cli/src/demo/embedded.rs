@@ -5,7 +5,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use pario::{Cluster, ExtentPlace, Layout};
+use pario::{Cluster, ExtentPlacement, Layout};
 
 use super::content::Content;
 use super::report::{DiskReport, Phase, Phases};
@@ -126,7 +126,7 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
     let Some(Layout::Extents(layout)) = &file.record().layout else {
         bail!("/extents: it has another layout than was asked for");
     };
-    let place = |number: u64| -> anyhow::Result<ExtentPlace> {
+    let place = |number: u64| -> anyhow::Result<ExtentPlacement> {
         layout.locate(number).with_context(|| format!("/extents: extent {number} has no place"))
     };
     let parts = |number: u64| {

@@ -1,6 +1,6 @@
 //! Which process of which job this is, as launchers say.
 
-use pario_proto::Seat;
+use pario_proto::Member;
 
 use crate::error::Error;
 
@@ -45,8 +45,8 @@ const LAUNCHERS: [Launcher; 4] = [
     },
 ];
 
-/// The seat of this process. A process that nobody has launched is a job of its own.
-pub fn seat(variable: impl Fn(&str) -> Option<String>) -> Result<Seat, Error> {
+/// The member of this process. A process that nobody has launched is a job of its own.
+pub fn member(variable: impl Fn(&str) -> Option<String>) -> Result<Member, Error> {
     for launcher in &LAUNCHERS {
         let Some(rank) = variable(launcher.rank) else { continue };
         let rank = number(launcher.rank, &rank)?;
@@ -59,10 +59,10 @@ pub fn seat(variable: impl Fn(&str) -> Option<String>) -> Result<Seat, Error> {
                 )));
             }
         };
-        return Ok(Seat { job: name(launcher.job, variable), size, rank });
+        return Ok(Member { job: name(launcher.job, variable), size, rank });
     }
     let job = format!("process {}", std::process::id());
-    Ok(Seat { job, size: 1, rank: 0 })
+    Ok(Member { job, size: 1, rank: 0 })
 }
 
 /// What the launcher of this process says of other machines, if the job has processes there.
@@ -117,18 +117,18 @@ fn number(name: &str, text: &str) -> Result<u32, Error> {
 mod tests {
     use super::*;
 
-    fn seat_of(variables: &[(&str, &str)]) -> Result<Seat, Error> {
+    fn seat_of(variables: &[(&str, &str)]) -> Result<Member, Error> {
         let find = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        seat(find)
+        member(find)
     }
 
     #[test]
     fn launchers_are_understood() {
         let is = |variables: &[(&str, &str)], job: &str, size, rank| {
-            assert_eq!(seat_of(variables).unwrap(), Seat { job: job.to_owned(), size, rank });
+            assert_eq!(seat_of(variables).unwrap(), Member { job: job.to_owned(), size, rank });
         };
         is(&[("PARIO_RANK", "2"), ("PARIO_SIZE", "8"), ("PARIO_JOB", "4711")], "4711", 8, 2);
         let ompi = [

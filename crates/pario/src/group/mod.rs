@@ -1,29 +1,29 @@
 //! The processes of a job, and what they do together.
 
-mod at_table;
+mod coordination;
 pub(crate) mod environment;
-mod lent;
-mod meeting;
 mod options;
+mod read_into;
+mod sequencer;
 mod shared_file;
 mod size;
-mod started;
-mod turns;
+mod started_access;
+mod table_member;
 
 use std::sync::Arc;
 
 use pario_proto::{
-    AssemblyId, Call, Failure, JobCall, MemoryId, Mode, OPENING_LIMIT_BYTES, OpenTogether, Opened,
-    Outcome, Reply, Request, Seat, TablePlace, Trouble,
+    Call, CallOutcome, CollectiveError, CollectiveOpen, Failure, JobCall, JobMemoryId, Member,
+    Mode, OPEN_REPLY_LIMIT_BYTES, Opened, Reply, Request, SharedFileId, TableLocation,
 };
 use parking_lot::Mutex;
 
-use at_table::{AtTable, Seated};
-pub use lent::SharedReadInto;
 pub use options::GroupOptions;
+pub use read_into::SharedReadInto;
+use sequencer::{SequenceTicket, Sequencer};
 pub use shared_file::SharedFile;
-pub use started::{SharedRead, SharedWrite};
-use turns::{Turn, Turns};
+pub use started_access::{SharedRead, SharedWrite};
+use table_member::{JobMemory, TableMember};
 
 use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
@@ -32,7 +32,7 @@ use crate::error::Error;
 /// The processes of one job: this process is one of them, and knows its rank and how many there
 /// are. Clones are the same one.
 ///
-/// A process belongs to a job from its first call on; if it ends, those who wait for it are told.
+/// A process belongs to a job from its first call on; if it ends, those who wait for it are reply_bytes.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -50,7 +50,7 @@ use crate::error::Error;
 #[derive(Clone)]
 pub struct Group {
     cluster: Cluster,
-    seat: Arc<Seat>,
+    member: Arc<Member>,
     calls: Arc<Mutex<JobCalls>>,
 }
 
@@ -60,28 +60,28 @@ pub(crate) struct JobCalls {
     /// How often it has asked the node.
     asked: u64,
     /// The memory in which all meet before, once they have some in common, who this process is
-    /// there, and how often they have met.
-    memory: Option<(MemoryId, Arc<Seat>)>,
+    /// there, and how often they have round.
+    memory: Option<(JobMemoryId, Arc<Member>)>,
     rounds: u64,
     /// That memory, as soon as it is needed.
-    seated: Option<Arc<Seated>>,
-    /// What one opens for all is told in the order of rounds, whichever threads do it.
-    turns: Turns,
+    job_memory: Option<Arc<JobMemory>>,
+    /// What one opens for all is reply_bytes in the order of rounds, whichever threads do it.
+    sequencer: Sequencer,
 }
 
-/// All have met at the table of the job.
-struct Met {
-    table: AtTable,
+/// All have round at the table of the job.
+struct JobRound {
+    table: TableMember,
     number: u64,
-    turn: Turn,
-    outcome: Outcome,
+    ticket: SequenceTicket,
+    outcome: CallOutcome,
 }
 
 /// A file that all have opened together.
-struct Opening {
+struct CollectiveOpening {
     opened: Opened,
-    assembly: AssemblyId,
-    table: Option<TablePlace>,
+    shared_file: SharedFileId,
+    table: Option<TableLocation>,
 }
 
 impl Group {
@@ -100,20 +100,20 @@ impl Group {
 
     /// The same, on a given cluster.
     pub fn of_environment(cluster: &Cluster) -> Result<Self, Error> {
-        let seat = Self::seat_of_environment()?;
-        Self::new(cluster, &seat.job, seat.size, seat.rank)
+        let member = Self::member_of_environment()?;
+        Self::new(cluster, &member.job, member.size, member.rank)
     }
 
     /// What the launcher of this process says: its job, how many processes that has, and which one
     /// this is.
     ///
     /// ```no_run
-    /// let seat = pario::Group::seat_of_environment()?;
-    /// println!("rank {} of {} in job {}", seat.rank, seat.size, seat.job);
+    /// let member = pario::Group::member_of_environment()?;
+    /// println!("rank {} of {} in job {}", member.rank, member.size, member.job);
     /// # Ok::<(), pario::Error>(())
     /// ```
-    pub fn seat_of_environment() -> Result<Seat, Error> {
-        environment::seat(|name| std::env::var(name).ok())
+    pub fn member_of_environment() -> Result<Member, Error> {
+        environment::member(|name| std::env::var(name).ok())
     }
 
     /// What the job of this process is called, for those who know rank and size from elsewhere:
@@ -133,24 +133,24 @@ impl Group {
                 "job {job} has {size} processes, and so no rank {rank}: ranks begin at 0"
             )));
         }
-        let seat = Arc::new(Seat { job: job.to_owned(), size, rank });
+        let member = Arc::new(Member { job: job.to_owned(), size, rank });
         let calls = cluster.shared.calls_of_job(job);
-        Ok(Self { cluster: cluster.clone(), seat, calls })
+        Ok(Self { cluster: cluster.clone(), member, calls })
     }
 
     /// Which process this is: 0 is the first.
     pub fn rank(&self) -> u32 {
-        self.seat.rank
+        self.member.rank
     }
 
     /// How many processes there are.
     pub fn size(&self) -> u32 {
-        self.seat.size
+        self.member.size
     }
 
     /// The name of the job.
     pub fn job(&self) -> &str {
-        &self.seat.job
+        &self.member.job
     }
 
     /// The cluster.
@@ -170,13 +170,13 @@ impl Group {
     /// # }
     /// ```
     pub fn barrier(&self) -> Result<(), Error> {
-        if self.meet_at_table(&Call::Barrier)?.is_some() {
+        if self.round_at_table(&Call::Barrier)?.is_some() {
             return Ok(());
         }
         let is_near = self.cluster.shared.is_near_interface();
         match self.ask(JobCall::Barrier { is_near })? {
-            Reply::Met { memory } => {
-                self.meet_in(memory);
+            Reply::BarrierDone { memory } => {
+                self.use_memory(memory);
                 Ok(())
             }
             _ => Err(strange_answer()),
@@ -216,125 +216,137 @@ impl Group {
     }
 
     /// Opens a file together with the others.
-    fn open_together(&self, open: OpenTogether) -> Result<Opening, Error> {
+    fn open_collectively(&self, open: CollectiveOpen) -> Result<CollectiveOpening, Error> {
         let call = Call::Open(open.to_string());
-        let (reply, is_for_all) = match self.meet_at_table(&call)? {
-            Some(met) if matches!(met.outcome, Outcome::Perform { .. }) => {
-                (self.open_for_all(&met, open), true)
+        let (reply, is_for_all) = match self.round_at_table(&call)? {
+            Some(round) if matches!(round.outcome, CallOutcome::Perform { .. }) => {
+                (self.open_for_all(&round, open), true)
             }
-            Some(Met { table, number, turn, .. }) => {
-                turn.wait();
-                let told = table.hear_of_opening(number);
-                let told = told.map_err(|trouble| self.error_of(call.to_string(), trouble))?;
-                let told: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&told);
-                (told.map_err(|_| strange_answer())?.map_err(Error::from), true)
+            Some(JobRound { table, number, ticket, .. }) => {
+                ticket.wait();
+                let reply_bytes = table.receive_open(number);
+                let reply_bytes =
+                    reply_bytes.map_err(|error| self.error_of(call.to_string(), error))?;
+                let reply_bytes: Result<Result<Reply, Failure>, _> =
+                    postcard::from_bytes(&reply_bytes);
+                (reply_bytes.map_err(|_| strange_answer())?.map_err(Error::from), true)
             }
             None => (self.ask(JobCall::Open(open)), false),
         };
-        self.note_trouble(&reply);
-        let Reply::OpenedTogether { mut opened, assembly, table } = reply? else {
+        self.forget_calls_if_unknown(&reply);
+        let Reply::OpenedForAll { mut opened, shared_file, table } = reply? else {
             return Err(strange_answer());
         };
         if is_for_all {
             opened.handle = opened.handle.wrapping_add(self.rank().into());
         }
-        self.meet_in(table.map(|place| place.memory));
-        Ok(Opening { opened, assembly, table })
+        self.use_memory(table.map(|place| place.memory));
+        Ok(CollectiveOpening { opened, shared_file, table })
     }
 
     /// Opens a file for all, who have agreed on it, and tells them.
-    fn open_for_all(&self, met: &Met, open: OpenTogether) -> Result<Reply, Error> {
-        let seat = Seat::clone(&self.seat);
-        let asked = self.start(Request::OpenForAll { seat, open });
+    fn open_for_all(&self, round: &JobRound, open: CollectiveOpen) -> Result<Reply, Error> {
+        let member = Member::clone(&self.member);
+        let asked = self.start(Request::OpenForAll { member, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
-        let told = match &reply {
+        let reply_bytes = match &reply {
             Ok(reply) => Ok(Ok(reply)),
             Err(Error::Failure(failure)) => Ok(Err(failure)),
             Err(error) => Err(error.to_string()),
         };
-        let told = told.and_then(|told: Result<&Reply, &Failure>| {
-            let told = postcard::to_allocvec(&told).map_err(|error| error.to_string())?;
-            let fits = told.len() as u64 <= OPENING_LIMIT_BYTES;
-            if fits { Ok(told) } else { Err("too much is to be told of the file".to_owned()) }
+        let reply_bytes = reply_bytes.and_then(|reply_bytes: Result<&Reply, &Failure>| {
+            let reply_bytes =
+                postcard::to_allocvec(&reply_bytes).map_err(|error| error.to_string())?;
+            let fits = reply_bytes.len() as u64 <= OPEN_REPLY_LIMIT_BYTES;
+            if fits {
+                Ok(reply_bytes)
+            } else {
+                Err("too much is to be reply_bytes of the file".to_owned())
+            }
         });
-        met.turn.wait();
-        // Whoever is not told finds out that the node is gone.
-        let _ = met.table.tell_opening(met.number, &told);
+        round.ticket.wait();
+        // Whoever is not reply_bytes finds out that the node is gone.
+        let _ = round.table.broadcast_open(round.number, &reply_bytes);
         reply
     }
 
     /// Meets the others in common memory, if that is where they meet. None if the node has to be
     /// asked: all meet there, or it can tell who called what.
-    fn meet_at_table(&self, call: &Call) -> Result<Option<Met>, Error> {
-        let (table, number, turn) = {
+    fn round_at_table(&self, call: &Call) -> Result<Option<JobRound>, Error> {
+        let (table, number, ticket) = {
             let mut calls = self.calls.lock();
-            // Who says that it is another one is told so by the node.
-            let memory = calls.memory.as_ref().filter(|(_, seat)| *seat == self.seat);
+            // Who says that it is another one is reply_bytes so by the node.
+            let memory = calls.memory.as_ref().filter(|(_, member)| *member == self.member);
             let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
             // If the node gives it no more, it was started again.
-            let seated = self.seated(&mut calls, memory);
-            let table = seated.and_then(|seated| AtTable::new(seated, 0, self.rank()));
+            let job_memory = self.attach_memory(&mut calls, memory);
+            let table =
+                job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.rank()));
             let Ok(table) = table else {
-                return self.told_at_table(&mut calls, call, Trouble::Unknown);
+                return self.handle_table_error(&mut calls, call, CollectiveError::Unknown);
             };
             let number = calls.rounds;
-            if let Err(trouble) = table.meet(number, call, || Ok(0)) {
-                return self.told_at_table(&mut calls, call, trouble);
+            if let Err(error) = table.call(number, call, || Ok(0)) {
+                return self.handle_table_error(&mut calls, call, error);
             }
             calls.rounds += 1;
-            (table, number, calls.turns.give())
+            (table, number, calls.sequencer.next_ticket())
         };
         match table.outcome(number) {
-            Ok(outcome) => Ok(Some(Met { table, number, turn, outcome })),
-            Err(trouble) => self.told_at_table(&mut self.calls.lock(), call, trouble),
+            Ok(outcome) => Ok(Some(JobRound { table, number, ticket, outcome })),
+            Err(error) => self.handle_table_error(&mut self.calls.lock(), call, error),
         }
     }
 
-    fn told_at_table(
+    fn handle_table_error(
         &self,
         calls: &mut JobCalls,
         call: &Call,
-        trouble: Trouble,
-    ) -> Result<Option<Met>, Error> {
-        match trouble {
-            Trouble::Disagreement(_) => return Ok(None),
+        error: CollectiveError,
+    ) -> Result<Option<JobRound>, Error> {
+        match error {
+            CollectiveError::Disagreement(_) => return Ok(None),
             // The node was started again, or reset: so are the calls, by all.
-            Trouble::Unknown | Trouble::Reset => *calls = JobCalls::default(),
+            CollectiveError::Unknown | CollectiveError::Reset => *calls = JobCalls::default(),
             _ => {}
         }
-        Err(self.error_of(call.to_string(), trouble))
+        Err(self.error_of(call.to_string(), error))
     }
 
-    /// What is told of trouble at a table.
-    fn error_of(&self, what: String, trouble: Trouble) -> Error {
-        if trouble == Trouble::Unknown
+    /// What is reply_bytes of error at a table.
+    fn error_of(&self, what: String, error: CollectiveError) -> Error {
+        if error == CollectiveError::Unknown
             && let Err(error) = self.cluster.shared.interface().welcome()
         {
             return error;
         }
-        Failure::Group { what, job: self.job().to_owned(), trouble }.into()
+        Failure::Collective { what, job: self.job().to_owned(), error }.into()
     }
 
     /// All meet there from now on, if they do not yet.
-    fn meet_in(&self, memory: Option<MemoryId>) {
+    fn use_memory(&self, memory: Option<JobMemoryId>) {
         let mut calls = self.calls.lock();
         if let (None, Some(memory)) = (&calls.memory, memory) {
-            calls.memory = Some((memory, self.seat.clone()));
+            calls.memory = Some((memory, self.member.clone()));
             // Who has it hears of all that happens there; if it is not given now, it is asked for
             // once more.
-            let _ = self.seated(&mut calls, memory);
+            let _ = self.attach_memory(&mut calls, memory);
         }
     }
 
     /// Memory that all have in common.
-    fn memory(&self, id: MemoryId) -> Result<Arc<Seated>, String> {
-        self.seated(&mut self.calls.lock(), id)
+    fn job_memory(&self, id: JobMemoryId) -> Result<Arc<JobMemory>, String> {
+        self.attach_memory(&mut self.calls.lock(), id)
     }
 
-    fn seated(&self, calls: &mut JobCalls, id: MemoryId) -> Result<Arc<Seated>, String> {
-        match &calls.seated {
-            Some(seated) if seated.is(id) => Ok(seated.clone()),
-            _ => Ok(calls.seated.insert(Arc::new(Seated::sit_down(self, id)?)).clone()),
+    fn attach_memory(
+        &self,
+        calls: &mut JobCalls,
+        id: JobMemoryId,
+    ) -> Result<Arc<JobMemory>, String> {
+        match &calls.job_memory {
+            Some(job_memory) if job_memory.has_id(id) => Ok(job_memory.clone()),
+            _ => Ok(calls.job_memory.insert(Arc::new(JobMemory::attach(self, id)?)).clone()),
         }
     }
 
@@ -343,15 +355,18 @@ impl Group {
         let (waiting, number) = {
             // Calls get their numbers in the order in which they are sent.
             let mut calls = self.calls.lock();
-            let (seat, number) = (Seat::clone(&self.seat), calls.asked);
-            let waiting = self.start(Request::Job { seat, number, call })?;
+            let (member, number) = (Member::clone(&self.member), calls.asked);
+            let waiting = self.start(Request::Job { member, number, call })?;
             calls.asked += 1;
             (waiting, number)
         };
         let answered = waiting.wait().map(|(reply, _)| reply);
-        self.note_trouble(&answered);
-        if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered
-            && matches!(trouble, Trouble::WrongSize { .. } | Trouble::RankTaken { .. })
+        self.forget_calls_if_unknown(&answered);
+        if let Err(Error::Failure(Failure::Collective { error, .. })) = &answered
+            && matches!(
+                error,
+                CollectiveError::WrongSize { .. } | CollectiveError::RankTaken { .. }
+            )
         {
             // It was not let in, and the call does not count.
             let mut calls = self.calls.lock();
@@ -363,9 +378,9 @@ impl Group {
     }
 
     /// If the node was started again, or reset, so are the calls, by all.
-    fn note_trouble<R>(&self, answered: &Result<R, Error>) {
-        if let Err(Error::Failure(Failure::Group { trouble, .. })) = answered
-            && matches!(trouble, Trouble::Unknown | Trouble::Reset)
+    fn forget_calls_if_unknown<R>(&self, answered: &Result<R, Error>) {
+        if let Err(Error::Failure(Failure::Collective { error, .. })) = answered
+            && matches!(error, CollectiveError::Unknown | CollectiveError::Reset)
         {
             *self.calls.lock() = JobCalls::default();
         }
@@ -381,7 +396,7 @@ impl Group {
 
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Seat { job, size, rank } = &*self.seat;
+        let Member { job, size, rank } = &*self.member;
         write!(f, "Group(rank {rank} of {size}, job {job:?})")
     }
 }

@@ -1,9 +1,9 @@
 //! How a file is opened together.
 
-use pario_proto::{CreationWish, FilePath, Layout, Mode, OpenTogether};
+use pario_proto::{CollectiveOpen, CreationOptions, FilePath, Layout, Mode};
 
-use super::meeting::Meeting;
-use super::{Group, Opening, SharedFile};
+use super::coordination::Coordination;
+use super::{CollectiveOpening, Group, SharedFile};
 use crate::error::Error;
 use crate::file::File;
 use crate::open::OpenOptions;
@@ -118,18 +118,21 @@ impl<'g> GroupOptions<'g> {
         let access = self.options.checked_access(&path)?;
         let creation = self.options.creation(&path)?;
         let is_creation = creation.is_some();
-        let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
+        let creation =
+            creation.map(|(is_new, mode, layout)| CreationOptions { is_new, mode, layout });
         let is_near = self.group.cluster.shared.is_near_interface();
-        let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode, is_near };
+        let open =
+            CollectiveOpen { path: path.clone(), access, creation, mode: self.mode, is_near };
         // The others wait in the call until the first process comes to it.
         let parents =
             if self.group.rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
-        let Opening { opened, assembly, table } = match (self.group.open_together(open), parents) {
-            (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
-            // Why the directories could not be made says more than that they are not there.
-            (Err(_), Err(error)) => return Err(error),
-            (opening, _) => opening?,
-        };
+        let CollectiveOpening { opened, shared_file, table } =
+            match (self.group.open_collectively(open), parents) {
+                (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
+                // Why the directories could not be made says more than that they are not there.
+                (Err(_), Err(error)) => return Err(error),
+                (opening, _) => opening?,
+            };
         let is_created = opened.is_created;
         let file = File::of_group(&self.group.cluster, path, access, opened);
         if self.is_truncate && !is_created {
@@ -138,7 +141,7 @@ impl<'g> GroupOptions<'g> {
             self.group.barrier()?;
             emptied?;
         }
-        let meeting = Meeting::new(self.group, file, assembly, table);
-        SharedFile::new(meeting, self.mode, self.is_append)
+        let coordination = Coordination::new(self.group, file, shared_file, table);
+        SharedFile::new(coordination, self.mode, self.is_append)
     }
 }

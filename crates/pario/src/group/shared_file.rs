@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use pario_proto::{
-    Call, Interleaved, Mode, Order, Placement, Pointer, Position, Seek, Step, Transfer, View,
+    AccessOrder, AccessRange, Call, CallKind, Interleaved, Mode, Pointer, Position, Seek, Transfer,
+    View,
 };
 use parking_lot::Mutex;
 
-use super::meeting::{Access, Meeting, Round, at};
-use super::started::Hand;
+use super::coordination::{Coordination, PendingRound, PlacedAccess, offset_of};
+use super::started_access::AccessWorker;
 use super::{Group, strange_answer};
 use crate::error::Error;
 use crate::file::File;
@@ -44,39 +45,43 @@ pub struct SharedFile {
 }
 
 pub(super) struct Inner {
-    meeting: Meeting,
+    coordination: Coordination,
     is_append: bool,
     state: Mutex<State>,
     /// The thread that does what was started.
-    pub(super) hand: Mutex<Option<Hand>>,
+    pub(super) worker: Mutex<Option<AccessWorker>>,
 }
 
 struct State {
     mode: Mode,
     /// How many calls this process has made in which all meet.
-    meetings: u64,
+    rounds: u64,
     /// Where this process is, in modes with pointers of their own.
     pointer: u64,
     records: Interleaved,
 }
 
 /// An access that has its place, or waits for it.
-pub(super) enum Place {
+pub(super) enum AccessTarget {
     /// It goes there.
-    At(Placement),
+    At(AccessRange),
     /// It goes there, and must not mix with others.
-    Alone(Placement),
+    Exclusive(AccessRange),
     /// The others must come first.
-    When(Round),
+    Pending(PendingRound),
 }
 
 impl SharedFile {
-    pub(super) fn new(meeting: Meeting, mode: Mode, is_append: bool) -> Result<Self, Error> {
-        let group = meeting.group();
+    pub(super) fn new(
+        coordination: Coordination,
+        mode: Mode,
+        is_append: bool,
+    ) -> Result<Self, Error> {
+        let group = coordination.group();
         let records = Interleaved::new(0, 0, group.rank(), group.size());
-        let state = State { mode, meetings: 0, pointer: 0, records };
+        let state = State { mode, rounds: 0, pointer: 0, records };
         let state = Mutex::new(state);
-        let inner = Inner { meeting, is_append, state, hand: Mutex::default() };
+        let inner = Inner { coordination, is_append, state, worker: Mutex::default() };
         let shared = Self { inner: Arc::new(inner), is_closed: false };
         shared.inner.agree_on_end(0)?;
         Ok(shared)
@@ -89,7 +94,7 @@ impl SharedFile {
 
     /// The group that has it open.
     pub fn group(&self) -> &Group {
-        self.inner.meeting.group()
+        self.inner.coordination.group()
     }
 
     /// The mode.
@@ -105,18 +110,18 @@ impl SharedFile {
 
     /// Reads where the mode says; fewer bytes than asked for only at the end of the file.
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if let Some(read) = self.inner.read_alone(buffer) {
+        if let Some(read) = self.inner.read_private(buffer) {
             return read;
         }
         let wanted = Transfer::read(buffer.len() as u64);
-        let place = self.inner.place(wanted)?;
+        let place = self.inner.place_access(wanted)?;
         self.inner.read_placed(place, buffer)
     }
 
     /// Writes all of a buffer where the mode says.
     pub fn write(&self, buffer: &[u8]) -> Result<(), Error> {
         let wanted = self.inner.write_of(buffer.len());
-        let place = self.inner.place(wanted)?;
+        let place = self.inner.place_access(wanted)?;
         self.inner.write_placed(place, buffer)
     }
 
@@ -155,8 +160,8 @@ impl SharedFile {
     /// M_ASYNC all must call this.
     pub fn close(mut self) -> Result<(), Error> {
         // What was started is done before.
-        let hand = self.inner.hand.lock().take();
-        drop(hand);
+        let worker = self.inner.worker.lock().take();
+        drop(worker);
         let durable = self.inner.file().make_durable();
         let closed = self.inner.close();
         // If the others have called something else, they are told that this one has left.
@@ -167,7 +172,7 @@ impl SharedFile {
 
 impl Inner {
     pub(super) fn file(&self) -> &File {
-        &self.meeting.file
+        &self.coordination.file
     }
 
     /// A write of so many bytes.
@@ -177,22 +182,30 @@ impl Inner {
 
     /// Gives an access its place, or begins to wait for it. Calls are numbered and made under one
     /// lock, so that they arrive in their order.
-    pub(super) fn place(&self, wanted: Transfer) -> Result<Place, Error> {
+    pub(super) fn place_access(&self, wanted: Transfer) -> Result<AccessTarget, Error> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
-        if state.mode.meets_in(Step::Transfer) {
-            return Ok(Place::When(self.meet(&mut state, Call::Transfer(wanted))?));
+        if state.mode.is_collective(CallKind::Transfer) {
+            return Ok(AccessTarget::Pending(
+                self.collective_call(&mut state, Call::Transfer(wanted))?,
+            ));
         }
-        self.meeting.note(&Call::Transfer(wanted));
+        self.coordination.record_call(&Call::Transfer(wanted));
         let placed = |placement| {
-            if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) }
+            if axes.is_atomic {
+                AccessTarget::Exclusive(placement)
+            } else {
+                AccessTarget::At(placement)
+            }
         };
-        if axes.order == Order::FirstCome || (wanted.is_append && axes.view == View::Whole) {
-            let placement = match self.meeting.transfer(wanted)? {
+        if axes.order == AccessOrder::FirstCome || (wanted.is_append && axes.view == View::Whole) {
+            let placement = match self.coordination.transfer(wanted)? {
                 Ok(placement) => placement,
-                Err(round) if axes.pointer == Pointer::Shared => return Ok(Place::When(round)),
-                Err(round) => match self.meeting.place(round)? {
-                    Access::Placed(placement) => placement,
+                Err(round) if axes.pointer == Pointer::Shared => {
+                    return Ok(AccessTarget::Pending(round));
+                }
+                Err(round) => match self.coordination.wait_placed(round)? {
+                    PlacedAccess::Placed(placement) => placement,
                     _ => return Err(strange_answer()),
                 },
             };
@@ -217,15 +230,19 @@ impl Inner {
 
     /// Reads where this process is, in modes with pointers of their own and the whole file in view:
     /// what was read says where the file ends, and nobody is asked.
-    fn read_alone(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
+    fn read_private(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
         if axes.pointer != Pointer::Private || axes.view != View::Whole {
             return None;
         }
-        self.meeting.note(&Call::Transfer(Transfer::read(buffer.len() as u64)));
-        let placement = Placement { offset: state.pointer, len: buffer.len() as u64 };
-        let place = if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) };
+        self.coordination.record_call(&Call::Transfer(Transfer::read(buffer.len() as u64)));
+        let placement = AccessRange { offset: state.pointer, len: buffer.len() as u64 };
+        let place = if axes.is_atomic {
+            AccessTarget::Exclusive(placement)
+        } else {
+            AccessTarget::At(placement)
+        };
         let read = self.read_placed(place, buffer);
         if let Ok(count) = read {
             state.pointer += count as u64;
@@ -234,48 +251,58 @@ impl Inner {
     }
 
     /// Reads at a place, when it is known; what another rank has read for all is copied.
-    pub(super) fn read_placed(&self, place: Place, buffer: &mut [u8]) -> Result<usize, Error> {
+    pub(super) fn read_placed(
+        &self,
+        place: AccessTarget,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
         let round = match place {
-            Place::At(placement) => return self.read_at(placement, buffer),
-            Place::Alone(placement) => {
-                return self.meeting.alone(placement, false, || self.read_at(placement, buffer));
+            AccessTarget::At(placement) => return self.read_at(placement, buffer),
+            AccessTarget::Exclusive(placement) => {
+                return self
+                    .coordination
+                    .exclusively(placement, false, || self.read_at(placement, buffer));
             }
-            Place::When(round) => round,
+            AccessTarget::Pending(round) => round,
         };
-        match self.meeting.place(round)? {
-            Access::Placed(placement) => self.read_at(placement, buffer),
-            Access::Perform(placement, task) => self.meeting.read_for_all(placement, task, buffer),
-            Access::Performed(placement, task) => {
-                self.meeting.read_by_other(placement, task, buffer)
+        match self.coordination.wait_placed(round)? {
+            PlacedAccess::Placed(placement) => self.read_at(placement, buffer),
+            PlacedAccess::Perform(placement, task) => {
+                self.coordination.read_for_all(placement, task, buffer)
+            }
+            PlacedAccess::Performed(placement, task) => {
+                self.coordination.read_by_other(placement, task, buffer)
             }
         }
     }
 
     /// Writes at a place, when it is known; not if another rank does it for all.
-    pub(super) fn write_placed(&self, place: Place, buffer: &[u8]) -> Result<(), Error> {
-        let write = |placement: Placement| self.file().write_at(buffer, placement.offset);
+    pub(super) fn write_placed(&self, place: AccessTarget, buffer: &[u8]) -> Result<(), Error> {
+        let write = |placement: AccessRange| self.file().write_at(buffer, placement.offset);
         let round = match place {
-            Place::At(placement) => return write(placement),
-            Place::Alone(placement) => {
-                return self.meeting.alone(placement, true, || write(placement));
+            AccessTarget::At(placement) => return write(placement),
+            AccessTarget::Exclusive(placement) => {
+                return self.coordination.exclusively(placement, true, || write(placement));
             }
-            Place::When(round) => round,
+            AccessTarget::Pending(round) => round,
         };
-        match self.meeting.place(round)? {
-            Access::Placed(placement) => write(placement),
-            Access::Perform(placement, task) => self.meeting.write_for_all(placement, task, buffer),
-            Access::Performed(_, task) => self.meeting.written_by_other(task),
+        match self.coordination.wait_placed(round)? {
+            PlacedAccess::Placed(placement) => write(placement),
+            PlacedAccess::Perform(placement, task) => {
+                self.coordination.write_for_all(placement, task, buffer)
+            }
+            PlacedAccess::Performed(_, task) => self.coordination.written_by_other(task),
         }
     }
 
-    fn read_at(&self, placement: Placement, buffer: &mut [u8]) -> Result<usize, Error> {
+    fn read_at(&self, placement: AccessRange, buffer: &mut [u8]) -> Result<usize, Error> {
         let len = usize::try_from(placement.len).unwrap_or(usize::MAX).min(buffer.len());
         self.file().read_at(&mut buffer[..len], placement.offset)
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), Error> {
-        let round = self.meet(&mut self.state.lock(), Call::SetMode(mode))?;
-        let offset = at(self.meeting.settle(round)?)?;
+        let round = self.collective_call(&mut self.state.lock(), Call::SetMode(mode))?;
+        let offset = offset_of(self.coordination.wait_outcome(round)?)?;
         {
             let mut state = self.state.lock();
             state.mode = mode;
@@ -289,12 +316,12 @@ impl Inner {
         let mut state = self.state.lock();
         let is_needed = self.is_append && state.mode.axes().view == View::Interleaved;
         let end = if is_needed { self.file().len()? } else { 0 };
-        let group = self.meeting.group();
+        let group = self.coordination.group();
         state.records = Interleaved::new(offset, end, group.rank(), group.size());
         if is_needed {
-            let round = self.meet(&mut state, Call::Barrier)?;
+            let round = self.collective_call(&mut state, Call::Barrier)?;
             drop(state);
-            self.meeting.settle(round)?;
+            self.coordination.wait_outcome(round)?;
         }
         Ok(())
     }
@@ -302,7 +329,7 @@ impl Inner {
     fn seek(&self, seek: Seek) -> Result<u64, Error> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
-        if state.mode.meets_in(Step::Seek) {
+        if state.mode.is_collective(CallKind::Seek) {
             // A pointer of its own is only known here.
             let seek = match (axes.pointer, seek) {
                 (Pointer::Private, Seek::Current(_)) => {
@@ -311,15 +338,15 @@ impl Inner {
                 }
                 (_, seek) => seek,
             };
-            let round = self.meet(&mut state, Call::Seek(seek))?;
+            let round = self.collective_call(&mut state, Call::Seek(seek))?;
             drop(state);
-            let offset = at(self.meeting.settle(round)?)?;
+            let offset = offset_of(self.coordination.wait_outcome(round)?)?;
             self.state.lock().records.base = offset;
             return Ok(offset);
         }
-        self.meeting.note(&Call::Seek(seek));
+        self.coordination.record_call(&Call::Seek(seek));
         if axes.pointer == Pointer::Shared {
-            return self.meeting.seek(seek);
+            return self.coordination.seek(seek);
         }
         let end = if matches!(seek, Seek::End(_)) { self.file().len()? } else { 0 };
         state.pointer = self.target(Position { offset: state.pointer, end }, seek)?;
@@ -337,23 +364,23 @@ impl Inner {
         match (axes.pointer, axes.view) {
             (Pointer::Private, View::Whole) => Ok(state.pointer),
             (Pointer::Private, View::Interleaved) => Ok(state.records.base),
-            (Pointer::Shared, _) => self.meeting.tell(),
+            (Pointer::Shared, _) => self.coordination.tell(),
         }
     }
 
     fn close(&self) -> Result<(), Error> {
-        let meeting = {
+        let coordination = {
             let mut state = self.state.lock();
-            let number = state.mode.meets_in(Step::Close).then_some(state.meetings);
-            state.meetings += 1;
+            let number = state.mode.is_collective(CallKind::Close).then_some(state.rounds);
+            state.rounds += 1;
             number
         };
-        self.meeting.close(meeting)
+        self.coordination.close(coordination)
     }
 
-    fn meet(&self, state: &mut State, call: Call) -> Result<Round, Error> {
-        let round = self.meeting.meet(state.meetings, call)?;
-        state.meetings += 1;
+    fn collective_call(&self, state: &mut State, call: Call) -> Result<PendingRound, Error> {
+        let round = self.coordination.collective_call(state.rounds, call)?;
+        state.rounds += 1;
         Ok(round)
     }
 }
@@ -362,7 +389,7 @@ impl Drop for SharedFile {
     /// One that was not closed: whoever waits for this process is told.
     fn drop(&mut self) {
         if !self.is_closed {
-            self.inner.meeting.leave();
+            self.inner.coordination.leave();
         }
     }
 }

@@ -63,7 +63,7 @@ pub struct FoundDescription {
     /// Owner and mode of its file, if they are known.
     pub rights: Option<FoundRights>,
     /// Which subfiles of its file have been synced, if that is known, as in
-    /// [`FileRecord::settled`](super::record::FileRecord::settled).
+    /// [`FileRecord::first_synced`](super::record::FileRecord::first_synced).
     pub synced: Option<Vec<u64>>,
 }
 
@@ -113,7 +113,7 @@ pub enum FindingKind {
     /// Content that does not fit its checksum.
     Damage,
     /// A deletion that is not finished.
-    Doomed,
+    UnfinishedDeletion,
     /// A file that was made from what the disks say.
     Rebuilt,
     /// Something that a rebuilt file needs and that the disks do not say.

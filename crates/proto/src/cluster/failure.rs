@@ -5,8 +5,8 @@ use thiserror::Error;
 
 use super::path::FilePath;
 use crate::ids::FileId;
-use crate::layout::tiles::ExtentPlace;
-use crate::modes::trouble::Trouble;
+use crate::layout::tiles::ExtentPlacement;
+use crate::modes::collective_error::CollectiveError;
 
 /// Why a request failed. Each says what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -67,14 +67,14 @@ pub enum Failure {
         mode: u32,
     },
     /// The processes of a job cannot do this together.
-    #[error("{what}: job {job}: {trouble}")]
-    Group {
+    #[error("{what}: job {job}: {error}")]
+    Collective {
         /// The file, or what was to be done.
         what: String,
         /// The job.
         job: String,
         /// Why.
-        trouble: Trouble,
+        error: CollectiveError,
     },
     /// Only administrators of the cluster may do this.
     #[error("user {uid} may not {action}: only the user that runs the node, and root, may")]
@@ -250,7 +250,7 @@ pub enum Failure {
         /// The operation.
         operation: Box<str>,
         /// The extent that it had before it.
-        place: Option<Box<ExtentPlace>>,
+        place: Option<Box<ExtentPlacement>>,
         /// What it says.
         why: String,
     },
@@ -326,7 +326,7 @@ fn of_whom(uid: &Option<u32>) -> &'static str {
     }
 }
 
-fn at(place: &Option<Box<ExtentPlace>>) -> String {
+fn at(place: &Option<Box<ExtentPlacement>>) -> String {
     place
         .as_ref()
         .map_or_else(String::new, |place| format!(" at {} of {}", place.extent, place.subfile))

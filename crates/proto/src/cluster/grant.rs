@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::group::MemoryId;
-use super::request::Part;
+use super::job::JobMemoryId;
+use super::request::SubfileLocation;
 use crate::ids::FileId;
 
 /// What an open allows.
@@ -87,10 +87,10 @@ pub enum DescriptorRequest {
         /// The right to.
         grant: Grant,
         /// Which.
-        parts: Vec<Part>,
+        parts: Vec<SubfileLocation>,
     },
     /// Of the memory in which processes of the user meet; it comes alone.
-    Memory(MemoryId),
+    Memory(JobMemoryId),
     /// Of memory in which the client counts what it reads and writes by itself; it comes alone, with
     /// a [`TrafficAnswer`](super::traffic::TrafficAnswer).
     Traffic,

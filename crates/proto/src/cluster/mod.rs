@@ -10,8 +10,8 @@
 pub mod check;
 pub mod failure;
 pub mod grant;
-pub mod group;
-pub mod jobs;
+pub mod job;
+pub mod job_status;
 pub mod limits;
 pub mod lock;
 pub mod map;

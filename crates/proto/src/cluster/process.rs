@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::grant::Grant;
-use super::request::Part;
-use crate::layout::tiles::ExtentPlace;
+use super::request::SubfileLocation;
+use crate::layout::tiles::ExtentPlacement;
 
 /// The most extents that one request names; who wants more leaves the choice to the operation.
 pub const SELECTION_LIMIT: usize = 1 << 20;
@@ -52,9 +52,9 @@ pub struct ProcessWork {
     /// The right to read the file.
     pub grant: Grant,
     /// All subfiles of the file.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SubfileLocation>,
     /// Which extents, of those on disks of this node.
-    pub extents: Selection,
+    pub extents: ExtentSelection,
     /// The operation.
     pub operation: String,
     /// Where extents go that the operation makes.
@@ -69,35 +69,35 @@ pub struct ProcessTarget {
     /// The right to write it.
     pub grant: Grant,
     /// All its subfiles.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SubfileLocation>,
 }
 
 /// Which extents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Selection {
+pub enum ExtentSelection {
     /// All, or those that the operation chooses.
     All,
     /// These; which of them are on disks of a node, it finds out itself.
-    These(Vec<ExtentPlace>),
+    These(Vec<ExtentPlacement>),
 }
 
 /// A part of an extent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPiece {
     /// Which extent.
-    pub place: ExtentPlace,
+    pub place: ExtentPlacement,
     /// Its subfile.
-    pub part: Part,
+    pub part: SubfileLocation,
     /// What of it, in the words of the operation.
     pub what: Vec<u8>,
 }
 
 /// What has come of a call since it was last asked for; results are in the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Processed {
+pub struct ProcessUpdate {
     /// For each segment of data: of which extent it is the result. Nothing for what was put
     /// together of many.
-    pub results: Vec<Option<ExtentPlace>>,
+    pub results: Vec<Option<ExtentPlacement>>,
     /// Whether nothing more will come.
     pub is_over: bool,
     /// How far it has come.

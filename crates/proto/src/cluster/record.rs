@@ -40,43 +40,43 @@ pub struct FileRecord {
     /// Which subfiles have been synced at least once: bit `i % 64` of word `i / 64`. One of these
     /// that is missing on its disk is lost; another one has not come into being, or has never been
     /// promised to anybody.
-    pub settled: Vec<u64>,
+    pub first_synced: Vec<u64>,
 }
 
 impl FileRecord {
     /// Whether a subfile has been synced at least once.
-    pub fn is_settled(&self, subfile: u32) -> bool {
-        let word = self.settled.get(subfile as usize / 64).copied().unwrap_or(0);
+    pub fn is_first_synced(&self, subfile: u32) -> bool {
+        let word = self.first_synced.get(subfile as usize / 64).copied().unwrap_or(0);
         word >> (subfile % 64) & 1 == 1
     }
 
     /// Whether all subfiles have been.
     pub fn is_all_settled(&self) -> bool {
         let disks = self.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len());
-        (0..).take(disks).all(|subfile| self.is_settled(subfile))
+        (0..).take(disks).all(|subfile| self.is_first_synced(subfile))
     }
 
     /// How many subfiles have been synced at least once.
-    pub fn settled_count(&self) -> u32 {
-        self.settled.iter().map(|word| word.count_ones()).sum()
+    pub fn first_synced_count(&self) -> u32 {
+        self.first_synced.iter().map(|word| word.count_ones()).sum()
     }
 
     /// Notes that a subfile has been synced; whether that is new.
-    pub fn settle(&mut self, subfile: u32) -> bool {
+    pub fn mark_synced(&mut self, subfile: u32) -> bool {
         let word = subfile as usize / 64;
-        if self.settled.len() <= word {
-            self.settled.resize(word + 1, 0);
+        if self.first_synced.len() <= word {
+            self.first_synced.resize(word + 1, 0);
         }
         let bit = 1 << (subfile % 64);
-        let is_new = self.settled[word] & bit == 0;
-        self.settled[word] |= bit;
+        let is_new = self.first_synced[word] & bit == 0;
+        self.first_synced[word] |= bit;
         is_new
     }
 }
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The name.
     pub name: String,
     /// What it names.
@@ -115,10 +115,14 @@ mod tests {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
-        assert!(!record.is_settled(0) && !record.is_settled(200));
-        assert!(record.settle(200) && !record.settle(200));
-        assert!(record.is_settled(200) && !record.is_settled(199) && !record.is_settled(136));
+        assert!(!record.is_first_synced(0) && !record.is_first_synced(200));
+        assert!(record.mark_synced(200) && !record.mark_synced(200));
+        assert!(
+            record.is_first_synced(200)
+                && !record.is_first_synced(199)
+                && !record.is_first_synced(136)
+        );
     }
 }

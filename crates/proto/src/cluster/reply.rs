@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, Revocation};
-use super::group::{AssemblyId, MemoryId, TablePlace, TeamPlace};
-use super::jobs::JobStatus;
+use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamPlace};
+use super::job_status::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
-use super::process::Processed;
-use super::record::{Entry, FileRecord, Identity};
-use super::request::Part;
+use super::process::ProcessUpdate;
+use super::record::{DirectoryEntry, FileRecord, Identity};
+use super::request::SubfileLocation;
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
-use crate::modes::call::Outcome;
+use crate::modes::call::CallOutcome;
 
 /// The answer to a question. `B` is what carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,23 +67,23 @@ pub enum Reply {
     /// A file is open.
     Opened(Opened),
     /// All processes of a job have met.
-    Met {
+    BarrierDone {
         /// Memory that they can have from the node, to meet there from now on.
-        memory: Option<MemoryId>,
+        memory: Option<JobMemoryId>,
     },
     /// A file is open for all processes of a job.
-    OpenedTogether {
+    OpenedForAll {
         /// For the process that has asked; if it has asked for all, for rank 0: the handles of the
         /// others follow in the order of ranks.
         opened: Opened,
         /// The opening.
-        assembly: AssemblyId,
+        shared_file: SharedFileId,
         /// If all meet in memory that they can have from the node, and not by messages: where.
-        table: Option<TablePlace>,
+        table: Option<TableLocation>,
     },
     /// What came of a call of a file that was opened together; what was read for all is in the
     /// data.
-    Shared(Outcome),
+    Shared(CallOutcome),
     /// A record, and a grant to measure the file.
     Stat {
         /// The record.
@@ -94,7 +94,7 @@ pub enum Reply {
     /// Names in order, with grants to measure the files.
     Entries {
         /// The names.
-        entries: Vec<Entry>,
+        entries: Vec<DirectoryEntry>,
         /// One for each; none for directories.
         grants: Vec<Option<Grant>>,
         /// Whether there are more.
@@ -145,7 +145,7 @@ pub enum Reply {
     /// Who waits for locks, longest first.
     LockWaits(Vec<LockWait>),
     /// What has come of work with extents; results are in the data.
-    Processed(Box<Processed>),
+    Processed(Box<ProcessUpdate>),
     /// Parts of extents are in the data.
     Cut,
     /// Where the machines of a job come together.
@@ -195,10 +195,10 @@ pub struct KnownFile {
 impl KnownFile {
     /// Whether a subfile belongs to the file, lies where it should, and was never synced: then it
     /// may be made, and reads as a hole before.
-    pub fn may_make(&self, part: Part) -> bool {
+    pub fn may_make(&self, part: SubfileLocation) -> bool {
         let layout = self.record.layout.as_ref();
         let disk = layout.and_then(|layout| layout.disks().disk_of(part.subfile));
-        disk == Some(part.disk) && !self.record.is_settled(part.subfile.0)
+        disk == Some(part.disk) && !self.record.is_first_synced(part.subfile.0)
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
 use super::grant::{Access, Grant, Revocation};
-use super::group::{JobCall, OpenTogether, Seat, SharedRequest, TeamCall};
+use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -14,7 +14,7 @@ use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
-use crate::layout::tiles::ExtentPlace;
+use crate::layout::tiles::ExtentPlacement;
 use crate::modes::call::digest;
 
 /// The version of everything in this folder: a node talks to clients of the same version.
@@ -74,7 +74,7 @@ pub enum Request {
         /// The right to.
         grant: Grant,
         /// Which subfile.
-        part: Part,
+        part: SubfileLocation,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
@@ -83,21 +83,21 @@ pub enum Request {
         /// The right to.
         grant: Grant,
         /// Which subfile.
-        part: Part,
+        part: SubfileLocation,
         /// Which bytes.
         ranges: Vec<SubfileRange>,
     },
     /// Lengths and times of the subfiles that this node has of some files.
     Measure {
         /// For each file: the right to, and which subfiles.
-        files: Vec<(Grant, Vec<Part>)>,
+        files: Vec<(Grant, Vec<SubfileLocation>)>,
     },
     /// Cuts or extends a flat subfile.
     Resize {
         /// The right to.
         grant: Grant,
         /// Which subfile.
-        part: Part,
+        part: SubfileLocation,
         /// Its length from now on.
         len: u64,
     },
@@ -106,7 +106,7 @@ pub enum Request {
         /// The right to.
         grant: Grant,
         /// Which subfile.
-        part: Part,
+        part: SubfileLocation,
         /// How long it is at least from now on.
         len: u64,
     },
@@ -115,7 +115,7 @@ pub enum Request {
         /// The right to.
         grant: Grant,
         /// Which one.
-        part: Part,
+        part: SubfileLocation,
     },
     /// An extent.
     ReadExtent {
@@ -124,7 +124,7 @@ pub enum Request {
         /// On which disk.
         disk: DiskId,
         /// Which one.
-        place: ExtentPlace,
+        place: ExtentPlacement,
     },
     /// Replaces an extent.
     WriteExtent {
@@ -133,7 +133,7 @@ pub enum Request {
         /// On which disk.
         disk: DiskId,
         /// Which one.
-        place: ExtentPlace,
+        place: ExtentPlacement,
     },
     /// Deletes an extent.
     DeleteExtent {
@@ -142,7 +142,7 @@ pub enum Request {
         /// On which disk.
         disk: DiskId,
         /// Which one.
-        place: ExtentPlace,
+        place: ExtentPlacement,
     },
     /// Extents of one subfile, in order.
     ListExtents {
@@ -151,14 +151,14 @@ pub enum Request {
         /// On which disk.
         disk: DiskId,
         /// The first one wanted.
-        from: ExtentPlace,
+        from: ExtentPlacement,
         /// At most so many.
         limit: u32,
     },
     /// What the processes of a job do together; answered when all have asked.
     Job {
         /// Who asks.
-        seat: Seat,
+        member: Member,
         /// How many such questions it has asked before.
         number: u64,
         /// What.
@@ -168,9 +168,9 @@ pub enum Request {
     /// common.
     OpenForAll {
         /// Who asks.
-        seat: Seat,
+        member: Member,
         /// What all want.
-        open: OpenTogether,
+        open: CollectiveOpen,
     },
     /// Something with a file that was opened together.
     Shared(SharedRequest),
@@ -209,7 +209,7 @@ pub enum Request {
         /// The right to write.
         grant: Grant,
         /// Which subfile.
-        part: Part,
+        part: SubfileLocation,
         /// Nanoseconds since 1970.
         modified_ns: u64,
     },
@@ -219,7 +219,7 @@ pub enum Request {
     /// [`FILES_LIMIT`](super::limits::FILES_LIMIT). Each has its own result.
     SyncMany {
         /// For each: the right to, and which one.
-        subfiles: Vec<(Grant, Part)>,
+        subfiles: Vec<(Grant, SubfileLocation)>,
     },
 }
 
@@ -268,7 +268,7 @@ impl NamespaceRequest {
             NamespaceRequest::Create { .. } => "create",
             NamespaceRequest::Close { .. } => "close",
             NamespaceRequest::Renew { .. } => "renew",
-            NamespaceRequest::Settle { .. } => "settle",
+            NamespaceRequest::MarkSynced { .. } => "settle",
             NamespaceRequest::Remove { .. } => "remove",
             NamespaceRequest::MakeDirectory { .. } => "make directory",
             NamespaceRequest::RemoveDirectory { .. } => "remove directory",
@@ -280,7 +280,7 @@ impl NamespaceRequest {
             NamespaceRequest::OpenMany { .. } => "open many",
             NamespaceRequest::CreateMany { .. } => "create many",
             NamespaceRequest::CloseMany { .. } => "close many",
-            NamespaceRequest::MarkSynced { .. } => "mark synced",
+            NamespaceRequest::MarkSyncedMany { .. } => "mark synced",
             NamespaceRequest::RemoveMany { .. } => "remove many",
         }
     }
@@ -288,7 +288,7 @@ impl NamespaceRequest {
 
 /// A subfile and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Part {
+pub struct SubfileLocation {
     /// On which disk.
     pub disk: DiskId,
     /// Which one of its file.
@@ -325,7 +325,7 @@ pub enum NamespaceRequest {
         /// Permissions of a new one.
         mode: u32,
         /// Layout of a new one.
-        layout: LayoutWish,
+        layout: LayoutChoice,
     },
     /// The file is no longer in use by this client.
     Close {
@@ -341,7 +341,7 @@ pub enum NamespaceRequest {
         grant: Grant,
     },
     /// Subfiles that were synced for the first time.
-    Settle {
+    MarkSynced {
         /// The right to.
         grant: Grant,
         /// Which ones.
@@ -422,7 +422,7 @@ pub enum NamespaceRequest {
         /// An existing file is an error.
         is_new: bool,
         /// Layout of new ones.
-        layout: LayoutWish,
+        layout: LayoutChoice,
     },
     /// Files are no longer in use by this client.
     CloseMany {
@@ -430,7 +430,7 @@ pub enum NamespaceRequest {
         handles: Vec<u64>,
     },
     /// Subfiles that were synced for the first time, of several files.
-    MarkSynced {
+    MarkSyncedMany {
         /// For each file: the right to, and which subfiles.
         files: Vec<(Grant, Vec<SubfileIndex>)>,
     },
@@ -461,44 +461,46 @@ pub struct Removal {
 
 /// How a new file is to be spread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LayoutWish {
+pub enum LayoutChoice {
     /// Bytes in units.
     Striped {
         /// The unit; the cluster's own if not given.
         unit_bytes: Option<u64>,
         /// Over which disks.
-        disks: DisksWish,
+        disks: DiskChoice,
     },
     /// Extents under numbers.
     Extents {
         /// Over which disks.
-        disks: DisksWish,
+        disks: DiskChoice,
     },
     /// Just so.
     Exactly(Layout),
 }
 
-impl LayoutWish {
+impl LayoutChoice {
     /// What kind of file it makes.
     pub fn kind(&self) -> FileKind {
         match self {
-            LayoutWish::Striped { .. } | LayoutWish::Exactly(Layout::Striped(_)) => FileKind::Flat,
-            LayoutWish::Extents { .. } | LayoutWish::Exactly(_) => FileKind::Extents,
+            LayoutChoice::Striped { .. } | LayoutChoice::Exactly(Layout::Striped(_)) => {
+                FileKind::Flat
+            }
+            LayoutChoice::Extents { .. } | LayoutChoice::Exactly(_) => FileKind::Extents,
         }
     }
 }
 
-impl fmt::Display for LayoutWish {
+impl fmt::Display for LayoutChoice {
     /// For people, behind a comma; nothing for what every file has. Two that differ have different
     /// texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LayoutWish::Striped { unit_bytes: None, disks } => disks.fmt(f),
-            LayoutWish::Striped { unit_bytes: Some(bytes), disks } => {
+            LayoutChoice::Striped { unit_bytes: None, disks } => disks.fmt(f),
+            LayoutChoice::Striped { unit_bytes: Some(bytes), disks } => {
                 write!(f, ", in units of {bytes} bytes{disks}")
             }
-            LayoutWish::Extents { disks } => write!(f, ", of extents{disks}"),
-            LayoutWish::Exactly(layout) => {
+            LayoutChoice::Extents { disks } => write!(f, ", of extents{disks}"),
+            LayoutChoice::Exactly(layout) => {
                 let kind = match layout {
                     Layout::Striped(_) => "striped",
                     Layout::Tiles(_) => "tiles",
@@ -512,7 +514,7 @@ impl fmt::Display for LayoutWish {
 
 /// Over which disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DisksWish {
+pub enum DiskChoice {
     /// All that can be written to, beginning at a different one each time.
     All,
     /// So many of them, beginning at a different one each time.
@@ -521,14 +523,14 @@ pub enum DisksWish {
     These(Vec<DiskId>),
 }
 
-impl fmt::Display for DisksWish {
+impl fmt::Display for DiskChoice {
     /// For people; nothing if it is all of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DisksWish::All => Ok(()),
-            DisksWish::Count(1) => f.write_str(", on one disk"),
-            DisksWish::Count(count) => write!(f, ", over {count} disks"),
-            DisksWish::These(disks) => {
+            DiskChoice::All => Ok(()),
+            DiskChoice::Count(1) => f.write_str(", on one disk"),
+            DiskChoice::Count(count) => write!(f, ", over {count} disks"),
+            DiskChoice::These(disks) => {
                 let disks: Vec<String> = disks.iter().map(ToString::to_string).collect();
                 write!(f, ", over {}", disks.join(", "))
             }
@@ -563,7 +565,7 @@ pub enum PeerRequest {
     /// were synced. A subfile that is not there is no error; a disk that is not there is one.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<Part>)>,
+        files: Vec<(FileRecord, Vec<SubfileLocation>)>,
     },
     /// Reads every byte of a flat subfile whose sync has failed, and lets it take changes again.
     RepairSubfile {

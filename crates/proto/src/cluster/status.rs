@@ -34,7 +34,7 @@ pub struct NodeStatus {
     /// Files and directories; known to the interface node only.
     pub files: u64,
     /// Deletions that are not finished; known to the interface node only.
-    pub doomed: u64,
+    pub unfinished_deletions: u64,
     /// Extents in memory: bytes, hits, misses.
     pub cache_bytes: u64,
     /// Reads answered from memory.

@@ -1,7 +1,7 @@
 //! Extents of any size under numbers, dealt out to the disks one by one.
 
 use super::disks::Disks;
-use super::tiles::ExtentPlace;
+use super::tiles::ExtentPlacement;
 use crate::ids::{ExtentIndex, SubfileIndex};
 
 /// A file of extents without further order: extent `n` is number `n / disks` of subfile
@@ -34,17 +34,17 @@ impl Extents {
 
     /// Where an extent lies; nothing if its number is too large for any file.
     #[expect(clippy::cast_possible_truncation, reason = "a residue of the number of disks, a u32")]
-    pub fn locate(&self, number: u64) -> Option<ExtentPlace> {
+    pub fn locate(&self, number: u64) -> Option<ExtentPlacement> {
         let subfiles = u64::from(self.disks.count());
         let extent = number / subfiles;
-        (extent < ExtentIndex::LIMIT).then(|| ExtentPlace {
+        (extent < ExtentIndex::LIMIT).then(|| ExtentPlacement {
             subfile: SubfileIndex((number % subfiles) as u32),
             extent: ExtentIndex(extent),
         })
     }
 
     /// The number of the extent at a place; nothing if the file has no such place.
-    pub fn number_of(&self, place: ExtentPlace) -> Option<u64> {
+    pub fn number_of(&self, place: ExtentPlacement) -> Option<u64> {
         let is_inside =
             self.disks.has_subfile(place.subfile) && place.extent.0 < ExtentIndex::LIMIT;
         is_inside

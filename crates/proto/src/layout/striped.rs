@@ -18,7 +18,7 @@ mod runs;
 use thiserror::Error;
 
 pub use pieces::{Piece, Pieces};
-pub use runs::{Run, Runs, Segment, Segments};
+pub use runs::{BufferSegment, BufferSegments, SubfileRun, SubfileRuns};
 
 use super::disks::Disks;
 use super::range::ByteRange;
@@ -30,11 +30,11 @@ pub const DEFAULT_UNIT_BYTES: u64 = 64 << 10;
 /// A file in units of fixed size over a list of disks.
 ///
 /// ```
-/// use pario_proto::{BytePlace, ByteRange, DiskId, Disks, Striped, SubfileIndex};
+/// use pario_proto::{BytePlacement, ByteRange, DiskId, Disks, Striped, SubfileIndex};
 ///
 /// let striped = Striped::new(4, Disks::new([DiskId(0), DiskId(1), DiskId(2)])?)?;
 /// let place = striped.locate(14);
-/// assert_eq!(place, BytePlace { subfile: SubfileIndex(0), offset_bytes: 6 });
+/// assert_eq!(place, BytePlacement { subfile: SubfileIndex(0), offset_bytes: 6 });
 /// assert_eq!(striped.byte_at(place)?, 14);
 ///
 /// // One request per disk, however long the range is.
@@ -51,7 +51,7 @@ pub struct Striped {
 
 /// Where a byte of the file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BytePlace {
+pub struct BytePlacement {
     /// In which subfile.
     pub subfile: SubfileIndex,
     /// At which byte of the subfile.
@@ -80,7 +80,7 @@ pub enum StripedError {
     )]
     BeyondLargestFile {
         /// The place asked for.
-        place: BytePlace,
+        place: BytePlacement,
     },
     /// Not one length for each subfile.
     #[error("{given} subfile lengths were given for {subfiles} subfiles: give one for each")]
@@ -112,16 +112,16 @@ impl Striped {
     }
 
     /// Where byte `byte` of the file lies. O(1).
-    pub fn locate(&self, byte: u64) -> BytePlace {
+    pub fn locate(&self, byte: u64) -> BytePlacement {
         let unit = byte / self.unit_bytes;
-        BytePlace {
+        BytePlacement {
             subfile: self.subfile_of_unit(unit),
             offset_bytes: unit / self.subfiles() * self.unit_bytes + byte % self.unit_bytes,
         }
     }
 
     /// Which byte of the file lies at a place: the inverse of [`locate`](Striped::locate). O(1).
-    pub fn byte_at(&self, place: BytePlace) -> Result<u64, StripedError> {
+    pub fn byte_at(&self, place: BytePlacement) -> Result<u64, StripedError> {
         self.check(place.subfile)?;
         let row = place.offset_bytes / self.unit_bytes;
         row.checked_mul(self.subfiles())
@@ -150,21 +150,21 @@ impl Striped {
     /// per run, whatever the length of the range.
     ///
     /// ```
-    /// use pario_proto::{ByteRange, DiskId, Disks, Segment, Striped};
+    /// use pario_proto::{ByteRange, DiskId, Disks, BufferSegment, Striped};
     ///
     /// let striped = Striped::new(4, Disks::new([DiskId(0), DiskId(1)])?)?;
     /// let first = striped.runs(ByteRange::new(3, 9)?).next().unwrap();
     /// // Subfile 0 holds bytes 3 and 8 to 11 of the file, side by side.
     /// assert_eq!((first.offset_bytes(), first.len_bytes()), (3, 5));
-    /// let segments: Vec<Segment> = first.segments().collect();
+    /// let segments: Vec<BufferSegment> = first.segments().collect();
     /// assert_eq!(segments, [
-    ///     Segment { buffer_offset_bytes: 0, len_bytes: 1 },
-    ///     Segment { buffer_offset_bytes: 5, len_bytes: 4 },
+    ///     BufferSegment { buffer_offset_bytes: 0, len_bytes: 1 },
+    ///     BufferSegment { buffer_offset_bytes: 5, len_bytes: 4 },
     /// ]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn runs(&self, range: ByteRange) -> Runs<'_> {
-        Runs::new(self, range)
+    pub fn runs(&self, range: ByteRange) -> SubfileRuns<'_> {
+        SubfileRuns::new(self, range)
     }
 
     /// The part of a range that one subfile holds; nothing if it holds none of it. O(1).
@@ -183,9 +183,9 @@ impl Striped {
         &self,
         subfile: SubfileIndex,
         range: ByteRange,
-    ) -> Result<Option<Run>, StripedError> {
+    ) -> Result<Option<SubfileRun>, StripedError> {
         self.check(subfile)?;
-        Ok(Run::new(self, subfile, range))
+        Ok(SubfileRun::new(self, subfile, range))
     }
 
     /// The length of a subfile once all `file_size_bytes` bytes of the file are written. O(1).
@@ -228,7 +228,7 @@ impl Striped {
             let Some(offset_bytes) = len_bytes.checked_sub(1) else {
                 continue;
             };
-            let place = BytePlace { subfile, offset_bytes };
+            let place = BytePlacement { subfile, offset_bytes };
             let end = self.byte_at(place)?.checked_add(1);
             size_bytes = size_bytes.max(end.ok_or(StripedError::BeyondLargestFile { place })?);
         }

@@ -59,7 +59,7 @@ pub struct Tiles {
 
 /// Where a tile, or any other extent, lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ExtentPlace {
+pub struct ExtentPlacement {
     /// In which subfile.
     pub subfile: SubfileIndex,
     /// Which extent of the subfile it is.
@@ -157,10 +157,10 @@ impl Tiles {
     }
 
     /// Where a tile lies. O(1).
-    pub fn locate(&self, tile: TilePosition) -> Result<ExtentPlace, OutsideError> {
+    pub fn locate(&self, tile: TilePosition) -> Result<ExtentPlacement, OutsideError> {
         self.check(tile)?;
         let row = tile.z * self.per_axis.y + tile.y;
-        Ok(ExtentPlace {
+        Ok(ExtentPlacement {
             subfile: self.declustering.subfile_of(tile),
             extent: ExtentIndex(row * self.extents_per_row + tile.x / self.subfiles()),
         })
@@ -168,7 +168,7 @@ impl Tiles {
 
     /// Which tile lies at a place: the inverse of [`locate`](Tiles::locate). Nothing if no tile does.
     /// O(1).
-    pub fn tile_at(&self, place: ExtentPlace) -> Option<TilePosition> {
+    pub fn tile_at(&self, place: ExtentPlacement) -> Option<TilePosition> {
         if !self.disks.has_subfile(place.subfile) {
             return None;
         }

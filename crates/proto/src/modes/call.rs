@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::mode::Mode;
-use super::position::{Placement, Seek, Transfer};
+use super::position::{AccessRange, Seek, Transfer};
 
 /// What one rank tells the others of a file that it has opened for all has at most so many bytes.
-pub const OPENING_LIMIT_BYTES: u64 = 256 << 10;
+pub const OPEN_REPLY_LIMIT_BYTES: u64 = 256 << 10;
 
 /// A call in which all ranks of a group meet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,26 +29,26 @@ pub enum Call {
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It is done.
     Done,
     /// The pointer is here.
     At(u64),
     /// The access goes there.
-    Placed(Placement),
+    Placed(AccessRange),
     /// The access goes there; this rank does it for all, and reports.
     Perform {
         /// The number of the round.
         number: u64,
         /// Where.
-        placement: Placement,
+        placement: AccessRange,
     },
     /// Another rank has done it; what it has read goes with the answer.
     Performed {
         /// The number of the round.
         number: u64,
         /// Where, and how much.
-        placement: Placement,
+        placement: AccessRange,
     },
 }
 
@@ -113,17 +113,17 @@ impl fmt::Display for Disagreement {
         groups.sort_by_key(|(_, ranks)| ranks.len());
         for (number, (call, ranks)) in groups.iter().enumerate() {
             let separator = if number == 0 { "" } else { "; " };
-            write!(f, "{separator}{} called {call}", Ranks(ranks))?;
+            write!(f, "{separator}{} called {call}", RankList(ranks))?;
         }
         Ok(())
     }
 }
 
-/// Ranks for people: runs are told by their ends.
+/// RankList for people: runs are told by their ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Ranks<'a>(pub &'a [u32]);
+pub struct RankList<'a>(pub &'a [u32]);
 
-impl fmt::Display for Ranks<'_> {
+impl fmt::Display for RankList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.len() == 1 { "rank " } else { "ranks " })?;
         let runs = self.0.chunk_by(|one, next| one + 1 == *next);

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 /// How the processes of a job share an open file.
 ///
 /// ```
-/// use pario_proto::{Mode, Order, Pointer};
+/// use pario_proto::{Mode, AccessOrder, Pointer};
 ///
 /// assert_eq!(Mode::Sync.axes().pointer, Pointer::Shared);
-/// assert_eq!(Mode::Sync.axes().order, Order::ByRank);
+/// assert_eq!(Mode::Sync.axes().order, AccessOrder::ByRank);
 /// assert_eq!("M_LOG".parse(), Ok(Mode::Log));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct Axes {
     /// Where am I?
     pub pointer: Pointer,
     /// Who goes when?
-    pub order: Order,
+    pub order: AccessOrder,
     /// Whether accesses that overlap never mix.
     pub is_atomic: bool,
 }
@@ -64,7 +64,7 @@ pub enum Pointer {
 
 /// In which order accesses get their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum AccessOrder {
     /// Nobody asks anybody.
     Independent,
     /// As they come.
@@ -77,7 +77,7 @@ pub enum Order {
 
 /// What a rank does, as far as it may have to wait for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CallKind {
     /// Reading or writing.
     Transfer,
     /// Moving the pointer.
@@ -95,7 +95,7 @@ impl Mode {
 
     /// The axes.
     pub fn axes(self) -> Axes {
-        use {Order as O, Pointer as P, View as V};
+        use {AccessOrder as O, Pointer as P, View as V};
         let (view, pointer, order) = match self {
             Mode::Unix | Mode::Async => (V::Whole, P::Private, O::Independent),
             Mode::Log => (V::Whole, P::Shared, O::FirstCome),
@@ -107,14 +107,14 @@ impl Mode {
     }
 
     /// Whether all ranks meet in a step: nobody goes on before all have come.
-    pub fn meets_in(self, step: Step) -> bool {
+    pub fn is_collective(self, step: CallKind) -> bool {
         let Axes { view, pointer, order, .. } = self.axes();
-        let is_ordered = matches!(order, Order::ByRank | Order::AllTheSame);
+        let is_ordered = matches!(order, AccessOrder::ByRank | AccessOrder::AllTheSame);
         match step {
-            Step::SetMode => true,
-            Step::Close => view == View::Interleaved || pointer == Pointer::Shared,
-            Step::Seek => view == View::Interleaved || is_ordered,
-            Step::Transfer => is_ordered,
+            CallKind::SetMode => true,
+            CallKind::Close => view == View::Interleaved || pointer == Pointer::Shared,
+            CallKind::Seek => view == View::Interleaved || is_ordered,
+            CallKind::Transfer => is_ordered,
         }
     }
 
@@ -178,9 +178,9 @@ mod tests {
             (Mode::Async, [false, false, false]),
         ];
         for (mode, meets) in table {
-            let steps = [Step::Transfer, Step::Seek, Step::Close];
-            assert_eq!(steps.map(|step| mode.meets_in(step)), meets, "{mode}");
-            assert!(mode.meets_in(Step::SetMode));
+            let steps = [CallKind::Transfer, CallKind::Seek, CallKind::Close];
+            assert_eq!(steps.map(|step| mode.is_collective(step)), meets, "{mode}");
+            assert!(mode.is_collective(CallKind::SetMode));
         }
     }
 

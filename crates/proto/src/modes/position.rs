@@ -22,7 +22,7 @@ pub struct Transfer {
 
 /// Where an access goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Placement {
+pub struct AccessRange {
     /// The first byte.
     pub offset: u64,
     /// Bytes; for a read perhaps fewer than wanted, since the file ends.
@@ -74,12 +74,12 @@ impl Transfer {
 impl Position {
     /// Whether the end that is known may be too small for an access: who places it should look at
     /// the file first.
-    pub fn is_unsure_of(&self, transfer: Transfer) -> bool {
+    pub fn needs_size_for(&self, transfer: Transfer) -> bool {
         !transfer.is_write && self.offset.saturating_add(transfer.len) > self.end
     }
 
     /// Gives an access its place, and moves on.
-    pub fn place(&mut self, transfer: Transfer) -> Result<Placement, OutOfRange> {
+    pub fn place(&mut self, transfer: Transfer) -> Result<AccessRange, OutOfRange> {
         let offset = if transfer.is_append { self.end } else { self.offset };
         let len = if transfer.is_write {
             transfer.len
@@ -92,7 +92,7 @@ impl Position {
         if transfer.is_write && len > 0 {
             self.end = self.end.max(after);
         }
-        Ok(Placement { offset, len })
+        Ok(AccessRange { offset, len })
     }
 
     /// Where a seek leads.
@@ -132,7 +132,7 @@ impl Interleaved {
 
     /// Gives an access its place, and moves on. `file_end` is where the file ends now: reads are
     /// cut there.
-    pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<Placement, OutOfRange> {
+    pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<AccessRange, OutOfRange> {
         let base = if transfer.is_append { self.end } else { self.base };
         let all = transfer.len.checked_mul(u64::from(self.size)).ok_or(OutOfRange)?;
         let after = base.checked_add(all).filter(|after| *after <= OFFSET_LIMIT);
@@ -145,7 +145,7 @@ impl Interleaved {
             transfer.len.min(file_end.saturating_sub(offset))
         };
         self.base = after;
-        Ok(Placement { offset, len })
+        Ok(AccessRange { offset, len })
     }
 }
 
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn accesses_follow_each_other_and_reads_end_where_the_file_ends() {
         let mut position = Position { offset: 0, end: 10 };
-        assert!(!position.is_unsure_of(Transfer::read(10)));
-        assert_eq!(position.place(Transfer::read(4)), Ok(Placement { offset: 0, len: 4 }));
-        assert!(position.is_unsure_of(Transfer::read(7)));
-        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 4, len: 6 }));
-        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 10, len: 0 }));
-        assert_eq!(position.place(Transfer::write(5)), Ok(Placement { offset: 10, len: 5 }));
+        assert!(!position.needs_size_for(Transfer::read(10)));
+        assert_eq!(position.place(Transfer::read(4)), Ok(AccessRange { offset: 0, len: 4 }));
+        assert!(position.needs_size_for(Transfer::read(7)));
+        assert_eq!(position.place(Transfer::read(7)), Ok(AccessRange { offset: 4, len: 6 }));
+        assert_eq!(position.place(Transfer::read(7)), Ok(AccessRange { offset: 10, len: 0 }));
+        assert_eq!(position.place(Transfer::write(5)), Ok(AccessRange { offset: 10, len: 5 }));
         assert_eq!(position, Position { offset: 15, end: 15 });
         position.offset = 3;
-        assert_eq!(position.place(Transfer::append(2)), Ok(Placement { offset: 15, len: 2 }));
+        assert_eq!(position.place(Transfer::append(2)), Ok(AccessRange { offset: 15, len: 2 }));
         assert_eq!(position, Position { offset: 17, end: 17 });
         position.measured(40);
         assert_eq!(position.target(Seek::End(-1)), Ok(39));
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(position, before);
         assert_eq!(
             position.place(Transfer::read(u64::MAX)),
-            Ok(Placement { offset: before.offset, len: 0 })
+            Ok(AccessRange { offset: before.offset, len: 0 })
         );
         let before = Interleaved::new(8, 8, 3, 4);
         let mut records = before;
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(records, before);
     }
 
-    /// Ranks may be far ahead of each other; each record lies where it would if they were not.
+    /// RankList may be far ahead of each other; each record lies where it would if they were not.
     #[test]
     fn records_are_interleaved_whoever_comes_first() {
         let mut ranks: Vec<_> = (0..3).map(|rank| Interleaved::new(0, 100, rank, 3)).collect();
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(ranks[1].place(Transfer::append(10), 0).unwrap().offset, 110);
         assert_eq!(places(&mut ranks[1]), [140, 170, 200]);
         let mut reader = Interleaved::new(0, 0, 1, 3);
-        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 10, len: 5 }));
-        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 40, len: 0 }));
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 10, len: 5 }));
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 40, len: 0 }));
     }
 }

@@ -37,7 +37,7 @@ pub struct BytesUse {
 
 /// A rank that has bytes, or wants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BytesWish {
+pub struct BytesClaim {
     /// Which rank.
     pub rank: u32,
     /// A number that no other wish of this rank has.
@@ -103,7 +103,7 @@ impl BytesUse {
 impl BytesWait {
     /// Those among all who have bytes or want some, in the order in which they came, who wait for
     /// others.
-    pub fn among(line: &[BytesWish], now_ms: u64) -> Vec<(BytesWish, BytesWait)> {
+    pub fn among(line: &[BytesClaim], now_ms: u64) -> Vec<(BytesClaim, BytesWait)> {
         let mut has_them = Vec::with_capacity(line.len());
         let mut waits = Vec::new();
         for (index, wish) in line.iter().enumerate() {
@@ -145,9 +145,9 @@ impl fmt::Display for BytesUse {
 mod tests {
     use super::*;
 
-    fn wish(rank: u32, from: u64, len: u64, is_write: bool) -> BytesWish {
+    fn wish(rank: u32, from: u64, len: u64, is_write: bool) -> BytesClaim {
         let since_ms = 100 + u64::from(rank);
-        BytesWish { rank, number: 0, bytes: BytesUse::new(from, len, is_write), since_ms }
+        BytesClaim { rank, number: 0, bytes: BytesUse::new(from, len, is_write), since_ms }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! *Order.* Waits that clash are over in the order in which they came; but who has locked something,
 //! in whatever file, stands behind nobody who only waits, since that one may wait for it. So nobody
-//! who comes with empty hands is overtaken by others like it, and standing in line never makes a
+//! who comes with empty hands is overtaken by others like it, and standing in queue never makes a
 //! circle.
 //!
 //! *Circles* of those who have what others want are found when the wait begins that would close one.
@@ -40,7 +40,7 @@ pub struct Locker {
 
 /// What is to be locked, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct LockClaim {
     /// Which bytes.
     pub range: LockRange,
     /// How.
@@ -48,17 +48,17 @@ pub struct Wish {
 }
 
 /// What is to be answered.
-pub type Answers<T> = Vec<(T, Result<LockOutcome, Failure>)>;
+pub type LockAnswers<T> = Vec<(T, Result<LockOutcome, Failure>)>;
 
 /// A wait, as it can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockWaiting {
+pub struct PendingLock {
     /// Who waits.
     pub space: SpaceId,
     /// Through which open file.
     pub handle: u64,
     /// For what.
-    pub wish: Wish,
+    pub claim: LockClaim,
     /// Who has it.
     pub holders: Vec<SpaceId>,
     /// Since when.
@@ -69,24 +69,24 @@ pub struct LockWaiting {
 struct FileLocks<T> {
     held: BTreeMap<SpaceId, Holder>,
     /// Those who wait, in the order in which they came.
-    line: VecDeque<Waiter<T>>,
+    queue: VecDeque<Waiter<T>>,
 }
 
 #[derive(Debug)]
 struct Holder {
     pid: u32,
-    ranges: Ranges,
+    ranges: LockedRanges,
 }
 
 /// The ranges of one process by their first bytes: where each ends, and its kind.
-type Ranges = BTreeMap<u64, (u64, LockKind)>;
+type LockedRanges = BTreeMap<u64, (u64, LockKind)>;
 
 #[derive(Debug)]
 struct Waiter<T> {
     who: Locker,
     number: u64,
     handle: u64,
-    wish: Wish,
+    claim: LockClaim,
     since_ms: u64,
     ticket: T,
 }
@@ -99,15 +99,27 @@ impl<T> Default for Locks<T> {
 
 impl<T> Locks<T> {
     /// Locks bytes, if nobody has locked them.
-    pub fn lock(&mut self, file: FileId, who: Locker, wish: Wish, ticket: T) -> Answers<T> {
-        if let Some(held) = self.first_in_the_way(file, who.space, wish) {
+    pub fn lock(
+        &mut self,
+        file: FileId,
+        who: Locker,
+        claim: LockClaim,
+        ticket: T,
+    ) -> LockAnswers<T> {
+        if let Some(held) = self.first_conflict(file, who.space, claim) {
             return vec![(ticket, Ok(LockOutcome::Held(held)))];
         }
-        self.change(file, who, wish.range, Some(wish.kind), ticket)
+        self.change(file, who, claim.range, Some(claim.kind), ticket)
     }
 
     /// Unlocks what a process has locked of these bytes.
-    pub fn unlock(&mut self, file: FileId, who: Locker, range: LockRange, ticket: T) -> Answers<T> {
+    pub fn unlock(
+        &mut self,
+        file: FileId,
+        who: Locker,
+        range: LockRange,
+        ticket: T,
+    ) -> LockAnswers<T> {
         self.change(file, who, range, None, ticket)
     }
 
@@ -117,63 +129,63 @@ impl<T> Locks<T> {
         &mut self,
         file: FileId,
         who: Locker,
-        wish: Wish,
+        claim: LockClaim,
         (number, handle): (u64, u64),
         ticket: T,
         now_ms: u64,
-    ) -> Answers<T> {
+    ) -> LockAnswers<T> {
         if self.count(file, who.space) >= LOCKS_LIMIT {
             return vec![(ticket, Err(too_many()))];
         }
-        if let Some(pid) = self.endless(file, who.space, wish) {
+        if let Some(pid) = self.deadlock_with(file, who.space, claim) {
             return vec![(ticket, Err(Failure::Deadlock { pid }))];
         }
-        let waiter = Waiter { who, number, handle, wish, since_ms: now_ms, ticket };
-        self.files.entry(file).or_default().line.push_back(waiter);
+        let waiter = Waiter { who, number, handle, claim, since_ms: now_ms, ticket };
+        self.files.entry(file).or_default().queue.push_back(waiter);
         self.known.entry(who.space).or_default().insert(file);
-        self.settle([file])
+        self.grant_waiting([file])
     }
 
     /// A process gives up a wait.
-    pub fn withdraw(&mut self, space: SpaceId, number: u64) -> Answers<T> {
+    pub fn withdraw(&mut self, space: SpaceId, number: u64) -> LockAnswers<T> {
         let is_it = |waiter: &Waiter<T>| waiter.who.space == space && waiter.number == number;
         for file in self.files_of(space) {
             let Some(locks) = self.files.get_mut(&file) else { continue };
-            let Some(at) = locks.line.iter().position(is_it) else { continue };
-            let withdrawn = locks.line.remove(at).map(|waiter| waiter.ticket);
+            let Some(at) = locks.queue.iter().position(is_it) else { continue };
+            let withdrawn = locks.queue.remove(at).map(|waiter| waiter.ticket);
             let answers = withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn)));
-            let mut answers: Answers<T> = answers.into_iter().collect();
-            self.tidy(file, space);
-            answers.extend(self.settle([file]));
+            let mut answers: LockAnswers<T> = answers.into_iter().collect();
+            self.remove_empty(file, space);
+            answers.extend(self.grant_waiting([file]));
             return answers;
         }
         Vec::new()
     }
 
     /// Who would be in the way.
-    pub fn test(&self, file: FileId, space: SpaceId, wish: Wish) -> LockOutcome {
-        self.first_in_the_way(file, space, wish).map_or(LockOutcome::Done, LockOutcome::Held)
+    pub fn test(&self, file: FileId, space: SpaceId, claim: LockClaim) -> LockOutcome {
+        self.first_conflict(file, space, claim).map_or(LockOutcome::Done, LockOutcome::Held)
     }
 
     /// A process has to do with a file no more: nothing of it is locked for it, and it waits for
     /// nothing.
-    pub fn leave(&mut self, file: FileId, space: SpaceId) -> Answers<T> {
+    pub fn leave(&mut self, file: FileId, space: SpaceId) -> LockAnswers<T> {
         let withdrawn = self.remove(file, space).into_iter();
-        let mut answers: Answers<T> =
+        let mut answers: LockAnswers<T> =
             withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn))).collect();
-        answers.extend(self.settle([file]));
+        answers.extend(self.grant_waiting([file]));
         answers
     }
 
     /// A process is gone, and has to do with no file any more.
-    pub fn lose(&mut self, space: SpaceId) -> Answers<T> {
+    pub fn lose(&mut self, space: SpaceId) -> LockAnswers<T> {
         let files = self.files_of(space);
         let mut answers = Vec::new();
         for file in &files {
             let withdrawn = self.remove(*file, space).into_iter();
             answers.extend(withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn))));
         }
-        answers.extend(self.settle(files));
+        answers.extend(self.grant_waiting(files));
         answers
     }
 
@@ -183,16 +195,16 @@ impl<T> Locks<T> {
     }
 
     /// Who waits, longest first.
-    pub fn waits(&self) -> Vec<LockWaiting> {
+    pub fn waits(&self) -> Vec<PendingLock> {
         let waiting = |locks: &FileLocks<T>, waiter: &Waiter<T>| {
-            let (space, wish) = (waiter.who.space, waiter.wish);
-            let clashes = locks.in_the_way(space, wish).take(HOLDERS_SHOWN);
+            let (space, claim) = (waiter.who.space, waiter.claim);
+            let clashes = locks.conflicts(space, claim).take(HOLDERS_SHOWN);
             let holders: BTreeSet<_> = clashes.map(|(one, _)| one).collect();
             let (handle, since_ms) = (waiter.handle, waiter.since_ms);
-            LockWaiting { space, handle, wish, holders: holders.into_iter().collect(), since_ms }
+            PendingLock { space, handle, claim, holders: holders.into_iter().collect(), since_ms }
         };
         let files = self.files.values();
-        let waits = files.flat_map(|locks| locks.line.iter().map(|one| waiting(locks, one)));
+        let waits = files.flat_map(|locks| locks.queue.iter().map(|one| waiting(locks, one)));
         let waits = waits.take(LOCK_WAITS_SHOWN);
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|wait| wait.since_ms);
@@ -207,25 +219,25 @@ impl<T> Locks<T> {
         range: LockRange,
         kind: Option<LockKind>,
         ticket: T,
-    ) -> Answers<T> {
+    ) -> LockAnswers<T> {
         if !self.set(file, who, range, kind) {
             return vec![(ticket, Err(too_many()))];
         }
         let mut answers = vec![(ticket, Ok(LockOutcome::Done))];
         // Who has something stands behind nobody, wherever it waits.
         let others = self.files_of(who.space).into_iter().filter(|other| *other != file);
-        answers.extend(self.settle([file].into_iter().chain(others)));
+        answers.extend(self.grant_waiting([file].into_iter().chain(others)));
         answers
     }
 
     /// Ends all waits that can be over in these files, and in those where this lets others go on.
-    fn settle(&mut self, files: impl IntoIterator<Item = FileId>) -> Answers<T> {
+    fn grant_waiting(&mut self, files: impl IntoIterator<Item = FileId>) -> LockAnswers<T> {
         let mut answers = Vec::new();
         let mut files: VecDeque<FileId> = files.into_iter().collect();
         while let Some(file) = files.pop_front() {
             while let Some(waiter) = self.take_next(file) {
-                let Waiter { who, wish, ticket, .. } = waiter;
-                let is_set = self.set(file, who, wish.range, Some(wish.kind));
+                let Waiter { who, claim, ticket, .. } = waiter;
+                let is_set = self.set(file, who, claim.range, Some(claim.kind));
                 let outcome = if is_set { Ok(LockOutcome::Done) } else { Err(too_many()) };
                 answers.push((ticket, outcome));
                 files.extend(self.files_of(who.space).into_iter().filter(|other| *other != file));
@@ -234,23 +246,23 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// The first wait in the line of a file that can be over.
+    /// The first wait in the queue of a file that can be over.
     fn take_next(&mut self, file: FileId) -> Option<Waiter<T>> {
         let locks = self.files.get(&file)?;
         let can_be_over = |at: usize| {
-            let Waiter { who, wish, .. } = &locks.line[at];
-            locks.in_the_way(who.space, *wish).next().is_none()
+            let Waiter { who, claim, .. } = &locks.queue[at];
+            locks.conflicts(who.space, *claim).next().is_none()
                 && (self.has_locked(who.space) || !locks.is_behind(at))
         };
-        let at = (0..locks.line.len()).find(|at| can_be_over(*at))?;
-        self.files.get_mut(&file)?.line.remove(at)
+        let at = (0..locks.queue.len()).find(|at| can_be_over(*at))?;
+        self.files.get_mut(&file)?.queue.remove(at)
     }
 
     /// Makes bytes locked, or not; whether that is not too much.
     fn set(&mut self, file: FileId, who: Locker, range: LockRange, kind: Option<LockKind>) -> bool {
         let waits = self.files.get(&file).map_or(0, |locks| locks.waits_of(who.space));
         let locks = self.files.entry(file).or_default();
-        let empty = Holder { pid: who.pid, ranges: Ranges::new() };
+        let empty = Holder { pid: who.pid, ranges: LockedRanges::new() };
         let holder = locks.held.entry(who.space).or_insert(empty);
         let before = holder.ranges.len();
         // At most, one range becomes three.
@@ -267,9 +279,9 @@ impl<T> Locks<T> {
             is_fine
         };
         let now = holder.ranges.len();
-        self.note_held(who.space, before, now);
+        self.count_held(who.space, before, now);
         self.known.entry(who.space).or_default().insert(file);
-        self.tidy(file, who.space);
+        self.remove_empty(file, who.space);
         is_fine
     }
 
@@ -277,17 +289,17 @@ impl<T> Locks<T> {
     fn remove(&mut self, file: FileId, space: SpaceId) -> Vec<T> {
         let Some(locks) = self.files.get_mut(&file) else { return Vec::new() };
         let before = locks.held.remove(&space).map_or(0, |holder| holder.ranges.len());
-        let line = std::mem::take(&mut locks.line);
+        let queue = std::mem::take(&mut locks.queue);
         let (its, others): (VecDeque<_>, _) =
-            line.into_iter().partition(|waiter| waiter.who.space == space);
-        locks.line = others;
-        self.note_held(space, before, 0);
-        self.tidy(file, space);
+            queue.into_iter().partition(|waiter| waiter.who.space == space);
+        locks.queue = others;
+        self.count_held(space, before, 0);
+        self.remove_empty(file, space);
         its.into_iter().map(|waiter| waiter.ticket).collect()
     }
 
     /// Keeps nothing that says nothing.
-    fn tidy(&mut self, file: FileId, space: SpaceId) {
+    fn remove_empty(&mut self, file: FileId, space: SpaceId) {
         let Some(locks) = self.files.get_mut(&file) else { return };
         if locks.held.get(&space).is_some_and(|holder| holder.ranges.is_empty()) {
             locks.held.remove(&space);
@@ -299,21 +311,21 @@ impl<T> Locks<T> {
                 self.known.remove(&space);
             }
         }
-        if locks.held.is_empty() && locks.line.is_empty() {
+        if locks.held.is_empty() && locks.queue.is_empty() {
             self.files.remove(&file);
         }
     }
 
-    fn first_in_the_way(&self, file: FileId, space: SpaceId, wish: Wish) -> Option<HeldLock> {
-        let clashes = self.files.get(&file)?.in_the_way(space, wish);
+    fn first_conflict(&self, file: FileId, space: SpaceId, claim: LockClaim) -> Option<HeldLock> {
+        let clashes = self.files.get(&file)?.conflicts(space, claim);
         let first = clashes.min_by_key(|(other, held)| (held.range.from, *other));
         first.map(|(_, held)| held)
     }
 
     /// If a wait would never end: who is in the way, and waits for who wants to wait.
-    fn endless(&self, file: FileId, space: SpaceId, wish: Wish) -> Option<u32> {
+    fn deadlock_with(&self, file: FileId, space: SpaceId, claim: LockClaim) -> Option<u32> {
         let mut seen = HashSet::new();
-        let mut clashes = self.files.get(&file)?.in_the_way(space, wish);
+        let mut clashes = self.files.get(&file)?.conflicts(space, claim);
         let found = clashes.find(|(other, _)| self.waits_for(*other, space, &mut seen))?;
         Some(found.1.pid)
     }
@@ -324,8 +336,8 @@ impl<T> Locks<T> {
         let mut next = Vec::from_iter(seen.insert(one).then_some(one));
         while let Some(space) = next.pop() {
             for locks in self.files_of(space).iter().filter_map(|file| self.files.get(file)) {
-                for waiter in locks.line.iter().filter(|waiter| waiter.who.space == space) {
-                    for (holder, _) in locks.in_the_way(space, waiter.wish) {
+                for waiter in locks.queue.iter().filter(|waiter| waiter.who.space == space) {
+                    for (holder, _) in locks.conflicts(space, waiter.claim) {
                         if holder == other {
                             return true;
                         }
@@ -349,7 +361,7 @@ impl<T> Locks<T> {
     }
 
     /// Notes that the ranges of a process in one file have become more or fewer.
-    fn note_held(&mut self, space: SpaceId, before: usize, now: usize) {
+    fn count_held(&mut self, space: SpaceId, before: usize, now: usize) {
         let held = self.held.entry(space).or_default();
         *held = (*held + now as u64).saturating_sub(before as u64);
         if *held == 0 {
@@ -370,34 +382,38 @@ impl<T> Locks<T> {
 
 impl<T> Default for FileLocks<T> {
     fn default() -> Self {
-        Self { held: BTreeMap::new(), line: VecDeque::new() }
+        Self { held: BTreeMap::new(), queue: VecDeque::new() }
     }
 }
 
 impl<T> FileLocks<T> {
-    /// What others have locked, and clashes with a wish.
-    fn in_the_way(&self, space: SpaceId, wish: Wish) -> impl Iterator<Item = (SpaceId, HeldLock)> {
+    /// What others have locked, and clashes with a claim.
+    fn conflicts(
+        &self,
+        space: SpaceId,
+        claim: LockClaim,
+    ) -> impl Iterator<Item = (SpaceId, HeldLock)> {
         let others = self.held.iter().filter(move |(other, _)| **other != space);
         others.flat_map(move |(other, holder)| {
-            holder.overlapping(wish.range).filter_map(move |(range, kind)| {
+            holder.overlapping(claim.range).filter_map(move |(range, kind)| {
                 let held = HeldLock { range, kind, pid: holder.pid };
-                (!kind.goes_with(wish.kind)).then_some((*other, held))
+                (!kind.goes_with(claim.kind)).then_some((*other, held))
             })
         })
     }
 
     /// Whether somebody else who came before a wait wants what clashes with it.
     fn is_behind(&self, at: usize) -> bool {
-        let Waiter { who, wish, .. } = &self.line[at];
-        self.line.range(..at).any(|before| {
+        let Waiter { who, claim, .. } = &self.queue[at];
+        self.queue.range(..at).any(|before| {
             before.who.space != who.space
-                && !before.wish.kind.goes_with(wish.kind)
-                && before.wish.range.overlaps(&wish.range)
+                && !before.claim.kind.goes_with(claim.kind)
+                && before.claim.range.overlaps(&claim.range)
         })
     }
 
     fn waits_of(&self, space: SpaceId) -> usize {
-        self.line.iter().filter(|waiter| waiter.who.space == space).count()
+        self.queue.iter().filter(|waiter| waiter.who.space == space).count()
     }
 }
 
@@ -410,7 +426,7 @@ impl Holder {
 }
 
 /// Makes bytes locked in a way, or not at all; what touches and is of the same kind becomes one.
-fn set(ranges: &mut Ranges, range: LockRange, kind: Option<LockKind>) {
+fn set(ranges: &mut LockedRanges, range: LockRange, kind: Option<LockKind>) {
     let LockRange { mut from, mut to } = range;
     let touching = ranges.range(..=range.to).rev().take_while(|(_, (end, _))| *end >= range.from);
     let touching: Vec<_> = touching.map(|(&start, &(end, before))| (start, end, before)).collect();

@@ -174,7 +174,7 @@ fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
             created_ns: change.now_ns,
             changed_ns: change.now_ns,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         change.put_node(&Node { record, parent: FileId::ROOT, name: String::new(), entries: 0 });
         change.put_counter(key::FORMAT, FORMAT);

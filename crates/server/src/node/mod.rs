@@ -2,6 +2,7 @@
 
 mod builder;
 mod caretaker;
+mod collective_service;
 pub mod describer;
 mod door;
 mod informing;
@@ -14,7 +15,6 @@ mod notes;
 mod panic_tests;
 mod processing;
 mod short_cut;
-mod together;
 mod turns;
 
 use std::fs;
@@ -41,7 +41,7 @@ use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
-use crate::job_memory::Memories;
+use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
 use crate::metadata::{MetadataError, Redb};
@@ -175,7 +175,7 @@ impl Node {
             quotas: Arc::new(Quotas::new(&own.name, administrator.uid)),
             label: own.name.as_str().into(),
             requests: RequestMeter::default(),
-            memories: Memories::default(),
+            job_memories: JobMemories::default(),
             operations,
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),

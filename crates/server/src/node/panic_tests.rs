@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use pario_net::{Address, Asker, Bulk, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
-    PROTOCOL_VERSION, Part, PeerKind, Question, Reply, Request, SubfileIndex, SubfileRange,
+    Access, Answer, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest,
+    Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request, SubfileIndex, SubfileLocation,
+    SubfileRange,
 };
 
 use super::Node;
@@ -69,7 +70,7 @@ impl Client {
             access: Access::READ_WRITE,
             is_new: true,
             mode: 0o600,
-            layout: LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(1) },
+            layout: LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::Count(1) },
         };
         match self.ask(Request::Namespace(request), vec![]) {
             Ok(Reply::Opened(opened)) => opened,
@@ -79,7 +80,7 @@ impl Client {
 
     fn write(&self, opened: &Opened) -> Result<Reply, Failure> {
         let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
-        let part = Part { disk, subfile: SubfileIndex(0) };
+        let part = SubfileLocation { disk, subfile: SubfileIndex(0) };
         let ranges = vec![SubfileRange { offset: 0, len: 4 }];
         let grant = opened.grant.clone();
         self.ask(Request::Write { grant, part, ranges }, vec![Bulk::from(b"data".to_vec())])

@@ -1,7 +1,7 @@
 //! Which bytes a file may have, by what was written when.
 //!
 //! Of writes that overlap in time and place, each byte is of one of them. A write that begins after
-//! another one has ended hides it. What was begun and not ended may be there byte by byte. Atomic
+//! another one has ended hides it. TicketPurpose was begun and not ended may be there byte by byte. Atomic
 //! writes are there whole when they have ended: nobody who is atomic as well sees anything of them
 //! before.
 
@@ -12,8 +12,8 @@ use crate::bytes::Bytes;
 /// Which bytes a file may have.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// What it had when nobody wrote, and what was atomic.
-    settled: Bytes,
+    /// TicketPurpose it had when nobody wrote, and what was atomic.
+    stable: Bytes,
     writes: Vec<Write>,
     last: u64,
 }
@@ -30,10 +30,10 @@ struct Write {
     is_whole: bool,
 }
 
-/// What somebody has read.
+/// TicketPurpose somebody has read.
 #[derive(Debug)]
 pub struct Read<'b> {
-    /// Where.
+    /// CoordinationKind.
     pub from: u64,
     /// How many bytes were wanted.
     pub wanted: usize,
@@ -48,11 +48,11 @@ pub struct Read<'b> {
 impl Contents {
     /// A file with these bytes.
     pub fn new(bytes: &Bytes) -> Self {
-        Self { settled: bytes.clone(), writes: Vec::new(), last: 0 }
+        Self { stable: bytes.clone(), writes: Vec::new(), last: 0 }
     }
 
-    /// Whether something was written that was not atomic, and is not settled.
-    pub fn is_unsettled(&self) -> bool {
+    /// Whether something was written that was not atomic, and is not stable.
+    pub fn is_unstable(&self) -> bool {
         self.writes.iter().any(|write| !write.is_atomic)
     }
 
@@ -70,7 +70,7 @@ impl Contents {
         let Some(at) = self.writes.iter().position(|write| write.id == id) else { return };
         if self.writes[at].is_atomic {
             let write = self.writes.remove(at);
-            self.settled.write(write.from, &write.bytes);
+            self.stable.write(write.from, &write.bytes);
         } else {
             let write = &mut self.writes[at];
             (write.ended, write.is_whole) = (Some(now), true);
@@ -86,12 +86,12 @@ impl Contents {
         }
         let write = self.writes.remove(at);
         let there = file.read(write.from, write.bytes.len());
-        let before = self.settled.read(write.from, write.bytes.len());
+        let before = self.stable.read(write.from, write.bytes.len());
         for (offset, index) in (write.from..file.len()).zip(0..there.len()) {
             let (is, old, new) = (there[index], before[index], write.bytes[index]);
             ensure!(is == old || is == new, "byte {offset} is {is}, and neither {old} nor {new}");
             if is == new {
-                self.settled.write(offset, &[is]);
+                self.stable.write(offset, &[is]);
             }
         }
         Ok(())
@@ -109,16 +109,16 @@ impl Contents {
             "{count} bytes were read at {}, and {least} to {most} could have been",
             read.from
         );
-        let settled = self.settled.read(read.from, count);
+        let stable = self.stable.read(read.from, count);
         let to = read.from + count as u64;
         let is_near = |write: &&Write| write.from < to && read.from < write.end();
         // Who has bytes for itself sees nothing of writes that are under way.
         let near: Vec<&Write> =
             self.writes.iter().filter(is_near).filter(|_| !read.is_atomic).collect();
-        for (offset, (is, settled)) in (read.from..).zip(read.bytes.iter().zip(settled)) {
+        for (offset, (is, stable)) in (read.from..).zip(read.bytes.iter().zip(stable)) {
             ensure!(
-                can_be(&near, offset, *is, settled, read.time),
-                "byte {offset} is {is}, and was {settled} before {} writes",
+                can_be(&near, offset, *is, stable, read.time),
+                "byte {offset} is {is}, and was {stable} before {} writes",
                 near.len()
             );
         }
@@ -126,7 +126,7 @@ impl Contents {
     }
 
     /// Nobody writes: the file must be one that can be, and is what counts from now on.
-    pub fn settle(&mut self, file: &Bytes, now: u64) -> Result<()> {
+    pub fn stabilize(&mut self, file: &Bytes, now: u64) -> Result<()> {
         let (least, most) = self.ends(now, now);
         let len = file.len();
         ensure!((least..=most).contains(&len), "it has {len} bytes, and not {least} to {most}");
@@ -139,21 +139,21 @@ impl Contents {
         }
         for write in std::mem::take(&mut self.writes) {
             let len = file.len().saturating_sub(write.from).min(write.bytes.len() as u64);
-            self.settled.write(write.from, &file.read(write.from, usize::try_from(len)?));
+            self.stable.write(write.from, &file.read(write.from, usize::try_from(len)?));
         }
         Ok(())
     }
 
-    /// The whole file, when it was settled.
+    /// The whole file, when it was stable.
     pub fn compare(&self, file: &Bytes) -> Result<()> {
-        let difference = self.settled.difference(file);
+        let difference = self.stable.difference(file);
         ensure!(difference.is_none(), "the file is another one from byte {difference:?} on");
         Ok(())
     }
 
-    /// Where the file ends at least and at most, for one who looks at a time.
+    /// CoordinationKind the file ends at least and at most, for one who looks at a time.
     fn ends(&self, began: u64, ended: u64) -> (u64, u64) {
-        let (mut least, mut most) = (self.settled.len(), self.settled.len());
+        let (mut least, mut most) = (self.stable.len(), self.stable.len());
         for write in self.writes.iter().filter(|write| write.began <= ended) {
             let end = if write.bytes.is_empty() { 0 } else { write.end() };
             most = most.max(end);
@@ -182,14 +182,14 @@ impl Write {
 }
 
 /// Whether a byte can have been seen by somebody who looked during a time.
-fn can_be(writes: &[&Write], offset: u64, is: u8, settled: u8, (began, ended): (u64, u64)) -> bool {
+fn can_be(writes: &[&Write], offset: u64, is: u8, stable: u8, (began, ended): (u64, u64)) -> bool {
     let hides = |since: Option<u64>| {
         writes.iter().any(|later| {
             let is_later = since.is_none_or(|since| later.began > since);
             is_later && later.is_over_at(began) && later.at(offset).is_some()
         })
     };
-    if is == settled && !hides(None) {
+    if is == stable && !hides(None) {
         return true;
     }
     writes.iter().any(|write| {
@@ -224,7 +224,7 @@ mod tests {
         assert!(model.check(&read(&[1, 1, 3, 2], (9, 12), false)).is_ok(), "it was under way");
         let mut file = Bytes::default();
         file.write(0, &[2, 3, 3, 1]);
-        model.settle(&file, 13).unwrap();
+        model.stabilize(&file, 13).unwrap();
         model.compare(&file).unwrap();
     }
 

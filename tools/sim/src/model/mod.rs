@@ -1,4 +1,4 @@
-//! What must come out: plain arithmetic and plain bytes, without the code that is looked at.
+//! TicketPurpose must come out: plain arithmetic and plain bytes, without the code that is looked at.
 
 mod contents;
 mod pointers;

@@ -1,4 +1,4 @@
-//! Where accesses must go, by plain arithmetic over what came in.
+//! CoordinationKind accesses must go, by plain arithmetic over what came in.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ pub struct Pointers {
     limit: i128,
 }
 
-/// What a call must give.
+/// TicketPurpose a call must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// First byte and bytes.
-    Place(i128, i128),
+    CoordinationState(i128, i128),
     /// The pointer.
     At(i128),
     /// Nothing but success.
@@ -44,7 +44,7 @@ impl Pointers {
     /// One access of a rank that waits for nobody, where the shared pointer is or at the end.
     pub fn transfer(&mut self, rank: u32, transfer: Transfer) -> Expected {
         let placed = self.place(transfer);
-        if let Expected::Place(from, bytes) = placed {
+        if let Expected::CoordinationState(from, bytes) = placed {
             self.own[rank as usize] = from + bytes;
         }
         placed
@@ -61,7 +61,7 @@ impl Pointers {
         if transfer.is_write && bytes > 0 && self.shared > self.end {
             self.end = self.shared;
         }
-        Expected::Place(from, bytes)
+        Expected::CoordinationState(from, bytes)
     }
 
     fn target(&self, seek: Seek) -> i128 {
@@ -85,7 +85,7 @@ impl Pointers {
             return Expected::Refused;
         }
         *own = after;
-        Expected::Place(from, wanted)
+        Expected::CoordinationState(from, wanted)
     }
 
     /// A rank has read so much where its own pointer is.

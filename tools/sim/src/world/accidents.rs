@@ -1,12 +1,12 @@
-//! What goes wrong: ranks are killed, and the node ends and is started again.
+//! TicketPurpose goes wrong: ranks are killed, and the node ends and is started again.
 
 use anyhow::Result;
-use pario_proto::Trouble;
+use pario_proto::CollectiveError;
 
-use super::{Event, Ticket, World};
-use crate::home::Said;
-use crate::opening::{Opening, Place};
+use super::{NetworkEvent, Ticket, World};
+use crate::home_node::FileOutput;
 use crate::rank::{Phase, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
 
 impl World {
     /// A rank is killed, or the node ends and is started again.
@@ -35,21 +35,23 @@ impl World {
                 self.contents.give_up(write, self.run.steps, &self.file)?;
             }
         }
-        if let Some(Opening { place: Place::Table(table), lock_died, .. }) = &mut self.opening {
+        if let Some(OpenedFile { place: CoordinationState::Table(table), lock_died, .. }) =
+            &mut self.opening
+        {
             table.forget(rank);
             if dies_with_lock && is_open && table.die_with_lock(rank) {
                 *lock_died = Some(rank);
             }
         }
         self.forget_at_table(rank);
-        self.network.push(Event::Loss(rank));
+        self.network.push(NetworkEvent::Loss(rank));
         Ok(())
     }
 
-    /// What a rank has not done at a table it does no more.
+    /// TicketPurpose a rank has not done at a table it does no more.
     fn forget_at_table(&mut self, rank: u32) {
         self.network.retain(|event| match event {
-            Event::Call { ticket, is_for_node, .. } => ticket.rank != rank || *is_for_node,
+            NetworkEvent::Call { ticket, is_for_node, .. } => ticket.rank != rank || *is_for_node,
             _ => true,
         });
     }
@@ -57,12 +59,12 @@ impl World {
     /// A rank ends by itself.
     pub(super) fn end(&mut self, rank: u32) {
         self.ranks[rank as usize].stage = Stage::Ended;
-        self.network.push(Event::Loss(rank));
+        self.network.push(NetworkEvent::Loss(rank));
     }
 
     /// The node hears that the process of a rank is not there any more.
     pub(super) fn home_loses(&mut self, rank: u32) -> Result<()> {
-        let (gathered, mut said) = self.home.lose(rank)?;
+        let (outputs_of_job, mut outputs) = self.home.lose(rank)?;
         if self.home.check_empty().is_ok() {
             // With the last one it has forgotten them all.
             self.ranks.iter_mut().for_each(|rank| rank.known_since = None);
@@ -71,12 +73,12 @@ impl World {
             opening.left.insert(rank);
         }
         // Who is told first does not matter to anybody.
-        said.sort_by_key(|one| match one {
-            Said::Answer(ticket, _) => Some(*ticket),
+        outputs.sort_by_key(|one| match one {
+            FileOutput::Answer(ticket, _) => Some(*ticket),
             _ => None,
         });
-        self.gather(gathered);
-        self.process(said, &[])
+        self.gather(outputs_of_job);
+        self.process(outputs, &[])
     }
 
     /// The node ends, and all that it knew and all that was under way to and from it is lost. Another
@@ -86,13 +88,13 @@ impl World {
         self.incarnation += 1;
         self.home.restart();
         self.network.retain(|event| match event {
-            Event::Call { is_for_node, .. } => !is_for_node,
-            Event::Broken(_) => true,
+            NetworkEvent::Call { is_for_node, .. } => !is_for_node,
+            NetworkEvent::Broken(_) => true,
             _ => false,
         });
         for (number, rank) in (0..).zip(&mut self.ranks) {
             if rank.is_alive() && !std::mem::replace(&mut rank.is_cut_off, true) {
-                self.network.push(Event::Broken(number));
+                self.network.push(NetworkEvent::Broken(number));
             }
         }
         if let Some(opening) = &mut self.opening {
@@ -101,10 +103,12 @@ impl World {
     }
 
     /// A rank notices that its connection to the node is broken: whatever it has asked over it fails.
-    /// What it was about to read or write fails too, or does not.
+    /// TicketPurpose it was about to read or write fails too, or does not.
     pub(super) fn broken(&mut self, rank: u32) -> Result<()> {
         let is_table_lost = match &mut self.opening {
-            Some(Opening { place: Place::Table(table), is_orphan: true, .. }) => {
+            Some(OpenedFile {
+                place: CoordinationState::Table(table), is_orphan: true, ..
+            }) => {
                 table.forget(rank);
                 true
             }
@@ -113,7 +117,7 @@ impl World {
         if is_table_lost {
             self.forget_at_table(rank);
         }
-        self.network.retain(|event| !matches!(event, Event::Broken(of) if *of == rank));
+        self.network.retain(|event| !matches!(event, NetworkEvent::Broken(of) if *of == rank));
         let state = &mut self.ranks[rank as usize];
         if !state.is_alive() {
             return Ok(());
@@ -126,7 +130,7 @@ impl World {
                 state.give_up();
                 let asked: Vec<Ticket> = state.pending.iter().copied().collect();
                 for ticket in asked {
-                    self.deliver(ticket, Err(Trouble::Unknown), Vec::new())?;
+                    self.deliver(ticket, Err(CollectiveError::Unknown), Vec::new())?;
                 }
                 self.break_off(rank)?;
             }
@@ -135,7 +139,7 @@ impl World {
         Ok(())
     }
 
-    /// What a rank reads and writes goes on without the node, or fails; what it would have got at a
+    /// TicketPurpose a rank reads and writes goes on without the node, or fails; what it would have got at a
     /// table does not come.
     fn break_off(&mut self, rank: u32) -> Result<()> {
         let fails = self.rng.bool();
@@ -148,12 +152,12 @@ impl World {
         let failed: Vec<usize> = failed.map(|access| access.step).collect();
         for step in failed {
             self.ranks[rank as usize].seen = None;
-            self.fail(rank, step, &Trouble::Unknown)?;
+            self.fail(rank, step, &CollectiveError::Unknown)?;
         }
         Ok(())
     }
 
-    /// Nothing happens any more. Ranks that wait for one which was killed, and of which the node knows
+    /// Nothing happens any more. RankList that wait for one which was killed, and of which the node knows
     /// nothing, because it was started again or nobody else was there, are ended by whoever has
     /// started the job; whether there were any.
     pub(super) fn end_orphans(&mut self) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! Ranks, their network, the node and the file around the coordination, moved by one source of
+//! RankList, their network, the node and the file around the coordination, moved by one source of
 //! chance.
 
 mod accidents;
@@ -11,21 +11,21 @@ use std::ops::AddAssign;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use pario_proto::{AssemblyId, Outcome, SharedCall, Trouble};
+use pario_proto::{CallOutcome, CollectiveError, SharedCall, SharedFileId};
 
 use crate::bytes::Bytes;
-use crate::home::Home;
+use crate::home_node::HomeNode;
 use crate::model::Contents;
-use crate::opening::{Opening, Place};
 use crate::program::Plan;
 use crate::rank::{Rank, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
 
 /// Calls that a rank may have under way that runs ahead: more than a table has room for.
 const FAR_AHEAD: usize = 60;
 
-/// What a run was.
+/// TicketPurpose a run was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct FileRun {
     /// Events that happened.
     pub steps: u64,
     /// Calls that were answered.
@@ -34,15 +34,15 @@ pub struct Run {
     pub failures: u64,
     /// Bytes that were read and compared.
     pub bytes_read: u64,
-    /// Ranks that were lost.
+    /// RankList that were lost.
     pub lost: u64,
     /// How often the node was started again.
     pub restarts: u64,
 }
 
-/// Where the ranks meet.
+/// CoordinationKind the ranks meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum CoordinationKind {
     /// At a node, by messages.
     Node,
     /// In common memory.
@@ -56,28 +56,28 @@ pub struct Ticket {
     pub rank: u32,
     /// In which step of its program.
     pub step: usize,
-    /// What for.
-    pub what: What,
+    /// TicketPurpose for.
+    pub what: TicketPurpose,
     /// In which opening.
     pub opening: usize,
     /// Over which of its connections.
     pub connection: u64,
 }
 
-/// What is asked in a step.
+/// TicketPurpose is asked in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
-    /// What the step is about.
+pub enum TicketPurpose {
+    /// TicketPurpose the step is about.
     Call,
     /// Bytes for itself.
     Lock,
     /// That it has done something for all.
     Report,
     /// Nothing: somebody is told.
-    Say,
+    Notify,
 }
 
-enum Event {
+enum NetworkEvent {
     /// To the node, or to the table.
     Ask {
         rank: u32,
@@ -85,7 +85,7 @@ enum Event {
     },
     Call {
         ticket: Ticket,
-        id: AssemblyId,
+        id: SharedFileId,
         call: SharedCall,
         data: Vec<u8>,
         is_for_node: bool,
@@ -97,42 +97,42 @@ enum Event {
     /// To a rank.
     Answer {
         ticket: Ticket,
-        result: Result<Outcome, Trouble>,
+        result: Result<CallOutcome, CollectiveError>,
         data: Vec<u8>,
     },
     Opened {
         rank: u32,
-        result: Result<(), Trouble>,
+        result: Result<(), CollectiveError>,
     },
     Broken(u32),
 }
 
 struct World {
     rng: Rng,
-    place: Where,
+    place: CoordinationKind,
     size: u32,
     ranks: Vec<Rank>,
-    home: Home,
+    home: HomeNode,
     /// How often that was started.
     incarnation: u64,
-    /// What is under way; what goes one way between a rank and the node stays in order.
-    network: Vec<Event>,
+    /// TicketPurpose is under way; what goes one way between a rank and the node stays in order.
+    network: Vec<NetworkEvent>,
     file: Bytes,
     contents: Contents,
-    /// What is left to be done with it.
+    /// TicketPurpose is left to be done with it.
     plans: Vec<Plan>,
     opened: usize,
-    opening: Option<Opening>,
+    opening: Option<OpenedFile>,
     /// How many of a thousand steps are accidents.
     accidents: u32,
     /// A rank that has less time than the others.
     slow: Option<u32>,
-    run: Run,
+    run: FileRun,
 }
 
 /// Runs a seed to its end; fails when something comes out that must not, or nothing comes where
 /// something must.
-pub fn run(seed: u64, place: Where) -> Result<Run> {
+pub fn run(seed: u64, place: CoordinationKind) -> Result<FileRun> {
     let mut world = World::new(Rng::with_seed(seed), place);
     world.go().with_context(|| {
         let (size, run) = (world.size, world.run);
@@ -145,7 +145,7 @@ pub fn run(seed: u64, place: Where) -> Result<Run> {
 }
 
 impl World {
-    fn new(mut rng: Rng, place: Where) -> Self {
+    fn new(mut rng: Rng, place: CoordinationKind) -> Self {
         let size = rng.u32(1..6);
         let can_disagree = rng.u8(0..3) == 0;
         let plans: Vec<Plan> =
@@ -162,7 +162,7 @@ impl World {
             place,
             size,
             ranks: Vec::new(),
-            home: Home::new(size),
+            home: HomeNode::new(size),
             incarnation: 0,
             network: Vec::new(),
             file,
@@ -172,7 +172,7 @@ impl World {
             opening: None,
             accidents,
             slow,
-            run: Run::default(),
+            run: FileRun::default(),
         };
         world.launch();
         world
@@ -240,7 +240,7 @@ impl World {
         }
         self.look(false)?;
         if self.rng.u8(0..16) == 0 && self.is_quiet() {
-            self.contents.settle(&self.file, self.run.steps)?;
+            self.contents.stabilize(&self.file, self.run.steps)?;
         }
         Ok(true)
     }
@@ -256,15 +256,15 @@ impl World {
 
     /// The first event that goes the same way as one that chance has chosen, since links keep the
     /// order.
-    fn pick(&mut self) -> Event {
-        let way = |event: &Event| match event {
-            Event::Ask { rank, .. } | Event::Loss(rank) => (0, *rank),
-            Event::Call { ticket, .. } => (0, ticket.rank),
-            Event::Answer { ticket, .. } => (1, ticket.rank),
-            Event::Opened { rank, .. } => (1, *rank),
-            Event::Broken(rank) => (2, *rank),
-            Event::Names(_) => (3, 0),
-            Event::Measured => (4, 0),
+    fn pick(&mut self) -> NetworkEvent {
+        let way = |event: &NetworkEvent| match event {
+            NetworkEvent::Ask { rank, .. } | NetworkEvent::Loss(rank) => (0, *rank),
+            NetworkEvent::Call { ticket, .. } => (0, ticket.rank),
+            NetworkEvent::Answer { ticket, .. } => (1, ticket.rank),
+            NetworkEvent::Opened { rank, .. } => (1, *rank),
+            NetworkEvent::Broken(rank) => (2, *rank),
+            NetworkEvent::Names(_) => (3, 0),
+            NetworkEvent::Measured => (4, 0),
         };
         let at = self.rng.usize(0..self.network.len());
         let chosen = way(&self.network[at]);
@@ -272,29 +272,30 @@ impl World {
         self.network.remove(first.unwrap_or(at))
     }
 
-    fn happen(&mut self, event: Event) -> Result<()> {
+    fn happen(&mut self, event: NetworkEvent) -> Result<()> {
         match event {
-            Event::Ask { rank, number } => self.ask_home(rank, number),
-            Event::Call { ticket, id, call, data, is_for_node } => {
+            NetworkEvent::Ask { rank, number } => self.ask_home(rank, number),
+            NetworkEvent::Call { ticket, id, call, data, is_for_node } => {
                 self.arrive(ticket, id, call, data, is_for_node)
             }
-            Event::Loss(rank) => self.home_loses(rank),
-            Event::Names(callers) => self.open(&callers),
-            Event::Measured => self.measured(),
-            Event::Answer { ticket, result, data } => self.deliver(ticket, result, data),
-            Event::Opened { rank, result } => self.deliver_opened(rank, result),
-            Event::Broken(rank) => self.broken(rank),
+            NetworkEvent::Loss(rank) => self.home_loses(rank),
+            NetworkEvent::Names(callers) => self.open(&callers),
+            NetworkEvent::Measured => self.measured(),
+            NetworkEvent::Answer { ticket, result, data } => self.deliver(ticket, result, data),
+            NetworkEvent::Opened { rank, result } => self.deliver_opened(rank, result),
+            NetworkEvent::Broken(rank) => self.broken(rank),
         }
     }
 
-    /// Ranks at a table that were woken look, some of them or all; whether any did.
+    /// RankList at a table that were woken look, some of them or all; whether any did.
     fn look(&mut self, all: bool) -> Result<bool> {
-        let Some(Opening { place: Place::Table(table), .. }) = &mut self.opening else {
+        let Some(OpenedFile { place: CoordinationState::Table(table), .. }) = &mut self.opening
+        else {
             return Ok(false);
         };
-        let mut said = Vec::new();
-        let is_any = table.look(&mut self.rng, all, self.file.len(), &mut said);
-        self.process(said, &[])?;
+        let mut outputs = Vec::new();
+        let is_any = table.look(&mut self.rng, all, self.file.len(), &mut outputs);
+        self.process(outputs, &[])?;
         Ok(is_any)
     }
 
@@ -304,7 +305,7 @@ impl World {
         for rank in 0..self.size {
             self.check_lane(rank)?;
         }
-        if let Some(Opening { place: Place::Table(table), .. }) = &mut self.opening {
+        if let Some(OpenedFile { place: CoordinationState::Table(table), .. }) = &mut self.opening {
             table.check_wake_ups(len)?;
         }
         for (number, rank) in self.ranks.iter().enumerate() {
@@ -317,12 +318,12 @@ impl World {
     /// Nobody has the file open: it must be as the model says, all of it.
     fn check_file(&mut self) -> Result<()> {
         ensure!(self.is_quiet(), "somebody still writes");
-        self.contents.settle(&self.file, self.run.steps)?;
+        self.contents.stabilize(&self.file, self.run.steps)?;
         self.contents.compare(&self.file)
     }
 }
 
-impl AddAssign for Run {
+impl AddAssign for FileRun {
     fn add_assign(&mut self, other: Self) {
         self.steps += other.steps;
         self.answers += other.answers;
@@ -333,7 +334,7 @@ impl AddAssign for Run {
     }
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for FileRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, answers, failures, bytes_read, lost, restarts } = self;
         write!(

@@ -1,13 +1,13 @@
 //! Bytes on their way between ranks and the file, in parts, each in its own time.
 
 use anyhow::{Result, bail, ensure};
-use pario_proto::{Mode, Placement, SharedCall, Transfer, Trouble};
+use pario_proto::{AccessRange, CollectiveError, Mode, SharedCall, Transfer};
 
-use super::{What, World};
-use crate::at_table::Progress;
+use super::{TicketPurpose, World};
 use crate::model::Read;
-use crate::opening::{Opening, Place};
 use crate::rank::{Access, Phase, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
+use crate::table_member::Progress;
 
 impl Access {
     /// An access that waits for its place.
@@ -17,7 +17,7 @@ impl Access {
             transfer,
             mode,
             is_started,
-            placement: Placement::default(),
+            placement: AccessRange::default(),
             phase: Phase::Asked,
             once: None,
             buffer: Vec::new(),
@@ -41,8 +41,8 @@ impl World {
         match first.phase {
             Phase::Placed | Phase::Moving(_) | Phase::Given => true,
             Phase::Giving | Phase::Getting => match &self.opening {
-                Some(Opening { place: Place::Table(table), .. }) => {
-                    state.seen != Some(table.events())
+                Some(OpenedFile { place: CoordinationState::Table(table), .. }) => {
+                    state.seen != Some(table.event_count())
                 }
                 _ => false,
             },
@@ -62,7 +62,7 @@ impl World {
         let Some(first) = state.lane.front_mut() else { return Ok(()) };
         match &mut first.phase {
             Phase::Placed => {
-                let Placement { offset: from, len } = first.placement;
+                let AccessRange { offset: from, len } = first.placement;
                 if !first.is_atomic() || self.size == 1 || len == 0 {
                     return self.begin_to_move(rank);
                 }
@@ -70,7 +70,7 @@ impl World {
                 let (step, is_write) = (first.step, first.transfer.is_write);
                 state.ranges += 1;
                 let call = SharedCall::Lock { number: state.ranges, from, len, is_write };
-                self.call(rank, step, What::Lock, call, Vec::new())
+                self.call(rank, step, TicketPurpose::Lock, call, Vec::new())
             }
             Phase::Moving(_) => self.move_part(rank),
             Phase::Giving => self.give(rank),
@@ -87,11 +87,11 @@ impl World {
     pub(super) fn begin_to_move(&mut self, rank: u32) -> Result<()> {
         let (now, opened) = (self.run.steps, self.opened);
         let Some(first) = self.ranks[rank as usize].lane.front_mut() else { return Ok(()) };
-        let Placement { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.placement;
         let len = usize::try_from(len)?;
-        if first.is_atomic() && self.contents.is_unsettled() {
+        if first.is_atomic() && self.contents.is_unstable() {
             // Before the mode was changed all were quiet.
-            self.contents.settle(&self.file, now)?;
+            self.contents.stabilize(&self.file, now)?;
         }
         first.began = now;
         first.buffer = vec![0; len];
@@ -135,7 +135,7 @@ impl World {
     fn end_of_move(&mut self, rank: u32) -> Result<()> {
         let (now, file_len) = (self.run.steps, self.file.len());
         let Some(mut first) = self.ranks[rank as usize].lane.pop_front() else { return Ok(()) };
-        let Placement { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.placement;
         if let Some(write) = first.write.take() {
             self.contents.finish(write, now);
         } else {
@@ -151,7 +151,13 @@ impl World {
         self.ranks[rank as usize].lane.push_front(first);
         if is_alone {
             let number = self.ranks[rank as usize].ranges;
-            self.call(rank, step, What::Say, SharedCall::Unlock { number }, Vec::new())?;
+            self.call(
+                rank,
+                step,
+                TicketPurpose::Notify,
+                SharedCall::Unlock { number },
+                Vec::new(),
+            )?;
         }
         match once {
             Some(number) => self.report(rank, step, number, Ok(done), data),
@@ -182,7 +188,7 @@ impl World {
         Ok(())
     }
 
-    /// What one rank has read for all must have come to another one.
+    /// TicketPurpose one rank has read for all must have come to another one.
     fn check_given(&self, access: &Access) -> Result<()> {
         let performances = self.opening.as_ref().map(|opening| &opening.performances);
         let done = performances.zip(access.once).and_then(|(all, number)| all.get(&number));
@@ -221,7 +227,7 @@ impl World {
         done: Result<u64, String>,
         data: Vec<u8>,
     ) -> Result<()> {
-        self.call(rank, step, What::Report, SharedCall::Performed { number, done }, data)
+        self.call(rank, step, TicketPurpose::Report, SharedCall::Performed { number, done }, data)
     }
 
     /// A rank reads the next part for all.
@@ -230,11 +236,11 @@ impl World {
         let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
             return Ok(());
         };
-        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+        let (CoordinationState::Table(table), Some(number)) = (&opening.place, first.once) else {
             return Ok(());
         };
-        let (Placement { offset, len }, file, step) = (first.placement, &self.file, first.step);
-        let events = table.events();
+        let (AccessRange { offset, len }, file, step) = (first.placement, &self.file, first.step);
+        let events = table.event_count();
         let given = table.give((rank, number), &mut first.buffer, len, |from, wanted| {
             let there = file.len().saturating_sub(offset + from).min(wanted as u64);
             file.read(offset + from, usize::try_from(there).unwrap_or(wanted))
@@ -250,7 +256,7 @@ impl World {
                 self.ranks[rank as usize].lane.push_front(first);
                 return self.report(rank, step, number, Ok(count), Vec::new());
             }
-            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+            Err(error) => return self.fail_at_table(rank, step, &error),
         }
         Ok(())
     }
@@ -261,11 +267,11 @@ impl World {
         let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
             return Ok(());
         };
-        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+        let (CoordinationState::Table(table), Some(number)) = (&opening.place, first.once) else {
             return Ok(());
         };
         let wanted = (!first.transfer.is_write).then_some(first.placement.len);
-        let (events, step) = (table.events(), first.step);
+        let (events, step) = (table.event_count(), first.step);
         match table.get((rank, number), &mut first.buffer, wanted) {
             Ok(Progress::Sleeps) => state.seen = Some(events),
             Ok(Progress::Part) => state.seen = None,
@@ -275,24 +281,24 @@ impl World {
                 self.check_given(&self.ranks[rank as usize].lane[0])?;
                 return self.finish_first(rank);
             }
-            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+            Err(error) => return self.fail_at_table(rank, step, &error),
         }
         Ok(())
     }
 
-    /// What one does for all has failed, as another one sees it.
-    fn fail_at_table(&mut self, rank: u32, step: usize, trouble: &Trouble) -> Result<()> {
+    /// TicketPurpose one does for all has failed, as another one sees it.
+    fn fail_at_table(&mut self, rank: u32, step: usize, error: &CollectiveError) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
         self.ranks[rank as usize].seen = None;
-        let is_due = match trouble {
-            Trouble::Gone { rank: gone } => opening.left.contains(gone),
-            Trouble::NotPerformed { rank: by, .. } => {
+        let is_due = match error {
+            CollectiveError::Gone { rank: gone } => opening.left.contains(gone),
+            CollectiveError::NotPerformed { rank: by, .. } => {
                 opening.performances.values().any(|done| done.rank == *by && done.has_failed)
             }
             _ => false,
         };
-        ensure!(is_due, "rank {rank} was told: {trouble}");
-        self.fail(rank, step, trouble)
+        ensure!(is_due, "rank {rank} was told: {error}");
+        self.fail(rank, step, error)
     }
 
     /// The first access of a rank is done.

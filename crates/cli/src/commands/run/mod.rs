@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory};
-use pario::GROUP_LIMIT;
+use pario::JOB_SIZE_LIMIT;
 use serde_json::json;
 
 use crate::arguments::{Arguments, Global, parse_seconds};
@@ -135,8 +135,8 @@ fn as_json(job: &str, address: &str, report: &Report) -> serde_json::Value {
 }
 
 fn parse_processes(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (1..=GROUP_LIMIT).contains(number));
-    number.ok_or_else(|| format!("it is not a number of processes, which is 1 to {GROUP_LIMIT}"))
+    let number = text.parse().ok().filter(|number| (1..=JOB_SIZE_LIMIT).contains(number));
+    number.ok_or_else(|| format!("it is not a number of processes, which is 1 to {JOB_SIZE_LIMIT}"))
 }
 
 #[cfg(test)]

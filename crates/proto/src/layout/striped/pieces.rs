@@ -3,14 +3,14 @@
 //! Invariants: the pieces tile the range without gap or overlap; none is empty and none crosses
 //! the border of a unit.
 
-use super::{BytePlace, Striped};
+use super::{BytePlacement, Striped};
 use crate::layout::range::ByteRange;
 
 /// A part of a range that lies in one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
     /// Where its first byte lies.
-    pub place: BytePlace,
+    pub place: BytePlacement,
     /// Which byte of the file its first byte is.
     pub file_offset_bytes: u64,
     /// How long it is.

@@ -1,0 +1,94 @@
+//! Accesses of one process that must move their bytes in the order in which they got their places,
+//! whichever threads do it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Who is next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequencer(Arc<SequencerState>);
+
+#[derive(Debug, Default)]
+struct SequencerState {
+    state: Mutex<Counts>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Sequencer given out.
+    given: u64,
+    /// All before this one are finished.
+    next: u64,
+    /// Those behind it that are over too.
+    finished: BTreeSet<u64>,
+}
+
+/// A ticket; it is over when it is dropped, whether it came or not.
+#[derive(Debug)]
+pub(super) struct SequenceTicket {
+    of: Sequencer,
+    number: u64,
+}
+
+impl Sequencer {
+    /// The next ticket.
+    pub fn next_ticket(&self) -> SequenceTicket {
+        let mut state = self.0.state.lock();
+        let number = state.given;
+        state.given += 1;
+        SequenceTicket { of: self.clone(), number }
+    }
+}
+
+impl SequenceTicket {
+    /// Waits until all before it are finished.
+    pub fn wait(&self) {
+        let mut state = self.of.0.state.lock();
+        while state.next < self.number {
+            self.of.0.changed.wait(&mut state);
+        }
+    }
+}
+
+impl Drop for SequenceTicket {
+    fn drop(&mut self) {
+        let mut state = self.of.0.state.lock();
+        state.finished.insert(self.number);
+        loop {
+            let next = state.next;
+            if !state.finished.remove(&next) {
+                break;
+            }
+            state.next += 1;
+        }
+        self.of.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_come_one_after_the_other_and_one_that_is_given_up_is_over() {
+        let sequencer = Sequencer::default();
+        let (first, second, third) =
+            (sequencer.next_ticket(), sequencer.next_ticket(), sequencer.next_ticket());
+        drop(second);
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                third.wait();
+                send.send(()).unwrap();
+            });
+            first.wait();
+            assert!(receive.try_recv().is_err());
+            drop(first);
+            receive.recv().unwrap();
+        });
+        sequencer.next_ticket().wait();
+    }
+}

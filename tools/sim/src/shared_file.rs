@@ -1,0 +1,254 @@
+//! One opening of the file by all ranks: where they meet, and what the model says of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use anyhow::{Context, Result, ensure};
+use pario_proto::{
+    AccessRange, Call, CallOutcome, CollectiveError, Mode, SharedCall, SharedFileId,
+};
+
+use crate::model::{Expected, Pointers};
+use crate::program::{Plan, Step};
+use crate::table_member::TableMembers;
+use crate::world::Ticket;
+
+/// A file that all ranks have opened together.
+pub struct OpenedFile {
+    pub id: SharedFileId,
+    /// The how manieth it is.
+    pub index: usize,
+    pub plan: Plan,
+    pub place: CoordinationState,
+    pub pointers: Pointers,
+    /// Rounds that one rank does for all.
+    pub performances: HashMap<u64, Performance>,
+    pub is_measuring: bool,
+    /// The node was started again: it knows nothing of it.
+    pub is_orphan: bool,
+    /// Who has died with the lock of the table.
+    pub lock_died: Option<u32>,
+    /// Who has left it, as the node or the table must know.
+    pub left: BTreeSet<u32>,
+    /// TicketPurpose calls must give that are decided and not answered.
+    expected: HashMap<StepKey, Expected>,
+    /// Calls of rounds that are not decided.
+    rounds: BTreeMap<u64, BTreeMap<u32, (Call, usize)>>,
+    first_round: u64,
+    round_of: HashMap<StepKey, u64>,
+    /// TicketPurpose has arrived and waits for what is before it.
+    line: VecDeque<QueuedCall>,
+}
+
+/// A rank and its step.
+type StepKey = (u32, usize);
+
+/// CoordinationKind the ranks meet.
+pub enum CoordinationState {
+    /// At the node, by messages.
+    Node,
+    /// In common memory.
+    Table(TableMembers),
+}
+
+/// TicketPurpose one rank does for all.
+pub struct Performance {
+    pub rank: u32,
+    /// The bytes that it has read.
+    pub read: Option<Vec<u8>>,
+    pub has_failed: bool,
+}
+
+enum QueuedCall {
+    One(StepKey, Step),
+    Round(u64),
+}
+
+impl OpenedFile {
+    pub fn new(id: SharedFileId, index: usize, plan: Plan, place: CoordinationState) -> Self {
+        let pointers = Pointers::new(plan.mode, 0, plan.programs.len());
+        Self {
+            id,
+            index,
+            plan,
+            place,
+            pointers,
+            performances: HashMap::new(),
+            is_measuring: false,
+            is_orphan: false,
+            lock_died: None,
+            left: BTreeSet::new(),
+            expected: HashMap::new(),
+            rounds: BTreeMap::new(),
+            first_round: 0,
+            round_of: HashMap::new(),
+            line: VecDeque::new(),
+        }
+    }
+
+    /// Whether a rank was the last at the table to hear that all have closed the file.
+    pub fn is_last_out(&self, rank: u32) -> bool {
+        matches!(&self.place, CoordinationState::Table(table) if table.is_last_out(rank))
+    }
+
+    pub fn has_table(&self) -> bool {
+        matches!(self.place, CoordinationState::Table(_))
+    }
+
+    /// The model hears of a call that was made.
+    pub fn hear(&mut self, ticket: &Ticket, call: &SharedCall) {
+        let key = ticket.key();
+        match call {
+            SharedCall::Transfer(transfer) => {
+                self.line.push_back(QueuedCall::One(key, Step::Transfer(*transfer)));
+            }
+            SharedCall::Seek(seek) => self.line.push_back(QueuedCall::One(key, Step::Seek(*seek))),
+            SharedCall::Close => {
+                self.expected.insert(key, Expected::Done);
+                self.left.insert(ticket.rank);
+            }
+            SharedCall::Leave => {
+                self.left.insert(ticket.rank);
+            }
+            SharedCall::Collective { number, call } if !self.has_table() => {
+                self.record_round_call(ticket, *number, call.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// A call in which all meet counts.
+    pub fn record_round_call(&mut self, ticket: &Ticket, number: u64, call: Call) {
+        let size = self.plan.programs.len();
+        self.round_of.insert(ticket.key(), number);
+        self.rounds.entry(number).or_default().insert(ticket.rank, (call, ticket.step));
+        while self.rounds.get(&self.first_round).is_some_and(|calls| calls.len() == size) {
+            self.line.push_back(QueuedCall::Round(self.first_round));
+            self.first_round += 1;
+        }
+    }
+
+    /// At a table nothing waits in line.
+    pub fn catch_up(&mut self) {
+        while self.has_table() && !self.line.is_empty() {
+            self.decide();
+        }
+    }
+
+    /// The model decides what comes first.
+    fn decide(&mut self) {
+        match self.line.pop_front() {
+            Some(QueuedCall::One(key, Step::Transfer(transfer))) => {
+                let expected = self.pointers.transfer(key.0, transfer);
+                self.expected.insert(key, expected);
+            }
+            Some(QueuedCall::One(key, Step::Seek(seek))) => {
+                let expected = self.pointers.seek(seek);
+                self.expected.insert(key, expected);
+            }
+            Some(QueuedCall::Round(number)) => {
+                let calls = self.rounds.remove(&number).unwrap_or_default();
+                let plain = calls.iter().map(|(rank, (call, _))| (*rank, call.clone())).collect();
+                let expected = self.pointers.round(&plain);
+                for ((rank, (_, step)), expected) in calls.into_iter().zip(expected) {
+                    self.expected.insert((rank, step), expected);
+                }
+            }
+            Some(QueuedCall::One(..)) | None => {}
+        }
+    }
+
+    /// An answer goes out: it must be what the model says.
+    pub fn check(
+        &mut self,
+        ticket: &Ticket,
+        result: &Result<CallOutcome, CollectiveError>,
+        is_meeting: bool,
+    ) -> Result<()> {
+        let rank = ticket.rank;
+        match result {
+            Err(CollectiveError::Unknown) => {
+                ensure!(self.is_orphan, "rank {rank} is told that it is not known, and it is");
+                return Ok(());
+            }
+            Err(CollectiveError::Gone { rank: left } | CollectiveError::Closed { rank: left }) => {
+                ensure!(
+                    self.left.contains(left),
+                    "rank {left} is outputs to have left, and has not"
+                );
+                let is_due = is_meeting || self.lock_died == Some(*left);
+                ensure!(is_due, "rank {rank} waits for nobody, and is told of rank {left}");
+                self.expected.remove(&ticket.key());
+                return Ok(());
+            }
+            _ => {}
+        }
+        while !self.expected.contains_key(&ticket.key()) {
+            ensure!(!self.line.is_empty(), "rank {rank} got {result:?} out of turn");
+            self.decide();
+        }
+        let expected = self.expected.remove(&ticket.key()).context("it was looked for")?;
+        let given = self.given(ticket, result, expected)?;
+        ensure!(given == expected, "rank {rank} got {given:?} and not {expected:?}");
+        Ok(())
+    }
+
+    fn given(
+        &mut self,
+        ticket: &Ticket,
+        result: &Result<CallOutcome, CollectiveError>,
+        expected: Expected,
+    ) -> Result<Expected> {
+        let rank = ticket.rank;
+        let place = |placement: &AccessRange| {
+            Expected::CoordinationState(placement.offset.into(), placement.len.into())
+        };
+        Ok(match result {
+            Ok(CallOutcome::Done) => Expected::Done,
+            Ok(CallOutcome::At(offset)) => Expected::At((*offset).into()),
+            Ok(CallOutcome::Placed(placement)) => place(placement),
+            Ok(CallOutcome::Perform { number, placement }) => {
+                self.is_round_of(ticket, *number)?;
+                let performance = Performance { rank, read: None, has_failed: false };
+                let other = self.performances.insert(*number, performance);
+                ensure!(other.is_none(), "two ranks do round {number}");
+                place(placement)
+            }
+            Ok(CallOutcome::Performed { number, placement }) => {
+                self.is_round_of(ticket, *number)?;
+                let done = self.performances.get(number);
+                match done.and_then(|done| done.read.as_ref()).filter(|_| !self.has_table()) {
+                    // There may have been less to read than was hoped for.
+                    Some(read) => {
+                        ensure!(placement.len == read.len() as u64, "{placement:?} was not read");
+                        let Expected::CoordinationState(_, len) = expected else {
+                            return Ok(place(placement));
+                        };
+                        Expected::CoordinationState(placement.offset.into(), len)
+                    }
+                    None => place(placement),
+                }
+            }
+            Err(CollectiveError::OutOfRange(_)) => Expected::Refused,
+            Err(CollectiveError::Disagreement(_)) => Expected::Disagree,
+            Err(CollectiveError::WrongMode { .. }) => Expected::NotNow,
+            Err(CollectiveError::NotPerformed { rank: by, .. }) => {
+                let number = self.round_of.get(&ticket.key()).context("it is no round")?;
+                let failed = self.performances.get(number).filter(|done| done.has_failed);
+                ensure!(failed.is_some_and(|done| done.rank == *by), "rank {by} has done it");
+                expected
+            }
+            Err(other) => anyhow::bail!("rank {rank} was told: {other}"),
+        })
+    }
+
+    fn is_round_of(&self, ticket: &Ticket, number: u64) -> Result<()> {
+        let own = self.round_of.get(&ticket.key());
+        ensure!(own == Some(&number), "rank {} got round {number} and not {own:?}", ticket.rank);
+        Ok(())
+    }
+
+    /// The mode, as the model sees it.
+    pub fn mode(&self) -> Mode {
+        self.pointers.mode
+    }
+}
