@@ -320,7 +320,7 @@ fn numbers_of_processes_that_cannot_be() {
         let said = stderr(&output);
         assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
     };
-    refused("2", "0", "another process is rank 0 already");
+    refused("2", "0", "another process has rank 0 already");
     refused("3", "2", "rank 2 says 3");
     std::thread::scope(|scope| {
         // They close it together.

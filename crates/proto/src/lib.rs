@@ -1,20 +1,20 @@
 //! What two sides of Pario must agree on byte for byte.
 //!
-//! That is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and where
+//! This crate has the *layouts* of parallel files: which subfile holds a byte or a tile, and where
 //! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
-//! same code, from the same stored bytes. And it is what clients and nodes say to each other:
-//! [`Question`]s with a [`Request`], [`Answer`]s with a [`Reply`] or a [`Failure`].
+//! same code, from the same stored bytes. It also has the messages between clients and nodes: a
+//! [`Question`] with a [`Request`], an [`Answer`] with a [`Reply`] or a [`Failure`]. And it has the
+//! rules by which the ranks of a job share a file: [`Mode`], [`Course`] and [`CoordinationTable`].
 //!
-//! It is deliberately not: a place for I/O, threads, clocks or configuration. Everything here is
-//! arithmetic on values that were checked when they were made; it answers at once, allocates at
-//! most a list with an entry per subfile, and knows neither what is in a file nor whether a disk
-//! exists.
+//! It has deliberately no I/O, threads, clocks or configuration. Everything here is arithmetic on
+//! values that were checked when they were made. It returns at once, allocates at most a list with
+//! an entry per subfile, and knows neither the content of a file nor whether a disk exists.
 //!
 //! The two main types are [`Striped`], bytes dealt out to the disks in units, and [`Tiles`], images
 //! and volumes cut into extents; [`Layout`] is one of them and can be stored.
 //!
-//! Invariants: all sizes have 64 bits. What does not fit is an error, never a wrap and never a
-//! panic.
+//! Invariants: all sizes have 64 bits. A value that does not fit is an error, never a wrap and
+//! never a panic.
 //!
 //! ```
 //! use pario_proto::{ByteRange, DiskId, Disks, Layout, Striped};
@@ -94,8 +94,8 @@ pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};
 pub use layout::striped::{
-    BufferSegment, BufferSegments, BytePlacement, DEFAULT_UNIT_BYTES, Piece, Pieces, Striped,
-    StripedError, SubfileRun, SubfileRuns,
+    BufferSegment, BufferSegments, BytePlacement, DEFAULT_UNIT_BYTES, Striped, StripedError,
+    SubfileRun, SubfileRuns,
 };
 pub use layout::tiles::{ExtentPlacement, OutsideError, Tiles, TilesError, WindowTiles};
 pub use modes::call::{Call, CallOutcome, Disagreement, OPEN_REPLY_LIMIT_BYTES, RankList};

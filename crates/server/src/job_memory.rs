@@ -1,6 +1,6 @@
-//! Memory in which the processes of a job meet, if they are on this machine: a table for the job, and
-//! one for each file that it has open. They do the rest by themselves; the node only makes it, hands
-//! it out and says in it who is gone.
+//! Job memory: the shared-memory object of a job whose ranks all run on this machine. It has a
+//! coordination table for the job and one for each shared file. The ranks coordinate in it by
+//! themselves; the node only creates it, passes it to them, and marks lost ranks.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,22 +20,23 @@ pub struct JobMemory {
     id: JobMemoryId,
     memory: Arc<CommonMemory>,
     size: u32,
-    /// The tables that no file has.
+    /// The tables that no file uses.
     free: Vec<u32>,
 }
 
-/// A table in the memory of a job.
+/// A coordination table in the memory of a job, as the node uses it.
 #[derive(Clone, Debug)]
 pub struct JobTable(MemoryPart);
 
-/// The memory of all jobs of a node, for those who may have it.
+/// The memories of all jobs of a node, for the processes of their users.
 #[derive(Debug, Default)]
 pub struct JobMemories {
-    known: Mutex<HashMap<JobMemoryId, (u32, Weak<CommonMemory>)>>,
+    memories: Mutex<HashMap<JobMemoryId, (u32, Weak<CommonMemory>)>>,
 }
 
 impl JobMemory {
-    /// Memory for so many ranks. None if there are too many of them, or there is no memory.
+    /// Creates the memory for `size` ranks; `None` if there are too many, or if the machine has no
+    /// memory for it.
     pub fn new(id: JobMemoryId, size: u32) -> Option<Self> {
         if size > CoordinationTable::RANKS_LIMIT {
             return None;
@@ -45,7 +46,7 @@ impl JobMemory {
         let memory = match CommonMemory::new(shape) {
             Ok(memory) => Arc::new(memory),
             Err(error) => {
-                tracing::warn!(%error, "no memory for processes to meet in; they meet by messages");
+                tracing::warn!(%error, "cannot create the memory of a job; its ranks coordinate by messages");
                 return None;
             }
         };
@@ -58,12 +59,12 @@ impl JobMemory {
         })
     }
 
-    /// Which one it is.
+    /// Its id.
     pub fn id(&self) -> JobMemoryId {
         self.id
     }
 
-    /// The memory itself, to hand it out.
+    /// The shared-memory object.
     pub fn memory(&self) -> &Arc<CommonMemory> {
         &self.memory
     }
@@ -73,8 +74,8 @@ impl JobMemory {
         JobTable(self.memory.part(0))
     }
 
-    /// A table for a file that was opened in a mode, and has so many bytes, if that is known. None
-    /// if too many files are open.
+    /// Allocates a table for a file in a mode and with a length, if that is memories; `None` if all
+    /// tables are in use.
     pub fn allocate_table(
         &mut self,
         mode: Mode,
@@ -89,26 +90,26 @@ impl JobMemory {
         Some((TableLocation { memory: self.id, number }, JobTable(part)))
     }
 
-    /// Nobody uses a table any more, and nobody ever will who had it.
-    pub fn free_table(&mut self, place: TableLocation) {
-        if place.memory == self.id {
-            self.free.push(place.number);
+    /// Frees a table that no rank uses any more.
+    pub fn free_table(&mut self, location: TableLocation) {
+        if location.memory == self.id {
+            self.free.push(location.number);
         }
     }
 }
 
 impl JobTable {
-    /// The process of a rank is gone: the others are told at once.
+    /// Marks a rank as lost, and wakes the others.
     pub fn mark_lost(&self, rank: u32) {
         self.update_and_wake(|table| table.mark_lost(rank));
     }
 
-    /// All registry are over: everybody is told at once.
+    /// Ends all calls at the table, and wakes all ranks.
     pub fn reset(&self) {
         self.update_and_wake(|table| table.reset());
     }
 
-    /// Whether all have left, as they say.
+    /// Whether all ranks have left, according to the table.
     pub fn is_over(&self) -> bool {
         CoordinationTable::attach(self.0.words()).is_some_and(|table| table.is_over())
     }
@@ -121,7 +122,7 @@ impl JobTable {
         }
     }
 
-    /// Who waits for whom, by the clock of the node.
+    /// The ranks that wait, by the clock of the node.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
         let machine_ms = machine_ms();
         let waits = CoordinationTable::attach(self.0.words()).map(|table| table.waits(machine_ms));
@@ -135,7 +136,7 @@ impl JobTable {
         waits.unwrap_or_default().into_iter().map(wait).collect()
     }
 
-    /// What a rank has called last, at which time by the clock of the node.
+    /// The last call of a rank, by the clock of the node.
     pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<RecordedCall> {
         let table =
             CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
@@ -144,7 +145,7 @@ impl JobTable {
         Some(recorded)
     }
 
-    /// The mode, and where the shared pointer is, if there is one.
+    /// The mode, and the shared pointer if the mode has one.
     pub fn position(&self) -> (Mode, Option<u64>) {
         let table = CoordinationTable::attach(self.0.words());
         table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
@@ -152,27 +153,27 @@ impl JobTable {
 }
 
 impl JobMemories {
-    /// Memory can be had by its user from now on, as long as it is used.
+    /// Lets the processes of a user get a memory, as long as the job exists.
     pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<CommonMemory>) {
-        let mut known = self.known.lock();
-        known.retain(|_, (_, memory)| memory.strong_count() > 0);
-        known.insert(id, (uid, Arc::downgrade(memory)));
+        let mut memories = self.memories.lock();
+        memories.retain(|_, (_, memory)| memory.strong_count() > 0);
+        memories.insert(id, (uid, Arc::downgrade(memory)));
     }
 
-    /// How many job_memories a user has, and all users have.
+    /// The number of memories of a user, and of all users.
     pub(crate) fn count(&self, uid: u32) -> (u64, u64) {
-        let known = self.known.lock();
-        let live = || known.values().filter(|(_, memory)| memory.strong_count() > 0);
+        let memories = self.memories.lock();
+        let live = || memories.values().filter(|(_, memory)| memory.strong_count() > 0);
         (live().filter(|(of, _)| *of == uid).count() as u64, live().count() as u64)
     }
 
-    /// The descriptor of memory, for its user or the administrator.
+    /// Returns the descriptor of a memory, for its user or root. Fails if there is no such memory.
     pub fn share(&self, id: JobMemoryId, uid: u32) -> io::Result<OwnedFd> {
-        let known = self.known.lock().get(&id).cloned();
-        let of_user = known.filter(|(of, _)| *of == uid || uid == 0);
+        let memories = self.memories.lock().get(&id).cloned();
+        let of_user = memories.filter(|(of, _)| *of == uid || uid == 0);
         match of_user.and_then(|(_, memory)| memory.upgrade()) {
             Some(memory) => memory.descriptor().try_clone_to_owned(),
-            None => Err(io::Error::other("no processes of this user meet there")),
+            None => Err(io::Error::other("this user has no such job memory")),
         }
     }
 }
@@ -182,22 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_was_given_back_is_as_new() {
+    fn a_freed_table_is_cleared() {
         let mut memory = JobMemory::new(JobMemoryId(1), 2).unwrap();
-        let (place, table) = memory.allocate_table(Mode::Log, Some(5)).unwrap();
+        let (location, table) = memory.allocate_table(Mode::Log, Some(5)).unwrap();
         table.mark_lost(1);
         assert_eq!(table.position(), (Mode::Log, Some(0)));
-        memory.free_table(place);
+        memory.free_table(location);
         let (again, table) = memory.allocate_table(Mode::Sync, None).unwrap();
-        assert_eq!((again, table.position()), (place, (Mode::Sync, Some(0))));
+        assert_eq!((again, table.position()), (location, (Mode::Sync, Some(0))));
         assert!(!CoordinationTable::attach(table.0.words()).unwrap().is_lost(1));
     }
 
     #[test]
-    fn there_are_only_so_many_tables() {
+    fn the_number_of_tables_is_limited() {
         let mut memory = JobMemory::new(JobMemoryId(1), 1).unwrap();
         let mut numbers: Vec<u32> = std::iter::from_fn(|| memory.allocate_table(Mode::Unix, None))
-            .map(|(place, _)| place.number)
+            .map(|(location, _)| location.number)
             .collect();
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(1..CoordinationTable::TABLES_PER_JOB));

@@ -1,7 +1,7 @@
-//! The jobs whose processes are connected here, and the files that they have open together.
+//! The job registry: the jobs whose processes are connected to this node, and their shared files.
 //!
-//! Invariants: one lock, held for moments; what comes out is done after it is released. A process is
-//! known by its address space, and is one rank of one job.
+//! Invariants: one lock, held briefly; the caller performs the returned actions after it is
+//! released. A process is known by its address space, and is one rank of one job.
 
 mod reset;
 mod status;
@@ -25,15 +25,15 @@ use crate::coordination::{
 use crate::job_memory::{JobMemory, JobTable};
 use crate::limits::{Quotas, Resource};
 
-/// Jobs and files. `J` is who asks something of a job, `T` who asks something of a file.
+/// Jobs and shared files. `J` identifies the caller of a job call, `T` the caller of a file call.
 #[derive(Debug)]
 pub struct JobRegistry<J, T> {
     state: Mutex<State<J, T>>,
-    /// How many jobs a user can have; without it, there is no limit.
+    /// The limits of a user; `None` for no limits.
     quotas: Option<Arc<Quotas>>,
 }
 
-/// A job: jobs of different users are different ones, whatever their names.
+/// Identifies a job: user and name. Jobs of different users are different jobs.
 pub type JobKey = (u32, String);
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct State<J, T> {
 struct Job<J> {
     rounds: RoundCollector<J>,
     ranks: HashMap<SpaceId, u32>,
-    /// Where they meet without this node, if they do.
+    /// The memory in which the ranks coordinate without this node, if they do.
     memory: Option<JobMemory>,
     last: LastCalls,
 }
@@ -59,39 +59,40 @@ struct RegisteredFile<T> {
     path: FilePath,
     ranks: HashMap<SpaceId, u32>,
     last: LastCalls,
-    /// To find out its size. Its handle is that of rank 0; those of the others follow.
+    /// Used to measure the file. Its handle is that of rank 0; those of the other ranks follow.
     opened: Opened,
-    /// If all meet in common memory, where the coordinator only knows who is there.
+    /// The table, if the ranks coordinate in the job memory; then the coordinator only tracks which
+    /// ranks have the file open.
     table: Option<(TableLocation, JobTable)>,
-    /// Nobody was lost or sent away, who might still use the table.
+    /// Whether no rank was lost or reset that might still use the table.
     is_table_reusable: bool,
 }
 
-/// What is to be done for the processes of a job.
+/// An action for the ranks of a job.
 #[derive(Debug)]
 pub enum JobAction<J> {
-    /// All have asked the same.
+    /// All ranks have made the same call.
     AllCalled(Vec<J>),
-    /// One is told why not.
+    /// The call of a rank has failed.
     Fail(J, Failure),
 }
 
-/// What is to be done for those who have a file open together.
+/// Actions for the ranks of a shared file.
 pub type FileActions<T> = Vec<FileAction<T>>;
 
-/// One such thing.
+/// An action for the ranks of a shared file.
 #[derive(Debug)]
 pub enum FileAction<T> {
-    /// An answer.
+    /// Send a reply.
     Answer(T, Result<CallOutcome, Failure>),
-    /// The size of this file is to be found out.
+    /// Measure the size of this file.
     Measure(SharedFileId, Box<Opened>),
-    /// A process needs its handle no more.
+    /// Close the handle of a process.
     Close(u64, SpaceId),
 }
 
 impl<J, T> Default for JobRegistry<J, T> {
-    /// No job is known.
+    /// An empty registry without limits.
     fn default() -> Self {
         let state = State { jobs: HashMap::new(), files: HashMap::new(), last: 0 };
         Self { state: Mutex::new(state), quotas: None }
@@ -99,17 +100,17 @@ impl<J, T> Default for JobRegistry<J, T> {
 }
 
 impl<J, T> JobRegistry<J, T> {
-    /// No job is known, and a user has as many as it can have.
+    /// An empty registry with the limits of users.
     pub(crate) fn with_quotas(quotas: Arc<Quotas>) -> Self {
         Self { quotas: Some(quotas), ..Self::default() }
     }
 
-    /// Whether a job has memory in common already.
+    /// Whether a job has a memory already.
     pub(crate) fn has_memory(&self, job: &JobKey) -> bool {
         self.state.lock().jobs.get(job).is_some_and(|job| job.memory.is_some())
     }
 
-    /// How many files the jobs of a user have open, and those of all users.
+    /// The number of shared files of a user, and of all users.
     pub(crate) fn file_count(&self, uid: u32) -> (u64, u64) {
         let state = self.state.lock();
         let own = state.files.values().filter(|file| file.job.0 == uid).count();
@@ -118,7 +119,7 @@ impl<J, T> JobRegistry<J, T> {
 }
 
 impl<J, T> JobRegistry<J, T> {
-    /// A process of a job asks something together with the others.
+    /// Handles a collective call of a rank outside of files.
     pub fn job_call(
         &self,
         uid: u32,
@@ -137,7 +138,8 @@ impl<J, T> JobRegistry<J, T> {
         }
         let key = (uid, member.job.clone());
         let mut state = self.state.lock();
-        // Whoever has called before and is not known met the others before this node was started.
+        // A rank that has called before and is not known made these calls before this node was
+        // restarted.
         let is_known = state.jobs.get(&key).is_some_and(|job| job.ranks.contains_key(&space));
         if number > 0 && !is_known {
             return fail(caller, CollectiveError::Unknown);
@@ -173,7 +175,8 @@ impl<J, T> JobRegistry<J, T> {
         }
     }
 
-    /// Memory for the processes of a job, the same each time; None if there can be none.
+    /// Returns the memory of a job, and creates it at the first call; `None` if it cannot be
+    /// created.
     pub fn job_memory(
         &self,
         job: &JobKey,
@@ -185,7 +188,7 @@ impl<J, T> JobRegistry<J, T> {
         if job.memory.is_none() {
             let size = job.rounds.size();
             let memory = JobMemory::new(JobMemoryId(id), size)?;
-            // Who has called and gone is gone there too.
+            // A rank that has called and left is lost in the memory too.
             for rank in 0..size {
                 if !job.rounds.is_here(rank) {
                     memory.job_table().mark_lost(rank);
@@ -196,8 +199,8 @@ impl<J, T> JobRegistry<J, T> {
         job.memory.as_ref().map(|memory| (memory.id(), memory.memory().clone()))
     }
 
-    /// The processes of a job that all meet in common memory, in the order of ranks, if one of them
-    /// may speak for all.
+    /// Returns the processes of a job that coordinates in its memory, in the order of ranks, if
+    /// this member may act for all of them.
     pub fn spaces_of_job(
         &self,
         uid: u32,
@@ -206,8 +209,8 @@ impl<J, T> JobRegistry<J, T> {
     ) -> Result<Vec<SpaceId>, CollectiveError> {
         let state = self.state.lock();
         let job = state.jobs.get(&(uid, member.job.clone())).ok_or(CollectiveError::Unknown)?;
-        let is_its = job.ranks.get(&space) == Some(&member.rank) && job.memory.is_some();
-        if !is_its || job.rounds.size() != member.size {
+        let is_member = job.ranks.get(&space) == Some(&member.rank) && job.memory.is_some();
+        if !is_member || job.rounds.size() != member.size {
             return Err(CollectiveError::Unknown);
         }
         let mut spaces = vec![None; member.size as usize];
@@ -219,8 +222,9 @@ impl<J, T> JobRegistry<J, T> {
         (0..).zip(spaces).map(space).collect()
     }
 
-    /// The processes of a job have opened a file; where they meet, if they do so in the memory of
-    /// the job. Handles are theirs in the order of ranks, from that of `opened` on.
+    /// Registers a file that the ranks of a job have opened. Returns its id, and its table if the
+    /// ranks coordinate in the job memory. The handles of the ranks follow each other, from that of
+    /// `opened` on.
     pub fn register_file(
         &self,
         job: &JobKey,
@@ -235,12 +239,12 @@ impl<J, T> JobRegistry<J, T> {
         let len = opened.is_created.then_some(0);
         let memory = state.jobs.get_mut(job).and_then(|job| job.memory.as_mut());
         let table = memory.filter(|_| are_near).and_then(|memory| memory.allocate_table(mode, len));
-        let place = table.as_ref().map(|(place, _)| *place);
+        let location = table.as_ref().map(|(location, _)| *location);
         let size = u32::try_from(spaces.len()).unwrap_or(u32::MAX);
         let mut coordinator = SharedFileCoordinator::new(size, mode, len);
         let ranks: HashMap<SpaceId, u32> = spaces.iter().copied().zip(0..).collect();
         for rank in ranks.values() {
-            // Every member of a new table is free.
+            // All ranks of a new coordinator are free.
             let _ = coordinator.join(*rank);
         }
         let (job, path, opened) = (job.clone(), path.clone(), opened.clone());
@@ -256,10 +260,10 @@ impl<J, T> JobRegistry<J, T> {
             is_table_reusable,
         };
         state.files.insert(id, file);
-        (id, place)
+        (id, location)
     }
 
-    /// A process does something with a file that it has open with others.
+    /// Handles a call of a rank on a shared file.
     pub fn file_call(
         &self,
         space: SpaceId,
@@ -283,7 +287,7 @@ impl<J, T> JobRegistry<J, T> {
             return unknown(&job, path, caller);
         };
         if let Some(known) = status::call_of(&call) {
-            // The file is forgotten when it is closed; what was called is not.
+            // The registry forgets a closed file, but not the last call.
             if known == Call::Close
                 && let Some(job) = state.jobs.get_mut(&file.job)
             {
@@ -295,7 +299,7 @@ impl<J, T> JobRegistry<J, T> {
         let act = &mut |action| actions.push(action);
         let has_left = matches!(call, SharedCall::Close | SharedCall::Leave);
         let handle = file.handle_of(rank);
-        // What it has started may still be under way.
+        // Accesses that the rank has started may still be under way.
         file.is_table_reusable &= !matches!(call, SharedCall::Leave);
         match call {
             SharedCall::Close if file.table.is_some() => {
@@ -340,7 +344,7 @@ impl<J, T> JobRegistry<J, T> {
         done
     }
 
-    /// The size of a file has been found out, or could not be.
+    /// Handles the measured size of a file, or why it could not be measured.
     pub fn measured(&self, id: SharedFileId, len: Result<u64, String>) -> FileActions<T> {
         let mut state = self.state.lock();
         let Some(file) = state.files.get_mut(&id) else { return Vec::new() };
@@ -349,17 +353,17 @@ impl<J, T> JobRegistry<J, T> {
         state.finish(id, actions)
     }
 
-    /// A process is gone.
+    /// Removes a process that is lost.
     pub fn remove_process(&self, space: SpaceId) -> (Vec<JobAction<J>>, FileActions<T>) {
         let mut state = self.state.lock();
-        let mut told = Vec::new();
+        let mut job_actions = Vec::new();
         state.jobs.retain(|(_, name), job| {
             if let Some(rank) = job.ranks.remove(&space) {
                 job.rounds.leave(rank, Departure::Gone);
                 if let Some(memory) = &job.memory {
                     memory.job_table().mark_lost(rank);
                 }
-                told.extend(decide(name, job));
+                job_actions.extend(decide(name, job));
             }
             !job.ranks.is_empty()
         });
@@ -375,7 +379,8 @@ impl<J, T> JobRegistry<J, T> {
                 file.coordinator.leave(rank, Departure::Gone, act);
                 if let Some((_, table)) = &file.table {
                     table.mark_lost(rank);
-                    // It may have been the one to say that all have closed the file.
+                    // The lost rank may have been the one to report that all ranks have closed the
+                    // file.
                     if table.is_over() {
                         file.leave_all(act);
                     }
@@ -383,7 +388,7 @@ impl<J, T> JobRegistry<J, T> {
             }
             actions.extend(state.finish(id, of_file));
         }
-        (told, actions)
+        (job_actions, actions)
     }
 }
 
@@ -399,7 +404,7 @@ impl<T> RegisteredFile<T> {
         self.opened.handle.wrapping_add(rank.into())
     }
 
-    /// All have closed it.
+    /// Lets all ranks leave, which have closed the file.
     fn leave_all(&mut self, act: &mut impl FnMut(CoordinatorAction<T>)) {
         for rank in self.ranks.values() {
             self.coordinator.leave(*rank, Departure::Closed, act);
@@ -408,13 +413,13 @@ impl<T> RegisteredFile<T> {
 }
 
 impl<J, T> State<J, T> {
-    /// Unlike any other, also after this node was started again.
+    /// Returns an id that is unique, also across restarts of this node.
     fn new_id(&mut self, now_ns: u64) -> SharedFileId {
         self.last = (self.last + 1).max(u128::from(now_ns) << 32);
         SharedFileId(self.last)
     }
 
-    /// What came out of a file's state machine, for those who asked; a file that is over goes.
+    /// Translates the actions of a coordinator, and removes the file if it is closed.
     fn finish(&mut self, id: SharedFileId, actions: Vec<CoordinatorAction<T>>) -> FileActions<T> {
         let Some(file) = self.files.get(&id) else { return Vec::new() };
         let mut is_over = false;
@@ -440,17 +445,17 @@ impl<J, T> State<J, T> {
                 |(space, rank): (&SpaceId, &u32)| FileAction::Close(file.handle_of(*rank), *space);
             done.extend(file.ranks.iter().map(close));
             let memory = self.jobs.get_mut(&file.job).and_then(|job| job.memory.as_mut());
-            if let (Some(memory), Some((place, _)), true) =
+            if let (Some(memory), Some((location, _)), true) =
                 (memory, &file.table, file.is_table_reusable)
             {
-                memory.free_table(*place);
+                memory.free_table(*location);
             }
         }
         done
     }
 }
 
-/// What has been decided among the processes of a job.
+/// Returns the actions of all rounds that are decided.
 fn decide<J>(name: &str, job: &mut Job<J>) -> Vec<JobAction<J>> {
     let mut actions = Vec::new();
     let failure = |call: &Call, error| Failure::Collective {
@@ -481,12 +486,12 @@ fn decide<J>(name: &str, job: &mut Job<J>) -> Vec<JobAction<J>> {
     actions
 }
 
-/// Whether a job can be called so.
+/// Checks the name of a job.
 pub fn check_job_name(job: &str) -> Result<(), String> {
     if job.is_empty() || job.len() > JOB_NAME_LIMIT_BYTES || job.chars().any(char::is_control) {
         return Err(format!(
-            "{job:?} is not the name of a job: it has 1 to {JOB_NAME_LIMIT_BYTES} bytes, and none \
-             that cannot be shown"
+            "{job:?} is not the name of a job: use 1 to {JOB_NAME_LIMIT_BYTES} bytes without control \
+             characters"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The node at which the ranks meet: the real one's coordination, without its network and its disks.
+//! The home node: the coordination of a real node, without its network and its disks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,41 +17,41 @@ use crate::world::Ticket;
 const USER: u32 = 7;
 const JOB: &str = "job";
 
-/// A node, since it was last started.
+/// A node, since its last start.
 pub struct HomeNode {
     registry: JobRegistry<u32, Ticket>,
     job_memories: JobMemories,
-    /// Memory in common, once the job has some.
+    /// The job memory, once the job has one.
     memory: Option<Arc<CommonMemory>>,
     path: FilePath,
     size: u32,
-    /// Handles that are open, and whose they are.
+    /// Open handles, and the processes that they belong to.
     handles: BTreeSet<(u64, SpaceId)>,
     last_handle: u64,
-    /// Which processes they are: a job that is started again has others.
+    /// Counts the starts of the job: each start has other processes.
     launch: u8,
-    /// Whose connections are open.
+    /// The ranks that are connected.
     here: BTreeSet<u32>,
     clock: u64,
 }
 
-/// TicketPurpose comes out for those who ask something of a file.
+/// An output of the coordination for the ranks of the file.
 pub enum FileOutput {
-    /// An answer.
+    /// A reply to a call.
     Answer(Ticket, Result<CallOutcome, CollectiveError>),
-    /// The size of the file is to be found out.
+    /// The node must measure the file.
     Measure,
-    /// The size of the file was found out.
+    /// A rank has measured the file.
     Measured,
-    /// A call in which all meet counts.
+    /// A collective call is recorded in its round.
     Recorded(Ticket, u64, Call),
 }
 
-/// TicketPurpose comes out for those who open the file together.
+/// An output of the coordination for ranks that open the file.
 pub enum JobOutput {
-    /// All have come.
+    /// All ranks have called.
     AllCalled(Vec<u32>),
-    /// One is told why not.
+    /// The call of a rank has failed.
     Failed(u32, CollectiveError),
 }
 
@@ -61,7 +61,7 @@ impl HomeNode {
             registry: JobRegistry::default(),
             job_memories: JobMemories::default(),
             memory: None,
-            path: FilePath::new("/file").expect("it is a path"),
+            path: FilePath::new("/file").expect("a valid path"),
             size,
             handles: BTreeSet::new(),
             last_handle: 0,
@@ -71,13 +71,13 @@ impl HomeNode {
         }
     }
 
-    /// It ends and is started again: it knows nothing of before.
+    /// Restarts the node: it forgets everything.
     pub fn restart(&mut self) {
         let clock = self.clock + 1;
         *self = Self { launch: self.launch, clock, ..Self::new(self.size) };
     }
 
-    /// The processes of the job are started again.
+    /// Starts the processes of the job again.
     pub fn launch(&mut self) {
         self.launch += 1;
     }
@@ -88,7 +88,7 @@ impl HomeNode {
         SpaceId::from_bytes(bytes)
     }
 
-    /// A rank wants to open the file, together with the others.
+    /// Handles the collective open of a rank.
     pub fn ask(&mut self, rank: u32, number: u64) -> Result<Vec<JobOutput>> {
         self.here.insert(rank);
         self.clock += 1;
@@ -96,10 +96,10 @@ impl HomeNode {
         let call = (number, Call::Open("/file".to_owned()));
         let actions =
             self.registry.job_call(USER, self.space(rank), &member, call, rank, self.clock);
-        outputs_of_job(actions)
+        job_outputs(actions)
     }
 
-    /// The names were looked at: the file is open. Those who have gone meanwhile leave it again.
+    /// Opens the file for all ranks. Ranks that were lost in between leave it again.
     pub fn open(
         &mut self,
         callers: &[u32],
@@ -122,14 +122,14 @@ impl HomeNode {
             self.registry.register_file(&job, &self.path, mode, &opened, of, self.clock);
         ensure!(place.is_some() == has_table, "the file has a table: {place:?}");
         let part = |place: TableLocation| {
-            let memory = self.memory.as_ref().context("the job has memory")?;
+            let memory = self.memory.as_ref().context("the job has no memory")?;
             anyhow::Ok(memory.part(place.number as usize))
         };
         Ok((id, place.map(part).transpose()?))
     }
 
-    /// The processes of the job have the memory, which is another one if the job is; false if nobody
-    /// of the job is here.
+    /// Maps the memory of the job, which is new if the job is. Returns false if no rank is
+    /// connected.
     fn share_memory(&mut self, job: &JobKey) -> Result<bool> {
         let Some((id, memory)) = self.registry.job_memory(job, self.clock) else {
             ensure!(self.here.is_empty(), "there is no memory for the job");
@@ -148,7 +148,7 @@ impl HomeNode {
         self.here.contains(&rank)
     }
 
-    /// A rank asks something of a file.
+    /// Handles a call of a rank on the file.
     pub fn call(
         &mut self,
         rank: u32,
@@ -167,13 +167,13 @@ impl HomeNode {
         self.outputs(actions)
     }
 
-    /// The connection of a rank is lost.
+    /// Handles the loss of the connection of a rank.
     pub fn lose(&mut self, rank: u32) -> Result<(Vec<JobOutput>, Vec<FileOutput>)> {
         self.here.remove(&rank);
         let lost = self.space(rank);
         self.handles.retain(|(_, space)| *space != lost);
         let (jobs, files) = self.registry.remove_process(lost);
-        Ok((outputs_of_job(jobs)?, self.outputs(files)?))
+        Ok((job_outputs(jobs)?, self.outputs(files)?))
     }
 
     fn outputs(&mut self, actions: FileActions<Ticket>) -> Result<Vec<FileOutput>> {
@@ -196,39 +196,39 @@ impl HomeNode {
         Ok(outputs)
     }
 
-    /// Nobody has anything open, or waits.
+    /// Checks that no file is open and no rank waits.
     pub fn check_closed(&self) -> Result<()> {
         for job in self.registry.jobs(self.clock) {
             ensure!(job.files.is_empty(), "the file was never closed: {:?}", job.files);
-            ensure!(job.waits.is_empty(), "somebody is outputs to wait: {:?}", job.waits);
+            ensure!(job.waits.is_empty(), "a rank is reported to wait: {:?}", job.waits);
         }
         ensure!(self.handles.is_empty(), "handles were never closed: {:?}", self.handles);
         Ok(())
     }
 
-    /// Nobody is there any more.
+    /// Checks that no job is left.
     pub fn check_empty(&self) -> Result<()> {
         let jobs = self.registry.jobs(self.clock);
-        ensure!(jobs.is_empty(), "a job is outputs to be there: {jobs:?}");
+        ensure!(jobs.is_empty(), "a job is reported: {jobs:?}");
         Ok(())
     }
 }
 
-fn outputs_of_job(actions: Vec<JobAction<u32>>) -> Result<Vec<JobOutput>> {
-    let mut outputs_of_job = Vec::new();
+fn job_outputs(actions: Vec<JobAction<u32>>) -> Result<Vec<JobOutput>> {
+    let mut job_outputs = Vec::new();
     for action in actions {
-        outputs_of_job.push(match action {
+        job_outputs.push(match action {
             JobAction::AllCalled(callers) => JobOutput::AllCalled(callers),
             JobAction::Fail(rank, failure) => JobOutput::Failed(rank, collective_error(failure)?),
         });
     }
-    Ok(outputs_of_job)
+    Ok(job_outputs)
 }
 
 fn collective_error(failure: Failure) -> Result<CollectiveError> {
     match failure {
         Failure::Collective { error, .. } => Ok(error),
-        other => bail!("the node says: {other}"),
+        other => bail!("the node failed: {other}"),
     }
 }
 

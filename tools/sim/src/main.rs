@@ -6,21 +6,21 @@ use clap::{Parser, ValueEnum};
 use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
 
 /// Runs the coordination of shared files and the protocols of a team on several machines under
-/// seeded schedulers, and compares what comes out with models.
+/// seeded schedulers, and compares the results with models.
 ///
 /// Example: pario-sim --seeds 100000 --first 7
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// The first one.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Only this one; can be given several times.
+    /// Run only this seed; can be given several times.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Vec<u64>,
-    /// Only one of the simulators.
+    /// Run only one of the simulators.
     #[arg(long)]
     only: Option<Simulator>,
 }
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
         count += 1;
     }
     if is_wanted(Simulator::Files) {
-        println!("files, each at a node and at a table: {files}");
+        println!("files, each by messages and in shared memory: {files}");
     }
     if is_wanted(Simulator::Team) {
         println!("teams on several machines: {team}");

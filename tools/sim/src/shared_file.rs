@@ -1,4 +1,4 @@
-//! One opening of the file by all ranks: where they meet, and what the model says of it.
+//! The file while all ranks have it open: its coordination, and the expectations of the model.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -9,48 +9,48 @@ use pario_proto::{
 
 use crate::model::{Expected, Pointers};
 use crate::program::{Plan, Step};
-use crate::table_member::TableMembers;
+use crate::table_members::TableMembers;
 use crate::world::Ticket;
 
-/// A file that all ranks have opened together.
+/// The file while all ranks have it open.
 pub struct OpenedFile {
     pub id: SharedFileId,
-    /// The how manieth it is.
+    /// The number of opens before this one.
     pub index: usize,
     pub plan: Plan,
-    pub place: CoordinationState,
+    pub coordination: CoordinationState,
     pub pointers: Pointers,
-    /// Rounds that one rank does for all.
+    /// Accesses that one rank performs for all, by the number of the round.
     pub performances: HashMap<u64, Performance>,
     pub is_measuring: bool,
-    /// The node was started again: it knows nothing of it.
+    /// Whether the node was restarted and has forgotten the file.
     pub is_orphan: bool,
-    /// Who has died with the lock of the table.
+    /// The rank that has died with the lock of the table.
     pub lock_died: Option<u32>,
-    /// Who has left it, as the node or the table must know.
+    /// The ranks that have left, as the node or the table must know.
     pub left: BTreeSet<u32>,
-    /// TicketPurpose calls must give that are decided and not answered.
+    /// Expected outcomes of calls that are decided and not answered.
     expected: HashMap<StepKey, Expected>,
     /// Calls of rounds that are not decided.
     rounds: BTreeMap<u64, BTreeMap<u32, (Call, usize)>>,
     first_round: u64,
     round_of: HashMap<StepKey, u64>,
-    /// TicketPurpose has arrived and waits for what is before it.
+    /// Calls that wait for earlier ones.
     line: VecDeque<QueuedCall>,
 }
 
 /// A rank and its step.
 type StepKey = (u32, usize);
 
-/// CoordinationKind the ranks meet.
+/// Where the ranks coordinate.
 pub enum CoordinationState {
     /// At the node, by messages.
     Node,
-    /// In common memory.
+    /// In the job memory.
     Table(TableMembers),
 }
 
-/// TicketPurpose one rank does for all.
+/// An access that one rank performs for all.
 pub struct Performance {
     pub rank: u32,
     /// The bytes that it has read.
@@ -64,13 +64,18 @@ enum QueuedCall {
 }
 
 impl OpenedFile {
-    pub fn new(id: SharedFileId, index: usize, plan: Plan, place: CoordinationState) -> Self {
+    pub fn new(
+        id: SharedFileId,
+        index: usize,
+        plan: Plan,
+        coordination: CoordinationState,
+    ) -> Self {
         let pointers = Pointers::new(plan.mode, 0, plan.programs.len());
         Self {
             id,
             index,
             plan,
-            place,
+            coordination,
             pointers,
             performances: HashMap::new(),
             is_measuring: false,
@@ -85,16 +90,16 @@ impl OpenedFile {
         }
     }
 
-    /// Whether a rank was the last at the table to hear that all have closed the file.
-    pub fn is_last_out(&self, rank: u32) -> bool {
-        matches!(&self.place, CoordinationState::Table(table) if table.is_last_out(rank))
+    /// Whether a rank was the last at the table to see that all ranks have closed the file.
+    pub fn is_last_to_close(&self, rank: u32) -> bool {
+        matches!(&self.coordination, CoordinationState::Table(table) if table.is_last_to_close(rank))
     }
 
     pub fn has_table(&self) -> bool {
-        matches!(self.place, CoordinationState::Table(_))
+        matches!(self.coordination, CoordinationState::Table(_))
     }
 
-    /// The model hears of a call that was made.
+    /// Passes a call to the model.
     pub fn hear(&mut self, ticket: &Ticket, call: &SharedCall) {
         let key = ticket.key();
         match call {
@@ -116,7 +121,7 @@ impl OpenedFile {
         }
     }
 
-    /// A call in which all meet counts.
+    /// Adds a recorded collective call to the model.
     pub fn record_round_call(&mut self, ticket: &Ticket, number: u64, call: Call) {
         let size = self.plan.programs.len();
         self.round_of.insert(ticket.key(), number);
@@ -127,14 +132,14 @@ impl OpenedFile {
         }
     }
 
-    /// At a table nothing waits in line.
+    /// Decides all queued calls; at a table no call waits in a queue.
     pub fn catch_up(&mut self) {
         while self.has_table() && !self.line.is_empty() {
             self.decide();
         }
     }
 
-    /// The model decides what comes first.
+    /// Decides the first call in the queue, in the model.
     fn decide(&mut self) {
         match self.line.pop_front() {
             Some(QueuedCall::One(key, Step::Transfer(transfer))) => {
@@ -157,26 +162,32 @@ impl OpenedFile {
         }
     }
 
-    /// An answer goes out: it must be what the model says.
+    /// Fails if a reply is not what the model expects.
     pub fn check(
         &mut self,
         ticket: &Ticket,
         result: &Result<CallOutcome, CollectiveError>,
-        is_meeting: bool,
+        is_collective: bool,
     ) -> Result<()> {
         let rank = ticket.rank;
         match result {
             Err(CollectiveError::Unknown) => {
-                ensure!(self.is_orphan, "rank {rank} is told that it is not known, and it is");
+                ensure!(
+                    self.is_orphan,
+                    "rank {rank} gets the error that it is unknown, and it is known"
+                );
                 return Ok(());
             }
             Err(CollectiveError::Gone { rank: left } | CollectiveError::Closed { rank: left }) => {
                 ensure!(
                     self.left.contains(left),
-                    "rank {left} is outputs to have left, and has not"
+                    "rank {left} is reported to have left, and has not"
                 );
-                let is_due = is_meeting || self.lock_died == Some(*left);
-                ensure!(is_due, "rank {rank} waits for nobody, and is told of rank {left}");
+                let is_due = is_collective || self.lock_died == Some(*left);
+                ensure!(
+                    is_due,
+                    "rank {rank} does not wait, and gets an error because of rank {left}"
+                );
                 self.expected.remove(&ticket.key());
                 return Ok(());
             }
@@ -186,7 +197,8 @@ impl OpenedFile {
             ensure!(!self.line.is_empty(), "rank {rank} got {result:?} out of turn");
             self.decide();
         }
-        let expected = self.expected.remove(&ticket.key()).context("it was looked for")?;
+        let expected =
+            self.expected.remove(&ticket.key()).context("the model expects no outcome")?;
         let given = self.given(ticket, result, expected)?;
         ensure!(given == expected, "rank {rank} got {given:?} and not {expected:?}");
         Ok(())
@@ -217,7 +229,7 @@ impl OpenedFile {
                 self.is_round_of(ticket, *number)?;
                 let done = self.performances.get(number);
                 match done.and_then(|done| done.read.as_ref()).filter(|_| !self.has_table()) {
-                    // There may have been less to read than was hoped for.
+                    // The file may have had fewer bytes than expected.
                     Some(read) => {
                         ensure!(placement.len == read.len() as u64, "{placement:?} was not read");
                         let Expected::CoordinationState(_, len) = expected else {
@@ -237,7 +249,7 @@ impl OpenedFile {
                 ensure!(failed.is_some_and(|done| done.rank == *by), "rank {by} has done it");
                 expected
             }
-            Err(other) => anyhow::bail!("rank {rank} was told: {other}"),
+            Err(other) => anyhow::bail!("rank {rank} got the error: {other}"),
         })
     }
 

@@ -1,5 +1,5 @@
-//! How the processes of a shared file meet: in memory that they have in common, if all of them are
-//! on the machine of the node; otherwise by asking the node. Both give the same.
+//! The coordination of a shared file, as one rank sees it: in the job memory if all ranks run on
+//! the node's machine, otherwise by messages to the node. Both give the same results.
 
 use std::sync::OnceLock;
 
@@ -17,43 +17,43 @@ use crate::connection::Waiting;
 use crate::error::Error;
 use crate::file::File;
 
-/// Where the processes of a shared file meet, as one of them sees it.
+/// The coordination of a shared file by one rank.
 pub(super) struct Coordination {
     group: Group,
     pub file: File,
     shared_file: SharedFileId,
-    /// If all have memory in common: where in it, and it is had when it is first needed.
+    /// The table, if the ranks coordinate in the job memory; attached at its first use.
     table: Option<(TableLocation, OnceLock<TableMember>)>,
-    /// What one does for all is received in the order of rounds.
+    /// Orders the accesses that one rank performs for all by their rounds.
     sequencer: Sequencer,
-    /// Held while this process has bytes for itself; how often it has wanted some.
+    /// Held while this process holds claimed bytes; the number of its claims so far.
     ranges: Mutex<u64>,
 }
 
-/// A call whose outcome can be waited for.
+/// A call whose outcome is pending.
 pub(super) enum PendingRound {
-    /// The node will answer.
+    /// The node will reply.
     AtNode(Waiting),
-    /// It is decided at the table.
-    TableMember { number: u64, ticket: SequenceTicket },
+    /// The round is decided at the table.
+    AtTable { number: u64, ticket: SequenceTicket },
 }
 
-/// Where an access goes that was waited for.
+/// A placed access.
 pub(super) enum PlacedAccess {
-    /// There.
+    /// The range of the access.
     Placed(AccessRange),
-    /// There, and this rank does it for all.
+    /// The range; this rank performs the access for all.
     Perform(AccessRange, PerformTask),
-    /// Another rank does it for all, or has done it.
+    /// The range; another rank performs the access for all.
     Performed(AccessRange, PerformTask),
 }
 
-/// What one rank does for all.
+/// An access that one rank performs for all.
 pub(super) enum PerformTask {
-    /// The node is told, or has told: bytes that were read.
+    /// The node takes the report, or has sent the bytes that were read.
     AtNode { number: u64, data: Vec<Bulk> },
-    /// By way of the table.
-    TableMember { number: u64, ticket: SequenceTicket },
+    /// The ranks exchange reports and bytes through the table.
+    AtTable { number: u64, ticket: SequenceTicket },
 }
 
 impl Coordination {
@@ -77,7 +77,7 @@ impl Coordination {
         &self.group
     }
 
-    /// Makes a call in which all meet.
+    /// Makes a collective call.
     pub fn collective_call(&self, number: u64, call: Call) -> Result<PendingRound, Error> {
         let Some(table) = self.table()? else {
             return Ok(PendingRound::AtNode(
@@ -85,17 +85,17 @@ impl Coordination {
             ));
         };
         table.call(number, &call, || self.measure()).map_err(|error| self.error(error))?;
-        Ok(PendingRound::TableMember { number, ticket: self.sequencer.next_ticket() })
+        Ok(PendingRound::AtTable { number, ticket: self.sequencer.next_ticket() })
     }
 
-    /// Notes for people a call of this rank that the others do not take part in.
+    /// Records a call of this rank alone, for display.
     pub fn record_call(&self, call: &Call) {
         if let Ok(Some(table)) = self.table() {
             table.record_call(call, "");
         }
     }
 
-    /// Notes for people, in the table of the job, that this rank closes the file: that of the file
+    /// Records the close of the file in the table of the job, for display: the table of the file
     /// will be gone.
     fn record_close(&self) {
         let Some((place, _)) = &self.table else { return };
@@ -107,21 +107,21 @@ impl Coordination {
         }
     }
 
-    /// Waits for what came of a call that moves no bytes.
+    /// Waits for the outcome of a call that moves no bytes.
     pub fn wait_outcome(&self, round: PendingRound) -> Result<CallOutcome, Error> {
         match round {
             PendingRound::AtNode(waiting) => match waiting.wait()?.0 {
                 Reply::Shared(outcome) => Ok(outcome),
                 _ => Err(strange_answer()),
             },
-            PendingRound::TableMember { number, .. } => match self.table()? {
+            PendingRound::AtTable { number, .. } => match self.table()? {
                 Some(table) => table.outcome(number).map_err(|error| self.error(error)),
                 None => Err(strange_answer()),
             },
         }
     }
 
-    /// Waits for the place of an access.
+    /// Waits for the placement of an access.
     pub fn wait_placed(&self, round: PendingRound) -> Result<PlacedAccess, Error> {
         let (outcome, task) = match round {
             PendingRound::AtNode(waiting) => match waiting.wait()? {
@@ -134,10 +134,10 @@ impl Coordination {
                 }
                 _ => return Err(strange_answer()),
             },
-            PendingRound::TableMember { number, ticket } => match self.table()? {
+            PendingRound::AtTable { number, ticket } => match self.table()? {
                 Some(table) => {
                     let outcome = table.outcome(number).map_err(|error| self.error(error))?;
-                    (outcome, PerformTask::TableMember { number, ticket })
+                    (outcome, PerformTask::AtTable { number, ticket })
                 }
                 None => return Err(strange_answer()),
             },
@@ -152,7 +152,7 @@ impl Coordination {
         }
     }
 
-    /// Reads for all.
+    /// Reads for all ranks.
     pub fn read_for_all(
         &self,
         placement: AccessRange,
@@ -167,7 +167,7 @@ impl Coordination {
                 self.report(number, read.as_ref().map(|count| *count as u64), &buffer[..count])?;
                 read
             }
-            PerformTask::TableMember { number, ticket } => {
+            PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 let mut failed = None;
@@ -187,7 +187,7 @@ impl Coordination {
         }
     }
 
-    /// Takes what another rank has read for all.
+    /// Receives the bytes that another rank has read for all.
     pub fn read_by_other(
         &self,
         placement: AccessRange,
@@ -204,7 +204,7 @@ impl Coordination {
                 buffer[..count].copy_from_slice(data);
                 Ok(count)
             }
-            PerformTask::TableMember { number, ticket } => {
+            PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 table
@@ -214,7 +214,7 @@ impl Coordination {
         }
     }
 
-    /// Writes for all.
+    /// Writes for all ranks.
     pub fn write_for_all(
         &self,
         placement: AccessRange,
@@ -228,7 +228,7 @@ impl Coordination {
                 self.report(number, written.as_ref().map(|()| placement.len), &[])?;
                 written
             }
-            PerformTask::TableMember { number, ticket } => {
+            PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 let written = write();
@@ -242,9 +242,9 @@ impl Coordination {
     /// Waits until another rank has written for all.
     pub fn written_by_other(&self, task: PerformTask) -> Result<(), Error> {
         match task {
-            // The node answers when it is done.
+            // The node replies when the write is done.
             PerformTask::AtNode { .. } => Ok(()),
-            PerformTask::TableMember { number, ticket } => {
+            PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 table.wait_performed(number).map(|_| ()).map_err(|error| self.error(error))
@@ -252,7 +252,7 @@ impl Coordination {
         }
     }
 
-    /// A place for an access where the shared pointer is, first come, first served.
+    /// Places an access at the shared pointer, first come, first served.
     pub fn transfer(&self, wanted: Transfer) -> Result<Result<AccessRange, PendingRound>, Error> {
         let Some(table) = self.table()? else {
             return Ok(Err(PendingRound::AtNode(self.request(SharedCall::Transfer(wanted))?)));
@@ -261,7 +261,7 @@ impl Coordination {
         placed.map(Ok).map_err(|error| self.error(error))
     }
 
-    /// Moves the shared pointer, without the others.
+    /// Moves the shared pointer, without the other ranks.
     pub fn seek(&self, seek: Seek) -> Result<u64, Error> {
         match self.table()? {
             Some(table) => table.seek(seek, || self.measure()).map_err(|error| self.error(error)),
@@ -271,7 +271,7 @@ impl Coordination {
         }
     }
 
-    /// Where the shared pointer is.
+    /// The shared pointer.
     pub fn tell(&self) -> Result<u64, Error> {
         match self.table()? {
             Some(table) => table.offset().map_err(|error| self.error(error)),
@@ -281,7 +281,7 @@ impl Coordination {
         }
     }
 
-    /// Does something with bytes that nobody else uses meanwhile, or that nobody writes.
+    /// Runs `what` while no other rank uses the bytes, or while no other rank writes them.
     pub fn exclusively<R>(
         &self,
         placement: AccessRange,
@@ -305,10 +305,10 @@ impl Coordination {
         done
     }
 
-    /// Closes it: with the others, or without them.
-    pub fn close(&self, coordination: Option<u64>) -> Result<(), Error> {
+    /// Closes the file: in a collective round, or without the other ranks.
+    pub fn close(&self, round: Option<u64>) -> Result<(), Error> {
         let Some(table) = self.table()? else {
-            return match coordination {
+            return match round {
                 Some(number) => {
                     self.wait_outcome(self.collective_call(number, Call::Close)?).map(|_| ())
                 }
@@ -316,8 +316,8 @@ impl Coordination {
             };
         };
         self.record_close();
-        // The node needs to keep nothing of it any more; nobody waits for that.
-        let Some(number) = coordination else {
+        // The node can forget the file; this call does not wait for that.
+        let Some(number) = round else {
             table.close().map_err(|error| self.error(error))?;
             self.notify(SharedCall::Close);
             return Ok(());
@@ -329,7 +329,7 @@ impl Coordination {
         Ok(())
     }
 
-    /// Puts it away without closing it: whoever waits for this process is told.
+    /// Drops the file without closing it: collective calls of the other ranks fail.
     pub fn leave(&self) {
         if let Ok(Some(table)) = self.table() {
             table.leave();
@@ -337,7 +337,7 @@ impl Coordination {
         self.notify(SharedCall::Leave);
     }
 
-    /// The table, if there is one.
+    /// The table, if the ranks coordinate in the job memory.
     fn table(&self) -> Result<Option<&TableMember>, Error> {
         let Some((place, once)) = &self.table else { return Ok(None) };
         if let Some(table) = once.get() {
@@ -358,7 +358,8 @@ impl Coordination {
         self.group.error_of(self.file.path().to_string(), error)
     }
 
-    /// Tells the node what came of an access that this rank has done for all, and what was read.
+    /// Reports the result of an access that this rank has performed for all, with the bytes that it
+    /// read.
     fn report(&self, number: u64, done: Result<u64, &Error>, bytes: &[u8]) -> Result<(), Error> {
         let done = done.map_err(ToString::to_string);
         let request = SharedRequest {
@@ -366,7 +367,7 @@ impl Coordination {
             call: SharedCall::Performed { number, done },
         };
         let node = self.group.cluster.shared.interface();
-        // SAFETY: the bytes are borrowed until the question was waited for.
+        // SAFETY: the bytes are borrowed until the reply has been waited for.
         let waiting = unsafe { node.start_lent(Request::Shared(request), &[bytes]) }?;
         waiting.without_limit().wait().map(|_| ())
     }
@@ -382,7 +383,7 @@ impl Coordination {
     }
 }
 
-/// The offset that a call has led to.
+/// Returns the offset of an outcome.
 pub(super) fn offset_of(outcome: CallOutcome) -> Result<u64, Error> {
     match outcome {
         CallOutcome::At(offset) => Ok(offset),
@@ -390,7 +391,7 @@ pub(super) fn offset_of(outcome: CallOutcome) -> Result<u64, Error> {
     }
 }
 
-/// As much of a buffer as there is to read.
+/// Cuts a buffer to the length of a range.
 fn cut(buffer: &mut [u8], placement: AccessRange) -> &mut [u8] {
     let len = usize::try_from(placement.len).unwrap_or(usize::MAX).min(buffer.len());
     &mut buffer[..len]

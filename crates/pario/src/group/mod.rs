@@ -1,4 +1,4 @@
-//! The processes of a job, and what they do together.
+//! The ranks of a job, and their collective calls.
 
 mod coordination;
 pub(crate) mod environment;
@@ -29,10 +29,10 @@ use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
-/// The processes of one job: this process is one of them, and knows its rank and how many there
-/// are. Clones are the same one.
+/// The ranks of one job. This process is one of them. Clones are the same group.
 ///
-/// A process belongs to a job from its first call on; if it ends, those who wait for it are reply_bytes.
+/// A process belongs to a job from its first call on; when it ends, collective calls of the other
+/// ranks fail.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -54,22 +54,22 @@ pub struct Group {
     calls: Arc<Mutex<JobCalls>>,
 }
 
-/// What this process has called together with the others of a job.
+/// The collective calls of this process in a job.
 #[derive(Default)]
 pub(crate) struct JobCalls {
-    /// How often it has asked the node.
+    /// The number of calls that it has sent to the node.
     asked: u64,
-    /// The memory in which all meet before, once they have some in common, who this process is
-    /// there, and how often they have round.
+    /// The job memory in which all ranks coordinate, once they do, and the member that this process
+    /// is there.
     memory: Option<(JobMemoryId, Arc<Member>)>,
     rounds: u64,
-    /// That memory, as soon as it is needed.
+    /// That memory, attached at its first use.
     job_memory: Option<Arc<JobMemory>>,
-    /// What one opens for all is reply_bytes in the order of rounds, whichever threads do it.
+    /// Orders the broadcasts of opened files by their rounds, whichever threads wait for them.
     sequencer: Sequencer,
 }
 
-/// All have round at the table of the job.
+/// A decided round at the table of the job.
 struct JobRound {
     table: TableMember,
     number: u64,
@@ -77,7 +77,7 @@ struct JobRound {
     outcome: CallOutcome,
 }
 
-/// A file that all have opened together.
+/// A file that all ranks have opened.
 struct CollectiveOpening {
     opened: Opened,
     shared_file: SharedFileId,
@@ -85,9 +85,9 @@ struct CollectiveOpening {
 }
 
 impl Group {
-    /// A process of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun;
-    /// on the cluster that [`Cluster::from_env`] finds. A process that nobody has launched is a job
-    /// of its own.
+    /// A rank of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun; on
+    /// the cluster that [`Cluster::from_env`] finds. A process without a launcher is a job of its
+    /// own.
     ///
     /// ```no_run
     /// let group = pario::Group::from_env()?;
@@ -104,8 +104,7 @@ impl Group {
         Self::new(cluster, &member.job, member.size, member.rank)
     }
 
-    /// What the launcher of this process says: its job, how many processes that has, and which one
-    /// this is.
+    /// Returns what the launcher of this process says: job, number of ranks, and rank.
     ///
     /// ```no_run
     /// let member = pario::Group::member_of_environment()?;
@@ -116,8 +115,8 @@ impl Group {
         environment::member(|name| std::env::var(name).ok())
     }
 
-    /// What the job of this process is called, for those who know rank and size from elsewhere:
-    /// without a launcher, the processes of one parent are a job.
+    /// Returns the name of the job of this process, for programs that know rank and size from
+    /// elsewhere. Without a launcher, the processes of one parent are a job.
     ///
     /// ```
     /// assert!(!pario::Group::job_of_environment().is_empty());
@@ -126,7 +125,7 @@ impl Group {
         environment::job(|name| std::env::var(name).ok())
     }
 
-    /// A process of a job: the job's name, how many processes it has, and which one this is.
+    /// A rank of a job: the name of the job, its number of ranks, and the rank.
     pub fn new(cluster: &Cluster, job: &str, size: u32, rank: u32) -> Result<Self, Error> {
         if rank >= size {
             return Err(Error::invalid(format!(
@@ -138,12 +137,12 @@ impl Group {
         Ok(Self { cluster: cluster.clone(), member, calls })
     }
 
-    /// Which process this is: 0 is the first.
+    /// The rank of this process; the first is 0.
     pub fn rank(&self) -> u32 {
         self.member.rank
     }
 
-    /// How many processes there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.member.size
     }
@@ -158,7 +157,7 @@ impl Group {
         &self.cluster
     }
 
-    /// Waits until all processes of the job are here.
+    /// Waits until all ranks of the job have called this.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -183,18 +182,18 @@ impl Group {
         }
     }
 
-    /// Opens a file for reading and writing, together with all others of the job.
+    /// Opens a file for reading and writing, together with all other ranks.
     pub fn open(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
         self.options(mode).read(true).write(true).open(path)
     }
 
-    /// Creates a file, or empties the one that is there, and opens it for reading and writing,
-    /// together with all others of the job.
+    /// Creates a file, or truncates the existing one, and opens it for reading and writing,
+    /// together with all other ranks.
     pub fn create(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
         self.options(mode).read(true).write(true).create(true).truncate(true).open(path)
     }
 
-    /// The same, and the first process makes the directories above the file that are missing.
+    /// As [`create`](Self::create); rank 0 also creates the missing directories above the file.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -210,12 +209,12 @@ impl Group {
         options.create_parents(true).open(path)
     }
 
-    /// How a file is to be opened together.
+    /// Returns options to open a file together with all other ranks.
     pub fn options(&self, mode: Mode) -> GroupOptions<'_> {
         GroupOptions::new(self, mode)
     }
 
-    /// Opens a file together with the others.
+    /// Opens a file together with all other ranks.
     fn open_collectively(&self, open: CollectiveOpen) -> Result<CollectiveOpening, Error> {
         let call = Call::Open(open.to_string());
         let (reply, is_for_all) = match self.round_at_table(&call)? {
@@ -244,7 +243,7 @@ impl Group {
         Ok(CollectiveOpening { opened, shared_file, table })
     }
 
-    /// Opens a file for all, who have agreed on it, and tells them.
+    /// Opens a file for all ranks, which have agreed on it, and broadcasts the reply.
     fn open_for_all(&self, round: &JobRound, open: CollectiveOpen) -> Result<Reply, Error> {
         let member = Member::clone(&self.member);
         let asked = self.start(Request::OpenForAll { member, open });
@@ -261,24 +260,25 @@ impl Group {
             if fits {
                 Ok(reply_bytes)
             } else {
-                Err("too much is to be reply_bytes of the file".to_owned())
+                Err("the reply to the open is too long to broadcast".to_owned())
             }
         });
         round.ticket.wait();
-        // Whoever is not reply_bytes finds out that the node is gone.
+        // A rank that does not get the reply sees that the node is gone.
         let _ = round.table.broadcast_open(round.number, &reply_bytes);
         reply
     }
 
-    /// Meets the others in common memory, if that is where they meet. None if the node has to be
-    /// asked: all meet there, or it can tell who called what.
+    /// Makes a collective call at the table of the job. Returns `None` if the call must go to the
+    /// node: the ranks coordinate by messages, or the ranks disagree and only the node knows the
+    /// texts of their calls.
     fn round_at_table(&self, call: &Call) -> Result<Option<JobRound>, Error> {
         let (table, number, ticket) = {
             let mut calls = self.calls.lock();
-            // Who says that it is another one is reply_bytes so by the node.
+            // The node refuses a process that claims another rank.
             let memory = calls.memory.as_ref().filter(|(_, member)| *member == self.member);
             let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
-            // If the node gives it no more, it was started again.
+            // If the node does not pass the memory any more, it was restarted.
             let job_memory = self.attach_memory(&mut calls, memory);
             let table =
                 job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.rank()));
@@ -306,14 +306,14 @@ impl Group {
     ) -> Result<Option<JobRound>, Error> {
         match error {
             CollectiveError::Disagreement(_) => return Ok(None),
-            // The node was started again, or reset: so are the calls, by all.
+            // The node was restarted or reset, so all ranks number their calls from 0 again.
             CollectiveError::Unknown | CollectiveError::Reset => *calls = JobCalls::default(),
             _ => {}
         }
         Err(self.error_of(call.to_string(), error))
     }
 
-    /// What is reply_bytes of error at a table.
+    /// Converts an error at a table.
     fn error_of(&self, what: String, error: CollectiveError) -> Error {
         if error == CollectiveError::Unknown
             && let Err(error) = self.cluster.shared.interface().welcome()
@@ -323,18 +323,17 @@ impl Group {
         Failure::Collective { what, job: self.job().to_owned(), error }.into()
     }
 
-    /// All meet there from now on, if they do not yet.
+    /// Lets this rank coordinate in a job memory from now on.
     fn use_memory(&self, memory: Option<JobMemoryId>) {
         let mut calls = self.calls.lock();
         if let (None, Some(memory)) = (&calls.memory, memory) {
             calls.memory = Some((memory, self.member.clone()));
-            // Who has it hears of all that happens there; if it is not given now, it is asked for
-            // once more.
+            // Attach it now, to see all events in it; after a failure, the next call tries again.
             let _ = self.attach_memory(&mut calls, memory);
         }
     }
 
-    /// Memory that all have in common.
+    /// Returns a job memory, attached to this process.
     fn job_memory(&self, id: JobMemoryId) -> Result<Arc<JobMemory>, String> {
         self.attach_memory(&mut self.calls.lock(), id)
     }
@@ -350,10 +349,10 @@ impl Group {
         }
     }
 
-    /// Asks the node something together with the others.
+    /// Sends a collective call to the node, and waits for the reply.
     fn ask(&self, call: JobCall) -> Result<Reply, Error> {
         let (waiting, number) = {
-            // Calls get their numbers in the order in which they are sent.
+            // Calls are numbered in the order in which they are sent.
             let mut calls = self.calls.lock();
             let (member, number) = (Member::clone(&self.member), calls.asked);
             let waiting = self.start(Request::Job { member, number, call })?;
@@ -368,7 +367,7 @@ impl Group {
                 CollectiveError::WrongSize { .. } | CollectiveError::RankTaken { .. }
             )
         {
-            // It was not let in, and the call does not count.
+            // The node has refused this rank, and the call has no number.
             let mut calls = self.calls.lock();
             if calls.asked == number + 1 {
                 calls.asked = number;
@@ -377,7 +376,7 @@ impl Group {
         answered
     }
 
-    /// If the node was started again, or reset, so are the calls, by all.
+    /// If the node was restarted or reset, all ranks number their calls from 0 again.
     fn forget_calls_if_unknown<R>(&self, answered: &Result<R, Error>) {
         if let Err(Error::Failure(Failure::Collective { error, .. })) = answered
             && matches!(error, CollectiveError::Unknown | CollectiveError::Reset)
@@ -386,8 +385,8 @@ impl Group {
         }
     }
 
-    /// Asks the node at which the processes of the job meet. How long they wait for each other is
-    /// their own business.
+    /// Sends a request to the node that coordinates the job. Ranks may wait for each other without
+    /// a time limit.
     fn start(&self, request: Request) -> Result<Waiting, Error> {
         let waiting = self.cluster.shared.interface().start(request, Vec::new())?;
         Ok(waiting.without_limit())
@@ -401,7 +400,7 @@ impl std::fmt::Debug for Group {
     }
 }
 
-/// A node has answered something else than what was asked.
+/// The error for an unexpected reply of a node.
 fn strange_answer() -> Error {
     strange("interface")
 }

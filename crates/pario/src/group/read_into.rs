@@ -1,16 +1,16 @@
-//! StartedAccess reads into memory that the caller has lent.
+//! Started reads into a buffer that the caller lends.
 
 use super::SharedFile;
 use super::started_access::{Pending, StartedAccess};
 use crate::error::Error;
 
-/// Memory that a caller has lent until a read is over.
+/// A buffer that the caller lends until a read is over.
 pub(super) struct BorrowedBuffer {
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: whoever lends it leaves it alone until the read is over, so that it has one user.
+// SAFETY: the lender leaves the buffer alone until the read is over, so it has one user.
 unsafe impl Send for BorrowedBuffer {}
 
 impl BorrowedBuffer {
@@ -18,23 +18,24 @@ impl BorrowedBuffer {
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: whoever has lent it says that so many bytes are there, and leaves them alone.
+        // SAFETY: the lender guarantees that the buffer has `len` bytes, and leaves it alone.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
-/// A read that was started, into memory that was lent; made by [`SharedFile::start_read_into`].
-#[must_use = "whether it worked is known by waiting"]
+/// A started read into a borrowed buffer; made by [`SharedFile::start_read_into`].
+#[must_use = "call `wait` to get the result"]
 #[derive(Debug)]
 pub struct SharedReadInto(Pending<usize>);
 
 impl SharedFile {
-    /// Starts to read where the mode says, into memory of the caller; the place is taken now.
+    /// Starts a read at the pointer of the mode, into a buffer of the caller. The read is placed
+    /// now.
     ///
     /// # Safety
-    /// The memory has `len` bytes, and nobody else touches or frees it until the read is over:
+    /// The buffer has `len` bytes, and nothing else touches or frees it until the read is over:
     /// until [`wait`](SharedReadInto::wait) has returned, [`is_done`](SharedReadInto::is_done) has
-    /// said so, or the file is closed. Dropping what is returned does not end the read.
+    /// returned true, or the file is closed. Dropping the returned value does not end the read.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -59,21 +60,21 @@ impl SharedFile {
         start: *mut u8,
         len: usize,
     ) -> Result<SharedReadInto, Error> {
-        let place = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
+        let target = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
         let (done, pending) = Pending::new();
         let memory = BorrowedBuffer { start, len };
-        self.submit(StartedAccess::ReadInto { place, memory, done })?;
+        self.submit(StartedAccess::ReadInto { target, memory, done })?;
         Ok(SharedReadInto(pending))
     }
 }
 
 impl SharedReadInto {
-    /// Whether it is over: waiting will not wait.
+    /// Whether the read is over, so that `wait` returns at once.
     pub fn is_done(&mut self) -> bool {
         self.0.is_done()
     }
 
-    /// Waits until it is over, and says how many bytes were read; fewer than asked for only at the
+    /// Waits until the read is over. Returns the number of bytes; fewer than requested only at the
     /// end of the file.
     pub fn wait(self) -> Result<usize, Error> {
         self.0.wait()

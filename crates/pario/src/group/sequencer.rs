@@ -1,12 +1,12 @@
-//! Accesses of one process that must move their bytes in the order in which they got their places,
-//! whichever threads do it.
+//! A sequencer: accesses of one process move their bytes in the order in which they were placed,
+//! whichever threads perform them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Who is next.
+/// Gives out tickets, and lets them run one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequencer(Arc<SequencerState>);
 
@@ -18,15 +18,15 @@ struct SequencerState {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Sequencer given out.
+    /// Tickets given out.
     given: u64,
-    /// All before this one are finished.
+    /// The first ticket that is not finished.
     next: u64,
-    /// Those behind it that are over too.
+    /// Later tickets that are finished.
     finished: BTreeSet<u64>,
 }
 
-/// A ticket; it is over when it is dropped, whether it came or not.
+/// A ticket; dropping it finishes it, whether its turn has come or not.
 #[derive(Debug)]
 pub(super) struct SequenceTicket {
     of: Sequencer,
@@ -34,7 +34,7 @@ pub(super) struct SequenceTicket {
 }
 
 impl Sequencer {
-    /// The next ticket.
+    /// Returns the next ticket.
     pub fn next_ticket(&self) -> SequenceTicket {
         let mut state = self.0.state.lock();
         let number = state.given;
@@ -44,7 +44,7 @@ impl Sequencer {
 }
 
 impl SequenceTicket {
-    /// Waits until all before it are finished.
+    /// Waits until all earlier tickets are finished.
     pub fn wait(&self) {
         let mut state = self.of.0.state.lock();
         while state.next < self.number {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_come_one_after_the_other_and_one_that_is_given_up_is_over() {
+    fn tickets_run_in_order_and_a_dropped_ticket_is_finished() {
         let sequencer = Sequencer::default();
         let (first, second, third) =
             (sequencer.next_ticket(), sequencer.next_ticket(), sequencer.next_ticket());

@@ -1,4 +1,4 @@
-//! A file that all processes of a job have open together.
+//! A file that all ranks of a job have open together.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use super::{Group, strange_answer};
 use crate::error::Error;
 use crate::file::File;
 
-/// A file that all processes of a job have open together; made by [`Group::open`] and
+/// A file that all ranks of a job have open together; made by [`Group::open`] and
 /// [`Group::create`].
 ///
-/// Its [`Mode`] says where each access goes and who waits for whom. Any number of threads may use it;
-/// what they do counts as this process', in the order in which they do it.
+/// Its [`Mode`] decides where each access goes, and which calls are collective. Any number of
+/// threads may use it; their calls count as calls of this rank, in the order in which they are
+/// made.
 ///
-/// In [`Mode::Unix`] accesses of the group that overlap never mix. Whoever uses [`SharedFile::file`],
-/// or has opened the file by itself, is not waited for.
+/// In [`Mode::Unix`] overlapping accesses of the group never mix. This does not include accesses
+/// through [`SharedFile::file`], or by processes that have opened the file by themselves.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -48,26 +49,26 @@ pub(super) struct Inner {
     coordination: Coordination,
     is_append: bool,
     state: Mutex<State>,
-    /// The thread that does what was started.
+    /// The thread that performs started accesses.
     pub(super) worker: Mutex<Option<AccessWorker>>,
 }
 
 struct State {
     mode: Mode,
-    /// How many calls this process has made in which all meet.
+    /// The number of collective calls of this rank.
     rounds: u64,
-    /// Where this process is, in modes with pointers of their own.
+    /// The pointer of this rank, in modes with private pointers.
     pointer: u64,
     records: Interleaved,
 }
 
-/// An access that has its place, or waits for it.
+/// The target of an access.
 pub(super) enum AccessTarget {
-    /// It goes there.
+    /// A range.
     At(AccessRange),
-    /// It goes there, and must not mix with others.
+    /// A range that no other rank may use at the same time.
     Exclusive(AccessRange),
-    /// The others must come first.
+    /// A round that places the access.
     Pending(PendingRound),
 }
 
@@ -102,36 +103,37 @@ impl SharedFile {
         self.inner.state.lock().mode
     }
 
-    /// Changes the mode; all must call this with the same one. The pointers of all processes are
-    /// then where the shared pointer is.
+    /// Changes the mode; all ranks must call this with the same mode. The pointers of all ranks are
+    /// then at the shared pointer.
     pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
         self.inner.set_mode(mode)
     }
 
-    /// Reads where the mode says; fewer bytes than asked for only at the end of the file.
+    /// Reads at the pointer of the mode. Returns fewer bytes than requested only at the end of the
+    /// file.
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         if let Some(read) = self.inner.read_private(buffer) {
             return read;
         }
-        let wanted = Transfer::read(buffer.len() as u64);
-        let place = self.inner.place_access(wanted)?;
-        self.inner.read_placed(place, buffer)
+        let transfer = Transfer::read(buffer.len() as u64);
+        let target = self.inner.place_access(transfer)?;
+        self.inner.read_placed(target, buffer)
     }
 
-    /// Writes all of a buffer where the mode says.
+    /// Writes all of a buffer at the pointer of the mode.
     pub fn write(&self, buffer: &[u8]) -> Result<(), Error> {
-        let wanted = self.inner.write_of(buffer.len());
-        let place = self.inner.place_access(wanted)?;
-        self.inner.write_placed(place, buffer)
+        let transfer = self.inner.write_of(buffer.len());
+        let target = self.inner.place_access(transfer)?;
+        self.inner.write_placed(target, buffer)
     }
 
-    /// Moves the pointer, and says where it is then. In modes M_SYNC, M_RECORD and M_GLOBAL all must
-    /// call this, and lead to the same place.
+    /// Moves the pointer, and returns its new offset. In modes M_SYNC, M_RECORD and M_GLOBAL all
+    /// ranks must call this, with the same target.
     pub fn seek(&self, seek: Seek) -> Result<u64, Error> {
         self.inner.seek(seek)
     }
 
-    /// Where the pointer is.
+    /// The offset of the pointer.
     pub fn position(&self) -> Result<u64, Error> {
         self.inner.position()
     }
@@ -141,30 +143,30 @@ impl SharedFile {
         Ok(self.inner.position()? >= self.inner.file().len()?)
     }
 
-    /// How many bytes the file has.
+    /// The length of the file in bytes.
     pub fn len(&self) -> Result<u64, Error> {
         self.inner.file().len()
     }
 
-    /// Whether it has none.
+    /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
     }
 
-    /// Makes everything durable that was written before.
+    /// Makes all earlier writes durable.
     pub fn sync(&self) -> Result<(), Error> {
         self.inner.file().sync()
     }
 
-    /// Closes it, and makes durable what this process has written. In modes other than M_UNIX and
-    /// M_ASYNC all must call this.
+    /// Closes the file, and makes the writes of this rank durable. In modes other than M_UNIX and
+    /// M_ASYNC all ranks must call this.
     pub fn close(mut self) -> Result<(), Error> {
-        // What was started is done before.
+        // Waits for started accesses.
         let worker = self.inner.worker.lock().take();
         drop(worker);
         let durable = self.inner.file().make_durable();
         let closed = self.inner.close();
-        // If the others have called something else, they are told that this one has left.
+        // If the ranks disagree, the drop of this file makes this rank leave.
         self.is_closed = closed.is_ok();
         closed.and(durable)
     }
@@ -175,22 +177,22 @@ impl Inner {
         &self.coordination.file
     }
 
-    /// A write of so many bytes.
+    /// A write of `len` bytes.
     pub(super) fn write_of(&self, len: usize) -> Transfer {
         Transfer { is_write: true, len: len as u64, is_append: self.is_append }
     }
 
-    /// Gives an access its place, or begins to wait for it. Calls are numbered and made under one
-    /// lock, so that they arrive in their order.
-    pub(super) fn place_access(&self, wanted: Transfer) -> Result<AccessTarget, Error> {
+    /// Places an access, or starts the round that places it. Calls are numbered and made under one
+    /// lock, so that they arrive in order.
+    pub(super) fn place_access(&self, transfer: Transfer) -> Result<AccessTarget, Error> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
         if state.mode.is_collective(CallKind::Transfer) {
             return Ok(AccessTarget::Pending(
-                self.collective_call(&mut state, Call::Transfer(wanted))?,
+                self.collective_call(&mut state, Call::Transfer(transfer))?,
             ));
         }
-        self.coordination.record_call(&Call::Transfer(wanted));
+        self.coordination.record_call(&Call::Transfer(transfer));
         let placed = |placement| {
             if axes.is_atomic {
                 AccessTarget::Exclusive(placement)
@@ -198,8 +200,9 @@ impl Inner {
                 AccessTarget::At(placement)
             }
         };
-        if axes.order == AccessOrder::FirstCome || (wanted.is_append && axes.view == View::Whole) {
-            let placement = match self.coordination.transfer(wanted)? {
+        if axes.order == AccessOrder::FirstCome || (transfer.is_append && axes.view == View::Whole)
+        {
+            let placement = match self.coordination.transfer(transfer)? {
                 Ok(placement) => placement,
                 Err(round) if axes.pointer == Pointer::Shared => {
                     return Ok(AccessTarget::Pending(round));
@@ -213,12 +216,12 @@ impl Inner {
             return Ok(placed(placement));
         }
         let placement = match axes.view {
-            // The end of the file is seen by reading.
-            View::Interleaved => state.records.place(wanted, u64::MAX),
+            // The read itself finds the end of the file.
+            View::Interleaved => state.records.place(transfer, u64::MAX),
             View::Whole => {
-                let end = if wanted.is_write { 0 } else { self.file().len()? };
+                let end = if transfer.is_write { 0 } else { self.file().len()? };
                 let mut position = Position { offset: state.pointer, end };
-                let placed = position.place(wanted);
+                let placed = position.place(transfer);
                 state.pointer = position.offset;
                 placed
             }
@@ -228,8 +231,8 @@ impl Inner {
         Ok(placed(placement))
     }
 
-    /// Reads where this process is, in modes with pointers of their own and the whole file in view:
-    /// what was read says where the file ends, and nobody is asked.
+    /// Reads at the pointer of this rank, in modes with a private pointer and a view of the whole
+    /// file. The read itself finds the end of the file, without a request to others.
     fn read_private(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
@@ -238,25 +241,25 @@ impl Inner {
         }
         self.coordination.record_call(&Call::Transfer(Transfer::read(buffer.len() as u64)));
         let placement = AccessRange { offset: state.pointer, len: buffer.len() as u64 };
-        let place = if axes.is_atomic {
+        let target = if axes.is_atomic {
             AccessTarget::Exclusive(placement)
         } else {
             AccessTarget::At(placement)
         };
-        let read = self.read_placed(place, buffer);
+        let read = self.read_placed(target, buffer);
         if let Ok(count) = read {
             state.pointer += count as u64;
         }
         Some(read)
     }
 
-    /// Reads at a place, when it is known; what another rank has read for all is copied.
+    /// Reads at a target, once it is placed; copies the bytes if another rank reads for all.
     pub(super) fn read_placed(
         &self,
-        place: AccessTarget,
+        target: AccessTarget,
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
-        let round = match place {
+        let round = match target {
             AccessTarget::At(placement) => return self.read_at(placement, buffer),
             AccessTarget::Exclusive(placement) => {
                 return self
@@ -276,10 +279,10 @@ impl Inner {
         }
     }
 
-    /// Writes at a place, when it is known; not if another rank does it for all.
-    pub(super) fn write_placed(&self, place: AccessTarget, buffer: &[u8]) -> Result<(), Error> {
+    /// Writes at a target, once it is placed; does nothing if another rank writes for all.
+    pub(super) fn write_placed(&self, target: AccessTarget, buffer: &[u8]) -> Result<(), Error> {
         let write = |placement: AccessRange| self.file().write_at(buffer, placement.offset);
-        let round = match place {
+        let round = match target {
             AccessTarget::At(placement) => return write(placement),
             AccessTarget::Exclusive(placement) => {
                 return self.coordination.exclusively(placement, true, || write(placement));
@@ -311,7 +314,8 @@ impl Inner {
         self.agree_on_end(offset)
     }
 
-    /// Records are appended where the file ended for all: nobody writes before all have looked.
+    /// Records are appended at the same end on all ranks: no rank writes before all ranks have
+    /// measured the file.
     fn agree_on_end(&self, offset: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
         let is_needed = self.is_append && state.mode.axes().view == View::Interleaved;
@@ -330,7 +334,7 @@ impl Inner {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
         if state.mode.is_collective(CallKind::Seek) {
-            // A pointer of its own is only known here.
+            // Only this process knows its private pointer.
             let seek = match (axes.pointer, seek) {
                 (Pointer::Private, Seek::Current(_)) => {
                     let position = Position { offset: state.records.base, end: 0 };
@@ -369,13 +373,13 @@ impl Inner {
     }
 
     fn close(&self) -> Result<(), Error> {
-        let coordination = {
+        let round = {
             let mut state = self.state.lock();
             let number = state.mode.is_collective(CallKind::Close).then_some(state.rounds);
             state.rounds += 1;
             number
         };
-        self.coordination.close(coordination)
+        self.coordination.close(round)
     }
 
     fn collective_call(&self, state: &mut State, call: Call) -> Result<PendingRound, Error> {
@@ -386,7 +390,7 @@ impl Inner {
 }
 
 impl Drop for SharedFile {
-    /// One that was not closed: whoever waits for this process is told.
+    /// Drops a file that was not closed: collective calls of the other ranks fail.
     fn drop(&mut self) {
         if !self.is_closed {
             self.inner.coordination.leave();

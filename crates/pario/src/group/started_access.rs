@@ -1,7 +1,7 @@
-//! Accesses to a shared file that were started and go on by themselves.
+//! Started accesses to a shared file.
 //!
-//! Their places are taken when they are started; the bytes move in a thread of the file, one access
-//! after the other.
+//! They are placed when they are started; a thread of the file moves their bytes, one access after
+//! the other.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, Weak};
@@ -14,38 +14,38 @@ use super::read_into::BorrowedBuffer;
 use super::shared_file::{AccessTarget, Inner};
 use crate::error::Error;
 
-/// An access on its way to the thread that does it.
+/// An access on its way to the thread that performs it.
 pub(super) enum StartedAccess {
     Read {
-        place: AccessTarget,
+        target: AccessTarget,
         len: usize,
         done: mpsc::Sender<Result<Bytes, Error>>,
     },
     ReadInto {
-        place: AccessTarget,
+        target: AccessTarget,
         memory: BorrowedBuffer,
         done: mpsc::Sender<Result<usize, Error>>,
     },
     Write {
-        place: AccessTarget,
+        target: AccessTarget,
         bytes: Bytes,
         done: mpsc::Sender<Result<(), Error>>,
     },
 }
 
-/// The thread that does what was started. Dropping it waits until all is done.
+/// The thread that performs started accesses. Dropping it waits until all of them are done.
 pub(super) struct AccessWorker {
     started: Option<mpsc::Sender<StartedAccess>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A read that was started; made by [`SharedFile::start_read`].
-#[must_use = "the bytes come by waiting"]
+/// A started read; made by [`SharedFile::start_read`].
+#[must_use = "call `wait` to get the bytes"]
 #[derive(Debug)]
 pub struct SharedRead(Pending<Bytes>);
 
-/// A write that was started; made by [`SharedFile::start_write`].
-#[must_use = "whether it worked is known by waiting"]
+/// A started write; made by [`SharedFile::start_write`].
+#[must_use = "call `wait` to get the result"]
 #[derive(Debug)]
 pub struct SharedWrite(Pending<()>);
 
@@ -56,7 +56,7 @@ pub(super) struct Pending<T> {
 }
 
 impl SharedFile {
-    /// Starts to read where the mode says; the place is taken now.
+    /// Starts a read at the pointer of the mode. The read is placed now.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -78,18 +78,18 @@ impl SharedFile {
     /// # }
     /// ```
     pub fn start_read(&self, len: usize) -> Result<SharedRead, Error> {
-        let place = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
+        let target = self.inner.place_access(pario_proto::Transfer::read(len as u64))?;
         let (done, pending) = Pending::new();
-        self.submit(StartedAccess::Read { place, len, done })?;
+        self.submit(StartedAccess::Read { target, len, done })?;
         Ok(SharedRead(pending))
     }
 
-    /// Starts to write bytes where the mode says; the place is taken now.
+    /// Starts a write at the pointer of the mode. The write is placed now.
     pub fn start_write(&self, bytes: impl Into<Bytes>) -> Result<SharedWrite, Error> {
         let bytes = bytes.into();
-        let place = self.inner.place_access(self.inner.write_of(bytes.len()))?;
+        let target = self.inner.place_access(self.inner.write_of(bytes.len()))?;
         let (done, pending) = Pending::new();
-        self.submit(StartedAccess::Write { place, bytes, done })?;
+        self.submit(StartedAccess::Write { target, bytes, done })?;
         Ok(SharedWrite(pending))
     }
 
@@ -98,10 +98,10 @@ impl SharedFile {
         if worker.is_none() {
             let (send, receive) = mpsc::channel();
             let inner = Arc::downgrade(&self.inner);
-            let thread = std::thread::Builder::new().name("pario".to_owned());
-            let thread = thread
-                .spawn(move || run_worker(&inner, &receive))
-                .map_err(|error| Error::other(format!("no thread can be started: {error}")))?;
+            let thread = std::thread::Builder::new().name("pario-access".to_owned());
+            let thread = thread.spawn(move || run_worker(&inner, &receive)).map_err(|error| {
+                Error::other(format!("cannot start the thread of the shared file: {error}"))
+            })?;
             *worker = Some(AccessWorker { started: Some(send), thread: Some(thread) });
         }
         let sender = worker.as_ref().and_then(|worker| worker.started.as_ref());
@@ -113,21 +113,21 @@ impl SharedFile {
 fn run_worker(file: &Weak<Inner>, started: &Receiver<StartedAccess>) {
     for one in started {
         let Some(inner) = file.upgrade() else { return };
-        // Nobody has to wait for what was started.
+        // The caller may have dropped the receiver.
         match one {
-            StartedAccess::Read { place, len, done } => {
+            StartedAccess::Read { target, len, done } => {
                 let mut bytes = vec![0; len];
-                let read = inner.read_placed(place, &mut bytes);
+                let read = inner.read_placed(target, &mut bytes);
                 let _ = done.send(read.map(|count| {
                     bytes.truncate(count);
                     Bytes::from(bytes)
                 }));
             }
-            StartedAccess::ReadInto { place, mut memory, done } => {
-                let _ = done.send(inner.read_placed(place, memory.bytes()));
+            StartedAccess::ReadInto { target, mut memory, done } => {
+                let _ = done.send(inner.read_placed(target, memory.bytes()));
             }
-            StartedAccess::Write { place, bytes, done } => {
-                let _ = done.send(inner.write_placed(place, &bytes));
+            StartedAccess::Write { target, bytes, done } => {
+                let _ = done.send(inner.write_placed(target, &bytes));
             }
         }
     }
@@ -136,18 +136,18 @@ fn run_worker(file: &Weak<Inner>, started: &Receiver<StartedAccess>) {
 impl Drop for AccessWorker {
     fn drop(&mut self) {
         self.started.take();
-        // It may be the thread itself that lets go of the file last.
+        // The thread itself may drop the file last.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }
 }
 
 impl<T> Pending<T> {
-    /// One that is not over, and by whom it will be.
+    /// A pending result, and the sender of it.
     pub(super) fn new() -> (mpsc::Sender<Result<T, Error>>, Self) {
         let (done, receive) = mpsc::channel();
         (done, Self { done: receive, result: None })
@@ -173,28 +173,28 @@ impl<T> Pending<T> {
 }
 
 fn ended() -> Error {
-    Error::other("the thread of the file has ended".to_owned())
+    Error::other("the thread of the shared file has ended".to_owned())
 }
 
 impl SharedRead {
-    /// Whether it is over: waiting will not wait.
+    /// Whether the read is over, so that `wait` returns at once.
     pub fn is_done(&mut self) -> bool {
         self.0.is_done()
     }
 
-    /// Waits for the bytes; fewer than asked for only at the end of the file.
+    /// Waits for the bytes; fewer than requested only at the end of the file.
     pub fn wait(self) -> Result<Bytes, Error> {
         self.0.wait()
     }
 }
 
 impl SharedWrite {
-    /// Whether it is over: waiting will not wait.
+    /// Whether the write is over, so that `wait` returns at once.
     pub fn is_done(&mut self) -> bool {
         self.0.is_done()
     }
 
-    /// Waits until it is done.
+    /// Waits until the write is done.
     pub fn wait(self) -> Result<(), Error> {
         self.0.wait()
     }

@@ -1,6 +1,5 @@
-//! This process at a table: memory that all ranks of a group have in common, because all of them are
-//! on one machine. What is decided there is in `pario_proto::Table`; here is who takes its lock,
-//! sleeps and wakes.
+//! This process as a member of a coordination table, in the job memory.
+//! `pario_proto::CoordinationTable` has the decisions; this module locks, sleeps and wakes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,47 +14,47 @@ use pario_proto::{
 use super::Group;
 use crate::connection::Watch;
 
-/// How long to look again and again before sleeping: whoever is waited for is mostly about to come.
+/// The time to spin before sleeping: the awaited rank is usually about to call.
 const SPIN_TIME: Duration = Duration::from_micros(100);
-/// How long to sleep at most before looking whether the node is still there, at first and later.
+/// The longest sleeps between two checks of the connection to the node: the first, and later ones.
 const FIRST_PARK: Duration = Duration::from_millis(10);
 const LONGEST_PARK: Duration = Duration::from_millis(200);
 
-/// Memory that this process has in common with the others of its job.
+/// The memory of a job, mapped by this process.
 pub(super) struct JobMemory {
     id: JobMemoryId,
     memory: Arc<CommonMemory>,
-    /// The node says in the memory who is gone; if it is gone itself, nobody does.
+    /// Only the node marks lost ranks in the memory, so its connection is watched.
     node: Watch,
 }
 
-/// This process at a table in that memory.
+/// This process as a member of a table in that memory.
 pub(super) struct TableMember {
     memory: MemoryPart,
     rank: u32,
     job_memory: Arc<JobMemory>,
 }
 
-/// Bytes that this rank has, or wants.
+/// Claimed bytes of this rank; released by dropping it.
 struct RangeGuard<'t>(&'t TableMember);
 
-/// The lock of the table, held.
+/// The lock of the table, held; released by dropping it.
 struct TableGuard<'t> {
     member: &'t TableMember,
     table: CoordinationTable<'t>,
 }
 
 impl JobMemory {
-    /// Has the node give the memory of a job to this process.
+    /// Asks the node for the memory of a job, and maps it.
     pub fn attach(group: &Group, id: JobMemoryId) -> Result<Self, String> {
         let cluster = &group.cluster.shared;
         let request = DescriptorRequest::Memory(id);
         let request = postcard::to_allocvec(&request).unwrap_or_default();
         let given = cluster.descriptors(cluster.interface_number(), &request);
         let memory = given.and_then(|(_, descriptors)| descriptors.into_iter().next());
-        let failed = |why: &str| format!("the node gives no memory to meet the others in: {why}");
+        let failed = |why: &str| format!("the node does not pass the memory of the job: {why}");
         let memory = memory
-            .ok_or_else(|| failed("it stops, was started again or reset: open the file again"))?;
+            .ok_or_else(|| failed("it stops, or was restarted or reset; open the file again"))?;
         let (words, bytes) =
             (CoordinationTable::word_count(group.size()), CoordinationTable::BUFFER_BYTES);
         let shape = MemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
@@ -64,21 +63,21 @@ impl JobMemory {
         let memory = Arc::new(memory);
         match CoordinationTable::attach(memory.part(0).words()) {
             Some(table) if table.size() == group.size() => Ok(Self { id, memory, node }),
-            _ => Err(failed("it is made for others")),
+            _ => Err(failed("it belongs to a job of another size")),
         }
     }
 
-    /// Whether it is this memory.
+    /// Whether it has this id.
     pub fn has_id(&self, id: JobMemoryId) -> bool {
         self.id == id
     }
 }
 
 impl TableMember {
-    /// A rank at one of the tables: that of the job is the first.
+    /// A rank at one of the tables; the first is that of the job.
     pub fn new(job_memory: Arc<JobMemory>, number: u32, rank: u32) -> Result<Self, String> {
         if number >= CoordinationTable::TABLES_PER_JOB {
-            return Err("the node speaks of memory that is not there".to_owned());
+            return Err("the node names a table that the job memory does not have".to_owned());
         }
         Ok(Self { memory: job_memory.memory.part(number as usize), rank, job_memory })
     }
@@ -94,7 +93,7 @@ impl TableMember {
         if table.is_reset() { Err(CollectiveError::Reset) } else { Ok(table) }
     }
 
-    /// Makes a call in which all meet. The last one decides for all.
+    /// Makes a collective call. The rank that completes a round decides it for all.
     pub fn call(
         &self,
         number: u64,
@@ -120,7 +119,7 @@ impl TableMember {
                     return Ok(());
                 }
             }
-            // The round that has its place must be over first.
+            // The round that uses this slot must end first.
             self.wait(|table| match table.ended_by() {
                 Some(error) => Some(Err(error)),
                 None => table.has_slot_for(number).then_some(Ok(())),
@@ -128,24 +127,25 @@ impl TableMember {
         }
     }
 
-    /// Waits for what came of a call.
+    /// Waits for the outcome of a call.
     pub fn outcome(&self, number: u64) -> Result<CallOutcome, CollectiveError> {
         let outcome = self.wait(|table| table.outcome(self.rank, number))?;
         match outcome {
-            // It is taken when it is done.
+            // It is acknowledged when the access is done.
             Ok(CallOutcome::Perform { .. } | CallOutcome::Performed { .. }) => {}
-            // It was not decided, and never will be.
+            // The round was not decided, and never will be.
             Err(CollectiveError::Gone { .. } | CollectiveError::Closed { .. }) => {}
             _ => self.acknowledge(number)?,
         }
         outcome
     }
 
-    /// Waits until all have closed the file; whether this rank is the last to hear of it, after which
-    /// nobody is at the table any more.
+    /// Waits until all ranks have closed the file. Returns true for the last rank to see this; no
+    /// rank uses the table after that.
     pub fn wait_closed(&self, number: u64) -> Result<bool, CollectiveError> {
         match self.wait(|table| table.outcome(self.rank, number))? {
-            // Somebody else may be given the table as soon as the last one has heard of it.
+            // The node may give the table to another file as soon as the last rank has
+            // acknowledged.
             Ok(_) => Ok(self.table()?.acknowledge(number)),
             Err(error @ (CollectiveError::Gone { .. } | CollectiveError::Closed { .. })) => {
                 Err(error)
@@ -157,7 +157,7 @@ impl TableMember {
         }
     }
 
-    /// Has what it wanted to know of a round.
+    /// Says that this rank has read the outcome of a round.
     fn acknowledge(&self, number: u64) -> Result<(), CollectiveError> {
         if self.table()?.acknowledge(number) {
             self.signal();
@@ -165,15 +165,15 @@ impl TableMember {
         Ok(())
     }
 
-    /// Notes for people what this rank calls. `path` is that of the file if the table is not the
-    /// file's, and empty otherwise.
+    /// Records a call of this rank for display. `path` is that of the file, or empty if this is the
+    /// table of the file.
     pub fn record_call(&self, call: &Call, path: &str) {
         if let Some(table) = CoordinationTable::attach(self.memory.words()) {
             table.record_call(self.rank, call, path, machine_ms());
         }
     }
 
-    /// A place for an access, first come, first served.
+    /// Places an access, first come, first served.
     pub fn transfer(
         &self,
         transfer: Transfer,
@@ -193,19 +193,19 @@ impl TableMember {
         held.table.seek(seek, || held.table.measure_for(&call, machine_ms(), measure))
     }
 
-    /// Where the shared pointer is.
+    /// The shared pointer.
     pub fn offset(&self) -> Result<u64, CollectiveError> {
         Ok(self.lock()?.table.offset())
     }
 
-    /// Leaves, if nobody has to agree.
+    /// Leaves the table. Fails if the ranks close the file together in this mode.
     pub fn close(&self) -> Result<(), CollectiveError> {
         self.lock()?.table.check_close()?;
         self.leave();
         Ok(())
     }
 
-    /// Leaves; whoever waits for this rank is reply.
+    /// Leaves the table: collective calls of the other ranks fail.
     pub fn leave(&self) {
         if let Ok(held) = self.lock() {
             held.table.leave(self.rank);
@@ -214,8 +214,8 @@ impl TableMember {
         }
     }
 
-    /// Gives what this rank reads for all to the others, piece by piece. `read` reads a piece, that
-    /// begins at this byte of what is read, and says how much there was.
+    /// Reads for all ranks, and broadcasts the bytes in chunks. `read` reads a chunk at an offset
+    /// of the access into a buffer, and returns the number of bytes.
     pub fn broadcast_read(
         &self,
         number: u64,
@@ -242,7 +242,7 @@ impl TableMember {
             table.mark_produced(number);
             table.mark_consumed(self.rank, chunk.number.wrapping_add(1));
             self.signal();
-            // The file may have become shorter than it was known to be.
+            // The file may be shorter than its known end.
             if done != Ok(from + chunk.len) {
                 break;
             }
@@ -252,7 +252,7 @@ impl TableMember {
         Ok(done)
     }
 
-    /// Takes what another rank reads for all; how much there was.
+    /// Receives the bytes that another rank reads for all. Returns their number.
     pub fn receive_read(&self, number: u64, buffer: &mut [u8]) -> Result<usize, CollectiveError> {
         let table = self.table()?;
         let len = buffer.len() as u64;
@@ -286,7 +286,7 @@ impl TableMember {
         got.map(|count| usize::try_from(count).unwrap_or(usize::MAX).min(buffer.len()))
     }
 
-    /// Tells the others of what this rank has opened for all, or why it could not.
+    /// Broadcasts the reply to the open that this rank has made for all, or why it failed.
     pub fn broadcast_open(
         &self,
         number: u64,
@@ -306,7 +306,7 @@ impl TableMember {
         )
     }
 
-    /// What another rank tells of what it has opened for all.
+    /// Receives the reply to the open that another rank has made for all.
     pub fn receive_open(&self, number: u64) -> Result<Vec<u8>, CollectiveError> {
         let performed = self.wait(|table| table.performed(number))?;
         let table = self.table()?;
@@ -323,7 +323,7 @@ impl TableMember {
         reply
     }
 
-    /// Tells what came of what this rank did for all.
+    /// Reports the result of an access that this rank has performed for all.
     pub fn report_performed(
         &self,
         number: u64,
@@ -334,15 +334,15 @@ impl TableMember {
         self.acknowledge(number)
     }
 
-    /// Waits for what another rank does for all.
+    /// Waits for the result of an access that another rank performs for all.
     pub fn wait_performed(&self, number: u64) -> Result<u64, CollectiveError> {
         let performed = self.wait(|table| table.performed(number))?;
         self.acknowledge(number)?;
         performed
     }
 
-    /// Does something while nobody writes some bytes, or while nobody uses them at all. One at a
-    /// time of this rank.
+    /// Runs `what` while no other rank writes some bytes, or while no other rank uses them. This
+    /// rank can do one at a time.
     pub fn with_range<R>(
         &self,
         bytes: BytesUse,
@@ -357,7 +357,7 @@ impl TableMember {
         if !has_it {
             let mut seen = None;
             self.wait(|table| {
-                // Only a change can have freed it.
+                // Only an event can have freed the bytes.
                 let now = table.event_count();
                 if seen.replace(now) == Some(now) {
                     return None;
@@ -371,7 +371,7 @@ impl TableMember {
         Ok(what())
     }
 
-    /// Waits until something is there, or the node is gone.
+    /// Waits until `ready` returns a value. Fails if the node is lost.
     fn wait<R>(
         &self,
         mut ready: impl FnMut(&CoordinationTable<'_>) -> Option<R>,
@@ -384,7 +384,7 @@ impl TableMember {
                 return Ok(ready);
             }
             if began.elapsed() < SPIN_TIME {
-                // Whoever is waited for may need this very core.
+                // The awaited rank may need this core.
                 std::thread::yield_now();
                 continue;
             }
@@ -405,7 +405,7 @@ impl TableMember {
             }
             if table.has_new_losses() {
                 self.lock()?.table.process_losses();
-                // Those who sleep because of bytes that somebody had.
+                // Ranks may sleep because of bytes that the lost rank held.
                 self.signal();
             } else if !self.is_node_connected() {
                 return Err(CollectiveError::Unknown);
@@ -440,7 +440,7 @@ impl TableMember {
         }
     }
 
-    /// Says that something has happened.
+    /// Wakes the ranks that wait for events.
     fn signal(&self) {
         if let Ok(table) = self.table()
             && table.signal_event()
@@ -452,7 +452,7 @@ impl TableMember {
 
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        // Without the lock, or without the node, nobody else gets anything either.
+        // If this fails, the lock or the node is lost, and no rank gets bytes any more.
         if let Ok(held) = self.0.lock() {
             held.table.release_range(self.0.rank);
         }

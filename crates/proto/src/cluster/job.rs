@@ -1,4 +1,4 @@
-//! What the processes of a job ask together.
+//! Requests of the ranks of a job.
 
 use std::fmt;
 
@@ -14,56 +14,55 @@ use crate::modes::position::{Seek, Transfer};
 /// The longest name of a job.
 pub const JOB_NAME_LIMIT_BYTES: usize = 200;
 
-/// The largest group.
+/// The largest number of ranks of a job.
 pub const JOB_SIZE_LIMIT: u32 = 65_536;
 
 /// A process of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {
-    /// The job. Jobs of different users are different ones.
+    /// The name of the job. Jobs of different users are different jobs.
     pub job: String,
-    /// How many processes it has.
+    /// The number of ranks.
     pub size: u32,
-    /// Which one this is.
+    /// The rank of this process.
     pub rank: u32,
 }
 
-/// A file that was opened together, as long as it is open.
+/// The id of a shared file while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SharedFileId(pub u128);
 
-/// Memory that all processes of a job have in common, because they are on the machine of a node.
+/// The id of a job memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobMemoryId(pub u128);
 
-/// Where the processes that have opened a file together meet, in the memory of their job.
+/// The location of the coordination table of a shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableLocation {
-    /// The memory, which the node gives to each of them.
+    /// The job memory, which the node passes to each rank.
     pub memory: JobMemoryId,
-    /// Which of the tables in it.
+    /// The number of the table in it.
     pub number: u32,
 }
 
-/// What the processes of a job do together outside of a file.
+/// A collective call of a job outside of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobCall {
-    /// Opens a file; all must want the same.
+    /// Opens a file; all ranks must give the same options.
     Open(CollectiveOpen),
-    /// Nothing but meeting.
+    /// A barrier.
     Barrier {
-        /// Whether this process is on the machine of the node and can have memory in common with
-        /// it.
+        /// Whether this process runs on the node's machine and can map the job memory.
         is_near: bool,
     },
 }
 
-/// Where the machines of a job come together to use each other's memory, which needs no node.
+/// Where the machines of a job meet to use each other's memory, without a node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamPlace {
-    /// An address of one of the machines, in its text form.
+    /// The address of one of the machines, in its text form.
     pub address: String,
-    /// The secret by which they know each other, in hexadecimal digits.
+    /// The secret that authenticates the machines, in hexadecimal digits.
     pub key: String,
 }
 
@@ -73,101 +72,102 @@ impl fmt::Debug for TeamPlace {
     }
 }
 
-/// What a machine of a job asks about that place.
+/// A request of a machine about that place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TeamCall {
-    /// Where it is: at the place that was offered first, perhaps this one.
+    /// Offers a place. The reply is the place that was offered first, perhaps this one.
     Settle(TeamPlace),
-    /// Nobody has to find the place any more that this process has offered.
+    /// Withdraws the place that this process has offered.
     Withdraw,
 }
 
-/// How a file is opened together.
+/// A collective open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveOpen {
-    /// Which one.
+    /// The path.
     pub path: FilePath,
-    /// What for.
+    /// The access.
     pub access: Access,
-    /// If it is to be created.
+    /// The options of a new file, if the open creates one.
     pub creation: Option<CreationOptions>,
-    /// In which mode.
+    /// The mode.
     pub mode: Mode,
-    /// Whether this process is on the machine of the node and can have memory in common with it.
-    /// This may differ between processes.
+    /// Whether this process runs on the node's machine and can map the job memory. This may differ
+    /// between ranks.
     pub is_near: bool,
 }
 
-/// How a file is created.
+/// The options of a new file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreationOptions {
     /// An existing file is an error.
     pub is_new: bool,
     /// Permissions.
     pub mode: u32,
-    /// Its layout.
+    /// The layout.
     pub layout: LayoutChoice,
 }
 
-/// What a process does with a file that was opened together.
+/// A call of a rank on a shared file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SharedCall {
-    /// A call in which all meet.
+    /// A collective call.
     Collective {
-        /// How many such calls of this file it has made before.
+        /// The number of collective calls on this file that the rank has made before.
         number: u64,
-        /// What it calls.
+        /// The call.
         call: Call,
     },
-    /// A place for an access, first come, first served.
+    /// Places an access, first come, first served.
     Transfer(Transfer),
     /// Moves the shared pointer.
     Seek(Seek),
-    /// Where the shared pointer is.
+    /// Asks for the shared pointer.
     Tell,
-    /// Waits until nobody writes some bytes, or until nobody uses them. A rank has one such range
-    /// at a time: what it had before it needs no more.
+    /// Claims bytes: waits until no other rank writes them, or until no other rank uses them. A
+    /// rank holds one range at a time; a new claim replaces the one before.
     Lock {
-        /// How often it has wanted some before.
+        /// The number of claims that the rank has made before.
         number: u64,
         /// The first byte.
         from: u64,
         /// Bytes.
         len: u64,
-        /// Whether they are wanted alone.
+        /// Whether the rank needs them alone.
         is_write: bool,
     },
-    /// Needs them no more.
+    /// Releases claimed bytes.
     Unlock {
-        /// What it wanted them by.
+        /// The number of the claim.
         number: u64,
     },
-    /// Closes the file, without the others.
+    /// Closes the file for this rank only.
     Close,
-    /// Closes the file for all, who have met to close it.
+    /// Closes the file for all ranks, which have agreed to close it.
     CloseForAll,
-    /// Puts the file away without closing it: whoever waits for this rank is told.
+    /// Drops the file without closing it: collective calls of the other ranks fail.
     Leave,
-    /// An access that was done for all: how many bytes, or why not. What was read is in the data.
+    /// The result of an access that this rank has performed for all. The bytes that it read are in
+    /// the data.
     Performed {
         /// The number of the call.
         number: u64,
-        /// What came of it.
+        /// The number of bytes, or why the access failed.
         done: Result<u64, String>,
     },
 }
 
-/// Something with a file that was opened together.
+/// A call on a shared file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedRequest {
-    /// Which opening.
+    /// The shared file.
     pub shared_file: SharedFileId,
-    /// What.
+    /// The call.
     pub call: SharedCall,
 }
 
 impl JobCall {
-    /// The call as others must make it too.
+    /// Returns the call as the other ranks must make it.
     pub fn as_call(&self) -> Call {
         match self {
             JobCall::Open(open) => Call::Open(open.to_string()),
@@ -177,7 +177,7 @@ impl JobCall {
 }
 
 impl fmt::Display for CollectiveOpen {
-    /// Two that differ have different texts.
+    /// Two opens that differ have different texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let access = match (self.access.read, self.access.write) {
             (true, true) => "for reading and writing",
@@ -220,25 +220,25 @@ mod tests {
         }
     }
 
-    /// What is told of an opening is for people, and tells apart what must not be opened together.
+    /// The text of an open is for users, and differs if the opens do.
     #[test]
-    fn openings_are_told_in_words() {
+    fn opens_are_displayed_in_words() {
         let striped = |unit_bytes, disks| LayoutChoice::Striped { unit_bytes, disks };
         let exactly = |unit| {
             let disks = Disks::new([DiskId(0), DiskId(1)]).unwrap();
             LayoutChoice::Exactly(Layout::from(Striped::new(unit, disks).unwrap()))
         };
-        let told = |layout| opening(layout).to_string();
+        let text = |layout| opening(layout).to_string();
         let plain = "/runs/result for reading and writing in mode M_SYNC, created if needed with \
                      mode 0640";
-        assert_eq!(told(striped(None, DiskChoice::All)), plain);
+        assert_eq!(text(striped(None, DiskChoice::All)), plain);
         let units = format!("{plain}, in units of 65536 bytes, over 3 disks");
-        assert_eq!(told(striped(Some(65_536), DiskChoice::Count(3))), units);
+        assert_eq!(text(striped(Some(65_536), DiskChoice::Count(3))), units);
         let these = DiskChoice::These(vec![DiskId(2), DiskId(0)]);
-        assert_eq!(told(striped(None, these.clone())), format!("{plain}, over disk 2, disk 0"));
+        assert_eq!(text(striped(None, these.clone())), format!("{plain}, over disk 2, disk 0"));
         let extents = format!("{plain}, of extents, on one disk");
-        assert_eq!(told(LayoutChoice::Extents { disks: DiskChoice::Count(1) }), extents);
-        let wishes = [
+        assert_eq!(text(LayoutChoice::Extents { disks: DiskChoice::Count(1) }), extents);
+        let choices = [
             striped(None, DiskChoice::All),
             striped(Some(1), DiskChoice::All),
             striped(None, DiskChoice::Count(2)),
@@ -248,8 +248,8 @@ mod tests {
             exactly(65_536),
             exactly(4_096),
         ];
-        let texts: HashSet<_> = wishes.iter().cloned().map(told).collect();
-        assert_eq!(texts.len(), wishes.len());
+        let texts: HashSet<_> = choices.iter().cloned().map(text).collect();
+        assert_eq!(texts.len(), choices.len());
         assert!(texts.iter().all(|text| !text.contains(['{', '}'])), "{texts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The jobs whose processes meet at a node: what they have open, and who waits for whom.
+//! The status of the jobs that a node coordinates: their open files, and who waits for whom.
 
 use std::fmt;
 
@@ -10,95 +10,94 @@ use crate::modes::call::{Call, RankList};
 use crate::modes::mode::Mode;
 use crate::modes::waiting::WaitCause;
 
-/// A job at one moment.
+/// The status of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Its name.
     pub job: String,
-    /// Whose it is.
+    /// The user of the job.
     pub uid: u32,
-    /// How many processes it has.
+    /// The number of ranks.
     pub size: u32,
-    /// The ranks whose processes are here.
+    /// The ranks that are connected.
     pub here: Vec<u32>,
-    /// The files that they have open together.
+    /// The shared files.
     pub files: Vec<SharedFileStatus>,
-    /// Who waits for whom, longest first.
+    /// The waits, longest first.
     pub waits: Vec<WaitStatus>,
 }
 
-/// A file that a job has open, at one moment.
+/// The status of a shared file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFileStatus {
-    /// Which opening.
+    /// The id of the shared file.
     pub opening: SharedFileId,
     /// Its path.
     pub path: FilePath,
     /// Its mode.
     pub mode: Mode,
-    /// Where the shared pointer is, in modes that have one.
+    /// The shared pointer, in modes that have one.
     pub position: Option<u64>,
     /// The ranks that have it open.
     pub here: Vec<u32>,
 }
 
-/// A meeting that has begun, or an access that cannot.
+/// Ranks that wait: in a round, for bytes, or for the size of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitStatus {
-    /// Which opening of a file it is about; none for what a job does outside of files.
+    /// The id of the shared file; `None` for a call outside of files.
     pub opening: Option<SharedFileId>,
     /// The path of that file.
     pub path: Option<FilePath>,
     /// The mode of that file.
     pub mode: Option<Mode>,
-    /// How many such calls there were before; for bytes a number that no other wait for them has,
-    /// of this rank.
+    /// The number of the round; for bytes, a number that no other claim of the rank has.
     pub number: u64,
-    /// Who has called what.
+    /// The ranks that wait, and their calls.
     pub arrived: Vec<(u32, Call)>,
-    /// For whom they wait.
+    /// The ranks that they wait for.
     pub missing: Vec<MissingRank>,
-    /// Why they wait.
+    /// The cause of the wait.
     pub cause: WaitCause,
     /// How long the first of them has waited.
     pub waited_ms: u64,
 }
 
-/// A rank for which others wait.
+/// A rank that others wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingRank {
-    /// Which.
+    /// The rank.
     pub rank: u32,
-    /// Whether its process is here.
+    /// Whether its process is connected.
     pub is_here: bool,
-    /// What it called last, as far as is known.
+    /// Its last call, if it is known.
     pub last: Option<LastCall>,
 }
 
-/// What a rank called last.
+/// The last call of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastCall {
-    /// What.
+    /// The call.
     pub call: Call,
-    /// The file that it was about.
+    /// The file of the call.
     pub path: Option<FilePath>,
     /// How long ago.
     pub ago_ms: u64,
 }
 
 impl WaitStatus {
-    /// Those who wait.
+    /// The ranks that wait.
     pub fn waiting(&self) -> Vec<u32> {
         self.arrived.iter().map(|(rank, _)| *rank).collect()
     }
 
-    /// Those for whom they wait.
+    /// The ranks that they wait for.
     pub fn awaited(&self) -> Vec<u32> {
         self.missing.iter().map(|missing| missing.rank).collect()
     }
 }
 
-/// What is waited for, in few words.
+/// Displays what a wait waits for, in a few words.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitTarget<'a>(pub &'a WaitStatus);
 
@@ -117,7 +116,7 @@ impl fmt::Display for WaitTarget<'_> {
 }
 
 impl fmt::Display for WaitStatus {
-    /// One sentence, without the time.
+    /// Displays the wait as one sentence, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waiting = self.waiting();
         let verb = if waiting.len() == 1 { "waits" } else { "wait" };

@@ -1,4 +1,4 @@
-//! Why a call of a group fails.
+//! Why a collective call fails.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,64 +6,64 @@ use thiserror::Error;
 use super::call::{Call, Disagreement};
 use super::position::OutOfRange;
 
-/// Why a call of a group fails. Who gets one finds the shared pointer as it was before the call.
+/// Why a collective call fails. The shared pointer stays where it was before the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CollectiveError {
-    /// The ranks have called what does not fit together; all of them are told.
+    /// The ranks have made calls that do not match; every rank gets this error.
     #[error("the ranks disagree: {0}")]
     Disagreement(Disagreement),
-    /// A rank will not come any more.
+    /// The process of a rank has ended.
     #[error("rank {rank} is gone")]
     Gone {
-        /// Which.
+        /// The rank.
         rank: u32,
     },
     /// A rank has closed the file.
     #[error("rank {rank} has closed the file")]
     Closed {
-        /// Which.
+        /// The rank.
         rank: u32,
     },
-    /// The rank is not one of the group.
-    #[error("there is no rank {rank} in a group of {size}")]
+    /// The job has no such rank.
+    #[error("there is no rank {rank} in a job of {size} ranks")]
     NoSuchRank {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// Ranks of the group.
+        /// The number of ranks of the job.
         size: u32,
     },
-    /// The ranks do not agree how many they are.
-    #[error("it has {size} ranks, and rank {rank} says {said}")]
+    /// The ranks disagree on the size of the job.
+    #[error("it has {size} ranks, but rank {rank} gives {said} as its size")]
     WrongSize {
-        /// Who says so.
+        /// The rank that differs.
         rank: u32,
-        /// Ranks of the group, as the first one has said.
+        /// The size that the first rank gave.
         size: u32,
-        /// What this one says.
+        /// The size that this rank gave.
         said: u32,
     },
-    /// The node at which the ranks meet was started again, or has never known them.
+    /// The node that coordinates the job was restarted, or has never known it.
     #[error(
-        "the node at which its ranks meet does not know them, because it was started again or \
-         reset: open the file again"
+        "the node that coordinates the job does not know this rank, because the node was restarted \
+         or reset: open the file again"
     )]
     Unknown,
-    /// Somebody else is that rank.
-    #[error("another process is rank {rank} already")]
+    /// Another process has this rank.
+    #[error("another process has rank {rank} already: give each process its own rank")]
     RankTaken {
-        /// Which.
+        /// The rank.
         rank: u32,
     },
-    /// Calls must be numbered one after the other, and not run too far ahead.
-    #[error("call {number} cannot come now: {first} is the next one to be decided")]
+    /// A rank numbers its calls in sequence, and may not run too far ahead.
+    #[error("call {number} is out of sequence: the next undecided call is {first}")]
     OutOfTurn {
         /// The number given.
         number: u64,
         /// The first number that is not decided.
         first: u64,
     },
-    /// The call does not belong to the mode that the file is in.
-    #[error("{call} is not a call that ranks make in this mode")]
+    /// The ranks do not make this call together in the mode of the file.
+    #[error("{call} is not allowed in this mode")]
     WrongMode {
         /// The call.
         call: Call,
@@ -71,19 +71,19 @@ pub enum CollectiveError {
     /// The access lies outside of the largest file.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// The rank that did it for all could not.
-    #[error("rank {rank} could not do it for all: {why}")]
+    /// The rank that performed the access for all has failed.
+    #[error("rank {rank} could not perform the access for all ranks: {why}")]
     NotPerformed {
-        /// Which.
+        /// The rank.
         rank: u32,
         /// Why.
         why: String,
     },
-    /// Somebody has ended it with `pario reset`.
+    /// A user has ended the job or the open file with `pario reset`.
     #[error("it was reset with `pario reset`: open the file again")]
     Reset,
-    /// The size of the file could not be found out.
-    #[error("the size of the file is not known: {why}")]
+    /// The node could not find out the size of the file.
+    #[error("the size of the file cannot be measured: {why}")]
     NotMeasured {
         /// Why.
         why: String,

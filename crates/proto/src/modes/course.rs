@@ -1,69 +1,69 @@
-//! Where a shared file stands, and how a round of calls moves it on: the same for those who meet at
-//! a node and for those who meet in shared memory.
+//! The course of a shared file, and how a round of calls changes it. The node and the ranks in
+//! shared memory use the same functions.
 
 use super::call::{Call, Disagreement, OPEN_REPLY_LIMIT_BYTES};
 use super::collective_error::CollectiveError;
 use super::mode::{AccessOrder, CallKind, Mode, Pointer};
 use super::position::{AccessRange, OutOfRange, Position, Seek, Transfer};
 
-/// Where a file stands that the ranks of a job have open together.
+/// The mode, position and end of a file that the ranks of a job have open together.
 ///
-/// Invariant: a call that fails leaves it as it was.
+/// Invariant: a call that fails leaves the course as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
     /// The mode.
     pub mode: Mode,
     /// The shared pointer, and the end of the file.
     pub position: Position,
-    /// Whether anybody has ever looked how long the file is.
+    /// Whether the size of the file has ever been measured.
     pub is_measured: bool,
 }
 
-/// What came of a round.
+/// The decision of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoundDecision {
     /// It is done.
     Done,
-    /// The pointer is here.
+    /// The pointer is at this byte.
     At(u64),
-    /// Each rank has its place.
+    /// Each rank has a range, in the order of ranks.
     Places(Vec<AccessRange>),
-    /// One does it for all, there.
+    /// One rank performs the access for all.
     Once(AccessRange),
     /// The file is closed.
     Closed,
 }
 
 impl Course {
-    /// A file that was opened in a mode, and has so many bytes, if that is known.
+    /// The course of a file that was opened in a mode; `len` is its length, if that is known.
     pub fn new(mode: Mode, len: Option<u64>) -> Self {
         let position = Position { offset: 0, end: len.unwrap_or(0) };
         Self { mode, position, is_measured: len.is_some() }
     }
 
-    /// Where the shared pointer is, in modes that have one.
+    /// The shared pointer, in modes that have one.
     pub fn shared_offset(&self) -> Option<u64> {
         (self.mode.axes().pointer == Pointer::Shared).then_some(self.position.offset)
     }
 
-    /// Learns how long the file is.
+    /// Takes a measured length into account.
     pub fn measured(&mut self, len: u64) {
         self.is_measured = true;
         self.position.measured(len);
     }
 
-    /// Whether the size of the file must be looked at before an access gets its place.
+    /// Whether the size of the file must be measured before an access is placed.
     pub fn needs_size_for(&self, transfer: Transfer) -> bool {
         transfer.is_append && !self.is_measured || self.position.needs_size_for(transfer)
     }
 
-    /// Whether the size of the file must be looked at before a seek.
+    /// Whether the size of the file must be measured before a seek.
     pub fn seek_needs_size(seek: Seek) -> bool {
         matches!(seek, Seek::End(_))
     }
 
-    /// Whether the size of the file must be looked at before a round, whose calls come in the order
-    /// of ranks.
+    /// Whether the size of the file must be measured before a round is decided. The calls are in
+    /// the order of ranks.
     pub fn round_needs_size<'a>(&self, calls: impl IntoIterator<Item = &'a Call>) -> bool {
         let mut ahead = *self;
         let is_once = self.mode.axes().order == AccessOrder::AllTheSame;
@@ -71,7 +71,7 @@ impl Course {
         for call in calls {
             match call {
                 Call::Transfer(transfer) if ahead.needs_size_for(*transfer) => return true,
-                // Those before it in the order of ranks move the pointer.
+                // Accesses of lower ranks move the pointer.
                 Call::Transfer(transfer) => drop(ahead.position.place(*transfer)),
                 Call::Seek(seek) if Self::seek_needs_size(*seek) => return true,
                 _ => {}
@@ -80,7 +80,7 @@ impl Course {
         false
     }
 
-    /// One rank reads or writes, and waits for nobody.
+    /// Places the access of one rank, without the others.
     pub fn transfer(&mut self, transfer: Transfer) -> Result<AccessRange, CollectiveError> {
         if self.mode.axes().order != AccessOrder::FirstCome && !transfer.is_append {
             return Err(CollectiveError::WrongMode { call: Call::Transfer(transfer) });
@@ -88,7 +88,7 @@ impl Course {
         Ok(self.position.place(transfer)?)
     }
 
-    /// One rank moves the pointer, and waits for nobody.
+    /// Moves the pointer for one rank, without the others.
     pub fn seek(&mut self, seek: Seek) -> Result<u64, CollectiveError> {
         if self.mode.is_collective(CallKind::Seek) {
             return Err(CollectiveError::WrongMode { call: Call::Seek(seek) });
@@ -97,7 +97,7 @@ impl Course {
         Ok(self.position.offset)
     }
 
-    /// Whether one rank may close the file, and wait for nobody.
+    /// Fails if the ranks close the file together in this mode.
     pub fn check_close(&self) -> Result<(), CollectiveError> {
         if self.mode.is_collective(CallKind::Close) {
             return Err(CollectiveError::WrongMode { call: Call::Close });
@@ -105,7 +105,7 @@ impl Course {
         Ok(())
     }
 
-    /// All ranks have called: what comes of it. The calls are in the order of ranks.
+    /// Decides a round in which all ranks have called. The calls are in the order of ranks.
     pub fn decide(&mut self, calls: &[Call]) -> Result<RoundDecision, CollectiveError> {
         self.agree(calls)?;
         match calls.first() {
@@ -122,7 +122,7 @@ impl Course {
                 Ok(RoundDecision::At(self.position.offset))
             }
             Some(Call::Close) => Ok(RoundDecision::Closed),
-            // One opens the file, and tells the others of it.
+            // One rank opens the file, and broadcasts the reply.
             Some(Call::Open(_)) => {
                 Ok(RoundDecision::Once(AccessRange { offset: 0, len: OPEN_REPLY_LIMIT_BYTES }))
             }
@@ -130,7 +130,7 @@ impl Course {
         }
     }
 
-    /// Whether all ranks have called what fits together, and what they may call now.
+    /// Fails if the calls of the ranks do not match, or are not collective in this mode.
     fn agree(&self, calls: &[Call]) -> Result<(), CollectiveError> {
         let Some(first) = calls.first() else { return Ok(()) };
         let is_same = |call: &Call| match (first, call) {

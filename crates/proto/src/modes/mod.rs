@@ -1,4 +1,4 @@
-//! Shared files: what the processes of a job may do together, and where each of their accesses goes.
+//! Shared files: the modes, the collective calls of the ranks of a job, and where each access goes.
 
 pub mod call;
 pub mod collective_error;

@@ -35,7 +35,7 @@ pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Fa
         extra: BTreeMap::new(),
         silent: HashSet::new(),
         doomed: names.namespace.doomed()?.into_iter().map(|record| (record.id, record)).collect(),
-        started_ns: crate::namespace::Clock::system().now_ns(),
+        started_ns: names.namespace.now_ns(),
     };
     for problem in names.namespace.problems()? {
         check.find(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);

@@ -1,7 +1,7 @@
-//! Who may touch which bytes of a file, where accesses that overlap must not mix.
+//! Claims of byte ranges of a shared file, so that overlapping accesses do not mix.
 //!
-//! Invariant: whoever wants bytes has them when nobody who came before it wants any of them, or all
-//! of those only read. So nobody is overtaken, and nobody waits for one who waits for it.
+//! Invariant: a claim is granted when no earlier claim conflicts with it. So no claim overtakes
+//! another, and no two claims wait for each other.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,8 @@ use pario_proto::{BytesClaim, BytesWait, WaitCause};
 
 use super::round_collector::RankWait;
 
-/// Those who have bytes of a file, and those who want some. `T` is by whom an answer goes back.
+/// The claims of byte ranges of a file, oldest first. `T` identifies the caller that a reply goes
+/// to.
 #[derive(Debug)]
 pub struct ByteRangeQueue<T> {
     queue: VecDeque<QueuedClaim<T>>,
@@ -18,7 +19,7 @@ pub struct ByteRangeQueue<T> {
 #[derive(Debug)]
 struct QueuedClaim<T> {
     claim: BytesClaim,
-    /// Taken when it was told that it has them.
+    /// `None` once the claim is granted and its caller has a reply.
     ticket: Option<T>,
 }
 
@@ -29,29 +30,28 @@ impl<T> Default for ByteRangeQueue<T> {
 }
 
 impl<T> ByteRangeQueue<T> {
-    /// A rank wants bytes, to write them or only to read; what it had before it needs no more. It
-    /// numbers its wishes.
+    /// Adds a claim of a rank, and removes its earlier one. A rank numbers its claims.
     pub fn add(&mut self, claim: BytesClaim, ticket: T) {
         self.remove_rank(claim.rank);
         self.queue.push_back(QueuedClaim { claim, ticket: Some(ticket) });
     }
 
-    /// A rank needs no more what it has wanted under a number.
+    /// Removes the claim of a rank with this number.
     pub fn release(&mut self, rank: u32, number: u64) {
         self.queue.retain(|QueuedClaim { claim, .. }| (claim.rank, claim.number) != (rank, number));
     }
 
-    /// A rank needs no bytes any more, and wants none.
+    /// Removes the claim of a rank.
     pub fn remove_rank(&mut self, rank: u32) {
         self.queue.retain(|QueuedClaim { claim, .. }| claim.rank != rank);
     }
 
-    /// Nobody needs bytes any more, or wants some; those who waited.
+    /// Removes all claims. Returns the callers that still waited.
     pub fn clear(&mut self) -> Vec<T> {
         self.queue.drain(..).filter_map(|queued| queued.ticket).collect()
     }
 
-    /// The next one that has its bytes and was not told.
+    /// Grants the next claim that conflicts with no earlier one, and returns its caller.
     pub fn next_granted(&mut self) -> Option<T> {
         let is_free = |index: usize| {
             let QueuedClaim { claim, ticket } = &self.queue[index];
@@ -62,7 +62,7 @@ impl<T> ByteRangeQueue<T> {
         self.queue[index].ticket.take()
     }
 
-    /// Who waits for whom.
+    /// The claims that wait, and the ranks that they wait for.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
         let queue: Vec<BytesClaim> = self.queue.iter().map(|queued| queued.claim).collect();
         let waits = BytesWait::among(&queue, now_ms).into_iter();
@@ -88,39 +88,35 @@ mod tests {
         BytesClaim { rank, number, bytes, since_ms: 100 * u64::from(rank) }
     }
 
-    fn told(ranges: &mut ByteRangeQueue<u32>) -> Vec<u32> {
+    fn granted(ranges: &mut ByteRangeQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| ranges.next_granted()).collect()
     }
 
     #[test]
-    fn who_overlaps_waits_for_those_before_it() {
+    fn a_claim_waits_for_earlier_claims_that_conflict() {
         let mut ranges = ByteRangeQueue::default();
         ranges.add(claim((0, 0), (0, 10), false), 0);
         ranges.add(claim((1, 0), (5, 10), false), 1);
         ranges.add(claim((2, 0), (8, 4), true), 2);
         ranges.add(claim((3, 0), (11, 1), false), 3);
         ranges.add(claim((4, 0), (15, 5), true), 4);
-        assert_eq!(
-            told(&mut ranges),
-            [0, 1, 4],
-            "the reader behind the writer does not overtake it"
-        );
+        assert_eq!(granted(&mut ranges), [0, 1, 4], "a reader does not overtake an earlier writer");
         let waits = ranges.waits(1_000);
         let waits = waits.iter().map(|wait| (wait.arrived[0].0, &wait.missing[..], wait.since_ms));
         assert!(waits.eq([(2, &[0, 1][..], 200), (3, &[2][..], 300)]));
         ranges.remove_rank(0);
-        assert!(told(&mut ranges).is_empty());
+        assert!(granted(&mut ranges).is_empty());
         ranges.remove_rank(1);
-        assert_eq!(told(&mut ranges), [2]);
+        assert_eq!(granted(&mut ranges), [2]);
         ranges.remove_rank(2);
-        assert_eq!(told(&mut ranges), [3]);
+        assert_eq!(granted(&mut ranges), [3]);
         ranges.add(claim((3, 1), (0, 100), true), 3);
         ranges.release(3, 0);
         ranges.remove_rank(4);
-        assert_eq!(told(&mut ranges), [3], "what it gives back late is not what it has now");
+        assert_eq!(granted(&mut ranges), [3], "a late release does not affect a newer claim");
         ranges.release(3, 1);
         ranges.add(claim((0, 0), (0, 0), true), 0);
         ranges.add(claim((1, 0), (u64::MAX - 1, 9), true), 1);
-        assert_eq!(told(&mut ranges), [0, 1]);
+        assert_eq!(granted(&mut ranges), [0, 1]);
     }
 }

@@ -1,15 +1,17 @@
-//! Who has locked which bytes of which file, and who waits for whom: record locks as POSIX has them.
+//! Record locks as in POSIX: which process has locked which bytes of which file, and who waits for
+//! whom.
 //!
-//! Invariants: no byte is locked by two processes, unless both share it. The ranges that a process
-//! has of a file do not overlap, and those that touch are of different kinds. A process never waits
-//! for itself.
+//! Invariants: no byte is locked by two processes, unless both locks are shared. The ranges of a
+//! process in a file do not overlap, and adjacent ones are of different kinds. A process never
+//! waits for itself.
 //!
-//! *Order.* Waits that clash are over in the order in which they came; but who has locked something,
-//! in whatever file, stands behind nobody who only waits, since that one may wait for it. So nobody
-//! who comes with empty hands is overtaken by others like it, and standing in queue never makes a
-//! circle.
+//! *Order.* Conflicting waits end in the order in which they began. Exception: a process that holds
+//! any lock, in any file, does not queue behind processes that only wait, because they may wait for
+//! it. So processes without locks do not overtake each other, and queueing alone never causes a
+//! deadlock.
 //!
-//! *Circles* of those who have what others want are found when the wait begins that would close one.
+//! *Deadlocks* among processes that hold locks are detected when the wait begins that would close
+//! the cycle.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -19,56 +21,56 @@ use pario_proto::{
     LockRange,
 };
 
-/// The locks of all files. `T` is by whom an answer goes back.
+/// The locks of all files. `T` identifies the caller that a reply goes to.
 #[derive(Debug)]
 pub struct Locks<T> {
     files: HashMap<FileId, FileLocks<T>>,
-    /// The files in which a process has locked something, or waits.
+    /// The files in which a process holds locks, or waits.
     known: HashMap<SpaceId, BTreeSet<FileId>>,
-    /// How many ranges each process has locked, over all files.
+    /// The number of ranges that each process has locked, over all files.
     held: HashMap<SpaceId, u64>,
 }
 
 /// A process that locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locker {
-    /// Which one.
+    /// The address space of the process.
     pub space: SpaceId,
-    /// What others call it.
+    /// The process id, for display.
     pub pid: u32,
 }
 
-/// What is to be locked, and how.
+/// The lock that a process asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockClaim {
-    /// Which bytes.
+    /// The bytes.
     pub range: LockRange,
-    /// How.
+    /// The kind of the lock.
     pub kind: LockKind,
 }
 
-/// What is to be answered.
+/// Callers and their replies.
 pub type LockAnswers<T> = Vec<(T, Result<LockOutcome, Failure>)>;
 
-/// A wait, as it can be told.
+/// A wait for a lock, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingLock {
-    /// Who waits.
+    /// The process that waits.
     pub space: SpaceId,
-    /// Through which open file.
+    /// The handle of its open file.
     pub handle: u64,
-    /// For what.
+    /// The lock that it waits for.
     pub claim: LockClaim,
-    /// Who has it.
+    /// The processes that hold conflicting locks.
     pub holders: Vec<SpaceId>,
-    /// Since when.
+    /// When the wait began.
     pub since_ms: u64,
 }
 
 #[derive(Debug)]
 struct FileLocks<T> {
     held: BTreeMap<SpaceId, Holder>,
-    /// Those who wait, in the order in which they came.
+    /// The waits, oldest first.
     queue: VecDeque<Waiter<T>>,
 }
 
@@ -78,7 +80,7 @@ struct Holder {
     ranges: LockedRanges,
 }
 
-/// The ranges of one process by their first bytes: where each ends, and its kind.
+/// The ranges of one process by their first byte: end and kind.
 type LockedRanges = BTreeMap<u64, (u64, LockKind)>;
 
 #[derive(Debug)]
@@ -98,7 +100,7 @@ impl<T> Default for Locks<T> {
 }
 
 impl<T> Locks<T> {
-    /// Locks bytes, if nobody has locked them.
+    /// Locks bytes if no other lock conflicts.
     pub fn lock(
         &mut self,
         file: FileId,
@@ -123,7 +125,7 @@ impl<T> Locks<T> {
         self.change(file, who, range, None, ticket)
     }
 
-    /// Locks bytes as soon as nobody has locked them. The wait has a number, and began through an
+    /// Locks bytes as soon as no other lock conflicts. The wait has a number, and belongs to an
     /// open file.
     pub fn wait(
         &mut self,
@@ -146,7 +148,7 @@ impl<T> Locks<T> {
         self.grant_waiting([file])
     }
 
-    /// A process gives up a wait.
+    /// Withdraws a wait of a process.
     pub fn withdraw(&mut self, space: SpaceId, number: u64) -> LockAnswers<T> {
         let is_it = |waiter: &Waiter<T>| waiter.who.space == space && waiter.number == number;
         for file in self.files_of(space) {
@@ -162,13 +164,12 @@ impl<T> Locks<T> {
         Vec::new()
     }
 
-    /// Who would be in the way.
+    /// Returns the first lock that would conflict.
     pub fn test(&self, file: FileId, space: SpaceId, claim: LockClaim) -> LockOutcome {
         self.first_conflict(file, space, claim).map_or(LockOutcome::Done, LockOutcome::Held)
     }
 
-    /// A process has to do with a file no more: nothing of it is locked for it, and it waits for
-    /// nothing.
+    /// Removes all locks and waits of a process in a file.
     pub fn leave(&mut self, file: FileId, space: SpaceId) -> LockAnswers<T> {
         let withdrawn = self.remove(file, space).into_iter();
         let mut answers: LockAnswers<T> =
@@ -177,7 +178,7 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// A process is gone, and has to do with no file any more.
+    /// Removes all locks and waits of a process that is lost.
     pub fn lose(&mut self, space: SpaceId) -> LockAnswers<T> {
         let files = self.files_of(space);
         let mut answers = Vec::new();
@@ -189,12 +190,12 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// Whether a process has locked something of a file, or waits for it.
+    /// Whether a process holds locks of a file, or waits for one.
     pub fn is_known(&self, file: FileId, space: SpaceId) -> bool {
         self.known.get(&space).is_some_and(|files| files.contains(&file))
     }
 
-    /// Who waits, longest first.
+    /// The waits, longest first.
     pub fn waits(&self) -> Vec<PendingLock> {
         let waiting = |locks: &FileLocks<T>, waiter: &Waiter<T>| {
             let (space, claim) = (waiter.who.space, waiter.claim);
@@ -211,7 +212,7 @@ impl<T> Locks<T> {
         waits
     }
 
-    /// Changes what a process has locked, where nobody is in the way.
+    /// Changes what a process has locked, where no other lock conflicts.
     fn change(
         &mut self,
         file: FileId,
@@ -224,13 +225,14 @@ impl<T> Locks<T> {
             return vec![(ticket, Err(too_many()))];
         }
         let mut answers = vec![(ticket, Ok(LockOutcome::Done))];
-        // Who has something stands behind nobody, wherever it waits.
+        // A process that holds a lock does not queue behind others, so its waits in other files may
+        // end too.
         let others = self.files_of(who.space).into_iter().filter(|other| *other != file);
         answers.extend(self.grant_waiting([file].into_iter().chain(others)));
         answers
     }
 
-    /// Ends all waits that can be over in these files, and in those where this lets others go on.
+    /// Ends all waits that can end in these files, and in files where that lets others end.
     fn grant_waiting(&mut self, files: impl IntoIterator<Item = FileId>) -> LockAnswers<T> {
         let mut answers = Vec::new();
         let mut files: VecDeque<FileId> = files.into_iter().collect();
@@ -246,7 +248,7 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// The first wait in the queue of a file that can be over.
+    /// Removes the first wait in the queue of a file that can end.
     fn take_next(&mut self, file: FileId) -> Option<Waiter<T>> {
         let locks = self.files.get(&file)?;
         let can_be_over = |at: usize| {
@@ -258,14 +260,15 @@ impl<T> Locks<T> {
         self.files.get_mut(&file)?.queue.remove(at)
     }
 
-    /// Makes bytes locked, or not; whether that is not too much.
+    /// Locks or unlocks bytes. Returns false, and changes nothing, if the process would exceed its
+    /// limit.
     fn set(&mut self, file: FileId, who: Locker, range: LockRange, kind: Option<LockKind>) -> bool {
         let waits = self.files.get(&file).map_or(0, |locks| locks.waits_of(who.space));
         let locks = self.files.entry(file).or_default();
         let empty = Holder { pid: who.pid, ranges: LockedRanges::new() };
         let holder = locks.held.entry(who.space).or_insert(empty);
         let before = holder.ranges.len();
-        // At most, one range becomes three.
+        // One range can become three at most.
         let is_fine = if holder.ranges.len() + waits + 2 <= LOCKS_LIMIT {
             set(&mut holder.ranges, range, kind);
             true
@@ -285,7 +288,7 @@ impl<T> Locks<T> {
         is_fine
     }
 
-    /// Forgets what a process has in a file; the tickets of its waits.
+    /// Removes a process from a file. Returns the callers of its waits.
     fn remove(&mut self, file: FileId, space: SpaceId) -> Vec<T> {
         let Some(locks) = self.files.get_mut(&file) else { return Vec::new() };
         let before = locks.held.remove(&space).map_or(0, |holder| holder.ranges.len());
@@ -298,7 +301,7 @@ impl<T> Locks<T> {
         its.into_iter().map(|waiter| waiter.ticket).collect()
     }
 
-    /// Keeps nothing that says nothing.
+    /// Removes entries that are empty.
     fn remove_empty(&mut self, file: FileId, space: SpaceId) {
         let Some(locks) = self.files.get_mut(&file) else { return };
         if locks.held.get(&space).is_some_and(|holder| holder.ranges.is_empty()) {
@@ -322,7 +325,8 @@ impl<T> Locks<T> {
         first.map(|(_, held)| held)
     }
 
-    /// If a wait would never end: who is in the way, and waits for who wants to wait.
+    /// Returns the process id of a lock holder that waits for this process, if the wait would be a
+    /// deadlock.
     fn deadlock_with(&self, file: FileId, space: SpaceId, claim: LockClaim) -> Option<u32> {
         let mut seen = HashSet::new();
         let mut clashes = self.files.get(&file)?.conflicts(space, claim);
@@ -330,8 +334,8 @@ impl<T> Locks<T> {
         Some(found.1.pid)
     }
 
-    /// Whether a process waits for another, itself or through others; not through those that were
-    /// seen before.
+    /// Whether one process waits for another, directly or through others. Skips processes in
+    /// `seen`.
     fn waits_for(&self, one: SpaceId, other: SpaceId, seen: &mut HashSet<SpaceId>) -> bool {
         let mut next = Vec::from_iter(seen.insert(one).then_some(one));
         while let Some(space) = next.pop() {
@@ -349,18 +353,18 @@ impl<T> Locks<T> {
         false
     }
 
-    /// Whether a process has locked anything.
+    /// Whether a process holds any lock.
     fn has_locked(&self, space: SpaceId) -> bool {
         let mut files = self.known.get(&space).into_iter().flatten();
         files.any(|file| self.files.get(file).is_some_and(|locks| locks.held.contains_key(&space)))
     }
 
-    /// How many ranges a process has locked, over all files.
+    /// The number of ranges that a process has locked, over all files.
     pub fn range_count(&self, space: SpaceId) -> u64 {
         self.held.get(&space).copied().unwrap_or(0)
     }
 
-    /// Notes that the ranges of a process in one file have become more or fewer.
+    /// Updates the number of ranges of a process after a change in one file.
     fn count_held(&mut self, space: SpaceId, before: usize, now: usize) {
         let held = self.held.entry(space).or_default();
         *held = (*held + now as u64).saturating_sub(before as u64);
@@ -369,7 +373,7 @@ impl<T> Locks<T> {
         }
     }
 
-    /// How many ranges of a file a process has locked or waits for.
+    /// The number of ranges of a file that a process has locked or waits for.
     fn count(&self, file: FileId, space: SpaceId) -> usize {
         let Some(locks) = self.files.get(&file) else { return 0 };
         locks.held.get(&space).map_or(0, |holder| holder.ranges.len()) + locks.waits_of(space)
@@ -387,7 +391,7 @@ impl<T> Default for FileLocks<T> {
 }
 
 impl<T> FileLocks<T> {
-    /// What others have locked, and clashes with a claim.
+    /// The locks of other processes that conflict with a claim.
     fn conflicts(
         &self,
         space: SpaceId,
@@ -402,7 +406,7 @@ impl<T> FileLocks<T> {
         })
     }
 
-    /// Whether somebody else who came before a wait wants what clashes with it.
+    /// Whether an earlier wait of another process conflicts with a wait.
     fn is_behind(&self, at: usize) -> bool {
         let Waiter { who, claim, .. } = &self.queue[at];
         self.queue.range(..at).any(|before| {
@@ -425,7 +429,7 @@ impl Holder {
     }
 }
 
-/// Makes bytes locked in a way, or not at all; what touches and is of the same kind becomes one.
+/// Sets or removes the lock of a range, and joins adjacent ranges of the same kind.
 fn set(ranges: &mut LockedRanges, range: LockRange, kind: Option<LockKind>) {
     let LockRange { mut from, mut to } = range;
     let touching = ranges.range(..=range.to).rev().take_while(|(_, (end, _))| *end >= range.from);

@@ -1,11 +1,10 @@
-//! How the processes of a job wait for each other, and get their places in a shared file: state
-//! machines without I/O. Events go in, with the time at which they happened; what is to be done
-//! comes out.
+//! The coordination of shared files and record locks: state machines without I/O. Events go in,
+//! with the time at which they happened; actions come out.
 //!
-//! A [`RoundCollector`] is the table at which the ranks of a job sit: it collects the calls in which all
-//! of them meet, round after round. An [`SharedFileCoordinator`] is a file that they have open together: a
-//! gathering, a mode, and a position. [`Locks`] are those of records, of whoever has a file open.
-//! [`OverdueWaits`] finds waits that last too long.
+//! A [`RoundCollector`] collects the collective calls of a job or shared file, round after round. A
+//! [`SharedFileCoordinator`] adds the course of the file and the claims of byte ranges
+//! ([`ByteRangeQueue`]). [`Locks`] are the record locks of all processes. [`OverdueWaits`] finds
+//! waits that last too long.
 
 mod byte_range_queue;
 mod locks;

@@ -1,11 +1,11 @@
-//! Which waits have become too long: each is told once.
+//! Waits that have lasted too long: each is reported once.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
 use pario_proto::{JobStatus, LockKind, LockRange, LockWait, SharedFileId, WaitCause, WaitStatus};
 
-/// Finds waits that last too long.
+/// Finds waits that have lasted too long.
 #[derive(Debug)]
 pub struct OverdueWaits {
     limit_ms: u64,
@@ -13,30 +13,30 @@ pub struct OverdueWaits {
     reported_locks: HashSet<LockKey>,
 }
 
-/// A wait of a job: the user, the job, the opening of a file, and for what.
+/// Identifies a wait of a job: user, job, shared file, and what it waits for.
 type CollectiveKey = (u32, String, Option<SharedFileId>, AwaitedKey);
 
-/// For what ranks wait.
+/// What ranks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum AwaitedKey {
-    /// For others, in the call of this number.
+    /// Other ranks, in the round of this number.
     Others(u64),
-    /// This rank for bytes, in its wish of this number.
+    /// Bytes: the rank, and the number of its claim.
     Bytes(Option<u32>, u64),
-    /// For the size of the file.
+    /// The size of the file.
     Size,
 }
 
-/// A wait for a lock: the process, the file, and what is wanted of it.
+/// Identifies a wait for a lock: process, file, range and kind.
 type LockKey = (String, String, LockRange, LockKind);
 
 impl OverdueWaits {
-    /// Waits of so many milliseconds are too long.
+    /// Reports waits of at least `limit_ms` milliseconds.
     pub fn new(limit_ms: u64) -> Self {
         Self { limit_ms, reported: HashSet::new(), reported_locks: HashSet::new() }
     }
 
-    /// Those of jobs that have become too long since it was last asked.
+    /// Returns the waits of jobs that have become overdue since the last call.
     pub fn newly_overdue<'j>(
         &mut self,
         jobs: &'j [JobStatus],
@@ -48,7 +48,7 @@ impl OverdueWaits {
         })
     }
 
-    /// Those for locks that have become too long since it was last asked.
+    /// Returns the waits for locks that have become overdue since the last call.
     pub fn newly_overdue_locks<'w>(&mut self, waits: &'w [LockWait]) -> Vec<&'w LockWait> {
         let late = waits.iter().filter(|wait| wait.waited_ms >= self.limit_ms);
         unreported(&mut self.reported_locks, late.collect(), |wait| {
@@ -67,7 +67,7 @@ fn awaited(wait: &WaitStatus) -> AwaitedKey {
     }
 }
 
-/// Those that were not told; from now on all are, and no others.
+/// Keeps the waits that were not reported before, and remembers all of `late`.
 fn unreported<W, K: Eq + Hash>(
     reported: &mut HashSet<K>,
     mut late: Vec<W>,
@@ -107,24 +107,24 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_is_told_once() {
+    fn every_wait_is_reported_once() {
         let mut overdue = OverdueWaits::new(10_000);
-        let mut told = |waits: &[(u64, u64)]| {
+        let mut reported = |waits: &[(u64, u64)]| {
             let jobs = [job(waits)];
-            let told = overdue.newly_overdue(&jobs);
-            told.iter().map(|(_, wait)| wait.number).collect::<Vec<_>>()
+            let reported = overdue.newly_overdue(&jobs);
+            reported.iter().map(|(_, wait)| wait.number).collect::<Vec<_>>()
         };
-        assert_eq!(told(&[(0, 9_999)]), [] as [u64; 0]);
-        assert_eq!(told(&[(0, 10_000), (1, 500)]), [0]);
-        assert_eq!(told(&[(0, 20_000), (1, 10_500)]), [1]);
-        assert_eq!(told(&[(0, 30_000), (1, 20_500)]), [] as [u64; 0]);
-        assert_eq!(told(&[]), [] as [u64; 0]);
-        assert_eq!(told(&[(0, 10_000)]), [0], "this is another one with the same number");
+        assert_eq!(reported(&[(0, 9_999)]), [] as [u64; 0]);
+        assert_eq!(reported(&[(0, 10_000), (1, 500)]), [0]);
+        assert_eq!(reported(&[(0, 20_000), (1, 10_500)]), [1]);
+        assert_eq!(reported(&[(0, 30_000), (1, 20_500)]), [] as [u64; 0]);
+        assert_eq!(reported(&[]), [] as [u64; 0]);
+        assert_eq!(reported(&[(0, 10_000)]), [0], "a new wait with the same number");
     }
 
-    /// Numbers of waits for bytes are those of a rank, and not those of calls.
+    /// The number of a wait for bytes is that of a claim, and not that of a round.
     #[test]
-    fn a_wait_for_bytes_is_none_for_others() {
+    fn a_wait_for_bytes_differs_from_a_round() {
         let mut overdue = OverdueWaits::new(10);
         let mut jobs = [job(&[(3, 10)])];
         assert_eq!(overdue.newly_overdue(&jobs).len(), 1);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_for_a_lock_is_told_once() {
+    fn every_wait_for_a_lock_is_reported_once() {
         let mut overdue = OverdueWaits::new(10);
         let wait = |client: &str, waited_ms| LockWait {
             path: FilePath::new("/f").unwrap(),

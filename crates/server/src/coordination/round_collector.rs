@@ -1,51 +1,52 @@
-//! The table at which the ranks of a job sit: it collects the calls in which all of them meet.
+//! The round collector: it collects the collective calls of all ranks, and says when a round is
+//! complete, or why it fails.
 //!
-//! Invariants: each rank numbers its calls from 0; the calls of one number are a *round*. Rounds are
-//! decided in the order of their numbers, each once, when all ranks have called. When a rank has
-//! left, nobody meets any more: whoever waits is told at once, and so is whoever comes later.
+//! Invariants: each rank numbers its calls from 0; the calls of one number are a *round*. Rounds
+//! complete in the order of their numbers, each once, when all ranks have called. After a rank has
+//! left, no further round completes: calls that wait fail at once, and so do later calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use pario_proto::{Call, CollectiveError, MISSING_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, WaitCause};
 
-/// The ranks of a group, and what they have called so far. `T` is by whom an answer goes back.
+/// The ranks of a job, and their collective calls. `T` identifies the caller that a reply goes to.
 ///
-/// Its memory grows with the ranks that have come and the calls that they have made, never with the
-/// size or the numbers that a request claims.
+/// Its memory grows with the ranks that have joined and their calls, never with the size or the
+/// numbers that a request claims.
 #[derive(Debug)]
 pub struct RoundCollector<T> {
     size: u32,
-    /// The ranks that have come, or left.
+    /// The ranks that have joined or left.
     ranks: HashMap<u32, RankState>,
-    /// How many of them have left.
+    /// The number of ranks that have left.
     left: u32,
-    /// Set by a reset: every rank has left in this way.
+    /// Set by a reset: every rank has left for this reason.
     all_left: Option<Departure>,
     /// The rounds in which a rank has called, by their numbers.
     rounds: BTreeMap<u64, Round<T>>,
     /// The number of the first round that is not decided.
     first_undecided: u64,
-    /// Who was the first to leave.
+    /// The error of the first rank that left.
     ended_by: Option<CollectiveError>,
-    /// Those who waited then, and are to be told.
+    /// Calls that failed with it, and have no reply yet.
     failed: VecDeque<(u32, Call, T)>,
 }
 
-/// Where a rank is that has come once; the others are expected.
+/// The state of a rank that has joined once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RankState {
     Joined,
     Left(Departure),
 }
 
-/// How a rank has left.
+/// Why a rank has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// Its process is gone.
+    /// Its process is lost.
     Gone,
     /// It has closed the file.
     Closed,
-    /// Somebody has ended the registry of all.
+    /// A user has reset the job or the file.
     Reset,
 }
 
@@ -54,47 +55,47 @@ pub enum Departure {
 struct Round<T> {
     calls: BTreeMap<u32, (Call, T)>,
     since_ms: u64,
-    /// The rank that came last.
+    /// The rank that called last.
     last: u32,
 }
 
-/// What became of a round.
+/// The result of a round.
 #[derive(Debug)]
 pub enum RoundResult<T> {
-    /// All have called.
+    /// All ranks have called.
     Complete(CompleteRound<T>),
-    /// One never will: this rank, which has called this, is to be told.
+    /// The round cannot complete: the call of this rank fails.
     Failed(u32, Call, T, CollectiveError),
 }
 
-/// A round in which all have called.
+/// A round in which all ranks have called.
 #[derive(Debug)]
 pub struct CompleteRound<T> {
     /// Its number.
     pub number: u64,
     /// The calls, in the order of ranks.
     pub calls: Vec<(Call, T)>,
-    /// The rank that came last.
+    /// The rank that called last.
     pub last: u32,
 }
 
-/// Who waits for whom.
+/// Ranks that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankWait {
-    /// The number of the round, or of a wish for bytes.
+    /// The number of the round, or of a claim of bytes.
     pub number: u64,
-    /// Who has called what.
+    /// The ranks that wait, and their calls.
     pub arrived: Vec<(u32, Call)>,
-    /// For whom they wait: the first [`MISSING_SHOWN`] of them.
+    /// The ranks that they wait for: the first [`MISSING_SHOWN`] of them.
     pub missing: Vec<u32>,
-    /// Since when the first of them waits.
+    /// When the first of them called.
     pub since_ms: u64,
     /// Why they wait.
     pub cause: WaitCause,
 }
 
 impl<T> RoundCollector<T> {
-    /// A table for so many ranks.
+    /// A collector for `size` ranks.
     pub fn new(size: u32) -> Self {
         Self {
             size,
@@ -108,12 +109,12 @@ impl<T> RoundCollector<T> {
         }
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// A rank sits down.
+    /// Lets a rank join.
     pub fn join(&mut self, rank: u32) -> Result<(), CollectiveError> {
         if rank >= self.size {
             return Err(CollectiveError::NoSuchRank { rank, size: self.size });
@@ -128,17 +129,17 @@ impl<T> RoundCollector<T> {
         }
     }
 
-    /// Whether a rank sits at the rounds.
+    /// Whether a rank has joined and not left.
     pub fn is_here(&self, rank: u32) -> bool {
         self.state_of(rank) == Some(RankState::Joined)
     }
 
-    /// Whether all have left.
+    /// Whether all ranks have left.
     pub fn is_over(&self) -> bool {
         self.all_left.is_some() || self.left == self.size
     }
 
-    /// A rank calls. If the call cannot count, it comes back with the reason.
+    /// Adds the call of a rank. If it is refused, returns the caller with the reason.
     pub fn add_call(
         &mut self,
         rank: u32,
@@ -154,8 +155,8 @@ impl<T> RoundCollector<T> {
         if let Some(error) = self.ended_by.clone() {
             return Err((ticket, error));
         }
-        let is_near = |ahead: u64| ahead < ROUNDS_LIMIT;
-        if !number.checked_sub(first).is_some_and(is_near) {
+        let is_in_window = |ahead: u64| ahead < ROUNDS_LIMIT;
+        if !number.checked_sub(first).is_some_and(is_in_window) {
             return Err((ticket, CollectiveError::OutOfTurn { number, first }));
         }
         let empty = || Round { calls: BTreeMap::new(), since_ms: now_ms, last: rank };
@@ -168,8 +169,7 @@ impl<T> RoundCollector<T> {
         Ok(())
     }
 
-    /// A rank leaves: nobody waits for it any more. Rounds in which all have called stay as they
-    /// are.
+    /// Lets a rank leave. Rounds in which all ranks have called stay complete.
     pub fn leave(&mut self, rank: u32, departure: Departure) {
         if rank >= self.size || matches!(self.state_of(rank), Some(RankState::Left(_))) {
             return;
@@ -179,13 +179,13 @@ impl<T> RoundCollector<T> {
         self.fail_incomplete(departure.error(rank));
     }
 
-    /// Every rank leaves, also those that have not come.
+    /// Lets every rank leave, also those that have not joined.
     pub fn leave_all(&mut self, departure: Departure) {
         self.all_left = Some(departure);
         self.fail_incomplete(departure.error(0));
     }
 
-    /// Fails the rounds that will never be complete.
+    /// Fails the rounds that cannot complete any more.
     fn fail_incomplete(&mut self, error: CollectiveError) {
         self.ended_by.get_or_insert(error);
         let size = self.size;
@@ -203,8 +203,7 @@ impl<T> RoundCollector<T> {
         self.rounds = complete;
     }
 
-    /// The next thing that is decided: all have called in a round, or somebody is told that one
-    /// never will.
+    /// Returns the next result: a complete round, or a call that fails.
     pub fn next_result(&mut self) -> Option<RoundResult<T>> {
         let size = self.size;
         let number = self.first_undecided;
@@ -218,8 +217,8 @@ impl<T> RoundCollector<T> {
         Some(RoundResult::Failed(rank, call, ticket, self.ended_by.clone()?))
     }
 
-    /// Who waits for whom, oldest first: the first [`ROUNDS_SHOWN`] rounds, so that the answer does
-    /// not grow with what one client claims.
+    /// The rounds that wait, oldest first: the first [`ROUNDS_SHOWN`], so that the reply does not
+    /// grow with what one client claims.
     pub fn waits(&self) -> Vec<RankWait> {
         let wait = |(number, round): (&u64, &Round<T>)| {
             let arrived = round.calls.iter().map(|(rank, (call, _))| (*rank, call.clone()));
@@ -256,7 +255,7 @@ impl<T> Round<T> {
 }
 
 impl Departure {
-    /// What the others are told.
+    /// The error that the other ranks get.
     pub fn error(self, rank: u32) -> CollectiveError {
         match self {
             Departure::Gone => CollectiveError::Gone { rank },
@@ -283,12 +282,12 @@ mod tests {
     fn complete(rounds: &mut RoundCollector<u32>) -> CompleteRound<u32> {
         match rounds.next_result() {
             Some(RoundResult::Complete(round)) => round,
-            other => panic!("all have called: {other:?}"),
+            other => panic!("the round is not complete: {other:?}"),
         }
     }
 
     #[test]
-    fn a_round_is_decided_when_all_have_called_and_in_its_turn() {
+    fn a_round_is_complete_when_all_have_called_and_earlier_rounds_are() {
         let mut rounds = joined(2);
         rounds.add_call(0, 1, Call::Close, 10, 0).unwrap();
         rounds.add_call(1, 1, Call::Close, 11, 0).unwrap();
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_one_that_is_gone_is_told() {
+    fn calls_that_wait_for_a_lost_rank_fail() {
         let mut rounds = joined(3);
         rounds.add_call(0, 0, Call::Barrier, 0, 5).unwrap();
         rounds.add_call(2, 0, Call::Barrier, 2, 6).unwrap();
@@ -322,24 +321,24 @@ mod tests {
         assert_eq!((waits[1].missing.as_slice(), waits[1].since_ms), (&[0, 2][..], 7));
         assert!(rounds.next_result().is_none());
         rounds.leave(1, Departure::Gone);
-        let mut told = Vec::new();
+        let mut failed = Vec::new();
         while let Some(RoundResult::Failed(rank, _, ticket, error)) = rounds.next_result() {
             assert_eq!((ticket, error), (rank, CollectiveError::Gone { rank: 1 }));
-            told.push(rank);
+            failed.push(rank);
         }
-        assert_eq!(told, [0, 2, 1]);
+        assert_eq!(failed, [0, 2, 1]);
         assert!(rounds.waits().is_empty());
-        // Who comes later is told at once.
+        // A later call fails at once.
         let refused = rounds.add_call(0, 1, Call::Barrier, 0, 8);
         assert_eq!(refused, Err((0, CollectiveError::Gone { rank: 1 })));
         rounds.leave(0, Departure::Closed);
         let refused = rounds.add_call(2, 1, Call::Barrier, 2, 8);
-        assert_eq!(refused, Err((2, CollectiveError::Gone { rank: 1 })), "it was the first");
+        assert_eq!(refused, Err((2, CollectiveError::Gone { rank: 1 })), "the first loss counts");
         assert_eq!(rounds.join(1), Err(CollectiveError::Gone { rank: 1 }));
     }
 
     #[test]
-    fn one_call_of_a_huge_group_costs_one_call() {
+    fn one_call_of_a_huge_job_costs_one_call() {
         let mut rounds: RoundCollector<u32> = RoundCollector::new(JOB_SIZE_LIMIT);
         let rank = JOB_SIZE_LIMIT - 1;
         rounds.join(rank).unwrap();
@@ -351,17 +350,17 @@ mod tests {
         for number in 0..ROUNDS_LIMIT - 1 {
             rounds.add_call(rank, number, Call::Barrier, 7, 0).unwrap();
         }
-        assert_eq!(rounds.waits().len(), ROUNDS_SHOWN, "an answer has a limit");
+        assert_eq!(rounds.waits().len(), ROUNDS_SHOWN, "a reply has a limit");
         rounds.leave_all(Departure::Reset);
         assert!(rounds.is_over());
         assert_eq!(rounds.ranks.len(), 1);
-        let told = std::iter::from_fn(|| rounds.next_result()).count();
-        assert_eq!(told as u64, ROUNDS_LIMIT);
+        let failed = std::iter::from_fn(|| rounds.next_result()).count();
+        assert_eq!(failed as u64, ROUNDS_LIMIT);
         assert_eq!(rounds.join(0), Err(CollectiveError::Reset));
     }
 
     #[test]
-    fn seats_are_taken_once() {
+    fn a_rank_joins_once() {
         let mut rounds: RoundCollector<()> = RoundCollector::new(2);
         rounds.join(1).unwrap();
         assert_eq!(rounds.join(1), Err(CollectiveError::RankTaken { rank: 1 }));

@@ -1,8 +1,8 @@
-//! A file that the ranks of a job have open together.
+//! The coordinator of a shared file: a file that the ranks of a job have open together.
 //!
-//! Invariants: accesses get their places in the order in which they are decided; the position moves
-//! with the place, not with the bytes. A call that fails leaves position and mode as they were. While
-//! the size of the file is being found out, everything that comes waits in queue.
+//! Invariants: accesses are placed in the order in which they are decided; the position moves with
+//! the placement, not with the bytes. A call that fails leaves position and mode as they were.
+//! While the size of the file is being measured, all calls wait in the queue.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,20 +14,20 @@ use pario_proto::{
 use super::byte_range_queue::ByteRangeQueue;
 use super::round_collector::{CompleteRound, Departure, RankWait, RoundCollector, RoundResult};
 
-/// A file that the ranks of a job have open together. `T` is by whom an answer goes back.
+/// The state of a shared file. `T` identifies the caller that a reply goes to.
 #[derive(Debug)]
 pub struct SharedFileCoordinator<T> {
     course: Course,
     rounds: RoundCollector<T>,
-    /// What has been decided and waits for its place, or for what is before it.
+    /// Complete rounds and calls of single ranks that are not decided yet.
     queue: VecDeque<Queued<T>>,
-    /// Whether the size of the file is being found out, for the first in queue.
+    /// Whether the size of the file is being measured, for the first in the queue.
     is_measuring: bool,
-    /// Rounds that one rank does for all, by their numbers.
+    /// Accesses that one rank performs for all, by the number of the round.
     performing: HashMap<u64, Performing<T>>,
     ranges: ByteRangeQueue<T>,
     is_over: bool,
-    /// When somebody last made a call in which all meet.
+    /// The time of the last collective call.
     last_collective_ms: u64,
 }
 
@@ -39,13 +39,13 @@ struct Queued<T> {
 
 #[derive(Debug)]
 enum QueuedCall<T> {
-    /// One rank's access.
+    /// An access of one rank.
     Transfer(u32, Transfer, T),
-    /// One rank's seek.
+    /// A seek of one rank.
     Seek(u32, Seek, T),
-    /// One rank asks where the pointer is.
+    /// A query of one rank for the pointer.
     Tell(u32, T),
-    /// All have called.
+    /// A complete round.
     Round(CompleteRound<T>),
 }
 
@@ -58,22 +58,22 @@ struct Performing<T> {
     since_ms: u64,
 }
 
-/// What is to be done.
+/// An action for the owner of the coordinator.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CoordinatorAction<T> {
-    /// An answer goes out.
+    /// Send a reply.
     Answer(T, Result<CallOutcome, CollectiveError>),
-    /// The size of the file is to be found out, and told by [`SharedFileCoordinator::measured`].
+    /// Measure the file, and call [`SharedFileCoordinator::measured`].
     Measure,
-    /// Nobody has the file open any more.
+    /// No rank has the file open any more.
     End,
 }
 
-/// What came of an access that one rank did for all: how many bytes, or why not.
+/// The result of an access that one rank performed for all: the number of bytes, or why it failed.
 pub type PerformResult = Result<u64, String>;
 
 impl<T> SharedFileCoordinator<T> {
-    /// A file that was opened by a group of a given size, and has so many bytes, if that is known.
+    /// A file that a job of `size` ranks has opened; `len` is its length, if that is known.
     pub fn new(size: u32, mode: Mode, len: Option<u64>) -> Self {
         Self {
             course: Course::new(mode, len),
@@ -87,7 +87,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// Who waits for whom.
+    /// The ranks that wait.
     pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
         let performed = self.performing.iter().map(|(number, performing)| {
             let Performing { rank, call, since_ms, .. } = performing;
@@ -105,12 +105,12 @@ impl<T> SharedFileCoordinator<T> {
         round.chain(self.ranges.waits(now_ms)).chain(self.wait_for_size()).collect()
     }
 
-    /// Those who are in queue while the size of the file is being found out.
+    /// The calls in the queue while the size of the file is being measured.
     fn wait_for_size(&self) -> Option<RankWait> {
         let first = self.queue.front().filter(|_| self.is_measuring)?;
         let mut arrived: Vec<_> =
             self.queue.iter().flat_map(|queued| queued.call.calls()).collect();
-        // What a rank has called first is told.
+        // Only the first call of a rank is shown.
         arrived.sort_by_key(|(rank, _)| *rank);
         arrived.dedup_by_key(|(rank, _)| *rank);
         Some(RankWait {
@@ -127,17 +127,17 @@ impl<T> SharedFileCoordinator<T> {
         self.course.mode
     }
 
-    /// Where the shared pointer is, in modes that have one.
+    /// The shared pointer, in modes that have one.
     pub fn position(&self) -> Option<u64> {
         self.course.shared_offset()
     }
 
-    /// A rank has it open.
+    /// Lets a rank join.
     pub fn join(&mut self, rank: u32) -> Result<(), CollectiveError> {
         self.rounds.join(rank)
     }
 
-    /// A rank makes a call in which all meet.
+    /// Handles a collective call of a rank.
     pub fn collective_call(
         &mut self,
         rank: u32,
@@ -158,7 +158,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// A rank wants to read or write where the shared pointer is, and waits for nobody.
+    /// Handles an access of one rank at the shared pointer.
     pub fn transfer(
         &mut self,
         rank: u32,
@@ -173,7 +173,7 @@ impl<T> SharedFileCoordinator<T> {
         self.enqueue(QueuedCall::Transfer(rank, transfer, ticket), now_ms, act);
     }
 
-    /// A rank moves the shared pointer, and waits for nobody.
+    /// Handles a seek of one rank.
     pub fn seek(
         &mut self,
         rank: u32,
@@ -188,7 +188,7 @@ impl<T> SharedFileCoordinator<T> {
         self.enqueue(QueuedCall::Seek(rank, seek, ticket), now_ms, act);
     }
 
-    /// A rank asks where the shared pointer is, after all that was decided before.
+    /// Handles a query for the shared pointer; the reply follows all calls that were made before.
     pub fn tell(
         &mut self,
         rank: u32,
@@ -212,7 +212,7 @@ impl<T> SharedFileCoordinator<T> {
         self.advance(act);
     }
 
-    /// A rank wants bytes for itself, or wants to read them while nobody writes them.
+    /// Handles a claim of bytes.
     pub fn lock(
         &mut self,
         claim: BytesClaim,
@@ -226,7 +226,7 @@ impl<T> SharedFileCoordinator<T> {
         self.grant_ranges(act);
     }
 
-    /// A rank needs its bytes no more.
+    /// Releases claimed bytes.
     pub fn unlock(&mut self, rank: u32, number: u64, act: &mut impl FnMut(CoordinatorAction<T>)) {
         self.ranges.release(rank, number);
         self.grant_ranges(act);
@@ -238,7 +238,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// A rank closes it, and waits for nobody.
+    /// Handles a close of one rank, without the others.
     pub fn close(&mut self, rank: u32, ticket: T, act: &mut impl FnMut(CoordinatorAction<T>)) {
         if let Err(error) = self.check(rank).and_then(|()| self.course.check_close()) {
             return act(CoordinatorAction::Answer(ticket, Err(error)));
@@ -253,7 +253,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// A rank leaves without a word to the others: its process is gone, or has put the file away.
+    /// Lets a rank leave: its process is lost, or has dropped the file.
     pub fn leave(
         &mut self,
         rank: u32,
@@ -279,7 +279,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// Ends everything: whoever waits is told, and nobody has the file open any more.
+    /// Ends everything: all waiting calls fail, and no rank has the file open any more.
     pub fn reset(&mut self, act: &mut impl FnMut(CoordinatorAction<T>)) {
         for Queued { call, .. } in std::mem::take(&mut self.queue) {
             fail(call, CollectiveError::Reset, act);
@@ -293,7 +293,7 @@ impl<T> SharedFileCoordinator<T> {
         self.end(act);
     }
 
-    /// A rank has done for all what it was asked to.
+    /// Handles the report of a rank that has performed an access for all.
     pub fn performed(
         &mut self,
         rank: u32,
@@ -319,7 +319,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// The size of the file has been found out, or could not be.
+    /// Handles the measured size of the file, or why it could not be measured.
     pub fn measured(
         &mut self,
         len: Result<u64, String>,
@@ -347,8 +347,8 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// A rank is told that another one has left. If it was closing the file, it has closed it all
-    /// the same: there is nobody to agree with.
+    /// Fails the call of a rank. If the call was a close and another rank has left, the file is
+    /// closed for this rank nevertheless: there is no other rank to agree with.
     fn fail_one(
         &mut self,
         rank: u32,
@@ -357,10 +357,10 @@ impl<T> SharedFileCoordinator<T> {
         error: CollectiveError,
         act: &mut impl FnMut(CoordinatorAction<T>),
     ) {
-        let is_alone =
+        let is_last =
             matches!(error, CollectiveError::Gone { .. } | CollectiveError::Closed { .. });
         act(CoordinatorAction::Answer(ticket, Err(error)));
-        if is_close && is_alone {
+        if is_close && is_last {
             self.rounds.leave(rank, Departure::Closed);
             if self.rounds.is_over() {
                 self.end(act);
@@ -368,7 +368,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// Decides what can be decided.
+    /// Decides all calls that can be decided.
     fn advance(&mut self, act: &mut impl FnMut(CoordinatorAction<T>)) {
         loop {
             while let Some(decided) = self.rounds.next_result() {
@@ -395,7 +395,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// Whether the size of the file must be looked at first.
+    /// Whether the size of the file must be measured before a call is decided.
     fn needs_size_for(&self, call: &QueuedCall<T>) -> bool {
         match call {
             QueuedCall::Transfer(_, transfer, _) => self.course.needs_size_for(*transfer),
@@ -452,7 +452,7 @@ impl<T> SharedFileCoordinator<T> {
         }
     }
 
-    /// The rank that came last does it: the others are asleep.
+    /// Lets the rank that called last perform the access: the others are asleep.
     fn perform(
         &mut self,
         (number, calls): (u64, &[Call]),
@@ -472,7 +472,7 @@ impl<T> SharedFileCoordinator<T> {
                 others.push(ticket);
             }
         }
-        // It may have called and gone.
+        // The rank may have called and left.
         if self.rounds.is_here(rank) {
             let (call, since_ms) = (calls.first().cloned(), self.last_collective_ms);
             let performing = Performing { rank, placement, others, call, since_ms };
@@ -490,7 +490,7 @@ impl<T> SharedFileCoordinator<T> {
 }
 
 impl<T> QueuedCall<T> {
-    /// Who has called what.
+    /// The ranks that wait, and their calls.
     fn calls(&self) -> Vec<(u32, Call)> {
         match self {
             QueuedCall::Transfer(rank, transfer, _) => vec![(*rank, Call::Transfer(*transfer))],
@@ -533,7 +533,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that ranks 0 to 2 have open, of unknown length.
+    /// A file of unknown length that ranks 0 to 2 have open.
     fn open(mode: Mode) -> SharedFileCoordinator<u32> {
         let mut file = SharedFileCoordinator::new(3, mode, None);
         for rank in 0..3 {
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_one_that_does_it_for_all_is_seen_and_told_of_a_reset() {
+    fn a_wait_for_the_performing_rank_is_shown_and_ends_with_a_reset() {
         let mut file = open(Mode::Global);
         let call = Call::Transfer(Transfer::write(10));
         let mut actions = Vec::new();
@@ -570,26 +570,26 @@ mod tests {
             cause: WaitCause::Performance,
         };
         assert_eq!(file.waits(400), [wait]);
-        let told = |rank| CoordinatorAction::Answer(rank, Err(CollectiveError::Reset));
-        assert_eq!(reset(&mut file), [told(0), told(2), CoordinatorAction::End]);
+        let failed = |rank| CoordinatorAction::Answer(rank, Err(CollectiveError::Reset));
+        assert_eq!(reset(&mut file), [failed(0), failed(2), CoordinatorAction::End]);
         assert!(file.waits(400).is_empty());
     }
 
     #[test]
-    fn who_waits_in_line_or_for_others_is_told_of_a_reset() {
+    fn queued_calls_and_rounds_end_with_a_reset() {
         let mut file = open(Mode::Log);
         let mut actions = Vec::new();
         file.transfer(0, Transfer::read(10), 0, 0, &mut |action| actions.push(action));
-        assert_eq!(actions, [CoordinatorAction::Measure], "its end is not known");
+        assert_eq!(actions, [CoordinatorAction::Measure], "the end of the file is not known");
         file.collective_call(2, 0, Call::Close, 2, 0, &mut |action| actions.push(action));
-        let told = |rank| CoordinatorAction::Answer(rank, Err(CollectiveError::Reset));
-        assert_eq!(reset(&mut file), [told(0), told(2), CoordinatorAction::End]);
-        // What comes back later concerns nobody.
+        let failed = |rank| CoordinatorAction::Answer(rank, Err(CollectiveError::Reset));
+        assert_eq!(reset(&mut file), [failed(0), failed(2), CoordinatorAction::End]);
+        // A late measurement changes nothing.
         file.measured(Ok(7), &mut |action| panic!("{action:?}"));
     }
 
     #[test]
-    fn who_waits_for_bytes_is_seen_until_they_are_given_back() {
+    fn a_wait_for_bytes_is_shown_until_they_are_released() {
         let mut file = open(Mode::Unix);
         let mut actions = Vec::new();
         let claim = |rank, number, since_ms| {
@@ -597,7 +597,7 @@ mod tests {
             BytesClaim { rank, number, bytes, since_ms }
         };
         file.lock(claim(2, 7, 100), 2, &mut |action| actions.push(action));
-        assert!(file.waits(200).is_empty(), "it has what it wants");
+        assert!(file.waits(200).is_empty(), "the claim is granted");
         file.lock(claim(0, 3, 150), 0, &mut |action| actions.push(action));
         assert_eq!(actions, [CoordinatorAction::Answer(2, Ok(CallOutcome::Done))]);
         let user = BytesUser { rank: 2, bytes: claim(2, 7, 0).bytes, has_them: true, for_ms: 100 };
@@ -622,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_size_is_seen_until_it_is_known() {
+    fn a_wait_for_the_size_is_shown_until_it_is_known() {
         let mut file = open(Mode::Log);
         let mut actions = Vec::new();
         file.transfer(2, Transfer::read(10), 20, 100, &mut |action| actions.push(action));

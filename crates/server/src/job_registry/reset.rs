@@ -1,29 +1,33 @@
-//! Ending registry from outside: whoever waits is told.
+//! `pario reset`: ends jobs and shared files; their waiting calls fail.
 
 use pario_proto::{FilePath, SharedFileId};
 
 use super::{FileActions, JobAction, JobKey, JobRegistry, decide};
 use crate::coordination::Departure;
 
-/// What was reset, and what is to be done for those who waited.
+/// The result of a reset, and the actions for the calls that failed.
 #[derive(Debug)]
 pub struct Reset<J, T> {
-    /// The jobs that were forgotten.
+    /// The jobs that were removed.
     pub jobs: Vec<String>,
-    /// The files whose openings were ended.
+    /// The shared files that were ended.
     pub files: Vec<FilePath>,
-    /// For the processes of jobs.
-    pub told: Vec<JobAction<J>>,
-    /// For those who had files open together.
-    pub actions: FileActions<T>,
+    /// Actions for the ranks of jobs.
+    pub job_actions: Vec<JobAction<J>>,
+    /// Actions for the ranks of shared files.
+    pub file_actions: FileActions<T>,
 }
 
 impl<J, T> JobRegistry<J, T> {
-    /// Ends the openings of these files; if there are none, of all files, and the jobs too. Only of
-    /// one user, if one is given.
+    /// Ends these shared files; if `wanted` is empty, all of them, and the jobs too. With a user,
+    /// only those of this user.
     pub fn reset(&self, uid: Option<u32>, wanted: &[FilePath]) -> Reset<J, T> {
-        let mut reset =
-            Reset { jobs: Vec::new(), files: Vec::new(), told: Vec::new(), actions: Vec::new() };
+        let mut reset = Reset {
+            jobs: Vec::new(),
+            files: Vec::new(),
+            job_actions: Vec::new(),
+            file_actions: Vec::new(),
+        };
         let mut state = self.state.lock();
         let is_of = |key: &JobKey| uid.is_none_or(|uid| uid == key.0);
         let mut ids: Vec<SharedFileId> = Vec::new();
@@ -44,7 +48,7 @@ impl<J, T> JobRegistry<J, T> {
             if let Some((_, table)) = &file.table {
                 table.reset();
             }
-            reset.actions.extend(state.finish(id, actions));
+            reset.file_actions.extend(state.finish(id, actions));
         }
         if wanted.is_empty() {
             state.jobs.retain(|key, job| {
@@ -55,7 +59,7 @@ impl<J, T> JobRegistry<J, T> {
                 if let Some(memory) = &job.memory {
                     memory.job_table().reset();
                 }
-                reset.told.extend(decide(&key.1, job));
+                reset.job_actions.extend(decide(&key.1, job));
                 reset.jobs.push(key.1.clone());
                 false
             });
@@ -74,7 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// Jobs of two users with the same name, each with a rank that waits for the other one of its own.
+    /// Jobs of two users with the same name, each with a rank that waits for the other rank of its
+    /// job.
     fn two_users() -> JobRegistry<u32, u32> {
         let registry = JobRegistry::default();
         for uid in [1_u8, 2] {
@@ -88,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_others_are_left_alone() {
+    fn jobs_of_other_users_are_kept() {
         let registry = two_users();
         let jobs = registry.jobs(350);
         assert_eq!(jobs.iter().map(|job| job.uid).collect::<Vec<_>>(), [1, 2]);
@@ -97,21 +102,21 @@ mod tests {
         let reset = registry.reset(Some(1), &[]);
         assert_eq!(reset.jobs, ["job"]);
         let [JobAction::Fail(1, Failure::Collective { error: CollectiveError::Reset, .. })] =
-            &reset.told[..]
+            &reset.job_actions[..]
         else {
-            panic!("{:?}", reset.told)
+            panic!("{:?}", reset.job_actions)
         };
         assert_eq!(registry.jobs(350).len(), 1);
         assert_eq!(registry.jobs(350)[0].uid, 2);
     }
 
     #[test]
-    fn everybody_is_reset_if_no_user_is_meant_and_files_alone_if_they_are_named() {
+    fn all_users_are_reset_without_a_user_and_only_files_if_they_are_named() {
         let registry = two_users();
         let none = registry.reset(None, &[FilePath::new("/f").unwrap()]);
-        assert!(none.jobs.is_empty() && none.files.is_empty() && none.told.is_empty());
+        assert!(none.jobs.is_empty() && none.files.is_empty() && none.job_actions.is_empty());
         let all = registry.reset(None, &[]);
-        assert_eq!((all.jobs.len(), all.told.len()), (2, 2));
+        assert_eq!((all.jobs.len(), all.job_actions.len()), (2, 2));
         assert!(registry.jobs(0).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What can be told of jobs: what they have open, and who waits for whom.
+//! The status of jobs: their shared files, and who waits for whom.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use pario_proto::{
 use super::{Job, JobKey, JobRegistry, RegisteredFile, State};
 use crate::coordination::RankWait;
 
-/// What each rank has called last, when, and of which file, where that is not known anyway.
+/// The last call of each rank, its time, and its file if that is not known otherwise.
 pub(super) type LastCalls = HashMap<u32, (Call, u64, Option<FilePath>)>;
 
 impl<J, T> JobRegistry<J, T> {
-    /// All jobs, in the order of their names: everything that is known of who waits for whom.
+    /// The status of all jobs, in the order of their names.
     pub fn jobs(&self, now_ms: u64) -> Vec<JobStatus> {
         let state = self.state.lock();
         let room = Cell::new(RANKS_SHOWN);
@@ -29,7 +29,7 @@ impl<J, T> JobRegistry<J, T> {
 }
 
 impl<J, T> State<J, T> {
-    /// What is known of a job. `room` is how many more ranks the answer can name as missing.
+    /// The status of a job. `room` is the number of missing ranks that the reply can still name.
     fn job_status(
         &self,
         (uid, name): &JobKey,
@@ -46,23 +46,23 @@ impl<J, T> State<J, T> {
         let here = sorted(job.ranks.values());
         let missing = |rank: u32| {
             let of_job = job.last.get(&rank).cloned();
-            let at_table = job.memory.as_ref().and_then(|memory| {
-                let noted = memory.job_table().last_call(rank, now_ms)?;
-                let path = noted.path.and_then(|path| FilePath::new(&path).ok());
-                Some((noted.call, noted.at_ms, path))
+            let in_table = job.memory.as_ref().and_then(|memory| {
+                let recorded = memory.job_table().last_call(rank, now_ms)?;
+                let path = recorded.path.and_then(|path| FilePath::new(&path).ok());
+                Some((recorded.call, recorded.at_ms, path))
             });
             let of_files = files.iter().filter_map(|(_, file)| {
                 let (call, at_ms) = file.last_call(rank, now_ms)?;
                 Some((call, at_ms, Some(file.path.clone())))
             });
-            let last = of_job.into_iter().chain(at_table).chain(of_files);
+            let last = of_job.into_iter().chain(in_table).chain(of_files);
             let last = last.max_by_key(|(_, at_ms, _)| *at_ms).map(|(call, at_ms, path)| {
                 LastCall { call, path, ago_ms: now_ms.saturating_sub(at_ms) }
             });
             MissingRank { rank, is_here: here.binary_search(&rank).is_ok(), last }
         };
         let shown = |mut ranks: Vec<u32>| {
-            // One is always named, so that a wait tells what it is about.
+            // At least one rank is named in each wait.
             ranks.truncate(room.get().max(1));
             room.set(room.get().saturating_sub(ranks.len()));
             ranks
@@ -78,8 +78,8 @@ impl<J, T> State<J, T> {
                 cause: wait.cause,
                 waited_ms: now_ms.saturating_sub(wait.since_ms),
             };
-        let at_table = job.memory.iter().flat_map(|memory| memory.job_table().waits(now_ms));
-        let of_job = job.rounds.waits().into_iter().chain(at_table);
+        let in_table = job.memory.iter().flat_map(|memory| memory.job_table().waits(now_ms));
+        let of_job = job.rounds.waits().into_iter().chain(in_table);
         let of_job = of_job.map(|wait| describe(wait, None));
         let of_files = files.iter().flat_map(|(id, file)| {
             file.waits(now_ms).into_iter().map(|wait| describe(wait, Some((*id, *file))))
@@ -107,15 +107,15 @@ impl<T> RegisteredFile<T> {
         }
     }
 
-    /// What a rank has called last, and when: it has told the node, or noted it in the table.
+    /// The last call of a rank and its time: sent to the node, or recorded in the table.
     fn last_call(&self, rank: u32, now_ms: u64) -> Option<(Call, u64)> {
-        let told = self.last.get(&rank).map(|(call, at_ms, _)| (call.clone(), *at_ms));
-        let noted = self.table.as_ref().and_then(|(_, table)| table.last_call(rank, now_ms));
-        let noted = noted.map(|noted| (noted.call, noted.at_ms));
-        told.into_iter().chain(noted).max_by_key(|(_, at_ms)| *at_ms)
+        let sent = self.last.get(&rank).map(|(call, at_ms, _)| (call.clone(), *at_ms));
+        let recorded = self.table.as_ref().and_then(|(_, table)| table.last_call(rank, now_ms));
+        let recorded = recorded.map(|recorded| (recorded.call, recorded.at_ms));
+        sent.into_iter().chain(recorded).max_by_key(|(_, at_ms)| *at_ms)
     }
 
-    /// The mode, and where the shared pointer is, if there is one.
+    /// The mode, and the shared pointer if the mode has one.
     fn position(&self) -> (Mode, Option<u64>) {
         match &self.table {
             Some((_, table)) => table.position(),
@@ -124,7 +124,7 @@ impl<T> RegisteredFile<T> {
     }
 }
 
-/// What others are told that a rank has called, if it is worth telling.
+/// The call to show as the last call of a rank; `None` if it is not worth showing.
 pub(super) fn call_of(call: &SharedCall) -> Option<Call> {
     match call {
         SharedCall::Collective { call, .. } => Some(call.clone()),

@@ -38,6 +38,11 @@ struct Shared {
 }
 
 impl Namespace {
+    /// The time by the clock of the namespace, in nanoseconds since 1970.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+
     /// Opens the namespace in a store, or makes it: a root directory that belongs to the given
     /// user, with mode 0755. Failures name the node.
     pub fn open(

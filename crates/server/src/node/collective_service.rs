@@ -1,5 +1,5 @@
-//! What the processes of a job do service, done: opening files once for all, answering those who
-//! have waited, finding out sizes.
+//! The collective service of a node: it passes calls of ranks to the job registry, and performs the
+//! resulting actions: it opens files once for all ranks, sends replies, and measures files.
 
 mod monitoring;
 
@@ -27,7 +27,7 @@ use crate::sessions::Session;
 use crate::shared::Shared;
 use crate::team_places::TeamPlaces;
 
-/// Where the processes of jobs meet.
+/// Handles the collective calls of jobs, and the calls on shared files, locks and team places.
 #[derive(Clone)]
 pub struct CollectiveService {
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ pub struct CollectiveService {
     teams: Arc<TeamPlaces>,
 }
 
-/// A process that asks something service with the others of its job.
+/// A rank that has made a collective call outside of files.
 struct JobCaller {
     reporter: Reporter,
     space: SpaceId,
@@ -46,12 +46,12 @@ struct JobCaller {
     call: JobCall,
 }
 
-/// The processes of a job that open a file.
+/// The ranks of a job that open a file together.
 struct OpeningRanks {
     job: JobKey,
-    /// In the order of ranks.
+    /// The processes, in the order of ranks.
     members: Vec<(SpaceId, Identity)>,
-    /// Whether they can meet in the memory of the job.
+    /// Whether they can coordinate in the job memory.
     are_near: bool,
 }
 
@@ -62,14 +62,14 @@ impl JobCaller {
 }
 
 impl CollectiveService {
-    /// The meeting place of a node.
+    /// The service of a node.
     pub fn new(shared: Arc<Shared>, run: Arc<Run>, operations: Operations) -> Self {
         let registry = Arc::new(JobRegistry::with_quotas(shared.quotas.clone()));
         let teams = Arc::default();
         Self { shared, run, operations, registry, teams }
     }
 
-    /// A process of a job asks something.
+    /// Handles a collective call of a rank outside of files.
     pub fn job_call(
         &self,
         session: &Session,
@@ -86,8 +86,8 @@ impl CollectiveService {
         let text_bytes = if let Call::Open(text) = &words { text.len() } else { 0 };
         if text_bytes > OPEN_TEXT_LIMIT_BYTES {
             let why = format!(
-                "{text_bytes} bytes describe how a file is opened, the limit is \
-                 {OPEN_TEXT_LIMIT_BYTES}: spread it over fewer disks"
+                "the options of the open have {text_bytes} bytes as text, the limit is \
+                 {OPEN_TEXT_LIMIT_BYTES}: spread the file over fewer disks"
             );
             return reporter.fail(Failure::Invalid(why));
         }
@@ -98,7 +98,7 @@ impl CollectiveService {
         self.act_for_jobs(actions);
     }
 
-    /// A process asks something of a file that it has open with others.
+    /// Handles a call of a rank on a shared file.
     pub fn file_call(
         &self,
         session: &Session,
@@ -107,7 +107,7 @@ impl CollectiveService {
         reporter: Reporter,
     ) {
         let SharedRequest { shared_file, call } = request;
-        // What gives something up is never refused.
+        // Calls that give something up are never refused.
         let reporter = match call {
             SharedCall::Collective { .. }
             | SharedCall::Transfer(_)
@@ -126,14 +126,14 @@ impl CollectiveService {
         self.act_for_files(actions, data);
     }
 
-    /// A process asks something about the locks of a file that it has open.
+    /// Handles a call of a process on the locks of an open file.
     pub fn lock_call(&self, session: &Session, request: LockRequest, reporter: Reporter) {
         let names = match self.shared.names() {
             Ok(names) => names,
             Err(failure) => return reporter.send(answer(Err(failure))),
         };
         let (node, now_ms) = (self.shared.name(), self.now_ms());
-        // What gives something up is never refused.
+        // Calls that give something up are never refused.
         let reporter = match request.call {
             LockCall::Wait { .. } => reporter.waiting(0),
             _ => Some(reporter),
@@ -142,14 +142,14 @@ impl CollectiveService {
         names.locks.call(node, &names.open_files, session, request, reporter, now_ms);
     }
 
-    /// A machine of a job asks where the others are.
+    /// Handles a request about the place where the machines of a job meet.
     pub fn team_call(
         &self,
         session: &Session,
         job: String,
         call: TeamCall,
     ) -> Result<Reply, Failure> {
-        // All must ask the same node.
+        // All machines must ask the same node.
         self.shared.names()?;
         check_job_name(&job).map_err(Failure::Invalid)?;
         let job = (session.identity.uid, job);
@@ -158,7 +158,7 @@ impl CollectiveService {
                 let bytes = offer.address.len() + offer.key.len();
                 if bytes > TEAM_PLACE_LIMIT_BYTES {
                     let why = format!(
-                        "an address and a key of {bytes} bytes are no place to meet: the limit is \
+                        "address and key of a team have {bytes} bytes together: the limit is \
                          {TEAM_PLACE_LIMIT_BYTES}"
                     );
                     return Err(Failure::Invalid(why));
@@ -174,11 +174,11 @@ impl CollectiveService {
         }
     }
 
-    /// A process is gone.
+    /// Removes a process that is lost.
     pub fn remove_process(&self, space: SpaceId) {
         self.teams.lose(space);
-        let (told, actions) = self.registry.remove_process(space);
-        self.act_for_jobs(told);
+        let (job_actions, actions) = self.registry.remove_process(space);
+        self.act_for_jobs(job_actions);
         self.act_for_files(actions, &[]);
     }
 
@@ -218,7 +218,7 @@ impl CollectiveService {
         }
     }
 
-    /// All have met. If they can have memory in common, they meet there the next time.
+    /// Answers a barrier. If all ranks can map the job memory, they coordinate there from now on.
     fn answer_barrier(&self, callers: Vec<JobCaller>) {
         let is_near =
             |caller: &JobCaller| matches!(caller.call, JobCall::Barrier { is_near: true });
@@ -229,12 +229,12 @@ impl CollectiveService {
         }
     }
 
-    /// Memory for the processes of a job, which they can have from now on.
+    /// Returns the memory of a job, and lets its user get it.
     fn job_memory(&self, job: &JobKey) -> Option<JobMemoryId> {
-        let now_ns = crate::namespace::Clock::system().now_ns();
+        let now_ns = self.shared.names().ok()?.namespace.now_ns();
         if !self.registry.has_memory(job) {
             let (own, all) = self.shared.job_memories.count(job.0);
-            // Without memory in common, processes meet by messages.
+            // Without a job memory, ranks coordinate by messages.
             self.shared.quotas.check(job.0, Resource::JobMemories, own, all).ok()?;
         }
         let (id, memory) = self.registry.job_memory(job, now_ns)?;
@@ -242,7 +242,7 @@ impl CollectiveService {
         Some(id)
     }
 
-    /// All want a file opened, and each is answered.
+    /// Opens a file for ranks that have all asked for it, and answers each of them.
     fn open_for_callers(&self, callers: Vec<JobCaller>, open: CollectiveOpen) {
         let Some(first) = callers.first() else { return };
         let is_near = |caller: &JobCaller| match &caller.call {
@@ -263,7 +263,7 @@ impl CollectiveService {
         });
     }
 
-    /// One process opens a file for all of its job, who have agreed on it.
+    /// Opens a file for all ranks of a job, which have agreed on it in the job memory.
     pub fn open_for_all(
         &self,
         session: &Session,
@@ -290,7 +290,7 @@ impl CollectiveService {
         });
     }
 
-    /// Opens a file for a ranks: one look at the names. The answer is for rank 0.
+    /// Opens a file for ranks, with one request to the namespace. The reply is for rank 0.
     fn open(
         &self,
         ranks: OpeningRanks,
@@ -300,18 +300,18 @@ impl CollectiveService {
         let Some((space, who)) = ranks.members.first().cloned() else { return };
         let CollectiveOpen { path, access, creation, mode, .. } = open;
         let request = match creation {
-            Some(wish) => NamespaceRequest::Create {
+            Some(options) => NamespaceRequest::Create {
                 path: path.clone(),
                 access,
-                is_new: wish.is_new,
-                mode: wish.mode,
-                layout: wish.layout,
+                is_new: options.is_new,
+                mode: options.mode,
+                layout: options.layout,
             },
             None => NamespaceRequest::Open { path: path.clone(), access },
         };
         let call = NamesCall { space, who, request };
         let this = self.clone();
-        let begun = self.run.start_then(self.operations.names, call, move |result| {
+        let started = self.run.start_then(self.operations.names, call, move |result| {
             let internal = |why: String| {
                 let node = this.shared.name().to_owned();
                 Failure::Internal { node, why }
@@ -322,11 +322,13 @@ impl CollectiveService {
             };
             then(result.and_then(|reply| match reply {
                 Reply::Opened(opened) => this.opened(ranks, &path, mode, opened),
-                _ => Err(internal("a file was opened with a strange answer".to_owned())),
+                _ => Err(internal(
+                    "the namespace has answered an open with another reply".to_owned(),
+                )),
             }));
         });
-        if let Err(error) = begun {
-            tracing::error!(%error, "an operation cannot be called");
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start an operation of the node");
         }
     }
 
@@ -364,14 +366,14 @@ impl CollectiveService {
             access,
         });
         let handle = names.open_files.open_all(opening.zip(shares));
-        // The first of them has one in its place.
+        // Rank 0 has a new handle in place of this one.
         let _kept = names.open_files.close(opened.handle, spaces[0]);
         let opened = Opened { handle, ..opened };
-        let now_ns = crate::namespace::Clock::system().now_ns();
+        let now_ns = names.namespace.now_ns();
         let (shared_file, table) =
             self.registry.register_file(&job, path, mode, &opened, (&spaces, are_near), now_ns);
         for space in spaces {
-            // Who was lost meanwhile has nothing open.
+            // A process that was lost in between has nothing open.
             if self.shared.sessions.of(space).is_none() {
                 names.lose(space);
                 self.remove_process(space);
@@ -380,7 +382,7 @@ impl CollectiveService {
         Ok(Reply::OpenedForAll { opened, shared_file, table })
     }
 
-    /// Finds out how long a file is: asks all its nodes at once.
+    /// Measures a file: asks all its nodes at once.
     fn measure(&self, shared_file: SharedFileId, opened: &Opened) {
         let mut by_node: BTreeMap<usize, Vec<SubfileLocation>> = BTreeMap::new();
         let layout = opened.record.layout.as_ref();
@@ -418,14 +420,14 @@ impl CollectiveService {
                     continue;
                 }
             };
-            let begun = self.run.start_then(self.operations.here, work, move |result| {
+            let started = self.run.start_then(self.operations.here, work, move |result| {
                 let node = query.service.shared.name().to_owned();
                 let internal = |why| Failure::Internal { node, why };
                 let result = result.map_err(|error| internal(error.to_string()));
                 query.take(result.and_then(|answer| answer.result));
             });
-            if let Err(error) = begun {
-                tracing::error!(%error, "an operation cannot be called");
+            if let Err(error) = started {
+                tracing::error!(%error, "cannot start an operation of the node");
             }
         }
     }
@@ -440,17 +442,17 @@ impl CollectiveService {
     }
 }
 
-/// A file whose nodes have been asked for sizes.
+/// A file whose nodes were asked for sizes.
 struct SizeQuery {
     service: CollectiveService,
     shared_file: SharedFileId,
     layout: Option<Layout>,
-    /// How many have not answered, and what the others have said.
+    /// The number of nodes that have not answered, and the sizes from the others.
     found: Mutex<(usize, Result<Vec<SubfileMeasure>, String>)>,
 }
 
 impl SizeQuery {
-    /// A node has answered; the last one ends it.
+    /// Takes the answer of a node; the last one ends the query.
     fn take(&self, answered: Result<Reply, Failure>) {
         let found = {
             let mut state = self.found.lock();
@@ -473,7 +475,7 @@ impl SizeQuery {
                 Some(Layout::Striped(striped)) => {
                     striped.file_size_bytes(&lens).map_err(|error| error.to_string())
                 }
-                _ => Err("it is not a file of bytes".to_owned()),
+                _ => Err("it is not a flat file".to_owned()),
             }
         });
         self.service.measured(self.shared_file, len);

@@ -2,6 +2,8 @@
 
 mod builder;
 mod caretaker;
+#[cfg(test)]
+mod clock_tests;
 mod collective_service;
 pub mod describer;
 mod door;
@@ -126,7 +128,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         found: Found,
-        missing_namespace: MissingNamespace,
+        (missing_namespace, clock): (MissingNamespace, Clock),
     ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -156,7 +158,7 @@ impl Node {
         let mut rebuild = Rebuild::default();
         let (names, background) = if me == config.interface {
             rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
-            let (names, background) = open_names(own, &administrator, config.grant_epoch)?;
+            let (names, background) = open_names(own, &administrator, config.grant_epoch, clock)?;
             (Some(names), Some(background))
         } else {
             (None, None)
@@ -451,6 +453,7 @@ fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
     grant_epoch: Duration,
+    clock: Clock,
 ) -> Result<(Names, Background), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
@@ -460,7 +463,7 @@ fn open_names(
         },
         error => NodeError::Metadata(error),
     })?;
-    let namespace = Namespace::open(Arc::new(store), &own.name, administrator, Clock::system())?;
+    let namespace = Namespace::open(Arc::new(store), &own.name, administrator, clock)?;
     let (janitor, removals) = janitor::Janitor::new();
     let (describer, descriptions) = describer::Describer::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());

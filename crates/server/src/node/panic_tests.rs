@@ -39,13 +39,13 @@ pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64
     }
 }
 
-struct Client {
+pub(super) struct Client {
     asker: Asker<Question<Bulk>, Answer<Bulk>>,
     _space: Space,
 }
 
 impl Client {
-    fn new(config: &Config, name: &str) -> Self {
+    pub(super) fn new(config: &Config, name: &str) -> Self {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
@@ -58,13 +58,13 @@ impl Client {
         client
     }
 
-    fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
+    pub(super) fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
         let pending = self.asker.ask(Question { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }
 
-    fn create(&self, path: &str) -> Opened {
+    pub(super) fn create(&self, path: &str) -> Opened {
         let request = NamespaceRequest::Create {
             path: FilePath::new(path).unwrap(),
             access: Access::READ_WRITE,

@@ -2,7 +2,6 @@
 //! first byte: so a file is there with one transaction, or it is not.
 
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pario_flow::Successor;
 use pario_net::{Bulk, SpaceId};
@@ -159,7 +158,7 @@ impl Interface {
             }
         }
         let layout = self.lay_out(names, path, layout)?;
-        let now_ns = now_ns();
+        let now_ns = names.namespace.now_ns();
         Ok(Plan::Make(FileRecord {
             id: names.namespace.new_file_id(),
             kind: creation.layout.kind(),
@@ -265,9 +264,4 @@ enum Begun {
 enum Plan {
     Make(FileRecord),
     Open(Opened),
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Answers: what the model says of them, and what ranks do with them.
+//! Replies: the model checks them, and the ranks act on them.
 
 use anyhow::{Result, ensure};
 use pario_proto::{Call, CallKind, CallOutcome, CollectiveError, Interleaved, Mode, Pointer};
@@ -8,7 +8,7 @@ use crate::program::Step;
 use crate::rank::{Phase, Stage};
 
 impl World {
-    /// An answer goes out.
+    /// Sends a reply.
     pub(super) fn answer(
         &mut self,
         ticket: Ticket,
@@ -23,13 +23,13 @@ impl World {
                 ensure!(*outcome == CallOutcome::Done, "{ticket:?} was answered by {outcome:?}");
             }
             _ => {
-                let is_close = matches!(step, Some(Step::Close | Step::Meet(Call::Close)));
-                let is_meeting = is_close || matches!(step, Some(Step::Meet(_)));
-                opening.check(&ticket, &result, is_meeting)?;
+                let is_close = matches!(step, Some(Step::Close | Step::Collective(Call::Close)));
+                let is_collective = is_close || matches!(step, Some(Step::Collective(_)));
+                opening.check(&ticket, &result, is_collective)?;
                 if let Err(CollectiveError::Gone { .. } | CollectiveError::Closed { .. }) = &result
                     && is_close
                 {
-                    // Who wanted to close has closed.
+                    // A close that fails because a rank has left closes the file nevertheless.
                     opening.left.insert(ticket.rank);
                 }
             }
@@ -45,7 +45,7 @@ impl World {
         Ok(())
     }
 
-    /// An answer has come to its rank.
+    /// Delivers a reply to its rank.
     pub(super) fn deliver(
         &mut self,
         ticket: Ticket,
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// An access has its place.
+    /// Takes the range of an access.
     fn place(&mut self, ticket: Ticket, outcome: CallOutcome, data: Vec<u8>) -> Result<()> {
         let has_table = self.opening.as_ref().is_some_and(|opening| opening.has_table());
         let state = &mut self.ranks[ticket.rank as usize];
@@ -96,7 +96,7 @@ impl World {
                 (placement, phase, Some(number))
             }
             CallOutcome::Done | CallOutcome::At(_) => {
-                anyhow::bail!("{ticket:?} got no place: {outcome:?}")
+                anyhow::bail!("{ticket:?} got no range: {outcome:?}")
             }
         };
         (access.placement, access.phase, access.once) = (placement, phase, once);
@@ -111,21 +111,23 @@ impl World {
         Ok(())
     }
 
-    /// A call that moves no bytes has succeeded.
+    /// Ends a call that moves no bytes and has succeeded.
     fn settle(&mut self, ticket: Ticket, outcome: &CallOutcome) {
         let size = self.size;
         let state = &mut self.ranks[ticket.rank as usize];
         match (&state.program[ticket.step], outcome) {
-            (Step::Meet(Call::SetMode(mode)), CallOutcome::At(offset)) => {
+            (Step::Collective(Call::SetMode(mode)), CallOutcome::At(offset)) => {
                 (state.mode, state.pointer) = (*mode, *offset);
                 state.records = Interleaved::new(*offset, 0, ticket.rank, size);
             }
-            (Step::Meet(Call::Seek(_)), CallOutcome::At(offset)) if state.mode == Mode::Record => {
+            (Step::Collective(Call::Seek(_)), CallOutcome::At(offset))
+                if state.mode == Mode::Record =>
+            {
                 state.records.base = *offset;
             }
-            (Step::Close | Step::Meet(Call::Close), _) => {
+            (Step::Close | Step::Collective(Call::Close), _) => {
                 state.is_closed = true;
-                state.has_met_to_close = state.mode.is_collective(CallKind::Close);
+                state.has_closed_collectively = state.mode.is_collective(CallKind::Close);
                 state.program.truncate(state.next);
             }
             _ => {}
@@ -133,7 +135,7 @@ impl World {
         state.finish(ticket.step);
     }
 
-    /// A call has failed.
+    /// Ends a call that has failed.
     pub(super) fn fail(&mut self, rank: u32, step: usize, error: &CollectiveError) -> Result<()> {
         self.run.failures += 1;
         self.stop(rank, step)?;
@@ -142,7 +144,7 @@ impl World {
         let is_close = state.is_close(step);
         match error {
             CollectiveError::Unknown => state.give_up(),
-            // Who wanted to close has closed, whatever it is told.
+            // A close that fails because a rank has left closes the file nevertheless.
             CollectiveError::Gone { .. } | CollectiveError::Closed { .. } if is_close => {
                 state.program.truncate(state.next);
             }
@@ -152,7 +154,7 @@ impl World {
         Ok(())
     }
 
-    /// A rank has opened the file with the others, or is told why not.
+    /// Delivers the result of a collective open to a rank.
     pub(super) fn deliver_opened(
         &mut self,
         rank: u32,
@@ -170,12 +172,12 @@ impl World {
                 state.begin((rank, self.size), opening.mode(), program);
             }
             Err(CollectiveError::Unknown) => {
-                // The node was started again: so are the calls, by all.
+                // The node was restarted, so all ranks number their calls from 0 again.
                 (state.asked, state.stage) = (0, Stage::Away);
             }
             Err(CollectiveError::Gone { rank: gone }) => {
                 let is_gone = !self.ranks[gone as usize].is_alive();
-                ensure!(is_gone, "rank {gone} is outputs to be gone, and is not");
+                ensure!(is_gone, "rank {gone} is reported to be gone, and is not");
                 self.end(rank);
             }
             Err(other) => anyhow::bail!("rank {rank} cannot open the file: {other}"),

@@ -1,4 +1,4 @@
-//! TicketPurpose ranks call, and how it comes to where they meet.
+//! Calls of ranks, and their way to the coordination.
 
 use anyhow::{Result, ensure};
 use pario_proto::{
@@ -12,17 +12,17 @@ use crate::model::Expected;
 use crate::program::Step;
 use crate::rank::{Access, Phase, Stage};
 use crate::shared_file::{CoordinationState, OpenedFile};
-use crate::table_member::{CallAttempt, TableMembers};
+use crate::table_members::{CallAttempt, TableMembers};
 
 impl World {
-    /// Whether a rank has something to do that is not about bytes.
+    /// Whether a rank can make a step that moves no bytes.
     pub(super) fn is_ready(&self, rank: u32) -> bool {
         let is_hasty = self.opening.as_ref().is_some_and(|opening| opening.plan.is_hasty);
         let rank = &self.ranks[rank as usize];
         rank.stage == Stage::Away || rank.is_done() || rank.can_go_on(is_hasty)
     }
 
-    /// A rank does what it does next.
+    /// Makes the next step of a rank.
     pub(super) fn go_on(&mut self, rank: u32) -> Result<()> {
         let state = &self.ranks[rank as usize];
         if state.stage == Stage::Away {
@@ -34,8 +34,7 @@ impl World {
         }
     }
 
-    /// A rank wants to open the file together with the others; if one of them was killed, it may
-    /// also end at once.
+    /// Lets a rank open the file collectively; if a rank was killed, it may end instead.
     fn want_open(&mut self, rank: u32) -> Result<()> {
         let is_anybody_lost = self.ranks.iter().any(|rank| rank.stage == Stage::Lost);
         if self.opened == self.plans.len() || is_anybody_lost && self.rng.bool() {
@@ -53,27 +52,27 @@ impl World {
         Ok(())
     }
 
-    /// A rank has done with the file what it wanted.
+    /// Lets a rank close or drop the file at the end of its program.
     fn put_away(&mut self, rank: u32) -> Result<()> {
         let has_table = self.opening.as_ref().is_some_and(OpenedFile::has_table);
         let state = &mut self.ranks[rank as usize];
         let step = state.next;
         state.stage = Stage::Away;
-        // The node hears of it; nobody waits for that.
+        // The node is notified; the rank does not wait for that.
         if !state.is_closed {
             if has_table {
                 self.call(rank, step, TicketPurpose::Notify, SharedCall::Leave, Vec::new())?;
             }
             self.notify_node(rank, step, SharedCall::Leave)?;
-        } else if has_table && !state.has_met_to_close {
+        } else if has_table && !state.has_closed_collectively {
             self.notify_node(rank, step, SharedCall::Close)?;
-        } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_out(rank)) {
+        } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_to_close(rank)) {
             self.notify_node(rank, step, SharedCall::CloseForAll)?;
         }
         Ok(())
     }
 
-    /// A rank takes its next step.
+    /// Makes the next step of the program of a rank.
     fn depart(&mut self, rank: u32) -> Result<()> {
         let has_table = self.opening.as_ref().is_some_and(OpenedFile::has_table);
         let is_ahead = self.ranks[rank as usize].most == FAR_AHEAD;
@@ -88,7 +87,7 @@ impl World {
             Step::Seek(seek) => SharedCall::Seek(seek),
             Step::Close if !mode.is_collective(CallKind::Close) => SharedCall::Close,
             Step::Close => SharedCall::Collective { number: state.rounds, call: Call::Close },
-            Step::Meet(call) => SharedCall::Collective { number: state.rounds, call },
+            Step::Collective(call) => SharedCall::Collective { number: state.rounds, call },
         };
         state.under_way += 1;
         if let SharedCall::Collective { .. } = call {
@@ -111,7 +110,7 @@ impl World {
         self.call(rank, step, TicketPurpose::Call, call, Vec::new())
     }
 
-    /// An access where the rank's own pointer is: it asks nobody for the place.
+    /// Makes an access at the private pointer of a rank, without a request for its range.
     fn depart_alone(
         &mut self,
         rank: u32,
@@ -145,7 +144,7 @@ impl World {
         (access.placement, access.phase) = (placement, Phase::Placed);
         state.lane.push_back(access);
         state.under_way += 1;
-        // CoordinationKind it is after a read is known when it is done.
+        // The pointer after a read is known when the read is done.
         if !is_started || !transfer.is_write && state.mode != Mode::Record {
             state.waits_for = Some(step);
         }
@@ -170,7 +169,7 @@ impl World {
         Ok(())
     }
 
-    /// A rank calls something where all meet.
+    /// Sends a call of a rank to the coordination.
     pub(super) fn call(
         &mut self,
         rank: u32,
@@ -194,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// A rank tells the node something, wherever they meet.
+    /// Notifies the node, wherever the ranks coordinate.
     fn notify_node(&mut self, rank: u32, step: usize, call: SharedCall) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
         let (id, opening) = (opening.id, opening.index);
@@ -207,8 +206,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether what a rank sends goes to a node that is not there any more. If not, and its
-    /// connection is broken, it has noticed that and has another one.
+    /// Whether a message of a rank goes to the earlier node and is lost. If not, and its connection
+    /// is broken, the rank notices that and connects again.
     fn is_lost_on_the_way(&mut self, rank: u32) -> Result<bool> {
         if !self.ranks[rank as usize].is_cut_off {
             return Ok(false);
@@ -220,7 +219,7 @@ impl World {
         Ok(false)
     }
 
-    /// A call comes to where all meet.
+    /// Delivers a call to the coordination.
     pub(super) fn arrive(
         &mut self,
         ticket: Ticket,
@@ -234,8 +233,8 @@ impl World {
         };
         let mut outputs = Vec::new();
         let has_noticed = opening.is_orphan && !self.ranks[ticket.rank as usize].is_cut_off;
-        match &mut opening.place {
-            // Who knows that the node is gone does nothing at a table.
+        match &mut opening.coordination {
+            // A rank that knows that the node is gone does nothing at a table.
             CoordinationState::Table(_) if has_noticed && !is_for_node => {
                 return self.deliver(ticket, Err(CollectiveError::Unknown), Vec::new());
             }
@@ -254,30 +253,30 @@ impl World {
         self.process(outputs, &data)
     }
 
-    /// Somebody says something of a file that nobody has open any more.
+    /// Delivers a notification for a file that no rank has open any more.
     fn arrive_late(&mut self, ticket: Ticket, id: SharedFileId, call: SharedCall) -> Result<()> {
         ensure!(ticket.what == TicketPurpose::Notify, "{ticket:?} is from another opening");
         self.home.call(ticket.rank, id, call, ticket)?;
         Ok(())
     }
 
-    /// A rank is heard that wants to open the file.
+    /// Delivers a collective open to the node.
     pub(super) fn ask_home(&mut self, rank: u32, number: u64) -> Result<()> {
         let is_known = self.ranks[rank as usize].known_since == Some(self.incarnation);
-        let outputs_of_job = self.home.ask(rank, number)?;
+        let job_outputs = self.home.ask(rank, number)?;
         let is_unknown = |one: &JobOutput| matches!(one, JobOutput::Failed(told, CollectiveError::Unknown) if *told == rank);
-        let is_told = outputs_of_job.iter().any(is_unknown);
+        let is_told = job_outputs.iter().any(is_unknown);
         let must_be_told = number > 0 && !is_known;
         ensure!(is_told == must_be_told, "rank {rank} asks for the {number}th time: {is_told}");
         if !is_told {
             self.ranks[rank as usize].known_since = Some(self.incarnation);
         }
-        self.gather(outputs_of_job);
+        self.gather(job_outputs);
         Ok(())
     }
 
-    pub(super) fn gather(&mut self, outputs_of_job: Vec<JobOutput>) {
-        for one in outputs_of_job {
+    pub(super) fn gather(&mut self, job_outputs: Vec<JobOutput>) {
+        for one in job_outputs {
             let event = match one {
                 JobOutput::AllCalled(callers) => NetworkEvent::Names(callers),
                 JobOutput::Failed(rank, error) => NetworkEvent::Opened { rank, result: Err(error) },
@@ -286,13 +285,13 @@ impl World {
         }
     }
 
-    /// The names were looked at: the file is open for all.
+    /// Opens the file for all ranks.
     pub(super) fn open(&mut self, callers: &[u32]) -> Result<()> {
         self.check_file()?;
         self.home.check_closed()?;
         let plan = self.plans[self.opened].clone();
         let is_created = self.file.len() == 0 && self.rng.bool();
-        let has_table = self.place == CoordinationKind::Table;
+        let has_table = self.kind == CoordinationKind::Table;
         let (id, memory) = self.home.open(callers, (plan.mode, is_created), has_table)?;
         let place = memory.map_or(CoordinationState::Node, |memory| {
             CoordinationState::Table(TableMembers::new(memory))
@@ -303,7 +302,7 @@ impl World {
             if self.home.is_here(rank) {
                 self.network.push(NetworkEvent::Opened { rank, result: Ok(()) });
             } else {
-                // It was lost meanwhile.
+                // The rank was lost in between.
                 self.home_loses(rank)?;
             }
         }
@@ -318,7 +317,7 @@ impl World {
         self.process(outputs, &[])
     }
 
-    /// TicketPurpose came out is checked, and goes to those whom it concerns.
+    /// Checks the outputs of the coordination, and passes them to the ranks.
     pub(super) fn process(&mut self, outputs: Vec<FileOutput>, data: &[u8]) -> Result<()> {
         for one in outputs {
             let Some(opening) = &mut self.opening else { continue };

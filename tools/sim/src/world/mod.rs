@@ -1,5 +1,5 @@
-//! RankList, their network, the node and the file around the coordination, moved by one source of
-//! chance.
+//! The simulated world: ranks, their network, the node and the file, driven by one random
+//! generator.
 
 mod accidents;
 mod answers;
@@ -20,60 +20,60 @@ use crate::program::Plan;
 use crate::rank::{Rank, Stage};
 use crate::shared_file::{CoordinationState, OpenedFile};
 
-/// Calls that a rank may have under way that runs ahead: more than a table has room for.
+/// Calls under way of a rank that runs ahead: more than a table has slots for.
 const FAR_AHEAD: usize = 60;
 
-/// TicketPurpose a run was.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRun {
     /// Events that happened.
     pub steps: u64,
     /// Calls that were answered.
     pub answers: u64,
-    /// Calls that failed, as they had to.
+    /// Calls that failed as expected.
     pub failures: u64,
     /// Bytes that were read and compared.
     pub bytes_read: u64,
-    /// RankList that were lost.
+    /// Ranks that were lost.
     pub lost: u64,
-    /// How often the node was started again.
+    /// Restarts of the node.
     pub restarts: u64,
 }
 
-/// CoordinationKind the ranks meet.
+/// Where the ranks coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationKind {
     /// At a node, by messages.
     Node,
-    /// In common memory.
+    /// In shared memory.
     Table,
 }
 
-/// By what an answer finds who asked.
+/// Identifies a call, to route its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Who.
+    /// The rank.
     pub rank: u32,
-    /// In which step of its program.
+    /// The step of its program.
     pub step: usize,
-    /// TicketPurpose for.
+    /// The purpose.
     pub what: TicketPurpose,
-    /// In which opening.
+    /// The number of the open.
     pub opening: usize,
-    /// Over which of its connections.
+    /// The number of its connection.
     pub connection: u64,
 }
 
-/// TicketPurpose is asked in a step.
+/// The purpose of a call in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TicketPurpose {
-    /// TicketPurpose the step is about.
+    /// The step itself.
     Call,
-    /// Bytes for itself.
+    /// A claim of bytes.
     Lock,
-    /// That it has done something for all.
+    /// The report of an access that was performed for all.
     Report,
-    /// Nothing: somebody is told.
+    /// A notification without a reply.
     Notify,
 }
 
@@ -109,35 +109,35 @@ enum NetworkEvent {
 
 struct World {
     rng: Rng,
-    place: CoordinationKind,
+    kind: CoordinationKind,
     size: u32,
     ranks: Vec<Rank>,
     home: HomeNode,
-    /// How often that was started.
+    /// The number of restarts of the node.
     incarnation: u64,
-    /// TicketPurpose is under way; what goes one way between a rank and the node stays in order.
+    /// Messages under way; messages in one direction between a rank and the node stay in order.
     network: Vec<NetworkEvent>,
     file: Bytes,
     contents: Contents,
-    /// TicketPurpose is left to be done with it.
+    /// The programs for the remaining opens.
     plans: Vec<Plan>,
     opened: usize,
     opening: Option<OpenedFile>,
-    /// How many of a thousand steps are accidents.
+    /// Accidents per thousand steps.
     accidents: u32,
-    /// A rank that has less time than the others.
+    /// A rank that gets less time than the others.
     slow: Option<u32>,
     run: FileRun,
 }
 
-/// Runs a seed to its end; fails when something comes out that must not, or nothing comes where
-/// something must.
-pub fn run(seed: u64, place: CoordinationKind) -> Result<FileRun> {
-    let mut world = World::new(Rng::with_seed(seed), place);
+/// Runs a seed to its end. Fails if the coordination does something that it must not, or does not
+/// do something that it must.
+pub fn run(seed: u64, kind: CoordinationKind) -> Result<FileRun> {
+    let mut world = World::new(Rng::with_seed(seed), kind);
     world.go().with_context(|| {
         let (size, run) = (world.size, world.run);
         format!(
-            "seed {seed}, {place:?}, {size} ranks, {run:?}; to see it again: \
+            "seed {seed}, {kind:?}, {size} ranks, {run:?}; to see it again: \
              cargo run --release -p pario-sim -- --seed {seed}"
         )
     })?;
@@ -145,7 +145,7 @@ pub fn run(seed: u64, place: CoordinationKind) -> Result<FileRun> {
 }
 
 impl World {
-    fn new(mut rng: Rng, place: CoordinationKind) -> Self {
+    fn new(mut rng: Rng, kind: CoordinationKind) -> Self {
         let size = rng.u32(1..6);
         let can_disagree = rng.u8(0..3) == 0;
         let plans: Vec<Plan> =
@@ -159,7 +159,7 @@ impl World {
         let contents = Contents::new(&file);
         let mut world = Self {
             rng,
-            place,
+            kind,
             size,
             ranks: Vec::new(),
             home: HomeNode::new(size),
@@ -178,7 +178,7 @@ impl World {
         world
     }
 
-    /// The processes of the job are started.
+    /// Starts the processes of the job.
     fn launch(&mut self) {
         self.home.launch();
         let size = self.size;
@@ -206,7 +206,7 @@ impl World {
         self.home.check_empty()
     }
 
-    /// Something happens, if anything can.
+    /// Makes a random step. Returns false if none is possible.
     fn step(&mut self) -> Result<bool> {
         if self.rng.u32(0..1000) < self.accidents {
             self.accident()?;
@@ -245,7 +245,7 @@ impl World {
         Ok(true)
     }
 
-    /// One of some ranks.
+    /// Chooses one of some ranks.
     fn any(&mut self, ranks: &[u32]) -> u32 {
         let any = ranks[self.rng.usize(0..ranks.len())];
         if self.slow == Some(any) && self.rng.u8(0..16) > 0 {
@@ -254,8 +254,7 @@ impl World {
         any
     }
 
-    /// The first event that goes the same way as one that chance has chosen, since links keep the
-    /// order.
+    /// Removes the first event of a randomly chosen direction, since links keep the order.
     fn pick(&mut self) -> NetworkEvent {
         let way = |event: &NetworkEvent| match event {
             NetworkEvent::Ask { rank, .. } | NetworkEvent::Loss(rank) => (0, *rank),
@@ -287,9 +286,10 @@ impl World {
         }
     }
 
-    /// RankList at a table that were woken look, some of them or all; whether any did.
+    /// Lets ranks at a table that were woken look, some of them or all. Returns whether any did.
     fn look(&mut self, all: bool) -> Result<bool> {
-        let Some(OpenedFile { place: CoordinationState::Table(table), .. }) = &mut self.opening
+        let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+            &mut self.opening
         else {
             return Ok(false);
         };
@@ -299,13 +299,15 @@ impl World {
         Ok(is_any)
     }
 
-    /// Nothing can happen any more: nobody may wait.
+    /// Fails if a rank waits although nothing can happen any more.
     fn check_rest(&mut self) -> Result<()> {
         let len = self.file.len();
         for rank in 0..self.size {
             self.check_lane(rank)?;
         }
-        if let Some(OpenedFile { place: CoordinationState::Table(table), .. }) = &mut self.opening {
+        if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+            &mut self.opening
+        {
             table.check_wake_ups(len)?;
         }
         for (number, rank) in self.ranks.iter().enumerate() {
@@ -315,9 +317,9 @@ impl World {
         self.home.check_closed()
     }
 
-    /// Nobody has the file open: it must be as the model says, all of it.
+    /// Fails if the file differs from the model. No rank has it open.
     fn check_file(&mut self) -> Result<()> {
-        ensure!(self.is_quiet(), "somebody still writes");
+        ensure!(self.is_quiet(), "a rank still writes");
         self.contents.stabilize(&self.file, self.run.steps)?;
         self.contents.compare(&self.file)
     }
@@ -339,14 +341,14 @@ impl fmt::Display for FileRun {
         let Self { steps, answers, failures, bytes_read, lost, restarts } = self;
         write!(
             f,
-            "{steps} steps, {answers} calls answered, {failures} with a failure that had to be, \
+            "{steps} steps, {answers} calls answered, {failures} with an expected failure, \
              {bytes_read} bytes read, {lost} ranks lost, {restarts} restarts of the node"
         )
     }
 }
 
 impl Ticket {
-    /// The step of a rank that it belongs to.
+    /// The rank and step of the call.
     pub fn key(&self) -> (u32, usize) {
         (self.rank, self.step)
     }

@@ -1,4 +1,5 @@
-//! A range in the order of the disks: one run per subfile, and where its bytes lie in memory.
+//! A range of a file in the order of the disks: one run per subfile, and where its bytes lie in
+//! memory.
 //!
 //! Invariants: a run is contiguous in its subfile and never empty; its segments are in the order
 //! of the subfile and of the memory at once, do not overlap, and their lengths add up to the
@@ -11,7 +12,7 @@ use crate::layout::range::ByteRange;
 /// The part of a range that lies in one subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubfileRun {
-    place: BytePlacement,
+    placement: BytePlacement,
     len_bytes: u64,
     first: BufferSegment,
     unit_bytes: u64,
@@ -37,7 +38,7 @@ pub struct SubfileRuns<'a> {
     given: u32,
 }
 
-/// The segments of a run: what a vectored read or write scatters to or gathers from.
+/// The segments of a run, for a vectored read or write.
 #[derive(Clone, Debug)]
 pub struct BufferSegments {
     next: BufferSegment,
@@ -69,15 +70,15 @@ impl SubfileRun {
             if first == range_first { range.start_bytes() } else { first * unit_bytes };
         let last_byte =
             if last == range_last { last_byte } else { last * unit_bytes + (unit_bytes - 1) };
-        let place = striped.locate(first_byte);
-        let len_bytes = striped.locate(last_byte).offset_bytes - place.offset_bytes + 1;
+        let placement = striped.locate(first_byte);
+        let len_bytes = striped.locate(last_byte).offset_bytes - placement.offset_bytes + 1;
         // A single subfile is contiguous in memory as well: one segment.
         let until_gap_bytes = match subfiles {
             1 => len_bytes,
             _ => len_bytes.min(unit_bytes - first_byte % unit_bytes),
         };
         Some(SubfileRun {
-            place,
+            placement,
             len_bytes,
             first: BufferSegment {
                 buffer_offset_bytes: first_byte - range.start_bytes(),
@@ -90,12 +91,12 @@ impl SubfileRun {
 
     /// The subfile that holds the run.
     pub fn subfile(&self) -> SubfileIndex {
-        self.place.subfile
+        self.placement.subfile
     }
 
     /// Where the run starts in the subfile.
     pub fn offset_bytes(&self) -> u64 {
-        self.place.offset_bytes
+        self.placement.offset_bytes
     }
 
     /// How long the run is, in the subfile and over all its segments.
@@ -103,7 +104,7 @@ impl SubfileRun {
         self.len_bytes
     }
 
-    /// The places in memory of the run's bytes, in their order.
+    /// The segments of the run, in their order.
     pub fn segments(&self) -> BufferSegments {
         BufferSegments {
             next: self.first,

@@ -1,5 +1,5 @@
-//! What one rank does for all: it goes to them in chunks, through the room for bytes. None of it
-//! needs the lock.
+//! What one rank does for all ranks: it broadcasts the bytes that it reads through the buffer of
+//! the table, in chunks. Nothing here needs the lock.
 
 use std::sync::atomic::Ordering;
 
@@ -7,21 +7,21 @@ use super::CoordinationTable;
 use super::words::{member, round};
 use crate::modes::collective_error::CollectiveError;
 
-/// A part of what one rank reads for all.
+/// A part of the bytes that one rank reads for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BroadcastChunk {
-    /// Its number among all chunks of the file.
+    /// Its number among all chunks of the file, modulo 2^32.
     pub number: u32,
-    /// Its place in the room for bytes.
+    /// Its offset in the buffer of the table.
     pub buffer_offset: usize,
-    /// Where it begins in what is read.
+    /// Its offset in the bytes that are read.
     pub offset: u64,
-    /// Bytes.
+    /// Its length in bytes.
     pub len: usize,
 }
 
 impl CoordinationTable<'_> {
-    /// The chunks of what is read for all in a round.
+    /// The chunks of a broadcast of `len` bytes in a round.
     pub fn chunks(&self, number: u64, len: u64) -> impl Iterator<Item = BroadcastChunk> + use<> {
         let first = self.word(self.round(number) + round::FIRST_CHUNK).load(Ordering::Relaxed);
         (0..chunk_count(len)).map(move |index| {
@@ -35,7 +35,7 @@ impl CoordinationTable<'_> {
         })
     }
 
-    /// Whether nobody needs any more what was in the place of a chunk.
+    /// Whether every rank has consumed the chunk that used this part of the buffer before.
     pub fn can_produce(&self, chunk: BroadcastChunk) -> bool {
         (0..self.size).all(|rank| {
             let load = |word: usize| self.word(self.member(rank) + word).load(Ordering::Acquire);
@@ -44,31 +44,31 @@ impl CoordinationTable<'_> {
         })
     }
 
-    /// A chunk of a round is in its place.
+    /// Says that the next chunk of a round is in the buffer.
     pub fn mark_produced(&self, number: u64) {
         self.word(self.round(number) + round::PRODUCED).fetch_add(1, Ordering::Release);
     }
 
-    /// How many chunks of a round are in their places.
+    /// The number of chunks of a round that are in the buffer.
     pub fn produced_count(&self, number: u64) -> u32 {
         self.word(self.round(number) + round::PRODUCED).load(Ordering::Acquire)
     }
 
-    /// A rank needs no chunk before this one any more.
+    /// Says that a rank has consumed all chunks before this one.
     pub fn mark_consumed(&self, rank: u32, chunk: u32) {
         self.word(self.member(rank) + member::CONSUMED).store(chunk, Ordering::Release);
     }
 
-    /// The first chunk after those of a round.
+    /// The number of the first chunk after those of a round.
     pub fn chunks_end(&self, number: u64, len: u64) -> u32 {
         let first = self.word(self.round(number) + round::FIRST_CHUNK).load(Ordering::Relaxed);
         first.wrapping_add(chunk_count(len))
     }
 
-    /// What one rank did for all is done, or could not be.
+    /// Stores the result of the access that this rank performed for all.
     pub fn finish_perform(&self, number: u64, done: &Result<u64, String>) {
         let at = self.round(number);
-        let how = match done {
+        let state = match done {
             Ok(len) => {
                 self.put(at + round::PERFORMED_LEN, *len);
                 1
@@ -78,10 +78,11 @@ impl CoordinationTable<'_> {
                 2
             }
         };
-        self.word(at + round::PERFORMED).store(how, Ordering::Release);
+        self.word(at + round::PERFORMED).store(state, Ordering::Release);
     }
 
-    /// What came of what one rank does for all, if that is known: how many bytes.
+    /// The result of the access that one rank performs for all, once it is known: the number of
+    /// bytes.
     pub fn performed(&self, number: u64) -> Option<Result<u64, CollectiveError>> {
         let at = self.round(number);
         let rank = self.word(at + round::LAST).load(Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl CoordinationTable<'_> {
     }
 }
 
-/// How many chunks so many bytes need.
+/// The number of chunks of `len` bytes.
 pub(super) fn chunk_count(len: u64) -> u32 {
     u32::try_from(len.div_ceil(CoordinationTable::CHUNK_BYTES as u64)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Who has left a table, and that all is over.
+//! Ranks that leave a table: closed, lost or reset.
 
 use std::sync::atomic::Ordering;
 
@@ -10,14 +10,14 @@ const GONE: u32 = 1;
 const CLOSED: u32 = 2;
 
 impl CoordinationTable<'_> {
-    // What the node writes.
+    // Called by the node.
 
-    /// Somebody has ended all meetings: nothing goes on here.
+    /// Ends all calls at this table.
     pub fn reset(&self) {
         self.word(head::IS_RESET).store(1, Ordering::Release);
     }
 
-    /// The process of a rank is gone.
+    /// Marks the process of a rank as lost.
     pub fn mark_lost(&self, rank: u32) {
         if rank < self.size {
             self.word(self.member(rank) + member::IS_LOST).store(1, Ordering::Release);
@@ -25,9 +25,9 @@ impl CoordinationTable<'_> {
         }
     }
 
-    // What needs the lock.
+    // These need the lock.
 
-    /// A rank leaves: it has closed the file, or put it away.
+    /// Lets a rank leave: it has closed or dropped the file.
     pub fn leave(&self, rank: u32) {
         let is_closed = self.word(self.member(rank) + member::IS_CLOSED);
         if is_closed.swap(1, Ordering::Relaxed) == 0 {
@@ -35,7 +35,7 @@ impl CoordinationTable<'_> {
         }
     }
 
-    /// Looks who has been lost since it last looked.
+    /// Ends the collective calls if the node has marked further ranks as lost.
     pub fn process_losses(&self) {
         let lost = self.word(head::LOST).load(Ordering::Acquire);
         if self.word(head::NOTICED).swap(lost, Ordering::Relaxed) == lost {
@@ -52,45 +52,45 @@ impl CoordinationTable<'_> {
         }
     }
 
-    fn end_collectives(&self, rank: u32, fate: u32) {
-        let broken = self.word(head::BROKEN);
-        let _ = broken.compare_exchange(0, rank * 4 + fate, Ordering::Release, Ordering::Relaxed);
+    fn end_collectives(&self, rank: u32, reason: u32) {
+        let ended = self.word(head::BROKEN);
+        let _ = ended.compare_exchange(0, rank * 4 + reason, Ordering::Release, Ordering::Relaxed);
     }
 
-    // What needs no lock.
+    // These need no lock.
 
-    /// Why nobody can meet any more.
+    /// Why the ranks of this table make no collective calls any more.
     pub fn ended_by(&self) -> Option<CollectiveError> {
         if self.is_reset() {
             return Some(CollectiveError::Reset);
         }
-        let broken = self.word(head::BROKEN).load(Ordering::Acquire);
-        match (broken & 3, broken >> 2) {
+        let ended = self.word(head::BROKEN).load(Ordering::Acquire);
+        match (ended & 3, ended >> 2) {
             (0, _) => None,
             (CLOSED, rank) => Some(CollectiveError::Closed { rank }),
             (_, rank) => Some(CollectiveError::Gone { rank }),
         }
     }
 
-    /// Whether somebody has ended all meetings.
+    /// Whether the node has reset the table.
     pub fn is_reset(&self) -> bool {
         self.word(head::IS_RESET).load(Ordering::Acquire) != 0
     }
 
-    /// Whether the node has lost somebody whom nobody has noticed.
+    /// Whether the node has marked ranks as lost that no rank has processed.
     pub fn has_new_losses(&self) -> bool {
         let lost = self.word(head::LOST).load(Ordering::Acquire);
         lost != self.word(head::NOTICED).load(Ordering::Relaxed)
     }
 
-    /// Whether all have left.
+    /// Whether all ranks have left.
     pub fn is_over(&self) -> bool {
         let has_left =
             |rank| self.word(self.member(rank) + member::IS_CLOSED).load(Ordering::Relaxed);
         (0..self.size).all(|rank| has_left(rank) != 0 || self.is_lost(rank))
     }
 
-    /// Whether the process of a rank is gone.
+    /// Whether the process of a rank is lost.
     pub fn is_lost(&self, rank: u32) -> bool {
         self.word(self.member(rank) + member::IS_LOST).load(Ordering::Acquire) != 0
     }

@@ -19,7 +19,8 @@ impl CoordinationTable<'_> {
         )
     }
 
-    /// The call for people: what is opened is told if the rank has called nothing else since.
+    /// Returns the call of a rank in a round for display. An open has its text only if it is still
+    /// the last call of the rank.
     pub(super) fn described_call(&self, number: u64, rank: u32) -> Call {
         let call = self.call_in(number, rank);
         let Call::Open(_) = &call else { return call };
@@ -42,7 +43,7 @@ impl CoordinationTable<'_> {
         self.text(at + round::TEXT_BYTES, at + round::TEXT)
     }
 
-    /// Puts as much of a text into words as there is room for, and its length into another one.
+    /// Stores a text, cut to `TEXT_WORDS` words, and its length.
     pub(super) fn put_text(&self, len_at: usize, at: usize, text: &str) {
         let bytes = text.as_bytes();
         let mut len = bytes.len().min(4 * TEXT_WORDS);
@@ -97,7 +98,7 @@ pub(super) fn decode(kind: u32, flags: u32, value: u64) -> Call {
             Call::SetMode(mode.unwrap_or_default())
         }
         6 => Call::Close,
-        // What it was is not here, only whether it was the same.
+        // The words hold only a hash of the text, to compare calls.
         8 => Call::Open(format!("{value:016x}")),
         _ => Call::Barrier,
     }

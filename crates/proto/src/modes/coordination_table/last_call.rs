@@ -1,5 +1,5 @@
-//! What each rank has called last, for people: accesses in shared memory and by descriptors leave no
-//! other trace at the node.
+//! The last call of each rank, for `pario why`: an access in shared memory or through a descriptor
+//! leaves no other trace at the node.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -8,30 +8,30 @@ use super::encoding::{decode, encode};
 use super::words::{TEXT_WORDS, member};
 use crate::modes::call::Call;
 
-/// Looks at a note that is changed each time before it is told as it is.
-const LOOKS: u32 = 16;
+/// Attempts to read a record that a rank changes at the same time; then it is returned as it is.
+const READ_ATTEMPTS: u32 = 16;
 
-/// What a rank has called last.
+/// The last call of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
-    /// What.
+    /// The call.
     pub call: Call,
-    /// The path of the file that it was about, where the table does not say it.
+    /// The path of the file, if this is not the table of that file.
     pub path: Option<String>,
     /// When, by the clock of the machine.
     pub at_ms: u64,
-    /// The number by which equal calls are known.
+    /// The hash by which calls are compared.
     pub(super) value: u64,
 }
 
 impl CoordinationTable<'_> {
-    /// Notes what a rank calls, for people. `path` is that of the file if the table is not the
-    /// file's, and empty otherwise. Needs no lock: a rank writes its own note only.
+    /// Records the call of a rank for display. `path` is the path of the file, or empty if this is
+    /// the table of that file. Needs no lock: a rank writes its own record only.
     pub fn record_call(&self, rank: u32, call: &Call, path: &str, now_ms: u64) {
         let at = self.member(rank);
         let (kind, flags, value) = encode(call);
-        let turn = self.word(at + member::LAST_TURN);
-        turn.fetch_add(1, Ordering::Relaxed);
+        let version = self.word(at + member::LAST_VERSION);
+        version.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.word(at + member::LAST_KIND).store(kind, Ordering::Relaxed);
         self.word(at + member::LAST_FLAGS).store(flags, Ordering::Relaxed);
@@ -42,18 +42,18 @@ impl CoordinationTable<'_> {
         {
             self.put_text(at + member::LAST_TEXT_BYTES, at + member::LAST_TEXT, text);
         }
-        turn.fetch_add(1, Ordering::Release);
+        version.fetch_add(1, Ordering::Release);
     }
 
-    /// What a rank has called last, as far as can be seen while it changes.
+    /// Returns the last call of a rank; it may be torn if the rank keeps changing it.
     pub fn last_call(&self, rank: u32) -> Option<RecordedCall> {
-        let turn = self.word(self.member(rank) + member::LAST_TURN);
-        for look in 0.. {
-            let before = turn.load(Ordering::Acquire);
+        let version = self.word(self.member(rank) + member::LAST_VERSION);
+        for attempt in 0.. {
+            let before = version.load(Ordering::Acquire);
             let noted = self.recorded(rank);
             fence(Ordering::Acquire);
-            let is_whole = before.is_multiple_of(2) && turn.load(Ordering::Relaxed) == before;
-            if is_whole || look == LOOKS {
+            let is_whole = before.is_multiple_of(2) && version.load(Ordering::Relaxed) == before;
+            if is_whole || attempt == READ_ATTEMPTS {
                 return noted;
             }
         }
@@ -90,35 +90,35 @@ mod tests {
     use crate::modes::position::{Seek, Transfer};
 
     #[test]
-    fn the_last_call_of_each_rank_is_told() {
+    fn the_last_call_of_each_rank_is_shown() {
         let words = words(3);
         let table = CoordinationTable::new(&words, 3, Mode::Async, None).unwrap();
         assert_eq!(table.last_call(1), None);
-        let told = |rank| table.last_call(rank).map(|last| (last.call, last.path, last.at_ms));
+        let shown = |rank| table.last_call(rank).map(|last| (last.call, last.path, last.at_ms));
         let open = Call::Open("/a for reading in mode M_ASYNC".to_owned());
         table.record_call(1, &open, "", 7);
-        assert_eq!(told(1), Some((open, None, 7)));
+        assert_eq!(shown(1), Some((open, None, 7)));
         let read = Call::Transfer(Transfer::read(65_536));
         table.record_call(1, &read, "", 8);
-        assert_eq!(told(1), Some((read, None, 8)), "nothing is left of the text before");
+        assert_eq!(shown(1), Some((read, None, 8)), "the earlier text is gone");
         let seek = Call::Seek(Seek::End(-3));
         table.record_call(2, &seek, "", 9);
         table.record_call(1, &Call::Close, "/a", 10);
-        assert_eq!(told(1), Some((Call::Close, Some("/a".to_owned()), 10)));
-        assert_eq!(told(2), Some((seek, None, 9)));
-        assert_eq!(told(0), None);
+        assert_eq!(shown(1), Some((Call::Close, Some("/a".to_owned()), 10)));
+        assert_eq!(shown(2), Some((seek, None, 9)));
+        assert_eq!(shown(0), None);
         let long = Call::Open("/ü".repeat(200));
         table.record_call(0, &long, "", 11);
-        let Some((Call::Open(text), ..)) = told(0) else { panic!("it was noted") };
+        let Some((Call::Open(text), ..)) = shown(0) else { panic!("it was recorded") };
         assert!(text.starts_with("/ü/ü") && text.ends_with(" ...") && text.len() < 300, "{text}");
     }
 
     #[test]
-    fn a_note_that_is_never_finished_is_told_as_it_is() {
+    fn a_record_that_is_never_finished_is_shown_as_it_is() {
         let words = words(1);
         let table = CoordinationTable::new(&words, 1, Mode::Async, None).unwrap();
         table.record_call(0, &Call::Barrier, "", 7);
-        table.word(table.member(0) + member::LAST_TURN).fetch_add(1, Ordering::Relaxed);
+        table.word(table.member(0) + member::LAST_VERSION).fetch_add(1, Ordering::Relaxed);
         assert_eq!(table.last_call(0).map(|last| last.call), Some(Call::Barrier));
     }
 }

@@ -1,4 +1,4 @@
-//! The lock of a table, and the word that says when something has happened.
+//! The lock of a table, and its event counter.
 
 use std::sync::atomic::Ordering;
 
@@ -6,38 +6,39 @@ use super::CoordinationTable;
 use super::words::head;
 use crate::modes::collective_error::CollectiveError;
 
-/// In the word of the lock: somebody sleeps.
-const IS_WANTED: u32 = 1 << 31;
+/// The bit of the lock word that says that a rank sleeps on it.
+const IS_CONTENDED: u32 = 1 << 31;
 
 impl CoordinationTable<'_> {
-    /// Takes the lock for a rank, unless somebody has it. With `is_contended`, who lets go of it
-    /// wakes another one.
+    /// Takes the lock for a rank if it is free. With `is_contended`, releasing it wakes another
+    /// rank.
     pub fn try_lock(&self, rank: u32, is_contended: bool) -> bool {
-        let owner = (rank + 1) | if is_contended { IS_WANTED } else { 0 };
+        let owner = (rank + 1) | if is_contended { IS_CONTENDED } else { 0 };
         let lock = self.word(head::LOCK);
         lock.compare_exchange(0, owner, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Says that somebody wants the lock; what to sleep on, if it is taken.
+    /// Says that a rank waits for the lock. Returns the value of the lock word to sleep on, or
+    /// `None` if the lock is free or the word has changed.
     pub fn request_lock(&self) -> Option<u32> {
         let lock = self.word(head::LOCK);
         let seen = lock.load(Ordering::Relaxed);
         if seen == 0 {
             return None;
         }
-        let wanted = seen | IS_WANTED;
-        let is_said = seen == wanted
-            || lock.compare_exchange(seen, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        is_said.then_some(wanted)
+        let contended = seen | IS_CONTENDED;
+        let is_set = seen == contended
+            || lock.compare_exchange(seen, contended, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        is_set.then_some(contended)
     }
 
-    /// Lets go of the lock; whether somebody is to be woken.
+    /// Releases the lock. Returns whether a sleeping rank must be woken.
     pub fn unlock(&self) -> bool {
-        self.word(head::LOCK).swap(0, Ordering::Release) & IS_WANTED != 0
+        self.word(head::LOCK).swap(0, Ordering::Release) & IS_CONTENDED != 0
     }
 
-    /// Takes the lock away from a rank that is gone, for good: what it has left behind nobody can
-    /// trust. Whoever waits for the lock calls this from time to time.
+    /// Fails if the rank that holds the lock is lost: the table may be half changed, so no rank may
+    /// use it again. A rank that waits for the lock calls this from time to time.
     pub fn check_lock_holder(&self) -> Result<(), CollectiveError> {
         match self.holder().filter(|rank| self.is_lost(*rank)) {
             Some(rank) => Err(CollectiveError::Gone { rank }),
@@ -45,19 +46,19 @@ impl CoordinationTable<'_> {
         }
     }
 
-    /// The rank that has the lock.
+    /// The rank that holds the lock.
     pub(super) fn holder(&self) -> Option<u32> {
         let seen = self.word(head::LOCK).load(Ordering::Acquire);
-        (seen & !IS_WANTED).checked_sub(1).filter(|rank| *rank < self.size)
+        (seen & !IS_CONTENDED).checked_sub(1).filter(|rank| *rank < self.size)
     }
 
-    /// Says that something has happened; whether somebody sleeps because of it.
+    /// Counts an event. Returns whether ranks sleep on the counter.
     pub fn signal_event(&self) -> bool {
         self.word(head::EVENT).fetch_add(1, Ordering::SeqCst);
         self.word(head::SLEEPERS).load(Ordering::SeqCst) > 0
     }
 
-    /// How often something has happened.
+    /// The number of events so far, modulo 2^32.
     pub fn event_count(&self) -> u32 {
         self.word(head::EVENT).load(Ordering::SeqCst)
     }
@@ -70,14 +71,14 @@ mod tests {
     use crate::modes::mode::Mode;
 
     #[test]
-    fn who_dies_with_the_lock_is_named_and_nobody_gets_it() {
+    fn a_rank_that_dies_with_the_lock_is_named_and_the_lock_stays_taken() {
         let words = words(2);
         let table = CoordinationTable::new(&words, 2, Mode::Log, None).unwrap();
         assert!(table.try_lock(1, false) && !table.try_lock(0, false));
-        assert_eq!(table.check_lock_holder(), Ok(()), "it is at work");
+        assert_eq!(table.check_lock_holder(), Ok(()), "the holder is alive");
         let seen = table.request_lock().unwrap();
         assert_eq!(table.request_lock(), Some(seen));
-        assert!(table.unlock(), "somebody sleeps");
+        assert!(table.unlock(), "a rank sleeps");
         assert!(table.request_lock().is_none() && table.try_lock(1, true) && table.unlock());
         assert!(table.try_lock(1, false));
         table.mark_lost(1);

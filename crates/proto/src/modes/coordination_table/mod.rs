@@ -1,15 +1,15 @@
-//! A shared file, or a job, whose ranks are all on one machine: what a node would do for them, they
-//! do by themselves, in memory that they have in common.
+//! The coordination table: the course and the rounds of one shared file, or of a job, in shared
+//! memory. The ranks decide their rounds themselves when all of them run on the node's machine.
 //!
-//! The memory is a row of 32-bit words, all zero in the beginning. Whoever holds the *lock* changes
-//! it; the lock's holder is told by its rank, so that one who dies with it can be known. What is
-//! written last of a decision says that it is there, and is read without the lock. A word says
-//! when something has happened; those who wait sleep on it.
+//! The memory is an array of 32-bit words, zero at first. The rank that holds the *lock* changes
+//! it; the lock word contains the rank of its holder, so that the others can detect that it died.
+//! The last word written of a decision publishes it, and ranks read it without the lock. Ranks that
+//! wait sleep on the *event* word, which every change increments.
 //!
-//! The node that made it writes into it only who is gone, and that all is over. Whatever else it
-//! finds there it shows to people and believes nothing of.
+//! The node that created the table writes only which ranks are lost, and that the table is reset.
+//! It shows the rest to users, and trusts none of it.
 //!
-//! Here is arithmetic on words alone: who takes the lock, sleeps and wakes is in the library.
+//! This module is arithmetic on words; the library (`pario::group`) locks, sleeps and wakes.
 
 mod broadcast;
 mod departures;
@@ -36,7 +36,7 @@ pub use waits::TableWait;
 const VERSION: u32 = 0x5041_5402;
 const ROUNDS: usize = 32;
 
-/// A file that the ranks of a job have open together, in memory that they have in common.
+/// The course and the rounds of one shared file or job, in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CoordinationTable<'w> {
     words: &'w [AtomicU32],
@@ -44,34 +44,34 @@ pub struct CoordinationTable<'w> {
 }
 
 impl<'w> CoordinationTable<'w> {
-    /// So many tables lie in the memory of a job: the first is its own, the others are those of files
-    /// that it has open.
+    /// Tables in the memory of a job: the first is that of the job, the others are those of its
+    /// open files.
     pub const TABLES_PER_JOB: u32 = 64;
-    /// The largest group.
+    /// The largest number of ranks.
     pub const RANKS_LIMIT: u32 = 1024;
-    /// So many rounds can be under way.
+    /// Rounds that can be under way at once.
     pub const ROUND_SLOTS: u64 = ROUNDS as u64;
-    /// What one rank reads for all goes through the room for bytes in chunks of so many.
+    /// The size of a chunk of a broadcast.
     pub const CHUNK_BYTES: usize = 256 << 10;
-    /// So many chunks have room.
+    /// Chunks that fit into the buffer.
     pub const CHUNK_SLOTS: u32 = 8;
-    /// The room for bytes, behind the words.
+    /// The size of the buffer behind the words.
     pub const BUFFER_BYTES: usize = Self::CHUNK_BYTES * Self::CHUNK_SLOTS as usize;
-    /// The word of the lock: on it sleeps who wants it.
+    /// The index of the lock word; ranks that wait for the lock sleep on it.
     pub const LOCK_WORD: usize = head::LOCK;
-    /// The word of events: on it sleeps who waits for others.
+    /// The index of the event word; ranks that wait for others sleep on it.
     pub const EVENT_WORD: usize = head::EVENT;
-    /// How many sleep on it, or are about to.
+    /// The index of the word that counts ranks which sleep on the event word, or are about to.
     pub const SLEEPERS_WORD: usize = head::SLEEPERS;
 
-    /// How many words a group needs.
+    /// The number of words of a table for `size` ranks.
     pub fn word_count(size: u32) -> usize {
         let size = size as usize;
         head::WORDS + size * member::WORDS + ROUNDS * (round::WORDS + size * rank_call::WORDS)
     }
 
-    /// Makes a table of words that are zero, for a file that was opened in a mode and has so many
-    /// bytes, if that is known. None if there are too few words, or too many ranks.
+    /// Initialises a table in words that are zero, for a file in a mode and with a length, if that
+    /// is known. Returns `None` if there are too few words or too many ranks.
     pub fn new(words: &'w [AtomicU32], size: u32, mode: Mode, len: Option<u64>) -> Option<Self> {
         let fits = (1..=Self::RANKS_LIMIT).contains(&size) && words.len() >= Self::word_count(size);
         let table = fits.then_some(Self { words, size })?;
@@ -84,7 +84,7 @@ impl<'w> CoordinationTable<'w> {
         Some(table)
     }
 
-    /// The table that somebody else has made of these words.
+    /// Returns the table that was initialised in these words; `None` if there is none.
     pub fn attach(words: &'w [AtomicU32]) -> Option<Self> {
         let head = words.get(..head::WORDS)?;
         if head[head::VERSION].load(Ordering::Acquire) != VERSION {
@@ -95,7 +95,7 @@ impl<'w> CoordinationTable<'w> {
         fits.then_some(Self { words, size })
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn words_that_are_no_table_are_refused() {
         let words = words(3);
-        assert!(CoordinationTable::attach(&words).is_none(), "nobody has made one of them");
+        assert!(CoordinationTable::attach(&words).is_none(), "no table is in them");
         assert!(CoordinationTable::new(&words, 4, Mode::Log, None).is_none());
         assert!(CoordinationTable::new(&words, 0, Mode::Log, None).is_none());
         CoordinationTable::new(&words, 3, Mode::Log, None).unwrap();

@@ -12,9 +12,9 @@ use crate::modes::mode::Mode;
 use crate::modes::position::{AccessRange, Position, Seek, Transfer};
 
 impl CoordinationTable<'_> {
-    // What needs the lock.
+    // These need the lock.
 
-    /// A rank reads or writes where the shared pointer is, and waits for nobody.
+    /// Places an access at the shared pointer, without the other ranks.
     pub fn transfer(
         &self,
         transfer: Transfer,
@@ -23,7 +23,7 @@ impl CoordinationTable<'_> {
         self.change(|course| course.needs_size_for(transfer), measure, |c| c.transfer(transfer))
     }
 
-    /// A rank moves the shared pointer, and waits for nobody.
+    /// Moves the shared pointer, without the other ranks.
     pub fn seek(
         &self,
         seek: Seek,
@@ -47,8 +47,8 @@ impl CoordinationTable<'_> {
         changed
     }
 
-    /// Finds out how long the file is, for a call of the rank that has the lock; meanwhile people
-    /// are told of it.
+    /// Runs `measure`, which finds out the size of the file for a call of the rank that holds the
+    /// lock, and shows the call as waiting until it returns.
     pub fn measure_for<R>(&self, call: &Call, now_ms: u64, measure: impl FnOnce() -> R) -> R {
         let (kind, flags, value) = encode(call);
         self.word(head::MEASURING_FLAGS).store(flags, Ordering::Relaxed);
@@ -60,25 +60,25 @@ impl CoordinationTable<'_> {
         measured
     }
 
-    /// Where the shared pointer is.
+    /// The shared pointer.
     pub fn offset(&self) -> u64 {
         self.number(head::OFFSET)
     }
 
-    /// Whether a rank may close the file, and wait for nobody.
+    /// Fails if the ranks close the file together in this mode.
     pub fn check_close(&self) -> Result<(), CollectiveError> {
         self.course().check_close()
     }
 
-    // What needs no lock.
+    // These need no lock. What they read may change at the same time.
 
-    /// Where the shared pointer is, in modes that have one, as far as can be seen while it changes.
+    /// The shared pointer, in modes that have one.
     pub fn shared_offset(&self) -> Option<u64> {
         self.course().shared_offset()
     }
 
-    /// The call for which the size of the file is being found out, of whom, and since when, as far
-    /// as can be seen while it changes.
+    /// The call for which the size of the file is being found out: its rank, the call, and since
+    /// when.
     pub(super) fn measuring_call(&self) -> Option<(u32, Call, u64)> {
         let kind = self.word(head::MEASURING).load(Ordering::Acquire);
         let rank = self.holder().filter(|rank| kind != 0 && !self.is_lost(*rank))?;
@@ -87,7 +87,7 @@ impl CoordinationTable<'_> {
         Some((rank, call, self.number(head::MEASURING_SINCE_MS)))
     }
 
-    /// The mode, as far as can be seen while it changes.
+    /// The mode.
     pub fn mode(&self) -> Mode {
         let mode = self.word(head::MODE).load(Ordering::Relaxed);
         u8::try_from(mode).ok().and_then(Mode::from_number).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Who may touch which bytes of the file, where accesses that overlap must not mix.
+//! Byte ranges that ranks claim, so that overlapping accesses do not mix.
 
 use std::sync::atomic::Ordering;
 
@@ -7,10 +7,10 @@ use super::words::{head, member};
 use crate::modes::waiting::{BytesClaim, BytesUse};
 
 impl CoordinationTable<'_> {
-    // What needs the lock.
+    // These need the lock.
 
-    /// A rank wants some bytes for itself, or to read them while nobody writes. One access of a rank
-    /// at a time.
+    /// Claims bytes for a rank: to write them alone, or to read them while no rank writes them. A
+    /// rank has one claim at a time.
     pub fn claim_range(&self, rank: u32, bytes: BytesUse, now_ms: u64) {
         let at = self.member(rank);
         let ticket = self.number(head::TICKETS) + 1;
@@ -22,8 +22,7 @@ impl CoordinationTable<'_> {
         self.put(at + member::TICKET, ticket);
     }
 
-    /// Whether a rank has the bytes that it wants: nobody who came before it wants any of them, or
-    /// all only read.
+    /// Whether a rank holds the bytes that it has claimed: no earlier claim conflicts with it.
     pub fn holds_range(&self, rank: u32) -> bool {
         let ticket = |rank: u32| self.number(self.member(rank) + member::TICKET);
         let (mine, wanted) = (ticket(rank), self.range(rank));
@@ -34,7 +33,7 @@ impl CoordinationTable<'_> {
         !(0..self.size).any(is_before)
     }
 
-    /// A rank wants its bytes no more.
+    /// Releases the bytes of a rank.
     pub fn release_range(&self, rank: u32) {
         self.put(self.member(rank) + member::TICKET, 0);
     }
@@ -49,21 +48,20 @@ impl CoordinationTable<'_> {
         }
     }
 
-    // What needs no lock.
+    // These need no lock.
 
-    /// Who has bytes or wants some, in the order in which they came, as far as can be seen while it
-    /// changes.
+    /// All claims, oldest first; they may change at the same time.
     pub(super) fn claims(&self) -> Vec<BytesClaim> {
-        let wish = |rank: u32| {
+        let claim = |rank: u32| {
             let at = self.member(rank);
             let number = self.number(at + member::TICKET);
             let (bytes, since_ms) = (self.range(rank), self.number(at + member::SINCE_MS));
-            // What was looked at may have become another wish meanwhile.
+            // The rank may have replaced its claim while this one was read.
             let is_one = number != 0 && self.number(at + member::TICKET) == number;
             is_one.then_some(BytesClaim { rank, number, bytes, since_ms })
         };
-        let mut claims: Vec<_> = (0..self.size).filter_map(wish).collect();
-        claims.sort_by_key(|wish| wish.number);
+        let mut claims: Vec<_> = (0..self.size).filter_map(claim).collect();
+        claims.sort_by_key(|claim| claim.number);
         claims
     }
 }
@@ -76,7 +74,7 @@ mod tests {
     use crate::modes::mode::Mode;
 
     #[test]
-    fn bytes_are_had_in_the_order_in_which_they_were_wanted() {
+    fn bytes_are_granted_in_the_order_of_claims() {
         let words = words(4);
         let table = CoordinationTable::new(&words, 4, Mode::Unix, None).unwrap();
         let has = || [0, 1, 2, 3].map(|rank| table.holds_range(rank));
@@ -91,7 +89,7 @@ mod tests {
         assert!(has()[3]);
         table.mark_lost(3);
         table.process_losses();
-        assert!(has()[1], "who is gone has nothing");
+        assert!(has()[1], "a lost rank holds nothing");
         assert_eq!(table.ended_by(), Some(CollectiveError::Gone { rank: 3 }));
     }
 }

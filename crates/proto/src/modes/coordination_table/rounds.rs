@@ -1,4 +1,4 @@
-//! Calls in which all meet, round after round.
+//! Rounds of collective calls.
 
 use std::sync::atomic::Ordering;
 
@@ -11,19 +11,20 @@ use crate::modes::collective_error::CollectiveError;
 use crate::modes::course::RoundDecision;
 use crate::modes::position::{AccessRange, OutOfRange};
 
-/// What became of a call in which all meet.
+/// The result of adding a call to its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallArrival {
-    /// So many rounds are under way that it must be called again, when something has happened.
+    /// Too many rounds are under way: call again after the next event.
     NoSlot,
-    /// It counts.
+    /// The call is recorded.
     Recorded,
 }
 
 impl CoordinationTable<'_> {
-    // What needs the lock.
+    // These need the lock.
 
-    /// A rank makes a call in which all meet. The last one decides by [`decide`](Self::decide).
+    /// Adds the call of a rank to its round. The rank that completes the round decides it with
+    /// [`decide_round`](Self::decide_round).
     pub fn add_call(
         &self,
         rank: u32,
@@ -53,7 +54,7 @@ impl CoordinationTable<'_> {
         Ok(CallArrival::Recorded)
     }
 
-    /// Whether all have called in the round that comes next.
+    /// Whether all ranks have called in the first undecided round.
     pub fn is_round_complete(&self) -> bool {
         let first = self.number(head::FIRST);
         let at = self.round(first);
@@ -61,8 +62,8 @@ impl CoordinationTable<'_> {
             && self.word(at + round::ARRIVED).load(Ordering::Relaxed) == self.size
     }
 
-    /// Decides the round that comes next, in which all have called. `measure` says how long the
-    /// file is, and is asked only if that matters.
+    /// Decides the first undecided round, which is complete. Calls `measure` for the size of the
+    /// file only if the decision needs it.
     pub fn decide_round(&self, measure: impl FnOnce() -> Result<u64, String>) {
         let number = self.number(head::FIRST);
         let at = self.round(number);
@@ -126,11 +127,11 @@ impl CoordinationTable<'_> {
         }
     }
 
-    // What needs no lock.
+    // These need no lock.
 
-    /// What came of a round for a rank, if that is known.
+    /// The outcome of a round for a rank, once the round is decided.
     pub fn outcome(&self, rank: u32, number: u64) -> Option<Result<CallOutcome, CollectiveError>> {
-        // In this order: what was decided before somebody left is decided.
+        // Read in this order: a round that was decided before a rank left stays decided.
         let broken = self.ended_by();
         if self.word(self.round(number) + round::IS_DECIDED).load(Ordering::Acquire) == 0 {
             return broken.map(Err);
@@ -169,8 +170,8 @@ impl CoordinationTable<'_> {
         }
     }
 
-    /// A rank has what it wanted to know of a round; when all have, there is room for another one,
-    /// and this says so.
+    /// Says that a rank has read the outcome of a round. Returns true for the last rank: the slot
+    /// is free then.
     pub fn acknowledge(&self, number: u64) -> bool {
         let at = self.round(number);
         if self.word(at + round::TAKEN).fetch_add(1, Ordering::AcqRel) + 1 < self.size {
@@ -187,7 +188,7 @@ impl CoordinationTable<'_> {
         true
     }
 
-    /// Whether there is room for a round.
+    /// Whether the slot of a round is free for it.
     pub fn has_slot_for(&self, number: u64) -> bool {
         self.number(self.round(number) + round::NUMBER) == number
     }

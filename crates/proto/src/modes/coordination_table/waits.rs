@@ -1,4 +1,4 @@
-//! How a table stands, for people.
+//! Who waits for whom at a table, for `pario why`.
 
 use std::sync::atomic::Ordering;
 
@@ -7,36 +7,36 @@ use super::words::{head, kind, round};
 use crate::modes::call::Call;
 use crate::modes::waiting::{BytesWait, WaitCause};
 
-/// How a table stands, for people.
+/// Ranks that wait at a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableWait {
-    /// The number of a round that is not decided, or of a wish for bytes.
+    /// The number of an undecided round, or of a claim of bytes.
     pub number: u64,
-    /// Who has called what.
+    /// The ranks that wait, and their calls.
     pub arrived: Vec<(u32, Call)>,
-    /// For whom they wait.
+    /// The ranks that they wait for.
     pub missing: Vec<u32>,
-    /// Since when the first of them waits, by the clock of the machine.
+    /// When the first of them called, by the clock of the machine.
     pub since_ms: u64,
-    /// Why they wait.
+    /// The cause of the wait.
     pub cause: WaitCause,
 }
 
 impl CoordinationTable<'_> {
-    /// Who waits for whom, as far as can be seen while it changes: in rounds, oldest first, for
-    /// bytes, and for the size of the file. It is so late by the clock of the machine.
+    /// Returns the ranks that wait: in rounds, oldest first, for bytes, and for the size of the
+    /// file. The table may change at the same time. `now_ms` is the clock of the machine.
     pub fn waits(&self, now_ms: u64) -> Vec<TableWait> {
         let first = self.number(head::FIRST);
         let numbers =
             first.saturating_sub(Self::ROUND_SLOTS)..first.saturating_add(Self::ROUND_SLOTS);
-        let begun = numbers.filter(|number| self.has_slot_for(*number));
-        let mut waits: Vec<_> = begun.filter_map(|number| self.round_wait(number)).collect();
+        let started = numbers.filter(|number| self.has_slot_for(*number));
+        let mut waits: Vec<_> = started.filter_map(|number| self.round_wait(number)).collect();
         let bytes_waits = BytesWait::among(&self.claims(), now_ms);
-        waits.extend(bytes_waits.into_iter().map(|(wish, wait)| TableWait {
-            number: wish.number,
-            arrived: vec![(wish.rank, wish.bytes.call())],
+        waits.extend(bytes_waits.into_iter().map(|(claim, wait)| TableWait {
+            number: claim.number,
+            arrived: vec![(claim.rank, claim.bytes.call())],
             missing: wait.ranks(),
-            since_ms: wish.since_ms,
+            since_ms: claim.since_ms,
             cause: WaitCause::Bytes(wait),
         }));
         let is_listed = waits.iter().any(|wait| wait.cause == WaitCause::Size);
@@ -67,7 +67,7 @@ impl CoordinationTable<'_> {
         let mut since_ms = self.number(at + round::SINCE_MS);
         let cause = match is_performed {
             _ if missing.is_empty() => {
-                // All have called, and the last one decides it for all.
+                // All ranks have called, and the last one is deciding the round.
                 since_ms = self.measuring_call()?.2;
                 WaitCause::Size
             }
@@ -88,9 +88,9 @@ mod tests {
     use crate::modes::position::Transfer;
     use crate::modes::waiting::{BytesUse, BytesUser};
 
-    /// Whatever is in the words, looking at them for people does not fail.
+    /// Any content of the words can be displayed without a panic.
     #[test]
-    fn nonsense_in_the_words_harms_nobody() {
+    fn arbitrary_words_are_displayed() {
         let words = words(3);
         let table = CoordinationTable::new(&words, 3, Mode::Log, None).unwrap();
         for word in &words[head::MODE..] {
@@ -106,7 +106,7 @@ mod tests {
         for rank in 0..3 {
             table.put(table.member(rank) + member::FROM, 0);
         }
-        assert_eq!(table.waits(20).len(), 3, "a round, and two who want what a third one has");
+        assert_eq!(table.waits(20).len(), 3, "a round, and two claims behind a third");
         for (index, word) in words[head::MODE..].iter().enumerate() {
             word.store(u32::try_from(index).unwrap().wrapping_mul(0x9e37_79b9), Ordering::Relaxed);
         }
@@ -115,28 +115,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_is_told() {
+    fn an_open_is_displayed() {
         let words = words(3);
         let table = CoordinationTable::new(&words, 3, Mode::Unix, None).unwrap();
         let open = |what: &str| Call::Open(what.to_owned());
         table.add_call(1, 0, &open("/a for reading"), 7).unwrap();
         table.add_call(2, 0, &open("/b for reading"), 8).unwrap();
-        let [wait] = &table.waits(20)[..] else { panic!("one round has begun") };
+        let [wait] = &table.waits(20)[..] else { panic!("one round has started") };
         assert_eq!(wait.arrived[0], (1, open("/a for reading")));
-        assert_eq!(wait.arrived[1], (2, open("/b for reading")), "each is told as it called");
-        // Another thread of the rank has called something else since.
+        assert_eq!(wait.arrived[1], (2, open("/b for reading")), "each with its own call");
+        // Another thread of the rank has made another call since.
         table.record_call(2, &open("/c for reading"), "", 9);
-        let [wait] = &table.waits(20)[..] else { panic!("one round has begun") };
+        let [wait] = &table.waits(20)[..] else { panic!("one round has started") };
         assert_eq!(wait.arrived[1].1.to_string(), "open");
     }
 
     #[test]
-    fn who_waits_for_bytes_is_told() {
+    fn a_wait_for_bytes_is_displayed() {
         let words = words(3);
         let table = CoordinationTable::new(&words, 3, Mode::Unix, None).unwrap();
         table.claim_range(2, BytesUse::new(0, 100, true), 5);
         table.claim_range(1, BytesUse::new(200, 100, true), 6);
-        assert_eq!(table.waits(20), [], "nobody has what others want");
+        assert_eq!(table.waits(20), [], "no claims conflict");
         table.claim_range(0, BytesUse::new(90, 20, false), 7);
         let wanted = BytesUse::new(90, 20, false);
         let bytes = BytesUse::new(0, 100, true);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_size_is_told() {
+    fn a_wait_for_the_size_is_displayed() {
         let words = words(2);
         let table = CoordinationTable::new(&words, 2, Mode::Sync, None).unwrap();
         let read = Call::Transfer(Transfer::read(20));

@@ -1,6 +1,6 @@
-//! What the words of a table mean.
+//! The layout of the words of a table.
 
-/// Words at the beginning.
+/// The words at the beginning.
 pub mod head {
     pub const VERSION: usize = 0;
     pub const SIZE: usize = 1;
@@ -17,9 +17,9 @@ pub mod head {
     pub const FIRST: usize = 14;
     pub const TICKETS: usize = 16;
     pub const CHUNKS: usize = 18;
-    /// Written by the node alone.
+    /// Written by the node only.
     pub const IS_RESET: usize = 19;
-    /// Of the call for which the size of the file is being found out; its kind is 0 otherwise.
+    /// The call for which the size of the file is being found out; 0 if there is none.
     pub const MEASURING: usize = 20;
     pub const MEASURING_FLAGS: usize = 21;
     pub const MEASURING_VALUE: usize = 22;
@@ -27,9 +27,9 @@ pub mod head {
     pub const WORDS: usize = 32;
 }
 
-/// Words of a rank.
+/// The words of a rank.
 pub mod member {
-    /// Written by the node alone.
+    /// Written by the node only.
     pub const IS_LOST: usize = 0;
     pub const IS_CLOSED: usize = 1;
     pub const CONSUMED: usize = 2;
@@ -38,22 +38,23 @@ pub mod member {
     pub const TO: usize = 8;
     pub const IS_WRITE: usize = 10;
     pub const SINCE_MS: usize = 12;
-    /// What the rank has called last, for people: odd while it is written.
-    pub const LAST_TURN: usize = 14;
+    /// The last call of the rank, for display. This counter is odd while the rank writes the
+    /// record.
+    pub const LAST_VERSION: usize = 14;
     pub const LAST_KIND: usize = 15;
     pub const LAST_FLAGS: usize = 16;
     pub const LAST_TEXT_BYTES: usize = 17;
     pub const LAST_VALUE: usize = 18;
     pub const LAST_MS: usize = 20;
-    /// What the call is about: what is opened how, or the path of the file that is closed.
+    /// The text of an open, or the path of a file that is closed.
     pub const LAST_TEXT: usize = 24;
     pub const WORDS: usize = LAST_TEXT + super::TEXT_WORDS;
 }
 
-/// Words of a text.
+/// The length of a text in words.
 pub const TEXT_WORDS: usize = 64;
 
-/// Words of a round.
+/// The words of a round.
 pub mod round {
     pub const NUMBER: usize = 0;
     pub const ARRIVED: usize = 2;
@@ -73,7 +74,7 @@ pub mod round {
     pub const WORDS: usize = TEXT + super::TEXT_WORDS;
 }
 
-/// Words of a call of one rank in a round.
+/// The words of the call of one rank in a round.
 pub mod rank_call {
     pub const KIND: usize = 0;
     pub const FLAGS: usize = 1;
@@ -83,7 +84,7 @@ pub mod rank_call {
     pub const WORDS: usize = 8;
 }
 
-/// What came of a round, as a number.
+/// The kind of a decision.
 pub mod kind {
     pub const DONE: u32 = 0;
     pub const AT: u32 = 1;

@@ -1,4 +1,5 @@
-//! Locks against a model that knows bytes instead of ranges, and asks everything anew each time.
+//! Record locks against a model that stores bytes instead of ranges, and recomputes everything each
+//! time.
 
 use pario_proto::LOCK_END;
 use proptest::collection::vec;
@@ -31,14 +32,14 @@ fn claim(bytes: (usize, usize), kind: LockKind) -> LockClaim {
     LockClaim { range: range(bytes), kind }
 }
 
-/// What a process does with a file.
+/// A step of a process.
 #[derive(Clone, Copy, Debug)]
 enum LockStep {
     Lock((usize, usize), LockKind),
     Wait((usize, usize), LockKind),
     Unlock((usize, usize)),
     Test((usize, usize), LockKind),
-    /// Gives up the first of its waits, or one that is over.
+    /// Withdraws the first of its waits, or one that is over.
     Withdraw,
     Leave,
     Lose,
@@ -65,7 +66,7 @@ type Answered = (u64, Result<LockOutcome, Failure>);
 struct Model {
     /// By file, process and byte.
     held: [[[Option<LockKind>; BYTES]; PROCESSES]; FILES],
-    /// Those who wait, in the order in which they came.
+    /// The waits, oldest first.
     queue: Vec<ModelWait>,
 }
 
@@ -93,7 +94,7 @@ impl Model {
         self.held.iter().any(|file| file[process].iter().any(Option::is_some))
     }
 
-    /// Those from which one can come to others by following waits.
+    /// Whether one process reaches another by following waits.
     fn waits_for(&self, one: usize, other: usize) -> bool {
         let mut reached = [false; PROCESSES];
         for _ in 0..PROCESSES {
@@ -106,7 +107,7 @@ impl Model {
         reached[other]
     }
 
-    /// Whether somebody who came before wants what clashes.
+    /// Whether an earlier wait conflicts.
     fn is_behind(&self, at: usize) -> bool {
         let wait = &self.queue[at];
         self.queue[..at].iter().any(|before| {
@@ -127,7 +128,7 @@ impl Model {
         self.held[at][by][from..to].fill(kind);
     }
 
-    /// Beginning with one file, until nothing changes any more.
+    /// Grants waits, beginning with one file, until nothing changes any more.
     fn grant_waiting(&mut self, first: usize) -> Vec<Answered> {
         let mut answered = Vec::new();
         let (mut file, mut idle) = (first, 0);
@@ -145,7 +146,7 @@ impl Model {
         answered
     }
 
-    /// The first lock in the way: as many bytes as the process has locked in one piece.
+    /// The first lock that conflicts: the whole range that the process has locked.
     fn first_conflict(&self, wait: &ModelWait) -> Option<HeldLock> {
         let piece = |by: usize, byte: usize| {
             let held = &self.held[wait.file][by];
@@ -260,7 +261,7 @@ fn act(
     }
 }
 
-/// What is kept is what the model says, and nothing beside it.
+/// The locks are those of the model, and nothing else is stored.
 fn compare(locks: &Locks<u64>, model: &Model) {
     for number in 0..FILES {
         for process in 0..PROCESSES {
@@ -268,7 +269,7 @@ fn compare(locks: &Locks<u64>, model: &Model) {
             let mut bytes = [None; BYTES];
             let mut before = None;
             for (&from, &(to, kind)) in its.iter().flat_map(|holder| &holder.ranges) {
-                assert!(from < to && before != Some((from, kind)), "what touches is one");
+                assert!(from < to && before != Some((from, kind)), "adjacent ranges are joined");
                 before = Some((to, kind));
                 let to = if to == LOCK_END { BYTES } else { usize::try_from(to).unwrap() };
                 bytes[usize::try_from(from).unwrap()..to].fill(Some(kind));
@@ -282,7 +283,10 @@ fn compare(locks: &Locks<u64>, model: &Model) {
         for byte in 0..BYTES {
             let held = model.held[number].iter().filter_map(|process| process[byte]);
             let held: Vec<_> = held.collect();
-            assert!(held.len() < 2 || !held.contains(&LockKind::Exclusive), "one alone");
+            assert!(
+                held.len() < 2 || !held.contains(&LockKind::Exclusive),
+                "an exclusive lock is alone"
+            );
         }
     }
     assert!(locks.known.values().all(|files| !files.is_empty()));
@@ -292,7 +296,7 @@ fn compare(locks: &Locks<u64>, model: &Model) {
     let mut expected: Vec<_> = model.queue.iter().map(|wait| wait.ticket).collect();
     expected.sort_unstable();
     assert_eq!(waits, expected);
-    assert!((0..model.queue.len()).all(|at| !model.can_be_over(at)), "nobody waits for nothing");
+    assert!((0..model.queue.len()).all(|at| !model.can_be_over(at)), "every wait has a conflict");
 }
 
 fn steps() -> impl Strategy<Value = Vec<(usize, usize, LockStep)>> {
@@ -302,7 +306,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, LockStep)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Processes of many threads: each can wait for several locks at a time.
+    /// Processes with several threads: each can wait for several locks at a time.
     #[test]
     fn locks_are_as_the_model_says(steps in steps()) {
         let (mut locks, mut model) = (Locks::default(), Model::default());
@@ -314,10 +318,10 @@ proptest! {
         }
     }
 
-    /// Processes of one thread, which do nothing while they wait: when all the others unlock what they
-    /// have, sooner or later everybody gets what it waits for.
+    /// Processes with one thread, which do nothing while they wait: once all others unlock what
+    /// they have, every wait ends.
     #[test]
-    fn nobody_waits_for_ever(steps in steps()) {
+    fn every_wait_ends(steps in steps()) {
         let (mut locks, mut model) = (Locks::default(), Model::default());
         for (ticket, step) in (1..).zip(steps) {
             let ends = matches!(step.2, LockStep::Withdraw | LockStep::Lose);
@@ -343,18 +347,18 @@ proptest! {
     }
 }
 
-const ALONE: LockKind = LockKind::Exclusive;
+const EXCLUSIVE: LockKind = LockKind::Exclusive;
 const SHARED: LockKind = LockKind::Shared;
 
 #[test]
-fn who_comes_first_is_served_first_and_readers_do_not_overtake_a_writer() {
+fn waits_end_in_order_and_readers_do_not_overtake_a_writer() {
     let mut locks = Locks::default();
     let wait = |locks: &mut Locks<u64>, by, kind, ticket| {
         locks.wait(file(0), locker(by), claim((0, 4), kind), (ticket, 0), ticket, 0)
     };
     let done = |ticket| (ticket, Ok(LockOutcome::Done));
     assert_eq!(wait(&mut locks, 0, SHARED, 1), [done(1)]);
-    assert_eq!(wait(&mut locks, 1, ALONE, 2), []);
+    assert_eq!(wait(&mut locks, 1, EXCLUSIVE, 2), []);
     assert_eq!(wait(&mut locks, 2, SHARED, 3), [], "the writer came before");
     assert_eq!(wait(&mut locks, 3, SHARED, 4), []);
     let answered = locks.unlock(file(0), locker(0), LockRange::ALL, 5);
@@ -364,14 +368,14 @@ fn who_comes_first_is_served_first_and_readers_do_not_overtake_a_writer() {
 }
 
 #[test]
-fn who_has_something_stands_behind_nobody_who_may_wait_for_it() {
+fn a_process_with_locks_does_not_queue_behind_others() {
     let mut locks = Locks::default();
     let wait = |locks: &mut Locks<u64>, by, bytes, kind, ticket| {
         locks.wait(file(0), locker(by), claim(bytes, kind), (ticket, 0), ticket, 0)
     };
     let done = |ticket| (ticket, Ok(LockOutcome::Done));
     assert_eq!(wait(&mut locks, 0, (0, 2), SHARED, 1), [done(1)]);
-    assert_eq!(wait(&mut locks, 1, (0, 4), ALONE, 2), []);
+    assert_eq!(wait(&mut locks, 1, (0, 4), EXCLUSIVE, 2), []);
     // Otherwise both would wait for each other.
     assert_eq!(wait(&mut locks, 0, (2, 4), SHARED, 3), [done(3)]);
     let answered = locks.unlock(file(0), locker(0), LockRange::ALL, 4);
@@ -379,13 +383,13 @@ fn who_has_something_stands_behind_nobody_who_may_wait_for_it() {
 }
 
 #[test]
-fn two_who_share_bytes_cannot_both_wait_to_have_them_alone() {
+fn two_shared_locks_cannot_both_wait_to_become_exclusive() {
     let mut locks = Locks::default();
     for by in 0..2 {
         locks.lock(file(0), locker(by), claim((0, 2), SHARED), by as u64);
     }
-    assert_eq!(locks.wait(file(0), locker(0), claim((0, 2), ALONE), (2, 0), 2, 0), []);
-    let answered = locks.wait(file(0), locker(1), claim((0, 2), ALONE), (3, 0), 3, 0);
+    assert_eq!(locks.wait(file(0), locker(0), claim((0, 2), EXCLUSIVE), (2, 0), 2, 0), []);
+    let answered = locks.wait(file(0), locker(1), claim((0, 2), EXCLUSIVE), (3, 0), 3, 0);
     assert_eq!(answered, [(3, Err(Failure::Deadlock { pid: 0 }))]);
     let answered = locks.unlock(file(0), locker(1), LockRange::ALL, 4);
     assert_eq!(answered, [(4, Ok(LockOutcome::Done)), (2, Ok(LockOutcome::Done))]);
@@ -399,7 +403,7 @@ fn there_is_a_limit_and_beyond_it_nothing_changes() {
         LockRange { from, to: from + len }
     };
     let shared = |range| LockClaim { range, kind: SHARED };
-    let alone = |range| LockClaim { range, kind: ALONE };
+    let alone = |range| LockClaim { range, kind: EXCLUSIVE };
     let done = |ticket| vec![(ticket, Ok(LockOutcome::Done))];
     let refused = |ticket| vec![(ticket, Err(too_many()))];
     for at in 0..LOCKS_LIMIT - 1 {
@@ -414,11 +418,11 @@ fn there_is_a_limit_and_beyond_it_nothing_changes() {
     assert_eq!(locks.unlock(file(0), locker(0), middle, 4), refused(4), "one would become two");
     assert_eq!(locks.lock(file(1), locker(0), shared(more), 5), done(5), "another file");
     assert_eq!(locks.lock(file(0), locker(1), shared(middle), 6), done(6), "another process");
-    // What becomes one with others is no more than before.
+    // A range that is joined with others adds nothing to the count.
     let between = LockRange { from: 1, to: 2 };
     assert_eq!(locks.lock(file(0), locker(0), shared(between), 7), done(7));
     assert_eq!(locks.wait(file(0), locker(0), alone(middle), (8, 0), 8, 0), [], "it waits");
-    // When the wait could be over, one range would become three.
+    // When the wait could end, one range would become three.
     let answered = locks.unlock(file(0), locker(1), LockRange::ALL, 9);
     assert_eq!(answered, [done(9), refused(8)].concat());
     assert_eq!(locks.count(file(0), space(0)), LOCKS_LIMIT - 1);

@@ -1,4 +1,4 @@
-//! Looking at what the processes of jobs do service, from outside: telling, warning, ending.
+//! Monitoring of jobs: status, warnings of long waits, and reset.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::CollectiveService;
 use crate::coordination::OverdueWaits;
 use crate::sessions::Session;
 
-/// How often the node looks for waits that are too long, at most.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest pause between two searches for long waits.
+const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 
 impl CollectiveService {
-    /// The jobs that a client may know of.
+    /// The jobs that a client may see.
     pub fn jobs(&self, session: &Session) -> Result<Reply, Failure> {
         self.shared.names()?;
         let mut jobs = self.registry.jobs(self.now_ms());
@@ -22,7 +22,7 @@ impl CollectiveService {
         Ok(Reply::Jobs(jobs))
     }
 
-    /// The processes that wait for locks, as far as a client may know of them.
+    /// The waits for locks that a client may see.
     pub fn lock_waits(&self, session: &Session) -> Result<Reply, Failure> {
         self.shared.names()?;
         let mut waits = self.all_lock_waits();
@@ -32,12 +32,12 @@ impl CollectiveService {
         Ok(Reply::LockWaits(waits))
     }
 
-    /// Ends what jobs do service; whoever waits is told.
+    /// Ends jobs and shared files; their waiting calls fail.
     pub fn reset(&self, session: &Session, files: &[FilePath]) -> Result<Reply, Failure> {
         self.shared.names()?;
         let reset = self.registry.reset(self.visible_uid(session), files);
-        self.act_for_jobs(reset.told);
-        self.act_for_files(reset.actions, &[]);
+        self.act_for_jobs(reset.job_actions);
+        self.act_for_files(reset.file_actions, &[]);
         let (jobs, files) = (reset.jobs, reset.files);
         if !jobs.is_empty() || !files.is_empty() {
             tracing::info!(client = session.name, ?jobs, ?files, "reset");
@@ -45,12 +45,12 @@ impl CollectiveService {
         Ok(Reply::Reset { jobs, files })
     }
 
-    /// Warns of waits that are too long, until the node is asked to stop.
+    /// Warns of long waits until the node stops.
     pub fn warn_of_long_waits(&self) {
         let Some(limit) = self.shared.node().wait_warning else { return };
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let mut overdue = OverdueWaits::new(limit_ms);
-        let pause = limit.min(LOOK).max(Duration::from_millis(10));
+        let pause = limit.min(SEARCH_PERIOD).max(Duration::from_millis(10));
         while !self.shared.stopping.is_asked() {
             let jobs = self.registry.jobs(self.now_ms());
             for (job, wait) in overdue.newly_overdue(&jobs) {
@@ -76,7 +76,7 @@ impl CollectiveService {
         names.locks.waits(&names.open_files, &self.shared.sessions, self.now_ms())
     }
 
-    /// Whose jobs a client may know of: its user's own, or everybody's.
+    /// The user whose jobs a client may see; `None` for all users.
     fn visible_uid(&self, session: &Session) -> Option<u32> {
         let is_administrator = self.shared.is_administrator(&session.identity);
         (!is_administrator).then_some(session.identity.uid)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pario_proto::{
-    BytePlacement, ByteRange, DiskId, Disks, Piece, RangeError, Striped, StripedError, SubfileIndex,
+    BytePlacement, ByteRange, DiskId, Disks, RangeError, Striped, StripedError, SubfileIndex,
 };
 use proptest::prelude::*;
 
@@ -26,10 +26,29 @@ fn magnitude() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Deals out the bytes of a file one by one: the place of each.
+/// A part of a range that lies in one unit.
+struct Piece {
+    placement: BytePlacement,
+    file_offset_bytes: u64,
+    len_bytes: u64,
+}
+
+/// Cuts a range at the borders of units.
+fn pieces(striped: &Striped, range: ByteRange) -> Vec<Piece> {
+    let (mut pieces, mut next) = (Vec::new(), range.start_bytes());
+    while next < range.end_bytes() {
+        let unit = striped.unit_bytes();
+        let len_bytes = (range.end_bytes() - next).min(unit - next % unit);
+        pieces.push(Piece { placement: striped.locate(next), file_offset_bytes: next, len_bytes });
+        next += len_bytes;
+    }
+    pieces
+}
+
+/// Deals out the bytes of a file one by one: the placement of each.
 fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlacement> {
     let mut lens = vec![0; subfiles as usize];
-    let mut places = Vec::new();
+    let mut placements = Vec::new();
     let mut subfile = 0;
     let mut in_unit = 0;
     for _ in 0..size_bytes {
@@ -39,10 +58,10 @@ fn dealt_out(unit_bytes: u64, subfiles: u32, size_bytes: u64) -> Vec<BytePlaceme
         }
         in_unit += 1;
         let len = &mut lens[subfile as usize];
-        places.push(BytePlacement { subfile: SubfileIndex(subfile), offset_bytes: *len });
+        placements.push(BytePlacement { subfile: SubfileIndex(subfile), offset_bytes: *len });
         *len += 1;
     }
-    places
+    placements
 }
 
 proptest! {
@@ -53,9 +72,9 @@ proptest! {
         unit in magnitude(), subfiles in 1..200u32, byte in magnitude(),
     ) {
         let striped = striped(unit.max(1), subfiles);
-        let place = striped.locate(byte);
-        prop_assert!(place.subfile.0 < subfiles);
-        prop_assert_eq!(striped.byte_at(place), Ok(byte));
+        let placement = striped.locate(byte);
+        prop_assert!(placement.subfile.0 < subfiles);
+        prop_assert_eq!(striped.byte_at(placement), Ok(byte));
     }
 
     #[test]
@@ -63,17 +82,17 @@ proptest! {
         unit in magnitude(), subfiles in 1..200u32, subfile in 0..200u32, offset in magnitude(),
     ) {
         let unit = unit.max(1);
-        let place = BytePlacement { subfile: SubfileIndex(subfile % subfiles), offset_bytes: offset };
+        let placement = BytePlacement { subfile: SubfileIndex(subfile % subfiles), offset_bytes: offset };
         let striped = striped(unit, subfiles);
         let wide = (u128::from(offset / unit) * u128::from(subfiles)
-            + u128::from(place.subfile.0)) * u128::from(unit) + u128::from(offset % unit);
+            + u128::from(placement.subfile.0)) * u128::from(unit) + u128::from(offset % unit);
         match u64::try_from(wide) {
             Ok(byte) => {
-                prop_assert_eq!(striped.byte_at(place), Ok(byte));
-                prop_assert_eq!(striped.locate(byte), place);
+                prop_assert_eq!(striped.byte_at(placement), Ok(byte));
+                prop_assert_eq!(striped.locate(byte), placement);
             }
             Err(_) => prop_assert_eq!(
-                striped.byte_at(place), Err(StripedError::BeyondLargestFile { place })
+                striped.byte_at(placement), Err(StripedError::BeyondLargestFile { placement })
             ),
         }
     }
@@ -84,11 +103,11 @@ proptest! {
     ) {
         let striped = striped(unit, subfiles);
         let places = dealt_out(unit, subfiles, size);
-        for (byte, place) in (0..).zip(&places) {
-            prop_assert_eq!(striped.locate(byte), *place);
+        for (byte, placement) in (0..).zip(&places) {
+            prop_assert_eq!(striped.locate(byte), *placement);
         }
         let lens: Vec<u64> = (0..subfiles)
-            .map(|subfile| places.iter().filter(|place| place.subfile.0 == subfile).count() as u64)
+            .map(|subfile| places.iter().filter(|placement| placement.subfile.0 == subfile).count() as u64)
             .collect();
         prop_assert!(striped.subfile_lens_bytes(size).eq(lens.iter().copied()));
         prop_assert_eq!(striped.file_size_bytes(&lens), Ok(size));
@@ -105,21 +124,21 @@ proptest! {
         let range = range(start, len);
 
         let mut next = start;
-        for piece in striped.pieces(range) {
+        for piece in pieces(&striped, range) {
             prop_assert_eq!(piece.file_offset_bytes, next);
             prop_assert!(piece.len_bytes > 0);
             for step in 0..piece.len_bytes {
-                let place = BytePlacement {
-                    subfile: piece.place.subfile,
-                    offset_bytes: piece.place.offset_bytes + step,
+                let placement = BytePlacement {
+                    subfile: piece.placement.subfile,
+                    offset_bytes: piece.placement.offset_bytes + step,
                 };
-                prop_assert_eq!(striped.locate(next + step), place);
+                prop_assert_eq!(striped.locate(next + step), placement);
             }
             next += piece.len_bytes;
         }
         prop_assert_eq!(next, start + len);
 
-        // Every byte of the range is in exactly one segment of one run, in its place.
+        // Every byte of the range is in exactly one segment of one run, in its placement.
         let mut seen = HashMap::new();
         let mut runs_of = vec![0; subfiles as usize];
         for run in striped.runs(range) {
@@ -128,9 +147,9 @@ proptest! {
             for segment in run.segments() {
                 for step in 0..segment.len_bytes {
                     let byte = start + segment.buffer_offset_bytes + step;
-                    let place = BytePlacement { subfile: run.subfile(), offset_bytes };
-                    prop_assert_eq!(striped.locate(byte), place);
-                    prop_assert!(seen.insert(byte, place).is_none());
+                    let placement = BytePlacement { subfile: run.subfile(), offset_bytes };
+                    prop_assert_eq!(striped.locate(byte), placement);
+                    prop_assert!(seen.insert(byte, placement).is_none());
                     offset_bytes += 1;
                 }
             }
@@ -154,14 +173,14 @@ proptest! {
         let striped = striped(unit, subfiles);
         let range = range(start, len);
         let mut by_subfile: HashMap<SubfileIndex, Vec<Piece>> = HashMap::new();
-        for piece in striped.pieces(range) {
-            by_subfile.entry(piece.place.subfile).or_default().push(piece);
+        for piece in pieces(&striped, range) {
+            by_subfile.entry(piece.placement.subfile).or_default().push(piece);
         }
         let mut runs = 0;
         for run in striped.runs(range) {
             runs += 1;
             let pieces = &by_subfile[&run.subfile()];
-            prop_assert_eq!(run.offset_bytes(), pieces[0].place.offset_bytes);
+            prop_assert_eq!(run.offset_bytes(), pieces[0].placement.offset_bytes);
             prop_assert_eq!(run.len_bytes(), pieces.iter().map(|piece| piece.len_bytes).sum::<u64>());
             if subfiles > 1 {
                 let from_pieces = pieces
@@ -217,7 +236,7 @@ proptest! {
     ) {
         let subfiles = u32::try_from(lens.len()).unwrap();
         let places = dealt_out(unit, subfiles, 60 * u64::from(subfiles) + 9 * 6);
-        let held = |place: &BytePlacement| place.offset_bytes < lens[place.subfile.0 as usize];
+        let held = |placement: &BytePlacement| placement.offset_bytes < lens[placement.subfile.0 as usize];
         let size = places.iter().rposition(held).map_or(0, |last| last as u64 + 1);
         prop_assert_eq!(striped(unit, subfiles).file_size_bytes(&lens), Ok(size));
     }
@@ -246,9 +265,9 @@ fn misuse_is_an_error_with_a_sentence() {
     assert!(ByteRange::new(u64::MAX, 0).is_ok_and(|range| range.is_empty()));
 
     let striped = striped(4, 3);
-    let place = BytePlacement { subfile: SubfileIndex(3), offset_bytes: 0 };
+    let placement = BytePlacement { subfile: SubfileIndex(3), offset_bytes: 0 };
     let missing = StripedError::NoSuchSubfile { subfile: SubfileIndex(3), subfiles: 3 };
-    assert_eq!(striped.byte_at(place).unwrap_err(), missing);
+    assert_eq!(striped.byte_at(placement).unwrap_err(), missing);
     assert_eq!(striped.subfile_len_bytes(SubfileIndex(3), 9).unwrap_err(), missing);
     assert_eq!(missing.to_string(), "subfile 3 does not exist: the file has 3, numbered from 0");
     assert!(striped.run_on(SubfileIndex(3), range(0, 1)).is_err());
@@ -257,12 +276,12 @@ fn misuse_is_an_error_with_a_sentence() {
         Err(StripedError::WrongNumberOfLengths { given: 2, subfiles: 3 })
     );
     assert!(striped.file_size_bytes(&[u64::MAX, 0, 0]).is_err());
-    // Byte 2^64 - 1 has a place, but a file that holds it would need a size of 2^64.
+    // Byte 2^64 - 1 has a placement, but a file that holds it would need a size of 2^64.
     let last = striped.locate(u64::MAX);
     let mut lens = [0; 3];
     lens[last.subfile.0 as usize] = last.offset_bytes + 1;
     assert_eq!(
         striped.file_size_bytes(&lens),
-        Err(StripedError::BeyondLargestFile { place: last })
+        Err(StripedError::BeyondLargestFile { placement: last })
     );
 }

@@ -1,6 +1,6 @@
-//! A shared file whose ranks meet in common memory, driven like one whose ranks meet at a node: calls
-//! go in, answers come out. Who takes the lock, sleeps and wakes does it as the library does; a rank
-//! that sleeps sees nothing before somebody says that something has happened.
+//! A shared file whose ranks coordinate in shared memory, driven like one at a node: calls go in,
+//! replies come out. Locking, sleeping and waking follow the library; a rank that sleeps sees
+//! nothing before an event is signalled.
 
 use std::cell::Cell;
 
@@ -15,75 +15,75 @@ use pario_proto::{
 use crate::home_node::FileOutput;
 use crate::world::Ticket;
 
-/// The memory, and who sleeps.
+/// The table, and the ranks that sleep.
 pub struct TableMembers {
     memory: MemoryPart,
     sleepers: Vec<Sleeper>,
-    /// Who was the last to hear that all have closed the file.
-    last_out: Cell<Option<u32>>,
+    /// The rank that was the last to see that all ranks have closed the file.
+    last_to_close: Cell<Option<u32>>,
 }
 
 /// A rank that waits for others.
 struct Sleeper {
     ticket: Ticket,
     what: AwaitedEvent,
-    /// TicketPurpose the word of events was when it last looked.
+    /// The event count when it last looked.
     seen: Option<u32>,
 }
 
 enum AwaitedEvent {
-    /// Room for a round.
+    /// A slot for a round.
     Slot(u64, Call),
-    /// TicketPurpose came of a round.
+    /// The outcome of a round.
     Outcome(u64),
-    /// Bytes for itself.
+    /// Claimed bytes.
     Range,
 }
 
-/// TicketPurpose became of a call.
+/// The result of an attempt to make a call.
 #[derive(PartialEq, Eq)]
 pub enum CallAttempt {
-    /// It was made.
+    /// The call was made.
     Made,
-    /// Somebody has the lock, and will never let go of it.
+    /// Another rank holds the lock.
     Locked,
 }
 
-/// How far what one does for all has come.
+/// The progress of an access that one rank performs for all.
 pub enum Progress {
-    /// There is nothing to do before something happens.
+    /// It must wait for an event.
     Sleeps,
     /// A part is done.
     Part,
-    /// All is done: so many bytes.
+    /// All is done: the number of bytes.
     All(u64),
 }
 
 impl TableMembers {
     pub fn new(memory: MemoryPart) -> Self {
-        Self { memory, sleepers: Vec::new(), last_out: Cell::new(None) }
+        Self { memory, sleepers: Vec::new(), last_to_close: Cell::new(None) }
     }
 
-    /// Whether a rank was the last to hear that all have closed the file.
-    pub fn is_last_out(&self, rank: u32) -> bool {
-        self.last_out.get() == Some(rank)
+    /// Whether a rank was the last to see that all ranks have closed the file.
+    pub fn is_last_to_close(&self, rank: u32) -> bool {
+        self.last_to_close.get() == Some(rank)
     }
 
     fn table(&self) -> CoordinationTable<'_> {
-        CoordinationTable::attach(self.memory.words()).expect("the node has made it")
+        CoordinationTable::attach(self.memory.words()).expect("the node initialised the table")
     }
 
-    /// How often something has happened.
+    /// The number of events so far.
     pub fn event_count(&self) -> u32 {
         self.table().event_count()
     }
 
-    /// A rank takes the lock and dies with it.
+    /// Lets a rank take the lock and die with it.
     pub fn die_with_lock(&self, rank: u32) -> bool {
         self.table().try_lock(rank, false)
     }
 
-    /// The lock, for as long as something is done; not if it is taken.
+    /// Takes the lock; `None` if it is taken.
     fn lock(&self, rank: u32) -> Result<Option<CoordinationTable<'_>>, CollectiveError> {
         let table = self.table();
         if table.try_lock(rank, false) {
@@ -92,7 +92,7 @@ impl TableMembers {
         table.check_lock_holder().map(|()| None)
     }
 
-    /// A rank calls. The file has so many bytes.
+    /// Makes a call of a rank. The file has `len` bytes.
     pub fn call(
         &mut self,
         ticket: Ticket,
@@ -102,7 +102,7 @@ impl TableMembers {
     ) -> CallAttempt {
         let rank = ticket.rank;
         if let SharedCall::Performed { number, done } = &call {
-            // Only one rank does it, so it needs no lock.
+            // Only one rank performs the access, so this needs no lock.
             self.table().finish_perform(*number, done);
             self.table().signal_event();
             self.acknowledge(*number);
@@ -176,7 +176,7 @@ impl TableMembers {
         CallAttempt::Made
     }
 
-    /// Those who were woken look, some of them or all; whether anybody did.
+    /// Lets ranks that were woken look, some of them or all. Returns whether any did.
     pub fn look(
         &mut self,
         rng: &mut Rng,
@@ -197,7 +197,8 @@ impl TableMembers {
         is_any
     }
 
-    /// A rank looks whether it has what it waits for; if not, it sleeps.
+    /// Lets a rank look for what it waits for. Returns whether its wait is over; otherwise it
+    /// sleeps.
     fn look_once(&self, sleeper: &mut Sleeper, len: u64, outputs: &mut Vec<FileOutput>) -> bool {
         if let Err(error) = self.process_losses(sleeper.ticket.rank) {
             outputs.push(FileOutput::Answer(sleeper.ticket, Err(error)));
@@ -210,7 +211,7 @@ impl TableMembers {
         is_over
     }
 
-    /// Looks who is gone.
+    /// Processes lost ranks.
     fn process_losses(&self, rank: u32) -> Result<(), CollectiveError> {
         if self.table().has_new_losses()
             && let Some(table) = self.lock(rank)?
@@ -237,26 +238,26 @@ impl TableMembers {
                 };
                 held.process_losses();
                 let arrived = held.add_call(rank, *number, call, 0);
-                let mut is_news = false;
+                let mut is_decided = false;
                 while arrived == Ok(CallArrival::Recorded) && held.is_round_complete() {
                     let measure = || {
                         outputs.push(FileOutput::Measured);
                         Ok(len)
                     };
                     held.decide_round(|| held.measure_for(call, 0, measure));
-                    is_news = true;
+                    is_decided = true;
                 }
                 held.unlock();
-                if is_news {
+                if is_decided {
                     held.signal_event();
                 }
                 match arrived {
                     Ok(CallArrival::NoSlot) => false,
                     Ok(CallArrival::Recorded) => {
-                        // TicketPurpose was measured was measured for the round.
+                        // The measurement was made for this round.
                         let at = outputs
                             .iter()
-                            .position(|outputs| matches!(outputs, FileOutput::Measured));
+                            .position(|output| matches!(output, FileOutput::Measured));
                         let counted = FileOutput::Recorded(*ticket, *number, call.clone());
                         outputs.insert(at.unwrap_or(outputs.len()), counted);
                         *what = AwaitedEvent::Outcome(*number);
@@ -271,13 +272,13 @@ impl TableMembers {
             AwaitedEvent::Outcome(number) => {
                 let Some(outcome) = table.outcome(rank, *number) else { return false };
                 match outcome {
-                    // It is taken when it is done.
+                    // It is acknowledged when the access is done.
                     Ok(CallOutcome::Perform { .. } | CallOutcome::Performed { .. })
-                    // It was not decided, and never will be.
+                    // The round was not decided, and never will be.
                     | Err(CollectiveError::Gone { .. } | CollectiveError::Closed { .. }) => {}
                     _ => {
                         if self.acknowledge(*number) && table.is_over() {
-                            self.last_out.set(Some(rank));
+                            self.last_to_close.set(Some(rank));
                         }
                     }
                 }
@@ -302,7 +303,7 @@ impl TableMembers {
         }
     }
 
-    /// Has what it wanted to know of a round; whether it was the last to.
+    /// Acknowledges the outcome of a round. Returns whether this rank was the last.
     fn acknowledge(&self, number: u64) -> bool {
         let table = self.table();
         let is_last = table.acknowledge(number);
@@ -312,25 +313,25 @@ impl TableMembers {
         is_last
     }
 
-    /// A rank waits no more: it is gone, or the node is.
+    /// Ends the waits of a rank, because it or the node is lost.
     pub fn forget(&mut self, rank: u32) {
         self.sleepers.retain(|sleeper| sleeper.ticket.rank != rank);
     }
 
-    /// Nobody sleeps who would find what it waits for.
+    /// Fails if a rank sleeps whose wait is over.
     pub fn check_wake_ups(&mut self, len: u64) -> Result<()> {
         for mut sleeper in std::mem::take(&mut self.sleepers) {
             let mut outputs = Vec::new();
             if self.is_over(&mut sleeper, len, &mut outputs) {
-                bail!("nobody has woken rank {} for {:?}", sleeper.ticket.rank, sleeper.ticket);
+                bail!("rank {} was not woken for {:?}", sleeper.ticket.rank, sleeper.ticket);
             }
             self.sleepers.push(sleeper);
         }
         Ok(())
     }
 
-    /// The rank that reads for all gives the next part to the others; `read` is asked for it.
-    pub fn give(
+    /// Broadcasts the next chunk of a read for all; `read` reads it.
+    pub fn broadcast(
         &self,
         (rank, number): (u32, u64),
         buffer: &mut Vec<u8>,
@@ -361,9 +362,8 @@ impl TableMembers {
         Ok(Progress::All(buffer.len() as u64))
     }
 
-    /// A rank takes the next part of what another one does for all; nothing but its end, if that is
-    /// a write.
-    pub fn get(
+    /// Receives the next chunk that another rank reads for all; of a write, only its end.
+    pub fn receive(
         &self,
         (rank, number): (u32, u64),
         buffer: &mut Vec<u8>,

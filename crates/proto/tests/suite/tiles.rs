@@ -86,18 +86,18 @@ proptest! {
         prop_assert_eq!(all.len() as u64, tiles.tile_count());
         let mut places = HashMap::new();
         for tile in all {
-            let place = tiles.locate(tile).unwrap();
-            prop_assert!(place.subfile.0 < tiles.disks().count());
-            prop_assert!(place.extent.0 < tiles.extent_limit());
-            prop_assert!(places.insert(place, tile).is_none(), "{:?} is used twice", place);
+            let placement = tiles.locate(tile).unwrap();
+            prop_assert!(placement.subfile.0 < tiles.disks().count());
+            prop_assert!(placement.extent.0 < tiles.extent_limit());
+            prop_assert!(places.insert(placement, tile).is_none(), "{:?} is used twice", placement);
         }
         // The inverse knows exactly these places, and none beside or beyond them.
         for subfile in 0..tiles.disks().count() + 2 {
             for extent in 0..tiles.extent_limit() + 3 {
-                let place = ExtentPlacement {
+                let placement = ExtentPlacement {
                     subfile: SubfileIndex(subfile), extent: ExtentIndex(extent),
                 };
-                prop_assert_eq!(tiles.tile_at(place), places.get(&place).copied());
+                prop_assert_eq!(tiles.tile_at(placement), places.get(&placement).copied());
             }
         }
     }
@@ -109,11 +109,11 @@ proptest! {
         let plane_offset = u64::from(tiles.declustering().plane_offset());
         let row = 1 + (per_axis.x - 1) / n;
         for tile in all_tiles(&tiles) {
-            let place = tiles.locate(tile).unwrap();
+            let placement = tiles.locate(tile).unwrap();
             let subfile = (tile.z * plane_offset + tile.y * row_offset + tile.x) % n;
-            prop_assert_eq!(u64::from(place.subfile.0), subfile);
+            prop_assert_eq!(u64::from(placement.subfile.0), subfile);
             let extent = tile.z * (per_axis.y * row) + tile.y * row + tile.x / n;
-            prop_assert_eq!(place.extent.0, extent);
+            prop_assert_eq!(placement.extent.0, extent);
         }
     }
 
@@ -126,21 +126,21 @@ proptest! {
             x: scaled(at[0], per_axis.x), y: scaled(at[1], per_axis.y), z: scaled(at[2], per_axis.z),
         };
         for tile in [tile, TilePosition { x: per_axis.x - 1, y: per_axis.y - 1, z: per_axis.z - 1 }] {
-            let place = tiles.locate(tile).unwrap();
-            prop_assert!(place.extent.0 < ExtentIndex::LIMIT);
-            prop_assert_eq!(tiles.tile_at(place), Some(tile));
+            let placement = tiles.locate(tile).unwrap();
+            prop_assert!(placement.extent.0 < ExtentIndex::LIMIT);
+            prop_assert_eq!(tiles.tile_at(placement), Some(tile));
             let pixels = tiles.pixels_of(tile).unwrap();
             prop_assert_eq!(
                 tiles.tiles_touched(pixels),
                 Ok(TileWindow { start: tile, size: Shape::volume(1, 1, 1) })
             );
         }
-        let place = ExtentPlacement {
+        let placement = ExtentPlacement {
             subfile: SubfileIndex(subfile % tiles.disks().count()),
             extent: ExtentIndex(scaled(extent, tiles.extent_limit())),
         };
-        if let Some(tile) = tiles.tile_at(place) {
-            prop_assert_eq!(tiles.locate(tile), Ok(place));
+        if let Some(tile) = tiles.tile_at(placement) {
+            prop_assert_eq!(tiles.locate(tile), Ok(placement));
         }
     }
 
