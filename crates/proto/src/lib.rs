@@ -33,7 +33,7 @@
 //!     }
 //! }
 //!
-//! // The layout is stored with each subfile and read back by whoever opens the file.
+//! // The layout is stored with each subfile; a client that opens the file reads it back.
 //! let stored = Layout::from(striped.clone()).encode();
 //! assert_eq!(Layout::decode(&stored)?, Layout::Striped(striped));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

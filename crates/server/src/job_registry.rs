@@ -323,8 +323,8 @@ impl<J, T> JobRegistry<J, T> {
             }
             SharedCall::Lock { number, from, len, is_write } => {
                 let bytes = BytesUse::new(from, len, is_write);
-                let wish = BytesClaim { rank, number, bytes, since_ms: now_ms };
-                file.coordinator.lock(wish, caller, act);
+                let claim = BytesClaim { rank, number, bytes, since_ms: now_ms };
+                file.coordinator.lock(claim, caller, act);
             }
             SharedCall::Unlock { number } => {
                 file.coordinator.unlock(rank, number, act);

@@ -68,7 +68,7 @@ pub struct Access {
     pub mode: Mode,
     /// Whether the rank goes on before the access is done.
     pub is_started: bool,
-    pub placement: AccessRange,
+    pub range: AccessRange,
     pub phase: Phase,
     /// The number of the round, if one rank performs the access for all.
     pub once: Option<u64>,

@@ -211,33 +211,33 @@ impl OpenedFile {
         expected: Expected,
     ) -> Result<Expected> {
         let rank = ticket.rank;
-        let place = |placement: &AccessRange| {
-            Expected::CoordinationState(placement.offset.into(), placement.len.into())
+        let place = |range: &AccessRange| {
+            Expected::CoordinationState(range.offset.into(), range.len.into())
         };
         Ok(match result {
             Ok(CallOutcome::Done) => Expected::Done,
             Ok(CallOutcome::At(offset)) => Expected::At((*offset).into()),
-            Ok(CallOutcome::Placed(placement)) => place(placement),
-            Ok(CallOutcome::Perform { number, placement }) => {
+            Ok(CallOutcome::Placed(range)) => place(range),
+            Ok(CallOutcome::Perform { number, range }) => {
                 self.is_round_of(ticket, *number)?;
                 let performance = Performance { rank, read: None, has_failed: false };
                 let other = self.performances.insert(*number, performance);
                 ensure!(other.is_none(), "two ranks do round {number}");
-                place(placement)
+                place(range)
             }
-            Ok(CallOutcome::Performed { number, placement }) => {
+            Ok(CallOutcome::Performed { number, range }) => {
                 self.is_round_of(ticket, *number)?;
                 let done = self.performances.get(number);
                 match done.and_then(|done| done.read.as_ref()).filter(|_| !self.has_table()) {
                     // The file may have had fewer bytes than expected.
                     Some(read) => {
-                        ensure!(placement.len == read.len() as u64, "{placement:?} was not read");
+                        ensure!(range.len == read.len() as u64, "{range:?} was not read");
                         let Expected::CoordinationState(_, len) = expected else {
-                            return Ok(place(placement));
+                            return Ok(place(range));
                         };
-                        Expected::CoordinationState(placement.offset.into(), len)
+                        Expected::CoordinationState(range.offset.into(), len)
                     }
-                    None => place(placement),
+                    None => place(range),
                 }
             }
             Err(CollectiveError::OutOfRange(_)) => Expected::Refused,

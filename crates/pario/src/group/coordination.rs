@@ -67,7 +67,7 @@ impl Coordination {
             group: group.clone(),
             file,
             shared_file,
-            table: table.map(|place| (place, OnceLock::new())),
+            table: table.map(|location| (location, OnceLock::new())),
             sequencer: Sequencer::default(),
             ranges: Mutex::new(0),
         }
@@ -98,8 +98,8 @@ impl Coordination {
     /// Records the close of the file in the table of the job, for display: the table of the file
     /// will be gone.
     fn record_close(&self) {
-        let Some((place, _)) = &self.table else { return };
-        let job_memory = self.group.job_memory(place.memory);
+        let Some((location, _)) = &self.table else { return };
+        let job_memory = self.group.job_memory(location.memory);
         if let Ok(job) =
             job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.group.rank()))
         {
@@ -121,7 +121,7 @@ impl Coordination {
         }
     }
 
-    /// Waits for the placement of an access.
+    /// Waits for the range of an access.
     pub fn wait_placed(&self, round: PendingRound) -> Result<PlacedAccess, Error> {
         let (outcome, task) = match round {
             PendingRound::AtNode(waiting) => match waiting.wait()? {
@@ -143,11 +143,9 @@ impl Coordination {
             },
         };
         match outcome {
-            CallOutcome::Placed(placement) => Ok(PlacedAccess::Placed(placement)),
-            CallOutcome::Perform { placement, .. } => Ok(PlacedAccess::Perform(placement, task)),
-            CallOutcome::Performed { placement, .. } => {
-                Ok(PlacedAccess::Performed(placement, task))
-            }
+            CallOutcome::Placed(range) => Ok(PlacedAccess::Placed(range)),
+            CallOutcome::Perform { range, .. } => Ok(PlacedAccess::Perform(range, task)),
+            CallOutcome::Performed { range, .. } => Ok(PlacedAccess::Performed(range, task)),
             CallOutcome::Done | CallOutcome::At(_) => Err(strange_answer()),
         }
     }
@@ -155,14 +153,14 @@ impl Coordination {
     /// Reads for all ranks.
     pub fn read_for_all(
         &self,
-        placement: AccessRange,
+        range: AccessRange,
         task: PerformTask,
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
-        let buffer = cut(buffer, placement);
+        let buffer = cut(buffer, range);
         match task {
             PerformTask::AtNode { number, .. } => {
-                let read = self.file.read_at(buffer, placement.offset);
+                let read = self.file.read_at(buffer, range.offset);
                 let count = read.as_ref().map_or(0, |count| *count);
                 self.report(number, read.as_ref().map(|count| *count as u64), &buffer[..count])?;
                 read
@@ -172,7 +170,7 @@ impl Coordination {
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 let mut failed = None;
                 let given = table.broadcast_read(number, buffer, |from, piece| {
-                    self.file.read_at(piece, placement.offset + from).map_err(|error| {
+                    self.file.read_at(piece, range.offset + from).map_err(|error| {
                         let why = error.to_string();
                         failed = Some(error);
                         why
@@ -190,13 +188,13 @@ impl Coordination {
     /// Receives the bytes that another rank has read for all.
     pub fn read_by_other(
         &self,
-        placement: AccessRange,
+        range: AccessRange,
         task: PerformTask,
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
         match task {
             PerformTask::AtNode { data, .. } => {
-                let count = usize::try_from(placement.len).unwrap_or(usize::MAX);
+                let count = usize::try_from(range.len).unwrap_or(usize::MAX);
                 let data = data.first().map(|bulk| &bulk[..]).unwrap_or_default();
                 if data.len() != count || count > buffer.len() {
                     return Err(strange_answer());
@@ -207,9 +205,7 @@ impl Coordination {
             PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
-                table
-                    .receive_read(number, cut(buffer, placement))
-                    .map_err(|error| self.error(error))
+                table.receive_read(number, cut(buffer, range)).map_err(|error| self.error(error))
             }
         }
     }
@@ -217,22 +213,22 @@ impl Coordination {
     /// Writes for all ranks.
     pub fn write_for_all(
         &self,
-        placement: AccessRange,
+        range: AccessRange,
         task: PerformTask,
         buffer: &[u8],
     ) -> Result<(), Error> {
-        let write = || self.file.write_at(buffer, placement.offset);
+        let write = || self.file.write_at(buffer, range.offset);
         match task {
             PerformTask::AtNode { number, .. } => {
                 let written = write();
-                self.report(number, written.as_ref().map(|()| placement.len), &[])?;
+                self.report(number, written.as_ref().map(|()| range.len), &[])?;
                 written
             }
             PerformTask::AtTable { number, ticket } => {
                 ticket.wait();
                 let table = self.table()?.ok_or_else(strange_answer)?;
                 let written = write();
-                let done = written.as_ref().map(|()| placement.len).map_err(ToString::to_string);
+                let done = written.as_ref().map(|()| range.len).map_err(ToString::to_string);
                 table.report_performed(number, &done).map_err(|error| self.error(error))?;
                 written
             }
@@ -284,12 +280,12 @@ impl Coordination {
     /// Runs `what` while no other rank uses the bytes, or while no other rank writes them.
     pub fn exclusively<R>(
         &self,
-        placement: AccessRange,
+        range: AccessRange,
         is_write: bool,
         what: impl FnOnce() -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut ranges = self.ranges.lock();
-        let AccessRange { offset: from, len } = placement;
+        let AccessRange { offset: from, len } = range;
         if self.group.size() == 1 || len == 0 {
             return what();
         }
@@ -339,13 +335,14 @@ impl Coordination {
 
     /// The table, if the ranks coordinate in the job memory.
     fn table(&self) -> Result<Option<&TableMember>, Error> {
-        let Some((place, once)) = &self.table else { return Ok(None) };
+        let Some((location, once)) = &self.table else { return Ok(None) };
         if let Some(table) = once.get() {
             return Ok(Some(table));
         }
-        let job_memory = self.group.job_memory(place.memory);
-        let table = job_memory
-            .and_then(|job_memory| TableMember::new(job_memory, place.number, self.group.rank()));
+        let job_memory = self.group.job_memory(location.memory);
+        let table = job_memory.and_then(|job_memory| {
+            TableMember::new(job_memory, location.number, self.group.rank())
+        });
         let table = table.map_err(|why| Error::other(format!("{}: {why}", self.file.path())))?;
         Ok(Some(once.get_or_init(|| table)))
     }
@@ -392,7 +389,7 @@ pub(super) fn offset_of(outcome: CallOutcome) -> Result<u64, Error> {
 }
 
 /// Cuts a buffer to the length of a range.
-fn cut(buffer: &mut [u8], placement: AccessRange) -> &mut [u8] {
-    let len = usize::try_from(placement.len).unwrap_or(usize::MAX).min(buffer.len());
+fn cut(buffer: &mut [u8], range: AccessRange) -> &mut [u8] {
+    let len = usize::try_from(range.len).unwrap_or(usize::MAX).min(buffer.len());
     &mut buffer[..len]
 }

@@ -223,12 +223,10 @@ impl Group {
             }
             Some(JobRound { table, number, ticket, .. }) => {
                 ticket.wait();
-                let reply_bytes = table.receive_open(number);
-                let reply_bytes =
-                    reply_bytes.map_err(|error| self.error_of(call.to_string(), error))?;
-                let reply_bytes: Result<Result<Reply, Failure>, _> =
-                    postcard::from_bytes(&reply_bytes);
-                (reply_bytes.map_err(|_| strange_answer())?.map_err(Error::from), true)
+                let bytes = table.receive_open(number);
+                let bytes = bytes.map_err(|error| self.error_of(call.to_string(), error))?;
+                let reply: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&bytes);
+                (reply.map_err(|_| strange_answer())?.map_err(Error::from), true)
             }
             None => (self.ask(JobCall::Open(open)), false),
         };
@@ -239,7 +237,7 @@ impl Group {
         if is_for_all {
             opened.handle = opened.handle.wrapping_add(self.rank().into());
         }
-        self.use_memory(table.map(|place| place.memory));
+        self.use_memory(table.map(|location| location.memory));
         Ok(CollectiveOpening { opened, shared_file, table })
     }
 
@@ -248,24 +246,20 @@ impl Group {
         let member = Member::clone(&self.member);
         let asked = self.start(Request::OpenForAll { member, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
-        let reply_bytes = match &reply {
+        let result = match &reply {
             Ok(reply) => Ok(Ok(reply)),
             Err(Error::Failure(failure)) => Ok(Err(failure)),
             Err(error) => Err(error.to_string()),
         };
-        let reply_bytes = reply_bytes.and_then(|reply_bytes: Result<&Reply, &Failure>| {
-            let reply_bytes =
-                postcard::to_allocvec(&reply_bytes).map_err(|error| error.to_string())?;
-            let fits = reply_bytes.len() as u64 <= OPEN_REPLY_LIMIT_BYTES;
-            if fits {
-                Ok(reply_bytes)
-            } else {
-                Err("the reply to the open is too long to broadcast".to_owned())
-            }
+        let bytes = result.and_then(|result: Result<&Reply, &Failure>| {
+            let bytes = postcard::to_allocvec(&result).map_err(|error| error.to_string())?;
+            let fits = bytes.len() as u64 <= OPEN_REPLY_LIMIT_BYTES;
+            let too_long = || "the reply to the open is too long to broadcast".to_owned();
+            fits.then_some(bytes).ok_or_else(too_long)
         });
         round.ticket.wait();
         // A rank that does not get the reply sees that the node is gone.
-        let _ = round.table.broadcast_open(round.number, &reply_bytes);
+        let _ = round.table.broadcast_open(round.number, &bytes);
         reply
     }
 

@@ -193,29 +193,25 @@ impl Inner {
             ));
         }
         self.coordination.record_call(&Call::Transfer(transfer));
-        let placed = |placement| {
-            if axes.is_atomic {
-                AccessTarget::Exclusive(placement)
-            } else {
-                AccessTarget::At(placement)
-            }
+        let placed = |range| {
+            if axes.is_atomic { AccessTarget::Exclusive(range) } else { AccessTarget::At(range) }
         };
         if axes.order == AccessOrder::FirstCome || (transfer.is_append && axes.view == View::Whole)
         {
-            let placement = match self.coordination.transfer(transfer)? {
-                Ok(placement) => placement,
+            let range = match self.coordination.transfer(transfer)? {
+                Ok(range) => range,
                 Err(round) if axes.pointer == Pointer::Shared => {
                     return Ok(AccessTarget::Pending(round));
                 }
                 Err(round) => match self.coordination.wait_placed(round)? {
-                    PlacedAccess::Placed(placement) => placement,
+                    PlacedAccess::Placed(range) => range,
                     _ => return Err(strange_answer()),
                 },
             };
-            state.pointer = placement.offset + placement.len;
-            return Ok(placed(placement));
+            state.pointer = range.offset + range.len;
+            return Ok(placed(range));
         }
-        let placement = match axes.view {
+        let range = match axes.view {
             // The read itself finds the end of the file.
             View::Interleaved => state.records.place(transfer, u64::MAX),
             View::Whole => {
@@ -227,8 +223,8 @@ impl Inner {
             }
         };
         let path = self.file().path();
-        let placement = placement.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
-        Ok(placed(placement))
+        let range = range.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
+        Ok(placed(range))
     }
 
     /// Reads at the pointer of this rank, in modes with a private pointer and a view of the whole
@@ -240,12 +236,9 @@ impl Inner {
             return None;
         }
         self.coordination.record_call(&Call::Transfer(Transfer::read(buffer.len() as u64)));
-        let placement = AccessRange { offset: state.pointer, len: buffer.len() as u64 };
-        let target = if axes.is_atomic {
-            AccessTarget::Exclusive(placement)
-        } else {
-            AccessTarget::At(placement)
-        };
+        let range = AccessRange { offset: state.pointer, len: buffer.len() as u64 };
+        let target =
+            if axes.is_atomic { AccessTarget::Exclusive(range) } else { AccessTarget::At(range) };
         let read = self.read_placed(target, buffer);
         if let Ok(count) = read {
             state.pointer += count as u64;
@@ -260,47 +253,45 @@ impl Inner {
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
         let round = match target {
-            AccessTarget::At(placement) => return self.read_at(placement, buffer),
-            AccessTarget::Exclusive(placement) => {
-                return self
-                    .coordination
-                    .exclusively(placement, false, || self.read_at(placement, buffer));
+            AccessTarget::At(range) => return self.read_at(range, buffer),
+            AccessTarget::Exclusive(range) => {
+                return self.coordination.exclusively(range, false, || self.read_at(range, buffer));
             }
             AccessTarget::Pending(round) => round,
         };
         match self.coordination.wait_placed(round)? {
-            PlacedAccess::Placed(placement) => self.read_at(placement, buffer),
-            PlacedAccess::Perform(placement, task) => {
-                self.coordination.read_for_all(placement, task, buffer)
+            PlacedAccess::Placed(range) => self.read_at(range, buffer),
+            PlacedAccess::Perform(range, task) => {
+                self.coordination.read_for_all(range, task, buffer)
             }
-            PlacedAccess::Performed(placement, task) => {
-                self.coordination.read_by_other(placement, task, buffer)
+            PlacedAccess::Performed(range, task) => {
+                self.coordination.read_by_other(range, task, buffer)
             }
         }
     }
 
     /// Writes at a target, once it is placed; does nothing if another rank writes for all.
     pub(super) fn write_placed(&self, target: AccessTarget, buffer: &[u8]) -> Result<(), Error> {
-        let write = |placement: AccessRange| self.file().write_at(buffer, placement.offset);
+        let write = |range: AccessRange| self.file().write_at(buffer, range.offset);
         let round = match target {
-            AccessTarget::At(placement) => return write(placement),
-            AccessTarget::Exclusive(placement) => {
-                return self.coordination.exclusively(placement, true, || write(placement));
+            AccessTarget::At(range) => return write(range),
+            AccessTarget::Exclusive(range) => {
+                return self.coordination.exclusively(range, true, || write(range));
             }
             AccessTarget::Pending(round) => round,
         };
         match self.coordination.wait_placed(round)? {
-            PlacedAccess::Placed(placement) => write(placement),
-            PlacedAccess::Perform(placement, task) => {
-                self.coordination.write_for_all(placement, task, buffer)
+            PlacedAccess::Placed(range) => write(range),
+            PlacedAccess::Perform(range, task) => {
+                self.coordination.write_for_all(range, task, buffer)
             }
             PlacedAccess::Performed(_, task) => self.coordination.written_by_other(task),
         }
     }
 
-    fn read_at(&self, placement: AccessRange, buffer: &mut [u8]) -> Result<usize, Error> {
-        let len = usize::try_from(placement.len).unwrap_or(usize::MAX).min(buffer.len());
-        self.file().read_at(&mut buffer[..len], placement.offset)
+    fn read_at(&self, range: AccessRange, buffer: &mut [u8]) -> Result<usize, Error> {
+        let len = usize::try_from(range.len).unwrap_or(usize::MAX).min(buffer.len());
+        self.file().read_at(&mut buffer[..len], range.offset)
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), Error> {

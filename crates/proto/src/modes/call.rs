@@ -41,14 +41,14 @@ pub enum CallOutcome {
         /// The number of the round.
         number: u64,
         /// The range.
-        placement: AccessRange,
+        range: AccessRange,
     },
     /// Another rank has performed the access; the bytes that it read are in the data of the reply.
     Performed {
         /// The number of the round.
         number: u64,
         /// The range that was read or written.
-        placement: AccessRange,
+        range: AccessRange,
     },
 }
 

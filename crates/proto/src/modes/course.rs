@@ -27,7 +27,7 @@ pub enum RoundDecision {
     /// The pointer is at this byte.
     At(u64),
     /// Each rank has a range, in the order of ranks.
-    Places(Vec<AccessRange>),
+    Ranges(Vec<AccessRange>),
     /// One rank performs the access for all.
     Once(AccessRange),
     /// The file is closed.
@@ -112,7 +112,7 @@ impl Course {
             Some(Call::Transfer(transfer)) if self.mode.axes().order == AccessOrder::AllTheSame => {
                 Ok(RoundDecision::Once(self.position.place(*transfer)?))
             }
-            Some(Call::Transfer(_)) => Ok(RoundDecision::Places(self.place_by_rank(calls)?)),
+            Some(Call::Transfer(_)) => Ok(RoundDecision::Ranges(self.place_by_rank(calls)?)),
             Some(Call::Seek(seek)) => {
                 self.position.offset = self.position.target(*seek)?;
                 Ok(RoundDecision::At(self.position.offset))
@@ -177,7 +177,7 @@ mod tests {
         let mut course = Course::new(Mode::Sync, Some(0));
         let place = |offset, len| AccessRange { offset, len };
         let decided = course.decide(&writes(&[3, 0, 5])).unwrap();
-        assert_eq!(decided, RoundDecision::Places(vec![place(0, 3), place(3, 0), place(3, 5)]));
+        assert_eq!(decided, RoundDecision::Ranges(vec![place(0, 3), place(3, 0), place(3, 5)]));
         let before = course;
         let refused = course.decide(&writes(&[1, u64::MAX, 1]));
         assert_eq!(refused, Err(CollectiveError::OutOfRange(OutOfRange)));

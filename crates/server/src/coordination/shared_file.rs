@@ -1,7 +1,7 @@
 //! The coordinator of a shared file: a file that the ranks of a job have open together.
 //!
 //! Invariants: accesses are placed in the order in which they are decided; the position moves with
-//! the placement, not with the bytes. A call that fails leaves position and mode as they were.
+//! the range, not with the bytes. A call that fails leaves position and mode as they were.
 //! While the size of the file is being measured, all calls wait in the queue.
 
 use std::collections::{HashMap, VecDeque};
@@ -52,7 +52,7 @@ enum QueuedCall<T> {
 #[derive(Debug)]
 struct Performing<T> {
     rank: u32,
-    placement: AccessRange,
+    range: AccessRange,
     others: Vec<T>,
     call: Option<Call>,
     since_ms: u64,
@@ -304,14 +304,14 @@ impl<T> SharedFileCoordinator<T> {
         if self.performing.get(&number).is_none_or(|performing| performing.rank != rank) {
             return;
         }
-        let Some(Performing { placement, others, .. }) = self.performing.remove(&number) else {
+        let Some(Performing { range, others, .. }) = self.performing.remove(&number) else {
             return;
         };
         for ticket in others {
             let outcome = match done {
                 Ok(len) => {
-                    let placement = AccessRange { len: (*len).min(placement.len), ..placement };
-                    Ok(CallOutcome::Performed { number, placement })
+                    let range = AccessRange { len: (*len).min(range.len), ..range };
+                    Ok(CallOutcome::Performed { number, range })
                 }
                 Err(why) => Err(CollectiveError::NotPerformed { rank, why: why.clone() }),
             };
@@ -434,12 +434,12 @@ impl<T> SharedFileCoordinator<T> {
         let CompleteRound { number, calls, last } = round;
         let (calls, tickets): (Vec<Call>, Vec<T>) = calls.into_iter().unzip();
         match self.course.decide(&calls) {
-            Ok(RoundDecision::Once(placement)) => {
-                self.perform((number, &calls), placement, tickets, last, act);
+            Ok(RoundDecision::Once(range)) => {
+                self.perform((number, &calls), range, tickets, last, act);
             }
-            Ok(RoundDecision::Places(places)) => {
-                for (ticket, placement) in tickets.into_iter().zip(places) {
-                    act(CoordinatorAction::Answer(ticket, Ok(CallOutcome::Placed(placement))));
+            Ok(RoundDecision::Ranges(ranges)) => {
+                for (ticket, range) in tickets.into_iter().zip(ranges) {
+                    act(CoordinatorAction::Answer(ticket, Ok(CallOutcome::Placed(range))));
                 }
             }
             Ok(RoundDecision::At(offset)) => answer_all(tickets, &Ok(CallOutcome::At(offset)), act),
@@ -456,7 +456,7 @@ impl<T> SharedFileCoordinator<T> {
     fn perform(
         &mut self,
         (number, calls): (u64, &[Call]),
-        placement: AccessRange,
+        range: AccessRange,
         tickets: Vec<T>,
         rank: u32,
         act: &mut impl FnMut(CoordinatorAction<T>),
@@ -464,10 +464,7 @@ impl<T> SharedFileCoordinator<T> {
         let mut others = Vec::with_capacity(tickets.len());
         for (caller, ticket) in (0..).zip(tickets) {
             if caller == rank {
-                act(CoordinatorAction::Answer(
-                    ticket,
-                    Ok(CallOutcome::Perform { number, placement }),
-                ));
+                act(CoordinatorAction::Answer(ticket, Ok(CallOutcome::Perform { number, range })));
             } else {
                 others.push(ticket);
             }
@@ -475,7 +472,7 @@ impl<T> SharedFileCoordinator<T> {
         // The rank may have called and left.
         if self.rounds.is_here(rank) {
             let (call, since_ms) = (calls.first().cloned(), self.last_collective_ms);
-            let performing = Performing { rank, placement, others, call, since_ms };
+            let performing = Performing { rank, range, others, call, since_ms };
             self.performing.insert(number, performing);
         } else {
             answer_all(others, &Err(CollectiveError::Gone { rank }), act);

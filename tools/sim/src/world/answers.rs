@@ -83,27 +83,27 @@ impl World {
         let Some(access) = state.lane.iter_mut().find(|access| access.step == ticket.step) else {
             return Ok(());
         };
-        let (placement, phase, once) = match outcome {
-            CallOutcome::Placed(placement) => (placement, Phase::Placed, None),
-            CallOutcome::Perform { number, placement } => {
+        let (range, phase, once) = match outcome {
+            CallOutcome::Placed(range) => (range, Phase::Placed, None),
+            CallOutcome::Perform { number, range } => {
                 let is_given = has_table && !access.transfer.is_write;
                 let phase = if is_given { Phase::Giving } else { Phase::Placed };
-                (placement, phase, Some(number))
+                (range, phase, Some(number))
             }
-            CallOutcome::Performed { number, placement } => {
+            CallOutcome::Performed { number, range } => {
                 let phase = if has_table { Phase::Getting } else { Phase::Given };
                 access.buffer = data;
-                (placement, phase, Some(number))
+                (range, phase, Some(number))
             }
             CallOutcome::Done | CallOutcome::At(_) => {
                 anyhow::bail!("{ticket:?} got no range: {outcome:?}")
             }
         };
-        (access.placement, access.phase, access.once) = (placement, phase, once);
+        (access.range, access.phase, access.once) = (range, phase, once);
         access.began = self.run.steps;
         let is_free = access.is_started;
         if access.mode.axes().pointer == Pointer::Private {
-            state.pointer = placement.offset + placement.len;
+            state.pointer = range.offset + range.len;
         }
         if is_free && state.waits_for == Some(ticket.step) {
             state.waits_for = None;

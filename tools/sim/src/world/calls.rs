@@ -139,9 +139,9 @@ impl World {
             let expected = opening.pointers.own_transfer(rank, transfer);
             ensure!(given == expected, "rank {rank} goes to {given:?} and not {expected:?}");
         }
-        let Ok(placement) = placed else { return Ok(()) };
+        let Ok(range) = placed else { return Ok(()) };
         let mut access = Access::new(step, transfer, state.mode, is_started);
-        (access.placement, access.phase) = (placement, Phase::Placed);
+        (access.range, access.phase) = (range, Phase::Placed);
         state.lane.push_back(access);
         state.under_way += 1;
         // The pointer after a read is known when the read is done.
@@ -264,11 +264,14 @@ impl World {
     pub(super) fn ask_home(&mut self, rank: u32, number: u64) -> Result<()> {
         let is_known = self.ranks[rank as usize].known_since == Some(self.incarnation);
         let job_outputs = self.home.ask(rank, number)?;
-        let is_unknown = |one: &JobOutput| matches!(one, JobOutput::Failed(told, CollectiveError::Unknown) if *told == rank);
-        let is_told = job_outputs.iter().any(is_unknown);
-        let must_be_told = number > 0 && !is_known;
-        ensure!(is_told == must_be_told, "rank {rank} asks for the {number}th time: {is_told}");
-        if !is_told {
+        let is_unknown = |one: &JobOutput| matches!(one, JobOutput::Failed(failed, CollectiveError::Unknown) if *failed == rank);
+        let is_refused = job_outputs.iter().any(is_unknown);
+        let must_be_refused = number > 0 && !is_known;
+        ensure!(
+            is_refused == must_be_refused,
+            "rank {rank} asks for the {number}th time: {is_refused}"
+        );
+        if !is_refused {
             self.ranks[rank as usize].known_since = Some(self.incarnation);
         }
         self.gather(job_outputs);

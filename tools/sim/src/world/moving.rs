@@ -17,7 +17,7 @@ impl Access {
             transfer,
             mode,
             is_started,
-            placement: AccessRange::default(),
+            range: AccessRange::default(),
             phase: Phase::Asked,
             once: None,
             buffer: Vec::new(),
@@ -62,7 +62,7 @@ impl World {
         let Some(first) = state.lane.front_mut() else { return Ok(()) };
         match &mut first.phase {
             Phase::Placed => {
-                let AccessRange { offset: from, len } = first.placement;
+                let AccessRange { offset: from, len } = first.range;
                 if !first.is_atomic() || self.size == 1 || len == 0 {
                     return self.begin_to_move(rank);
                 }
@@ -87,7 +87,7 @@ impl World {
     pub(super) fn begin_to_move(&mut self, rank: u32) -> Result<()> {
         let (now, opened) = (self.run.steps, self.opened);
         let Some(first) = self.ranks[rank as usize].lane.front_mut() else { return Ok(()) };
-        let AccessRange { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.range;
         let len = usize::try_from(len)?;
         if first.is_atomic() && self.contents.is_unstable() {
             // All ranks were quiet before the mode was changed.
@@ -122,7 +122,7 @@ impl World {
         }
         let Some((from, to)) = parts.pop() else { return Ok(()) };
         let is_last = parts.is_empty();
-        let offset = first.placement.offset + from as u64;
+        let offset = first.range.offset + from as u64;
         if first.transfer.is_write {
             self.file.write(offset, &first.buffer[from..to]);
         } else {
@@ -135,7 +135,7 @@ impl World {
     fn end_of_move(&mut self, rank: u32) -> Result<()> {
         let (now, file_len) = (self.run.steps, self.file.len());
         let Some(mut first) = self.ranks[rank as usize].lane.pop_front() else { return Ok(()) };
-        let AccessRange { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.range;
         if let Some(write) = first.write.take() {
             self.contents.finish(write, now);
         } else {
@@ -168,8 +168,8 @@ impl World {
     /// Checks a read against the model.
     fn check_read(&mut self, rank: u32, access: &Access) -> Result<()> {
         let read = Read {
-            from: access.placement.offset,
-            wanted: usize::try_from(access.placement.len)?,
+            from: access.range.offset,
+            wanted: usize::try_from(access.range.len)?,
             bytes: &access.buffer,
             time: (access.began, self.run.steps),
             is_atomic: access.is_atomic(),
@@ -248,7 +248,7 @@ impl World {
         else {
             return Ok(());
         };
-        let (AccessRange { offset, len }, file, step) = (first.placement, &self.file, first.step);
+        let (AccessRange { offset, len }, file, step) = (first.range, &self.file, first.step);
         let events = table.event_count();
         let given = table.broadcast((rank, number), &mut first.buffer, len, |from, wanted| {
             let there = file.len().saturating_sub(offset + from).min(wanted as u64);
@@ -280,7 +280,7 @@ impl World {
         else {
             return Ok(());
         };
-        let wanted = (!first.transfer.is_write).then_some(first.placement.len);
+        let wanted = (!first.transfer.is_write).then_some(first.range.len);
         let (events, step) = (table.event_count(), first.step);
         match table.receive((rank, number), &mut first.buffer, wanted) {
             Ok(Progress::Sleeps) => state.seen = Some(events),

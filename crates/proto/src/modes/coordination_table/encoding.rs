@@ -53,8 +53,8 @@ impl CoordinationTable<'_> {
         for (index, four) in bytes[..len].chunks(4).enumerate() {
             let mut word = [0; 4];
             word[..four.len()].copy_from_slice(four);
-            let place = self.word(at + index);
-            place.store(u32::from_le_bytes(word), Ordering::Relaxed);
+            let target = self.word(at + index);
+            target.store(u32::from_le_bytes(word), Ordering::Relaxed);
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most 256")]
         self.word(len_at).store(len as u32, Ordering::Relaxed);

@@ -40,10 +40,10 @@ impl CoordinationTable<'_> {
             return Ok(CallArrival::NoSlot);
         }
         let (kind, flags, value) = encode(call);
-        let place = self.rank_call(number, rank);
-        self.word(place + rank_call::FLAGS).store(flags, Ordering::Relaxed);
-        self.put(place + rank_call::VALUE, value);
-        self.word(place + rank_call::KIND).store(kind, Ordering::Relaxed);
+        let call_at = self.rank_call(number, rank);
+        self.word(call_at + rank_call::FLAGS).store(flags, Ordering::Relaxed);
+        self.put(call_at + rank_call::VALUE, value);
+        self.word(call_at + rank_call::KIND).store(kind, Ordering::Relaxed);
         let arrived = self.word(at + round::ARRIVED);
         if arrived.load(Ordering::Relaxed) == 0 {
             self.put(at + round::SINCE_MS, now_ms);
@@ -105,22 +105,22 @@ impl CoordinationTable<'_> {
                 self.put(at + round::OFFSET, offset);
                 kind::AT
             }
-            RoundDecision::Places(places) => {
-                for (rank, place) in (0..).zip(places) {
+            RoundDecision::Ranges(ranges) => {
+                for (rank, range) in (0..).zip(ranges) {
                     let call = self.rank_call(number, rank);
-                    self.put(call + rank_call::OFFSET, place.offset);
-                    self.put(call + rank_call::LEN, place.len);
+                    self.put(call + rank_call::OFFSET, range.offset);
+                    self.put(call + rank_call::LEN, range.len);
                 }
-                kind::PLACES
+                kind::RANGES
             }
-            RoundDecision::Once(placement) => {
-                self.put(at + round::OFFSET, placement.offset);
-                self.put(at + round::LEN, placement.len);
+            RoundDecision::Once(range) => {
+                self.put(at + round::OFFSET, range.offset);
+                self.put(at + round::LEN, range.len);
                 let chunks = self.word(head::CHUNKS);
                 let first = chunks.load(Ordering::Relaxed);
                 self.word(at + round::FIRST_CHUNK).store(first, Ordering::Relaxed);
                 let is_read = !self.is_write(number);
-                let count = if is_read { chunk_count(placement.len) } else { 0 };
+                let count = if is_read { chunk_count(range.len) } else { 0 };
                 chunks.store(first.wrapping_add(count), Ordering::Relaxed);
                 kind::ONCE
             }
@@ -141,23 +141,23 @@ impl CoordinationTable<'_> {
 
     fn stored_outcome(&self, rank: u32, number: u64) -> Result<CallOutcome, CollectiveError> {
         let at = self.round(number);
-        let place = |offset: usize, len: usize| AccessRange {
+        let range_at = |offset: usize, len: usize| AccessRange {
             offset: self.number(offset),
             len: self.number(len),
         };
         match self.word(at + round::KIND).load(Ordering::Relaxed) {
             kind::DONE => Ok(CallOutcome::Done),
             kind::AT => Ok(CallOutcome::At(self.number(at + round::OFFSET))),
-            kind::PLACES => {
+            kind::RANGES => {
                 let call = self.rank_call(number, rank);
-                Ok(CallOutcome::Placed(place(call + rank_call::OFFSET, call + rank_call::LEN)))
+                Ok(CallOutcome::Placed(range_at(call + rank_call::OFFSET, call + rank_call::LEN)))
             }
             kind::ONCE => {
-                let placement = place(at + round::OFFSET, at + round::LEN);
+                let range = range_at(at + round::OFFSET, at + round::LEN);
                 if self.word(at + round::LAST).load(Ordering::Relaxed) == rank {
-                    Ok(CallOutcome::Perform { number, placement })
+                    Ok(CallOutcome::Perform { number, range })
                 } else {
-                    Ok(CallOutcome::Performed { number, placement })
+                    Ok(CallOutcome::Performed { number, range })
                 }
             }
             kind::DISAGREEMENT => {

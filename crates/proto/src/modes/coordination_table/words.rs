@@ -88,7 +88,7 @@ pub mod rank_call {
 pub mod kind {
     pub const DONE: u32 = 0;
     pub const AT: u32 = 1;
-    pub const PLACES: u32 = 2;
+    pub const RANGES: u32 = 2;
     pub const ONCE: u32 = 3;
     pub const DISAGREEMENT: u32 = 4;
     pub const WRONG_MODE: u32 = 5;
