@@ -632,7 +632,7 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                 }
                 here.wait();
                 ways::until("the file is known to be open no more", || {
-                    file.write(&[0; 10]).unwrap_err().to_string().contains("was started again")
+                    file.write(&[0; 10]).unwrap_err().to_string().contains("was restarted")
                 });
                 drop(file);
                 let mut file = group.open("/f", Mode::Sync);

@@ -82,8 +82,8 @@ impl CollectiveService {
             return reporter.send(answer(Err(failure)));
         }
         let (space, who) = (session.space, session.identity.clone());
-        let (uid, words) = (who.uid, call.as_call());
-        let text_bytes = if let Call::Open(text) = &words { text.len() } else { 0 };
+        let (uid, round_call) = (who.uid, call.as_call());
+        let text_bytes = if let Call::Open(text) = &round_call { text.len() } else { 0 };
         if text_bytes > OPEN_TEXT_LIMIT_BYTES {
             let why = format!(
                 "the options of the open have {text_bytes} bytes as text, the limit is \
@@ -94,7 +94,8 @@ impl CollectiveService {
         let Some(reporter) = reporter.waiting(text_bytes) else { return };
         let caller = JobCaller { reporter, space, who, member: member.clone(), call };
         let now_ms = self.now_ms();
-        let actions = self.registry.job_call(uid, space, &member, (number, words), caller, now_ms);
+        let actions =
+            self.registry.job_call(uid, space, &member, (number, round_call), caller, now_ms);
         self.act_for_jobs(actions);
     }
 
