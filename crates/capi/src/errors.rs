@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use libc::c_int;
 use pario::team::TeamError;
-use pario::{Error, Failure, PathError, Trouble};
+use pario::{CollectiveError, Error, Failure, PathError};
 
 /// Base of this library's error numbers, far above the system's.
 pub const FIRST_NUMBER: c_int = 5000;
@@ -211,25 +211,27 @@ fn errno_of_failure(failure: &Failure, kind: CallKind) -> c_int {
         | Failure::WrongKind { .. }
         | Failure::Root
         | Failure::IntoItself { .. } => EPFSLINVAL,
-        Failure::Group { trouble, .. } => errno_of_trouble(trouble, kind),
+        Failure::Collective { error, .. } => errno_of_collective(error, kind),
         _ => EPFSLREMOTE,
     }
 }
 
-fn errno_of_trouble(trouble: &Trouble, kind: CallKind) -> c_int {
-    match trouble {
-        Trouble::Gone { .. } if kind == CallKind::Wait => EPFSLCHLDSIG,
-        Trouble::Closed { .. } if kind == CallKind::Wait => EPFSLCHLDEXIT,
-        Trouble::Disagreement(_) | Trouble::Closed { .. } | Trouble::WrongMode { .. } => EPFSLMIXIO,
-        Trouble::NoSuchRank { .. }
-        | Trouble::WrongSize { .. }
-        | Trouble::RankTaken { .. }
-        | Trouble::OutOfRange(_) => EPFSLINVAL,
-        Trouble::Unknown | Trouble::Reset => EPFSLBADFH,
-        Trouble::OutOfTurn { .. } => EPFSLBADID,
-        Trouble::Gone { .. } | Trouble::NotPerformed { .. } | Trouble::NotMeasured { .. } => {
-            EPFSLREMOTE
-        }
+fn errno_of_collective(error: &CollectiveError, kind: CallKind) -> c_int {
+    match error {
+        CollectiveError::Gone { .. } if kind == CallKind::Wait => EPFSLCHLDSIG,
+        CollectiveError::Closed { .. } if kind == CallKind::Wait => EPFSLCHLDEXIT,
+        CollectiveError::Disagreement(_)
+        | CollectiveError::Closed { .. }
+        | CollectiveError::WrongMode { .. } => EPFSLMIXIO,
+        CollectiveError::NoSuchRank { .. }
+        | CollectiveError::WrongSize { .. }
+        | CollectiveError::RankTaken { .. }
+        | CollectiveError::OutOfRange(_) => EPFSLINVAL,
+        CollectiveError::Unknown | CollectiveError::Reset => EPFSLBADFH,
+        CollectiveError::OutOfTurn { .. } => EPFSLBADID,
+        CollectiveError::Gone { .. }
+        | CollectiveError::NotPerformed { .. }
+        | CollectiveError::NotMeasured { .. } => EPFSLREMOTE,
     }
 }
 

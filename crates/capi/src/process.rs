@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
 use libc::c_int;
-use pario::{Cluster, Group, Seat};
+use pario::{Cluster, Group, Member};
 use parking_lot::Mutex;
 
 use crate::errors::{CallError, CallKind, CallResult, EPFSLFORK, IntoCallResult};
@@ -57,8 +57,8 @@ pub fn init(host: &str, size: c_int, rank: c_int) -> CallResult<()> {
         None => {}
     }
     let cluster = connect(host)?;
-    let seat = Seat { job: Group::job_of_environment(), size, rank };
-    *process = Some(Arc::new(Process::new(&cluster, &seat, Some(init_arguments))?));
+    let member = Member { job: Group::job_of_environment(), size, rank };
+    *process = Some(Arc::new(Process::new(&cluster, &member, Some(init_arguments))?));
     Ok(())
 }
 
@@ -69,9 +69,9 @@ pub fn current() -> CallResult<Arc<Process>> {
     if let Some(known) = &*process {
         return Ok(known.clone());
     }
-    let seat = Group::seat_of_environment().in_call(CallKind::Open)?;
+    let member = Group::member_of_environment().in_call(CallKind::Open)?;
     let cluster = connect("")?;
-    let known = Arc::new(Process::new(&cluster, &seat, None)?);
+    let known = Arc::new(Process::new(&cluster, &member, None)?);
     *process = Some(known.clone());
     Ok(known)
 }
@@ -90,8 +90,8 @@ pub fn size_and_rank() -> CallResult<(u32, u32)> {
     if let Some(known) = &*PROCESS.lock() {
         return Ok((known.group.size(), known.group.rank()));
     }
-    let seat = Group::seat_of_environment().in_call(CallKind::Open)?;
-    Ok((seat.size, seat.rank))
+    let member = Group::member_of_environment().in_call(CallKind::Open)?;
+    Ok((member.size, member.rank))
 }
 
 /// Describes this process in messages.
@@ -117,10 +117,10 @@ pub fn check_fork() -> CallResult<()> {
 impl Process {
     fn new(
         cluster: &Cluster,
-        seat: &Seat,
+        member: &Member,
         init_arguments: Option<(String, u32, u32)>,
     ) -> CallResult<Self> {
-        let Seat { job, size, rank } = seat;
+        let Member { job, size, rank } = member;
         let group = Group::new(cluster, job, *size, *rank).in_call(CallKind::Open)?;
         let own = format!("{}, process {rank} alone ({})", job_prefix(job), std::process::id());
         let single_group = Group::new(cluster, &own, 1, 0).in_call(CallKind::Open)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libc::{c_int, off_t};
-use pario::{Error, Failure, Mode, Seek, SharedFile, Trouble};
+use pario::{CollectiveError, Error, Failure, Mode, Seek, SharedFile};
 
 use crate::buffers::CallerBuffers;
 use crate::descriptors::{FileHandle, OpenFile};
@@ -34,7 +34,9 @@ pub fn set_mode(open: &OpenFile, mode: Mode) -> CallResult<()> {
         return Ok(());
     }
     let entered = set_mode_and_position(&file, mode, at);
-    if let Err(Error::Failure(Failure::Group { trouble: Trouble::Disagreement(_), .. })) = &entered
+    if let Err(Error::Failure(Failure::Collective {
+        error: CollectiveError::Disagreement(_), ..
+    })) = &entered
         && file.mode() != before
     {
         // Every rank gets the same error and returns to the former mode.

@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use libc::c_int;
 use pario::team::{Team, TeamError};
-use pario::{Error, Group, Seat};
+use pario::{Error, Group, Member};
 use parking_lot::Mutex;
 
 use crate::errors::{CallError, CallKind, CallResult, IntoCallResult};
@@ -43,7 +43,7 @@ pub fn init(rank: c_int, size: c_int) -> CallResult<()> {
             known.size()
         ))),
         None => {
-            *team = Some(join(Seat { job: Group::job_of_environment(), size, rank })?);
+            *team = Some(join(Member { job: Group::job_of_environment(), size, rank })?);
             Ok(())
         }
     }
@@ -56,7 +56,7 @@ pub fn current() -> CallResult<Team> {
     if let Some(known) = &*team {
         return Ok(known.clone());
     }
-    let joined = join(Group::seat_of_environment().in_call(CallKind::Open)?)?;
+    let joined = join(Group::member_of_environment().in_call(CallKind::Open)?)?;
     *team = Some(joined.clone());
     Ok(joined)
 }
@@ -105,7 +105,7 @@ pub fn require_initialized() -> CallResult<Team> {
     })
 }
 
-fn join(seat: Seat) -> CallResult<Team> {
+fn join(member: Member) -> CallResult<Team> {
     static AT_EXIT: Once = Once::new();
     process::register_fork_handler();
     AT_EXIT.call_once(|| {
@@ -118,7 +118,7 @@ fn join(seat: Seat) -> CallResult<Team> {
     let joined = process::with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("team-join".to_owned())
-            .spawn(move || pario::team::meet(&seat.job, seat.size, seat.rank))
+            .spawn(move || pario::team::meet(&member.job, member.size, member.rank))
     });
     let joined = joined.map_err(|error| CallError::new(libc::EAGAIN, error.to_string()))?.join();
     let failed =

@@ -93,7 +93,7 @@ pub mod tests {
             created_ns: 0,
             changed_ns: 1_700_000_000_000_000_000,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ mod registry;
 use std::any::Any;
 
 use pario_net::Bulk;
-use pario_proto::{ExtentPlace, SubfileIndex};
+use pario_proto::{ExtentPlacement, SubfileIndex};
 
 pub use each::{Each, each};
 pub use fold::{Fold, fold};
@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
 pub trait Task: Send + Sync {
     /// The extents that are meant, if the task knows that better than the caller. Those that are
     /// not at this node are left out.
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         None
     }
 
@@ -106,7 +106,7 @@ pub trait Task: Send + Sync {
     }
 
     /// Parts of other extents, wherever they are, that are shown together with an extent.
-    fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
+    fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
         let _ = place;
         Vec::new()
     }
@@ -128,7 +128,7 @@ pub type Scratch = Box<dyn Any + Send>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Which extent.
-    pub place: ExtentPlace,
+    pub place: ExtentPlacement,
     /// What of it, for [`Operation::cut`].
     pub what: Vec<u8>,
 }
@@ -146,7 +146,7 @@ pub struct Stored<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// Where it lies.
-    pub place: ExtentPlace,
+    pub place: ExtentPlacement,
     /// Its bytes; nothing if there is no such extent.
     pub extent: Option<Stored<'a>>,
     /// What the task wanted of others, in that order.
@@ -175,7 +175,7 @@ pub enum Outcome {
     /// An extent for the file that the caller has named, on a disk of the same node.
     Extent {
         /// Where it goes.
-        place: ExtentPlace,
+        place: ExtentPlacement,
         /// Its header.
         header: Vec<u8>,
         /// Its body.

@@ -65,13 +65,13 @@ pub use names::RightsChanged;
 pub use open::OpenOptions;
 pub use pario_operation as operation;
 pub use pario_proto::{
-    Access, AssemblyId, Awaited, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth,
-    CheckReport, CheckRequest, ClientStatus, ClusterMap, DEFAULT_UNIT_BYTES, DiskId, DiskInfo,
-    DiskStatus, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, FileKind, FilePath, FileRecord,
-    Finding, FindingKind, GROUP_LIMIT, HeldLock, Identity, JobStatus, LOCK_END, LastCall, Layout,
-    LockKind, LockRange, LockWait, MissingRank, Mode, NodeInfo, NodeStatus, PathError, PeerStatus,
-    ProcessProgress, Ranks, Removal, Seat, Seek, SharedFileStatus, SubfileIndex, SubfileMeasure,
-    Trouble, WaitCause, WaitStatus,
+    Access, ByteRange, BytesUse, BytesUser, BytesWait, Call, CheckDepth, CheckReport, CheckRequest,
+    ClientStatus, ClusterMap, CollectiveError, DEFAULT_UNIT_BYTES, DiskId, DiskInfo, DiskStatus,
+    ExtentIndex, ExtentMeasure, ExtentPlacement, Failure, FileKind, FilePath, FileRecord, Finding,
+    FindingKind, HeldLock, Identity, JOB_SIZE_LIMIT, JobStatus, LOCK_END, LastCall, Layout,
+    LockKind, LockRange, LockWait, Member, MissingRank, Mode, NodeInfo, NodeStatus, PathError,
+    PeerStatus, ProcessProgress, RankList, Removal, Seek, SharedFileId, SharedFileStatus,
+    SubfileIndex, SubfileMeasure, WaitCause, WaitStatus, WaitTarget,
 };
 pub use pario_records as records;
 #[cfg(feature = "embedded")]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pario_proto::{
-    FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Part, RANGES_LIMIT, Reply,
-    Request, SubfileIndex, SubfileMeasure,
+    FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, RANGES_LIMIT, Reply, Request,
+    SubfileIndex, SubfileLocation, SubfileMeasure,
 };
 
 use crate::cluster::{Cluster, Shared};
@@ -48,9 +48,12 @@ impl Metadata {
 }
 
 /// The parts of a file, in order.
-pub(crate) fn parts_of(record: &FileRecord) -> Vec<Part> {
+pub(crate) fn parts_of(record: &FileRecord) -> Vec<SubfileLocation> {
     let disks = record.layout.as_ref().map(|layout| layout.disks().as_slice()).unwrap_or_default();
-    (0..).zip(disks).map(|(index, &disk)| Part { disk, subfile: SubfileIndex(index) }).collect()
+    (0..)
+        .zip(disks)
+        .map(|(index, &disk)| SubfileLocation { disk, subfile: SubfileIndex(index) })
+        .collect()
 }
 
 /// Some parts of a file, which one node has.
@@ -59,7 +62,7 @@ struct Asked {
     /// Which file it is, of those that are measured.
     file: usize,
     grant: Grant,
-    parts: Vec<Part>,
+    parts: Vec<SubfileLocation>,
 }
 
 /// What is known of the subfiles of each file, or why nothing is.

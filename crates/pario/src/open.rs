@@ -1,7 +1,7 @@
 //! How a file is opened.
 
 use pario_proto::{
-    Access, DiskId, DisksWish, FilePath, Layout, LayoutWish, NamespaceRequest, Reply,
+    Access, DiskChoice, DiskId, FilePath, Layout, LayoutChoice, NamespaceRequest, Reply,
 };
 
 use crate::cluster::Cluster;
@@ -225,30 +225,30 @@ impl<'c> OpenOptions<'c> {
     pub(crate) fn creation(
         &self,
         path: &FilePath,
-    ) -> Result<Option<(bool, u32, LayoutWish)>, Error> {
+    ) -> Result<Option<(bool, u32, LayoutChoice)>, Error> {
         if !self.is_create && !self.is_new {
             return Ok(None);
         }
         Ok(Some((self.is_new, self.mode, self.layout_wish(path)?)))
     }
 
-    fn layout_wish(&self, path: &FilePath) -> Result<LayoutWish, Error> {
+    fn layout_wish(&self, path: &FilePath) -> Result<LayoutChoice, Error> {
         if let Some(layout) = &self.layout {
-            return Ok(LayoutWish::Exactly(layout.clone()));
+            return Ok(LayoutChoice::Exactly(layout.clone()));
         }
         let disks = match &self.disks {
-            Wish::All => DisksWish::All,
-            Wish::Count(count) => DisksWish::Count(*count),
+            Wish::All => DiskChoice::All,
+            Wish::Count(count) => DiskChoice::Count(*count),
             Wish::These(names) => {
                 let ids: Result<Vec<DiskId>, Error> =
                     names.iter().map(|name| self.disk_of(path, name)).collect();
-                DisksWish::These(ids?)
+                DiskChoice::These(ids?)
             }
         };
         if self.is_extents {
-            return Ok(LayoutWish::Extents { disks });
+            return Ok(LayoutChoice::Extents { disks });
         }
-        Ok(LayoutWish::Striped { unit_bytes: self.unit_bytes, disks })
+        Ok(LayoutChoice::Striped { unit_bytes: self.unit_bytes, disks })
     }
 
     fn disk_of(&self, path: &FilePath, name: &str) -> Result<DiskId, Error> {

@@ -4,7 +4,9 @@ mod ways;
 
 use std::io::{Seek as _, SeekFrom};
 
-use pario::{ByteRange, Cluster, ClusterOptions, Error, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{
+    ByteRange, Cluster, ClusterOptions, Error, ExtentIndex, ExtentPlacement, SubfileIndex,
+};
 use ways::{Site, Way, in_every_way};
 
 /// That it failed, and so said.
@@ -237,7 +239,7 @@ fn bytes_and_extents_are_not_mixed_up() {
         let options = || cluster.options().read(true).write(true).create(true);
         let bytes = options().open("/bytes").unwrap();
         let extents = options().extents().open("/extents").unwrap();
-        let place = |subfile, extent| ExtentPlace {
+        let place = |subfile, extent| ExtentPlacement {
             subfile: SubfileIndex(subfile),
             extent: ExtentIndex(extent),
         };

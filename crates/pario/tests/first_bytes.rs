@@ -4,7 +4,7 @@ mod ways;
 
 use std::sync::Barrier;
 
-use pario::{CheckDepth, CheckRequest, Cluster, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{CheckDepth, CheckRequest, Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use ways::{Site, Way};
 
 const UNIT: usize = 65_536;
@@ -54,7 +54,7 @@ fn subfiles_of_extents_too() {
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let file = options.extents().open("/e").unwrap();
         let place =
-            |subfile| ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(7) };
+            |subfile| ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(7) };
         assert!(file.read_extent(place(1)).unwrap().is_none());
         assert!(!file.delete_extent(place(1)).unwrap());
         assert_eq!(file.list_extents().unwrap().count(), 0);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario::{
-    CheckDepth, CheckReport, CheckRequest, Cluster, ExtentIndex, ExtentPlace, FindingKind,
+    CheckDepth, CheckReport, CheckRequest, Cluster, ExtentIndex, ExtentPlacement, FindingKind,
     SubfileIndex,
 };
 use pario_server::{MissingNamespace, Node};
@@ -142,7 +142,7 @@ fn a_flipped_bit_is_found_by_a_close_look() {
     let mut bench = Bench::new();
     let options = bench.cluster().options().read(true).write(true).create_new(true);
     let file = options.extents().disk_count(1).open("/e").unwrap();
-    let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
+    let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
     file.write_extent(place, b"head", &[0x5a; 100_000]).unwrap();
     file.close().unwrap();
     let close = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
@@ -195,7 +195,7 @@ fn a_lost_namespace_is_rebuilt() {
     }
     let options = cluster.options().read(true).write(true).create_new(true);
     let extents = options.extents().open("/extents").unwrap();
-    let place = ExtentPlace { subfile: SubfileIndex(2), extent: ExtentIndex(9) };
+    let place = ExtentPlacement { subfile: SubfileIndex(2), extent: ExtentIndex(9) };
     extents.write_extent(place, b"h", b"body").unwrap();
     drop(extents);
     let ids = |cluster: &Cluster| {
@@ -313,7 +313,7 @@ fn a_deep_check_counts_bytes_with_and_without_checksum() {
     bench.file("/flat", false);
     let options = bench.cluster().options().read(true).write(true).create_new(true);
     let file = options.extents().open("/extents").unwrap();
-    let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
+    let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(4) };
     file.write_extent(place, b"head", &[1; 100]).unwrap();
     let deep = CheckRequest { depth: CheckDepth::Everything, ..LOOK };
     let report = bench.cluster().check(deep).unwrap();

@@ -4,10 +4,10 @@ mod ways;
 
 use std::net::SocketAddr;
 
-use pario::{Cluster, ClusterOptions, DiskId, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{Cluster, ClusterOptions, DiskId, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_proto::{
-    Failure, FileId, FileKind, FileRecord, GRANT_LIFETIME_EPOCHS, Grant, Part, PeerRequest, Reply,
-    Request,
+    Failure, FileId, FileKind, FileRecord, GRANT_LIFETIME_EPOCHS, Grant, PeerRequest, Reply,
+    Request, SubfileLocation,
 };
 use pario_server::Node;
 use ways::raw_client::{RawClient, deleted, expired, part, revoked, works};
@@ -76,7 +76,7 @@ fn an_open_file_goes_on_through_several_lifetimes() {
         let file = site.cluster.create("/f").unwrap();
         let options = site.cluster.options().read(true).write(true).create_new(true);
         let extents = options.extents().open("/e").unwrap();
-        let place = ExtentPlace { subfile: SubfileIndex(3), extent: ExtentIndex(7) };
+        let place = ExtentPlacement { subfile: SubfileIndex(3), extent: ExtentIndex(7) };
         for round in 0..4u8 {
             let bytes = vec![round; 400_000];
             file.write_at(&bytes, 0).unwrap();
@@ -202,7 +202,9 @@ fn open_files_are_renewed_after_a_restart_of_the_interface_node() {
         }
         // A file that was deleted is not among them.
         cluster.remove("/f").unwrap();
-        until("its subfiles are gone", || ways::interface_status(&cluster).doomed == 0);
+        until("its subfiles are gone", || {
+            ways::interface_status(&cluster).unfinished_deletions == 0
+        });
         let error = file.metadata().unwrap_err();
         assert!(error.to_string().contains("was deleted"), "{error}");
         drop((file, cluster));
@@ -211,7 +213,7 @@ fn open_files_are_renewed_after_a_restart_of_the_interface_node() {
 }
 
 /// A grant for a file that no subfile of was made yet, and that was deleted since.
-fn grant_of_deleted(site: &Site, user: &RawClient) -> (Grant, Part) {
+fn grant_of_deleted(site: &Site, user: &RawClient) -> (Grant, SubfileLocation) {
     make_open_directory(&site.cluster);
     let all = disks(&site.cluster, &site.disks());
     let before = site.subfiles();
@@ -246,7 +248,7 @@ fn a_deleted_file_stays_deleted_however_many_are_deleted_after_it() {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         let files = (0..1_000).map(file).collect();
         let removed = peer.ask(Request::Peer(PeerRequest::RemoveSubfiles { files, epoch }));

@@ -499,9 +499,9 @@ fn ranks_that_make_no_sense_are_refused() {
             meeting.join().unwrap().unwrap();
         });
         let wrong = group(&third, 3, 1).unwrap().barrier();
-        refused(wrong, "barrier: job job: it has 2 ranks, and rank 1 says 3");
-        refused(group(&third, 2, 0).unwrap().barrier(), "another process is rank 0 already");
-        refused(group(&second, 2, 0).unwrap().barrier(), "another process is rank 0 already");
+        refused(wrong, "barrier: job job: it has 2 ranks, but rank 1 gives 3 as its size");
+        refused(group(&third, 2, 0).unwrap().barrier(), "another process has rank 0 already");
+        refused(group(&second, 2, 0).unwrap().barrier(), "another process has rank 0 already");
         drop(second);
         refused(group(&first, 2, 0).unwrap().barrier(), "rank 1 is gone");
         let long = "x".repeat(1000);
@@ -632,7 +632,7 @@ fn ranks_meet_again_after_the_node_was_started_again() {
                 }
                 here.wait();
                 ways::until("the file is known to be open no more", || {
-                    file.write(&[0; 10]).unwrap_err().to_string().contains("was started again")
+                    file.write(&[0; 10]).unwrap_err().to_string().contains("was restarted")
                 });
                 drop(file);
                 let mut file = group.open("/f", Mode::Sync);

@@ -414,7 +414,7 @@ fn kill_a_node(name: &str) {
         for (_, said) in &ranks {
             let (count, text, took) = failure(said, killed);
             acknowledged.push(count);
-            let reasons = ["does not answer", "is gone", "has closed", "could not do it for all"];
+            let reasons = ["does not answer", "is gone", "has closed", "could not perform"];
             assert!(reasons.iter().any(|reason| text.contains(reason)), "{mode}: {text}");
             times.push(took);
         }

@@ -80,7 +80,7 @@ fn files_are_written_read_and_removed_in_every_way() {
                 Err(_) => assert!(["/missing/file", "relative", "/d"].contains(&file.path)),
             }
         }
-        let settled = |path: &str| other.open(path).unwrap().record().settled_count();
+        let settled = |path: &str| other.open(path).unwrap().record().first_synced_count();
         assert_eq!(settled("/d/empty"), 1, "it keeps the time");
         assert_eq!(settled("/d/small"), 1, "the sync was marked");
         assert_eq!(settled("/d/wide"), 4);
@@ -154,7 +154,7 @@ fn open_files_are_synced_together_in_every_way() {
         }
         for path in &paths {
             let record = site.cluster.open(path).unwrap().record().clone();
-            assert!(record.settled_count() >= 1, "{path} was marked");
+            assert!(record.first_synced_count() >= 1, "{path} was marked");
         }
         assert!(site.cluster.sync_many(&[]).is_empty());
         assert_no_findings(&site.cluster);
@@ -172,7 +172,7 @@ fn a_grant_of_before_is_renewed() {
     site.another().set_mode("/b", 0o600).unwrap();
     let synced = site.cluster.sync_many(&files.iter().collect::<Vec<_>>());
     assert!(synced.iter().all(Result::is_ok), "{synced:?}");
-    assert_eq!(site.another().open("/b").unwrap().record().settled_count(), 1);
+    assert_eq!(site.another().open("/b").unwrap().record().first_synced_count(), 1);
 }
 
 /// However it is written, a file of six bytes takes a block for them and one for its description.

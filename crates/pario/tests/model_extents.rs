@@ -5,7 +5,7 @@ mod ways;
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use pario::{ExtentIndex, ExtentPlace, File, SubfileIndex};
+use pario::{ExtentIndex, ExtentPlacement, File, SubfileIndex};
 use ways::in_every_way;
 
 const RUNS: u64 = 6;
@@ -13,8 +13,8 @@ const OPERATIONS: usize = 60;
 
 type Model = BTreeMap<(u32, u64), (Vec<u8>, Vec<u8>)>;
 
-fn place(subfile: u32, extent: u64) -> ExtentPlace {
-    ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(extent) }
+fn place(subfile: u32, extent: u64) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(extent) }
 }
 
 /// Mostly indices that meet, and the largest ones.

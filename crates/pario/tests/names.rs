@@ -118,7 +118,7 @@ fn a_file_that_is_deleted_while_open_can_be_used() {
         drop(file);
         theirs.read_exact_at(&mut byte, 0).unwrap();
         assert_eq!(byte, [7]);
-        assert_eq!((site.status().doomed, site.subfiles()), (1, 4));
+        assert_eq!((site.status().unfinished_deletions, site.subfiles()), (1, 4));
         drop(theirs);
         site.wait_for_deletions();
         assert_eq!(site.subfiles(), 0);

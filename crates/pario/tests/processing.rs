@@ -7,14 +7,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, Error, ExtentIndex, ExtentPlace, Failure, File, SubfileIndex};
+use pario::{Cluster, Error, ExtentIndex, ExtentPlacement, Failure, File, SubfileIndex};
 use ways::operations::next;
 use ways::{Site, WAYS, Way, until};
 
-type Extents = BTreeMap<ExtentPlace, (Vec<u8>, Vec<u8>)>;
+type Extents = BTreeMap<ExtentPlacement, (Vec<u8>, Vec<u8>)>;
 
-fn place(subfile: u32, extent: u64) -> ExtentPlace {
-    ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(extent) }
+fn place(subfile: u32, extent: u64) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(extent) }
 }
 
 fn create(cluster: &Cluster, path: &str) -> File {
@@ -60,7 +60,7 @@ fn results_come_for_every_extent_and_are_the_callers() {
         for seed in 0..5 {
             let (file, extents) = filled(&site.cluster, &format!("/file {seed}"), seed);
             let work = site.cluster.process(&file).operation("sum", seed);
-            let results: Vec<(ExtentPlace, (Vec<u8>, u64))> = work.collect().unwrap();
+            let results: Vec<(ExtentPlacement, (Vec<u8>, u64))> = work.collect().unwrap();
             let sum = |body: &[u8]| body.iter().map(|byte| u64::from(*byte)).sum::<u64>() + seed;
             let expected: Vec<_> = extents
                 .iter()
@@ -68,12 +68,12 @@ fn results_come_for_every_extent_and_are_the_callers() {
                 .collect();
             assert_eq!(results, expected);
             // Only some, in any order; what is not there has no result.
-            let mut some: Vec<ExtentPlace> = extents.keys().copied().step_by(3).collect();
+            let mut some: Vec<ExtentPlacement> = extents.keys().copied().step_by(3).collect();
             some.reverse();
             some.push(place(3, 7));
             some.push(place(0, 1_000));
             let work = site.cluster.process(&file).extents(some.clone()).operation("sum", seed);
-            let results: Vec<(ExtentPlace, (Vec<u8>, u64))> = work.collect().unwrap();
+            let results: Vec<(ExtentPlacement, (Vec<u8>, u64))> = work.collect().unwrap();
             let expected: Vec<_> =
                 expected.into_iter().filter(|(place, _)| some.contains(place)).collect();
             assert_eq!(results, expected);
@@ -145,7 +145,7 @@ fn extents_are_written_where_their_node_is_with_parts_of_others_from_anywhere() 
         let report = work.write_to(&chained).unwrap();
         let found = contents(&chained);
         assert_eq!(found.len() as u64, 4 * count, "also for extents that are not there");
-        let body = |place: ExtentPlace| extents.get(&place).map_or(&[][..], |(_, body)| body);
+        let body = |place: ExtentPlacement| extents.get(&place).map_or(&[][..], |(_, body)| body);
         for (place, (header, made)) in &found {
             let mut expected = body(*place).to_vec();
             let (first, second) = (next(*place, 4), next(next(*place, 4), 4));

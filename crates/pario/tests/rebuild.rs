@@ -6,7 +6,7 @@ mod ways;
 use std::path::{Path, PathBuf};
 
 use pario::{
-    CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace,
+    CheckDepth, CheckReport, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlacement,
     FindingKind, SubfileIndex,
 };
 use pario_server::Node;
@@ -99,7 +99,7 @@ fn what_was_synced_and_is_lost_stays_an_error_through_every_rebuild() {
     file.close().unwrap();
     let file = options().extents().open("/extents").unwrap();
     for subfile in 0..4 {
-        let place = ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(1) };
+        let place = ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(1) };
         file.write_extent(place, b"", b"body").unwrap();
     }
     file.close().unwrap();
@@ -147,7 +147,11 @@ fn owners_and_modes_come_from_the_disks() {
         .extents()
         .open("/extents")
         .unwrap()
-        .write_extent(ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(0) }, b"", b"x")
+        .write_extent(
+            ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(0) },
+            b"",
+            b"x",
+        )
         .unwrap();
     bench.cluster().set_mode("/extents", 0o444).unwrap();
     if rustix::process::geteuid().is_root() {
@@ -328,7 +332,7 @@ fn check_old_files(cluster: &Cluster) {
     assert_eq!(bytes[..5000], content);
     assert_eq!(cluster.open("/runs/unsynced").unwrap().read_at(&mut bytes, 0).unwrap(), 12);
     assert_eq!(&bytes[..12], b"never synced");
-    let place = ExtentPlace { subfile: SubfileIndex(1), extent: ExtentIndex(4) };
+    let place = ExtentPlacement { subfile: SubfileIndex(1), extent: ExtentIndex(4) };
     let extent = cluster.open("/extents").unwrap().read_extent(place).unwrap().unwrap();
     assert_eq!((&extent.header[..], &extent.body[..]), (&b"head"[..], &b"body of four"[..]));
 }

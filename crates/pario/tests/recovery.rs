@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use pario::{
-    CheckDepth, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlace, SubfileIndex,
+    CheckDepth, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex,
 };
 use pario_server::Node;
 use ways::{NodeProcess, alone, interface_status, until};
@@ -96,7 +96,9 @@ fn acknowledged_files_survive_kills() {
             let path = format!("/{}", entry.name);
             cluster.open(&path).unwrap().read_at(&mut [0; 100], 0).unwrap();
         }
-        until("what was begun is finished or gone", || interface_status(&cluster).doomed == 0);
+        until("what was begun is finished or gone", || {
+            interface_status(&cluster).unfinished_deletions == 0
+        });
         let what =
             CheckRequest { depth: CheckDepth::Everything, is_repair: false, is_rebuild: false };
         let findings = cluster.check(what).unwrap().findings;
@@ -117,7 +119,7 @@ fn a_client_outlives_its_node() {
     let file = cluster.create("/f").unwrap();
     let extents = cluster.options().read(true).write(true).create(true).extents();
     let extents = extents.open("/e").unwrap();
-    let place = ExtentPlace { subfile: SubfileIndex(1), extent: ExtentIndex(3) };
+    let place = ExtentPlacement { subfile: SubfileIndex(1), extent: ExtentIndex(3) };
     for round in 0..4u8 {
         file.write_at(&[round; 200_000], 0).unwrap();
         extents.write_extent(place, &[round], &[round; 1000]).unwrap();
@@ -219,7 +221,9 @@ fn one_of_two_nodes_dies() {
     let what = CheckRequest { depth: CheckDepth::Names, is_repair: false, is_rebuild: false };
     let report = cluster.check(what).unwrap();
     assert_eq!(report.silent_nodes, ["b"]);
-    assert!(report.findings.iter().all(|found| found.kind == pario::FindingKind::Doomed));
+    assert!(
+        report.findings.iter().all(|found| found.kind == pario::FindingKind::UnfinishedDeletion)
+    );
     let first = ways::tcp_of(&site.nodes[0].address());
     let child = NodeProcess::start(site.dir.path(), "b", Some(first));
     child.only_tcp();
@@ -228,7 +232,7 @@ fn one_of_two_nodes_dies() {
     until("the node is back and the deletion is finished", || {
         let back = site.another();
         let is_read = back.open("/far").and_then(|far| far.read_exact_at(&mut bytes, 0)).is_ok();
-        is_read && interface_status(&back).doomed == 0
+        is_read && interface_status(&back).unfinished_deletions == 0
     });
     assert_eq!(&bytes, b"far!");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 use pario_server::config::Config;
 
@@ -52,8 +52,10 @@ fn nothing_goes_around_a_slow_disk() {
     // Extents, asked for by several at once.
     let options = cluster.options().read(true).write(true).create_new(true);
     let tiles = options.extents().disks(["a/slow"]).open("/tiles").unwrap();
-    let place =
-        |extent| ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(u64::from(extent)) };
+    let place = |extent| ExtentPlacement {
+        subfile: SubfileIndex(0),
+        extent: ExtentIndex(u64::from(extent)),
+    };
     for extent in 0..READS {
         tiles.write_extent(place(extent), b"", &bytes).unwrap();
     }

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use pario::{Access, DiskId, ExtentIndex, ExtentPlace, Failure, FilePath, Identity, SubfileIndex};
+use pario::{
+    Access, DiskId, ExtentIndex, ExtentPlacement, Failure, FilePath, Identity, SubfileIndex,
+};
 use pario_net::{Address, Asker, Bulk, Key, LinkChoice, Space, SpaceId};
 use pario_proto::{
-    Answer, DisksWish, Grant, LayoutWish, NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind,
-    PeerRequest, Question, Reply, Request, Revocation, SubfileRange,
+    Answer, DiskChoice, Grant, LayoutChoice, NamespaceRequest, PROTOCOL_VERSION, PeerKind,
+    PeerRequest, Question, Reply, Request, Revocation, SubfileLocation, SubfileRange,
 };
 use ways::{NodeProcess, Site, Way, tcp_of};
 
@@ -70,7 +72,12 @@ impl Stranger {
         stranger
     }
 
-    fn read(&self, grant: Grant, part: Part, range: SubfileRange) -> Result<Reply, Failure> {
+    fn read(
+        &self,
+        grant: Grant,
+        part: SubfileLocation,
+        range: SubfileRange,
+    ) -> Result<Reply, Failure> {
         self.ask(Request::Read { grant, part, ranges: vec![range] }, Vec::new())
     }
 }
@@ -78,7 +85,7 @@ impl Stranger {
 const BYTES: SubfileRange = SubfileRange { offset: 0, len: 4 };
 
 /// A file that everybody may read, the first of its parts, and a grant of it for user 1000.
-fn file_and_grant(site: &Site) -> (Part, Grant) {
+fn file_and_grant(site: &Site) -> (SubfileLocation, Grant) {
     let file = site.cluster.create("/f").unwrap();
     file.write_at(b"root", 0).unwrap();
     let disk = file.record().layout.as_ref().unwrap().disks().as_slice()[0];
@@ -88,7 +95,7 @@ fn file_and_grant(site: &Site) -> (Part, Grant) {
     let Ok(Reply::Opened(opened)) = stranger.ask(Request::Namespace(open), Vec::new()) else {
         panic!("it may be read by everybody")
     };
-    (Part { disk, subfile: SubfileIndex(0) }, opened.grant)
+    (SubfileLocation { disk, subfile: SubfileIndex(0) }, opened.grant)
 }
 
 #[track_caller]
@@ -136,7 +143,7 @@ fn grants_cannot_be_forged_or_passed_on() {
     refused(other.read(changed, part, BYTES), forged);
     let settle = |grant: Grant| {
         let subfiles = vec![SubfileIndex(0)];
-        Request::Namespace(NamespaceRequest::Settle { grant, subfiles })
+        Request::Namespace(NamespaceRequest::MarkSynced { grant, subfiles })
     };
     refused(other.ask(settle(grant.clone()), vec![]), "it was given to another user");
     refused(user.ask(settle(grant.clone()), vec![]), "was not opened for writing");
@@ -167,24 +174,24 @@ fn subfiles_are_made_only_where_the_layout_has_them() {
     let user = Stranger::known(&site, 0);
     let create = |path: &str| {
         let (path, mode) = (FilePath::new(path).unwrap(), 0o644);
-        let layout = LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(2) };
+        let layout = LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::Count(2) };
         let (access, is_new) = (Access::READ_WRITE, true);
         let create = NamespaceRequest::Create { path, access, is_new, mode, layout };
         let Ok(Reply::Opened(opened)) = user.ask(Request::Namespace(create), vec![]) else {
             panic!("it can be created")
         };
         let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[1];
-        (Part { disk, subfile: SubfileIndex(1) }, opened.grant)
+        (SubfileLocation { disk, subfile: SubfileIndex(1) }, opened.grant)
     };
     let (part, grant) = create("/f");
-    let write = |grant: Grant, part: Part| {
+    let write = |grant: Grant, part: SubfileLocation| {
         let write = Request::Write { grant, part, ranges: vec![BYTES] };
         user.ask(write, vec![b"mine".to_vec().into()])
     };
     let made = site.subfiles();
-    let elsewhere = Part { subfile: SubfileIndex(0), ..part };
+    let elsewhere = SubfileLocation { subfile: SubfileIndex(0), ..part };
     refused(write(grant.clone(), elsewhere), "is missing");
-    let beyond = Part { subfile: SubfileIndex(2), ..part };
+    let beyond = SubfileLocation { subfile: SubfileIndex(2), ..part };
     refused(write(grant.clone(), beyond), "is missing");
     assert_eq!(site.subfiles(), made);
     assert_eq!(write(grant, part), Ok(Reply::Done));
@@ -195,21 +202,21 @@ fn subfiles_are_made_only_where_the_layout_has_them() {
 struct Holder {
     client: Stranger,
     grant: Grant,
-    parts: Vec<Part>,
+    parts: Vec<SubfileLocation>,
 }
 
 impl Holder {
     fn create(site: &Site, path: &str) -> Self {
         let client = Stranger::known(site, 0);
         let (path, mode) = (FilePath::new(path).unwrap(), 0o644);
-        let layout = LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(2) };
+        let layout = LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::Count(2) };
         let (access, is_new) = (Access::READ_WRITE, true);
         let create = NamespaceRequest::Create { path, access, is_new, mode, layout };
         let Ok(Reply::Opened(opened)) = client.ask(Request::Namespace(create), vec![]) else {
             panic!("it can be created")
         };
         let disks = opened.record.layout.as_ref().unwrap().disks().as_slice().iter();
-        let part = |(subfile, &disk)| Part { disk, subfile: SubfileIndex(subfile) };
+        let part = |(subfile, &disk)| SubfileLocation { disk, subfile: SubfileIndex(subfile) };
         Self { client, grant: opened.grant, parts: (0..).zip(disks).map(part).collect() }
     }
 
@@ -224,12 +231,12 @@ impl Holder {
     }
 
     fn sync(&self) {
-        let is_there = |part: &&Part| {
+        let is_there = |part: &&SubfileLocation| {
             let sync = Request::Sync { grant: self.grant.clone(), part: **part };
             self.client.ask(sync, vec![]) == Ok(Reply::Synced { is_there: true })
         };
         let subfiles = self.parts.iter().filter(is_there).map(|part| part.subfile).collect();
-        let settle = NamespaceRequest::Settle { grant: self.grant.clone(), subfiles };
+        let settle = NamespaceRequest::MarkSynced { grant: self.grant.clone(), subfiles };
         self.client.ask(Request::Namespace(settle), vec![]).unwrap();
     }
 }
@@ -334,11 +341,11 @@ fn places_that_there_are_not() {
     let (part, grant) = file_and_grant(&site);
     let user = Stranger::known(&site, 1000);
     let subfiles = site.subfiles();
-    let elsewhere = Part { disk: part.disk, subfile: SubfileIndex(1) };
+    let elsewhere = SubfileLocation { disk: part.disk, subfile: SubfileIndex(1) };
     refused(user.read(grant.clone(), elsewhere, BYTES), "is missing");
-    let beyond = Part { disk: part.disk, subfile: SubfileIndex(99) };
+    let beyond = SubfileLocation { disk: part.disk, subfile: SubfileIndex(99) };
     refused(user.read(grant.clone(), beyond, BYTES), "is missing");
-    let nowhere = Part { disk: DiskId(99), subfile: SubfileIndex(0) };
+    let nowhere = SubfileLocation { disk: DiskId(99), subfile: SubfileIndex(0) };
     refused(user.read(grant.clone(), nowhere, BYTES), "disk 99 is not one of its disks");
     assert_eq!(site.subfiles(), subfiles);
     for range in [
@@ -351,7 +358,7 @@ fn places_that_there_are_not() {
         let range = SubfileRange { offset: 0, len };
         refused(user.read(grant.clone(), part, range), "send several");
     }
-    let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(u64::MAX) };
+    let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(u64::MAX) };
     let read = Request::ReadExtent { grant: grant.clone(), disk: part.disk, place };
     assert!(user.ask(read, vec![]).is_err());
     assert!(matches!(user.read(grant, part, BYTES), Ok(Reply::Read { .. })), "it still serves");

@@ -1,13 +1,13 @@
-//! Names of things, one type each, so that none can be taken for another.
+//! Identifiers, one type each, so that none can be mistaken for another.
 //!
-//! Invariants: an id is a plain number without meaning of its own; a [`SubfileIndex`] counts the
-//! subfiles of one file from 0 in the order of the layout's disks, and says nothing about disks.
+//! Invariants: an id is a plain number without further meaning; a [`SubfileIndex`] counts the
+//! subfiles of one file from 0 in the order of the layout's disks, and does not identify a disk.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A parallel file or a directory; never used again, not even for a file of the same name.
+/// A parallel file or a directory; an id is never used again, not even for a file of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId(pub u128);
 

@@ -1,20 +1,20 @@
 //! What two sides of Pario must agree on byte for byte.
 //!
-//! That is the *layout* of a parallel file: which of its subfiles holds a byte or a tile, and where
+//! This crate has the *layouts* of parallel files: which subfile holds a byte or a tile, and where
 //! in it. Client, server and the tool that rebuilds a namespace from bare disks compute it with the
-//! same code, from the same stored bytes. And it is what clients and nodes say to each other:
-//! [`Question`]s with a [`Request`], [`Answer`]s with a [`Reply`] or a [`Failure`].
+//! same code, from the same stored bytes. It also has the messages between clients and nodes: a
+//! [`Question`] with a [`Request`], an [`Answer`] with a [`Reply`] or a [`Failure`]. And it has the
+//! rules by which the ranks of a job share a file: [`Mode`], [`Course`] and [`CoordinationTable`].
 //!
-//! It is deliberately not: a place for I/O, threads, clocks or configuration. Everything here is
-//! arithmetic on values that were checked when they were made; it answers at once, allocates at
-//! most a list with an entry per subfile, and knows neither what is in a file nor whether a disk
-//! exists.
+//! It has deliberately no I/O, threads, clocks or configuration. Everything here is arithmetic on
+//! values that were checked when they were made. It returns at once, allocates at most a list with
+//! an entry per subfile, and knows neither the content of a file nor whether a disk exists.
 //!
 //! The two main types are [`Striped`], bytes dealt out to the disks in units, and [`Tiles`], images
 //! and volumes cut into extents; [`Layout`] is one of them and can be stored.
 //!
-//! Invariants: all sizes have 64 bits. What does not fit is an error, never a wrap and never a
-//! panic.
+//! Invariants: all sizes have 64 bits. A value that does not fit is an error, never a wrap and
+//! never a panic.
 //!
 //! ```
 //! use pario_proto::{ByteRange, DiskId, Disks, Layout, Striped};
@@ -33,7 +33,7 @@
 //!     }
 //! }
 //!
-//! // The layout is stored with each subfile and read back by whoever opens the file.
+//! // The layout is stored with each subfile; a client that opens the file reads it back.
 //! let stored = Layout::from(striped.clone()).encode();
 //! assert_eq!(Layout::decode(&stored)?, Layout::Striped(striped));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -53,11 +53,13 @@ pub use cluster::grant::{
     Access, DescriptorAnswer, DescriptorRequest, GRANT_LIFETIME_EPOCHS, Grant, LEASE_TABLE_BYTES,
     ORPHAN_RIGHTS_VERSION, REMOVED_RIGHTS_VERSION, Revocation, lease_slot,
 };
-pub use cluster::group::{
-    AssemblyId, CreationWish, GROUP_LIMIT, JOB_NAME_LIMIT_BYTES, JobCall, MemoryId, OpenTogether,
-    Seat, SharedCall, SharedRequest, TablePlace, TeamCall, TeamPlace,
+pub use cluster::job::{
+    CollectiveOpen, CreationOptions, JOB_NAME_LIMIT_BYTES, JOB_SIZE_LIMIT, JobCall, JobMemoryId,
+    Member, SharedCall, SharedFileId, SharedRequest, TableLocation, TeamCall, TeamPlace,
 };
-pub use cluster::jobs::{Awaited, JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus};
+pub use cluster::job_status::{
+    JobStatus, LastCall, MissingRank, SharedFileStatus, WaitStatus, WaitTarget,
+};
 pub use cluster::limits::{
     EXTENTS_LISTED, FILES_LIMIT, GROUPS_LIMIT, HOLDERS_SHOWN, LOCK_WAITS_SHOWN, MISSING_SHOWN,
     NAMES_LISTED, OPEN_TEXT_LIMIT_BYTES, RANKS_SHOWN, ROUNDS_LIMIT, ROUNDS_SHOWN, SUBFILES_LISTED,
@@ -70,14 +72,14 @@ pub use cluster::map::{ClusterMap, DiskInfo, NodeInfo};
 pub use cluster::note::{NOTE_EXTENSION, NOTES_DIRECTORY, NodeNote};
 pub use cluster::path::{FilePath, PathError};
 pub use cluster::process::{
-    CutPiece, OUTBOX_LIMIT_BYTES, ProcessProgress, ProcessRequest, ProcessTarget, ProcessWork,
-    Processed, SELECTION_LIMIT, Selection, WorkSpan,
+    CutPiece, ExtentSelection, OUTBOX_LIMIT_BYTES, ProcessProgress, ProcessRequest, ProcessTarget,
+    ProcessUpdate, ProcessWork, SELECTION_LIMIT, WorkSpan,
 };
-pub use cluster::record::{Entry, FileKind, FileRecord, Identity};
+pub use cluster::record::{DirectoryEntry, FileKind, FileRecord, Identity};
 pub use cluster::reply::{Answer, ExtentMeasure, KnownFile, Opened, Reply, SubfileMeasure};
 pub use cluster::request::{
-    CheckRequest, DisksWish, LayoutWish, NamespaceRequest, NewFile, PROTOCOL_VERSION, Part,
-    PeerKind, PeerRequest, Question, RANGES_LIMIT, Removal, Request, SubfileRange,
+    CheckRequest, DiskChoice, LayoutChoice, NamespaceRequest, NewFile, PROTOCOL_VERSION, PeerKind,
+    PeerRequest, Question, RANGES_LIMIT, Removal, Request, SubfileLocation, SubfileRange,
     TOKEN_LIMIT_BYTES, TRANSFER_LIMIT_BYTES,
 };
 pub use cluster::status::{ClientStatus, DiskStatus, NodeStatus, PeerStatus};
@@ -92,16 +94,18 @@ pub use layout::extents::Extents;
 pub use layout::geometry::{PixelPosition, PixelWindow, Shape, TilePosition, TileWindow};
 pub use layout::range::{ByteRange, RangeError};
 pub use layout::striped::{
-    BytePlace, DEFAULT_UNIT_BYTES, Piece, Pieces, Run, Runs, Segment, Segments, Striped,
-    StripedError,
+    BufferSegment, BufferSegments, BytePlacement, DEFAULT_UNIT_BYTES, Striped, StripedError,
+    SubfileRun, SubfileRuns,
 };
-pub use layout::tiles::{ExtentPlace, OutsideError, Tiles, TilesError, WindowTiles};
-pub use modes::call::{Call, Disagreement, OPENING_LIMIT_BYTES, Outcome, Ranks};
-pub use modes::course::{Course, Decision};
-pub use modes::mode::{Axes, Mode, Order, Pointer, Step, UnknownMode, View};
+pub use layout::tiles::{ExtentPlacement, OutsideError, Tiles, TilesError, WindowTiles};
+pub use modes::call::{Call, CallOutcome, Disagreement, OPEN_REPLY_LIMIT_BYTES, RankList};
+pub use modes::collective_error::CollectiveError;
+pub use modes::coordination_table::{
+    BroadcastChunk, CallArrival, CoordinationTable, RecordedCall, TableWait,
+};
+pub use modes::course::{Course, RoundDecision};
+pub use modes::mode::{AccessOrder, Axes, CallKind, Mode, Pointer, UnknownMode, View};
 pub use modes::position::{
-    Interleaved, OFFSET_LIMIT, OutOfRange, Placement, Position, Seek, Transfer,
+    AccessRange, Interleaved, OFFSET_LIMIT, OutOfRange, Position, Seek, Transfer,
 };
-pub use modes::table::{Arrival, Chunk, NotedCall, Standing, Table};
-pub use modes::trouble::Trouble;
-pub use modes::waiting::{BytesUse, BytesUser, BytesWait, BytesWish, WaitCause};
+pub use modes::waiting::{BytesClaim, BytesUse, BytesUser, BytesWait, WaitCause};

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_proto::{
-    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, Part,
-    SubfileIndex, Traffic,
+    DiskId, DiskInfo, DiskStatus, Failure, FileId, FileKind, FileRecord, Layout, SubfileIndex,
+    SubfileLocation, Traffic,
 };
 use pario_store::{
     BufferPool, Disk, DiskOptions, ExtentCache, ExtentFile, FlatFile, NewSubfile, Rights,
@@ -408,7 +408,7 @@ impl NodeDisk {
             path,
             is_durable: false,
             rights: Some(rights_of(record)),
-            synced: Some(record.settled.clone()),
+            synced: Some(record.first_synced.clone()),
             ..NewSubfile::new(id)
         };
         let created = match record.kind {
@@ -437,7 +437,7 @@ impl NodeDisk {
             if description.rights.is_none_or(|known| known.version <= rights.version) {
                 description.rights = Some(rights);
             }
-            description.add_synced(&record.settled);
+            description.add_synced(&record.first_synced);
         });
         match described {
             Ok(_) | Err(StoreError::NotFound { .. } | StoreError::NotASubfile { .. }) => Ok(()),
@@ -518,7 +518,7 @@ impl NodeDisk {
     }
 
     /// A part of a file on this disk, for messages.
-    pub fn subfile_id(file: FileId, part: Part) -> SubfileId {
+    pub fn subfile_id(file: FileId, part: SubfileLocation) -> SubfileId {
         SubfileId::data(file.0, part.subfile.0)
     }
 }

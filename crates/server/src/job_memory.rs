@@ -1,6 +1,6 @@
-//! Memory in which the processes of a job meet, if they are on this machine: a table for the job, and
-//! one for each file that it has open. They do the rest by themselves; the node only makes it, hands
-//! it out and says in it who is gone.
+//! Job memory: the shared-memory object of a job whose ranks all run on this machine. It has a
+//! coordination table for the job and one for each shared file. The ranks coordinate in it by
+//! themselves; the node only creates it, passes it to them, and marks lost ranks.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,160 +9,171 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use pario_net::{CommonMemory, MemoryPart, MemoryShape, machine_ms};
-use pario_proto::{MemoryId, Mode, NotedCall, Standing, Table, TablePlace};
+use pario_proto::{CoordinationTable, JobMemoryId, Mode, RecordedCall, TableLocation, TableWait};
 use parking_lot::Mutex;
 
-use crate::coordination::Wait;
+use crate::coordination::RankWait;
 
 /// The memory of a job.
 #[derive(Debug)]
 pub struct JobMemory {
-    id: MemoryId,
+    id: JobMemoryId,
     memory: Arc<CommonMemory>,
     size: u32,
-    /// The tables that no file has.
+    /// The tables that no file uses.
     free: Vec<u32>,
 }
 
-/// A table in the memory of a job.
+/// A coordination table in the memory of a job, as the node uses it.
 #[derive(Clone, Debug)]
-pub struct SharedTable(MemoryPart);
+pub struct JobTable(MemoryPart);
 
-/// The memory of all jobs of a node, for those who may have it.
+/// The memories of all jobs of a node, for the processes of their users.
 #[derive(Debug, Default)]
-pub struct Memories {
-    known: Mutex<HashMap<MemoryId, (u32, Weak<CommonMemory>)>>,
+pub struct JobMemories {
+    memories: Mutex<HashMap<JobMemoryId, (u32, Weak<CommonMemory>)>>,
 }
 
 impl JobMemory {
-    /// Memory for so many ranks. None if there are too many of them, or there is no memory.
-    pub fn new(id: MemoryId, size: u32) -> Option<Self> {
-        if size > Table::RANKS_LIMIT {
+    /// Creates the memory for `size` ranks; `None` if there are too many, or if the machine has no
+    /// memory for it.
+    pub fn new(id: JobMemoryId, size: u32) -> Option<Self> {
+        if size > CoordinationTable::RANKS_LIMIT {
             return None;
         }
-        let (words, bytes) = (Table::words_of(size), Table::ROOM_BYTES);
-        let shape = MemoryShape { parts: Table::COUNT as usize, words, bytes };
+        let (words, bytes) = (CoordinationTable::word_count(size), CoordinationTable::BUFFER_BYTES);
+        let shape = MemoryShape { parts: CoordinationTable::TABLES_PER_JOB as usize, words, bytes };
         let memory = match CommonMemory::new(shape) {
             Ok(memory) => Arc::new(memory),
             Err(error) => {
-                tracing::warn!(%error, "no memory for processes to meet in; they meet by messages");
+                tracing::warn!(%error, "cannot create the memory of a job; its ranks coordinate by messages");
                 return None;
             }
         };
-        Table::new(memory.part(0).words(), size, Mode::Unix, None)?;
-        Some(Self { id, memory, size, free: (1..Table::COUNT).rev().collect() })
+        CoordinationTable::new(memory.part(0).words(), size, Mode::Unix, None)?;
+        Some(Self {
+            id,
+            memory,
+            size,
+            free: (1..CoordinationTable::TABLES_PER_JOB).rev().collect(),
+        })
     }
 
-    /// Which one it is.
-    pub fn id(&self) -> MemoryId {
+    /// Its id.
+    pub fn id(&self) -> JobMemoryId {
         self.id
     }
 
-    /// The memory itself, to hand it out.
+    /// The shared-memory object.
     pub fn memory(&self) -> &Arc<CommonMemory> {
         &self.memory
     }
 
     /// The table of the job.
-    pub fn own(&self) -> SharedTable {
-        SharedTable(self.memory.part(0))
+    pub fn job_table(&self) -> JobTable {
+        JobTable(self.memory.part(0))
     }
 
-    /// A table for a file that was opened in a mode, and has so many bytes, if that is known. None
-    /// if too many files are open.
-    pub fn take(&mut self, mode: Mode, len: Option<u64>) -> Option<(TablePlace, SharedTable)> {
+    /// Allocates a table for a file in a mode and with a length, if that is memories; `None` if all
+    /// tables are in use.
+    pub fn allocate_table(
+        &mut self,
+        mode: Mode,
+        len: Option<u64>,
+    ) -> Option<(TableLocation, JobTable)> {
         let number = self.free.pop()?;
         let part = self.memory.part(number as usize);
         for word in part.words() {
             word.store(0, Ordering::Relaxed);
         }
-        Table::new(part.words(), self.size, mode, len)?;
-        Some((TablePlace { memory: self.id, number }, SharedTable(part)))
+        CoordinationTable::new(part.words(), self.size, mode, len)?;
+        Some((TableLocation { memory: self.id, number }, JobTable(part)))
     }
 
-    /// Nobody uses a table any more, and nobody ever will who had it.
-    pub fn give_back(&mut self, place: TablePlace) {
-        if place.memory == self.id {
-            self.free.push(place.number);
+    /// Frees a table that no rank uses any more.
+    pub fn free_table(&mut self, location: TableLocation) {
+        if location.memory == self.id {
+            self.free.push(location.number);
         }
     }
 }
 
-impl SharedTable {
-    /// The process of a rank is gone: the others are told at once.
-    pub fn lose(&self, rank: u32) {
-        self.tell_all(|table| table.lose(rank));
+impl JobTable {
+    /// Marks a rank as lost, and wakes the others.
+    pub fn mark_lost(&self, rank: u32) {
+        self.update_and_wake(|table| table.mark_lost(rank));
     }
 
-    /// All meetings are over: everybody is told at once.
+    /// Ends all calls at the table, and wakes all ranks.
     pub fn reset(&self) {
-        self.tell_all(|table| table.reset());
+        self.update_and_wake(|table| table.reset());
     }
 
-    /// Whether all have left, as they say.
+    /// Whether all ranks have left, according to the table.
     pub fn is_over(&self) -> bool {
-        Table::of(self.0.words()).is_some_and(|table| table.is_over())
+        CoordinationTable::attach(self.0.words()).is_some_and(|table| table.is_over())
     }
 
-    fn tell_all(&self, what: impl FnOnce(&Table<'_>)) {
-        if let Some(table) = Table::of(self.0.words()) {
+    fn update_and_wake(&self, what: impl FnOnce(&CoordinationTable<'_>)) {
+        if let Some(table) = CoordinationTable::attach(self.0.words()) {
             what(&table);
-            self.0.raise(Table::EVENT);
-            self.0.wake(Table::LOCK, i32::MAX.unsigned_abs());
+            self.0.raise(CoordinationTable::EVENT_WORD);
+            self.0.wake(CoordinationTable::LOCK_WORD, i32::MAX.unsigned_abs());
         }
     }
 
-    /// Who waits for whom, by the clock of the node.
-    pub fn waits(&self, now_ms: u64) -> Vec<Wait> {
+    /// The ranks that wait, by the clock of the node.
+    pub fn waits(&self, now_ms: u64) -> Vec<RankWait> {
         let machine_ms = machine_ms();
-        let standings = Table::of(self.0.words()).map(|table| table.standings(machine_ms));
-        let wait = |standing: Standing| Wait {
-            number: standing.number,
-            arrived: standing.arrived,
-            missing: standing.missing,
-            since_ms: now_ms.saturating_sub(machine_ms.saturating_sub(standing.since_ms)),
-            cause: standing.cause,
+        let waits = CoordinationTable::attach(self.0.words()).map(|table| table.waits(machine_ms));
+        let wait = |wait: TableWait| RankWait {
+            number: wait.number,
+            arrived: wait.arrived,
+            missing: wait.missing,
+            since_ms: now_ms.saturating_sub(machine_ms.saturating_sub(wait.since_ms)),
+            cause: wait.cause,
         };
-        standings.unwrap_or_default().into_iter().map(wait).collect()
+        waits.unwrap_or_default().into_iter().map(wait).collect()
     }
 
-    /// What a rank has called last, at which time by the clock of the node.
-    pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<NotedCall> {
-        let table = Table::of(self.0.words()).filter(|table| rank < table.size())?;
-        let mut noted = table.last_call(rank)?;
-        noted.at_ms = now_ms.saturating_sub(machine_ms().saturating_sub(noted.at_ms));
-        Some(noted)
+    /// The last call of a rank, by the clock of the node.
+    pub fn last_call(&self, rank: u32, now_ms: u64) -> Option<RecordedCall> {
+        let table =
+            CoordinationTable::attach(self.0.words()).filter(|table| rank < table.size())?;
+        let mut recorded = table.last_call(rank)?;
+        recorded.at_ms = now_ms.saturating_sub(machine_ms().saturating_sub(recorded.at_ms));
+        Some(recorded)
     }
 
-    /// The mode, and where the shared pointer is, if there is one.
+    /// The mode, and the shared pointer if the mode has one.
     pub fn position(&self) -> (Mode, Option<u64>) {
-        let table = Table::of(self.0.words());
+        let table = CoordinationTable::attach(self.0.words());
         table.map(|table| (table.mode(), table.shared_offset())).unwrap_or_default()
     }
 }
 
-impl Memories {
-    /// Memory can be had by its user from now on, as long as it is used.
-    pub fn add(&self, id: MemoryId, uid: u32, memory: &Arc<CommonMemory>) {
-        let mut known = self.known.lock();
-        known.retain(|_, (_, memory)| memory.strong_count() > 0);
-        known.insert(id, (uid, Arc::downgrade(memory)));
+impl JobMemories {
+    /// Lets the processes of a user get a memory, as long as the job exists.
+    pub fn add(&self, id: JobMemoryId, uid: u32, memory: &Arc<CommonMemory>) {
+        let mut memories = self.memories.lock();
+        memories.retain(|_, (_, memory)| memory.strong_count() > 0);
+        memories.insert(id, (uid, Arc::downgrade(memory)));
     }
 
-    /// How many memories a user has, and all users have.
+    /// The number of memories of a user, and of all users.
     pub(crate) fn count(&self, uid: u32) -> (u64, u64) {
-        let known = self.known.lock();
-        let live = || known.values().filter(|(_, memory)| memory.strong_count() > 0);
+        let memories = self.memories.lock();
+        let live = || memories.values().filter(|(_, memory)| memory.strong_count() > 0);
         (live().filter(|(of, _)| *of == uid).count() as u64, live().count() as u64)
     }
 
-    /// The descriptor of memory, for its user or the administrator.
-    pub fn share(&self, id: MemoryId, uid: u32) -> io::Result<OwnedFd> {
-        let known = self.known.lock().get(&id).cloned();
-        let of_user = known.filter(|(of, _)| *of == uid || uid == 0);
+    /// Returns the descriptor of a memory, for its user or root. Fails if there is no such memory.
+    pub fn share(&self, id: JobMemoryId, uid: u32) -> io::Result<OwnedFd> {
+        let memories = self.memories.lock().get(&id).cloned();
+        let of_user = memories.filter(|(of, _)| *of == uid || uid == 0);
         match of_user.and_then(|(_, memory)| memory.upgrade()) {
             Some(memory) => memory.descriptor().try_clone_to_owned(),
-            None => Err(io::Error::other("no processes of this user meet there")),
+            None => Err(io::Error::other("this user has no such job memory")),
         }
     }
 }
@@ -172,24 +183,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_was_given_back_is_as_new() {
-        let mut memory = JobMemory::new(MemoryId(1), 2).unwrap();
-        let (place, table) = memory.take(Mode::Log, Some(5)).unwrap();
-        table.lose(1);
+    fn a_freed_table_is_cleared() {
+        let mut memory = JobMemory::new(JobMemoryId(1), 2).unwrap();
+        let (location, table) = memory.allocate_table(Mode::Log, Some(5)).unwrap();
+        table.mark_lost(1);
         assert_eq!(table.position(), (Mode::Log, Some(0)));
-        memory.give_back(place);
-        let (again, table) = memory.take(Mode::Sync, None).unwrap();
-        assert_eq!((again, table.position()), (place, (Mode::Sync, Some(0))));
-        assert!(!Table::of(table.0.words()).unwrap().is_lost(1));
+        memory.free_table(location);
+        let (again, table) = memory.allocate_table(Mode::Sync, None).unwrap();
+        assert_eq!((again, table.position()), (location, (Mode::Sync, Some(0))));
+        assert!(!CoordinationTable::attach(table.0.words()).unwrap().is_lost(1));
     }
 
     #[test]
-    fn there_are_only_so_many_tables() {
-        let mut memory = JobMemory::new(MemoryId(1), 1).unwrap();
-        let mut numbers: Vec<u32> = std::iter::from_fn(|| memory.take(Mode::Unix, None))
-            .map(|(place, _)| place.number)
+    fn the_number_of_tables_is_limited() {
+        let mut memory = JobMemory::new(JobMemoryId(1), 1).unwrap();
+        let mut numbers: Vec<u32> = std::iter::from_fn(|| memory.allocate_table(Mode::Unix, None))
+            .map(|(location, _)| location.number)
             .collect();
         numbers.sort_unstable();
-        assert!(numbers.into_iter().eq(1..Table::COUNT));
+        assert!(numbers.into_iter().eq(1..CoordinationTable::TABLES_PER_JOB));
     }
 }

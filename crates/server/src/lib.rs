@@ -23,7 +23,7 @@
 pub mod config;
 pub mod coordination;
 pub mod job_memory;
-pub mod meetings;
+pub mod job_registry;
 pub mod metadata;
 pub mod namespace;
 

@@ -29,7 +29,7 @@ pub enum Resource {
     /// Files that jobs have open together.
     SharedFiles,
     /// Objects of shared memory, each with a descriptor of the node.
-    Memories,
+    JobMemories,
     /// Calls that work with extents.
     Calls,
     /// Extents that these calls have chosen.
@@ -60,7 +60,7 @@ pub const RESOURCES: [Resource; 11] = [
     Resource::Locks,
     Resource::Jobs,
     Resource::SharedFiles,
-    Resource::Memories,
+    Resource::JobMemories,
     Resource::Calls,
     Resource::ChosenExtents,
     Resource::TeamPlaces,
@@ -87,7 +87,7 @@ impl Resource {
             Resource::Locks => (65_536, 1 << 20, 65_536),
             Resource::Jobs => (256, 4_096, 64),
             Resource::SharedFiles => (4_096, 65_536, 1_024),
-            Resource::Memories => (64, 512, 32),
+            Resource::JobMemories => (64, 512, 32),
             Resource::Calls => (128, 1_024, 64),
             Resource::ChosenExtents => (1 << 24, 1 << 26, 1 << 24),
             Resource::TeamPlaces => (256, 4_096, 64),
@@ -107,7 +107,7 @@ impl Resource {
             Resource::Locks => "unlock some ranges, or lock longer ones",
             Resource::Jobs | Resource::TeamPlaces => "end some jobs",
             Resource::SharedFiles => "close some of the files that jobs have open together",
-            Resource::Memories => "end some jobs; the others meet by messages",
+            Resource::JobMemories => "end some jobs; the others meet by messages",
             Resource::Calls => "wait for some calls",
             Resource::ChosenExtents => "wait for some calls, or have each choose fewer extents",
         }
@@ -127,7 +127,7 @@ impl fmt::Display for Resource {
             Resource::Locks => "locked ranges",
             Resource::Jobs => "jobs",
             Resource::SharedFiles => "files open in jobs",
-            Resource::Memories => "memories of jobs",
+            Resource::JobMemories => "memories of jobs",
             Resource::Calls => "calls that work with extents",
             Resource::ChosenExtents => "extents chosen by calls",
             Resource::TeamPlaces => "jobs that look for their machines",

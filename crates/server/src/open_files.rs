@@ -188,7 +188,7 @@ mod tests {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         let identity = Identity { uid: 0, gids: vec![0] };
         OpenFile { space, identity, path: FilePath::root(), record, access: Access::READ }

@@ -16,7 +16,7 @@ use pario_proto::{
 };
 use parking_lot::Mutex;
 
-use crate::coordination::{Answers, Locker, Locks, Wish};
+use crate::coordination::{LockAnswers, LockClaim, Locker, Locks};
 use crate::limits::{Resource, Share};
 use crate::open_files::OpenFiles;
 use crate::reporter::Reporter;
@@ -63,13 +63,15 @@ impl RecordLocks {
             return reporter.fail(failure.clone());
         }
         let answers = match call {
-            LockCall::Try(range, kind) => locks.lock(file, who, Wish { range, kind }, reporter),
+            LockCall::Try(range, kind) => {
+                locks.lock(file, who, LockClaim { range, kind }, reporter)
+            }
             LockCall::Wait { range, kind, number } => {
-                locks.wait(file, who, Wish { range, kind }, (number, handle), reporter, now_ms)
+                locks.wait(file, who, LockClaim { range, kind }, (number, handle), reporter, now_ms)
             }
             LockCall::Unlock(range) => locks.unlock(file, who, range, reporter),
             LockCall::Test(range, kind) => {
-                vec![(reporter, Ok(locks.test(file, space, Wish { range, kind })))]
+                vec![(reporter, Ok(locks.test(file, space, LockClaim { range, kind })))]
             }
             LockCall::Withdraw { number } => {
                 let mut answers = locks.withdraw(space, number);
@@ -139,8 +141,8 @@ impl RecordLocks {
                 path: open.path,
                 uid: open.identity.uid,
                 client: name(wait.space),
-                range: wait.wish.range,
-                kind: wait.wish.kind,
+                range: wait.claim.range,
+                kind: wait.claim.kind,
                 holders: wait.holders.into_iter().map(&mut name).collect(),
                 waited_ms: now_ms.saturating_sub(wait.since_ms),
             })
@@ -170,7 +172,7 @@ fn checked(file: FileId, access: Access, call: &LockCall) -> Result<FileId, Fail
     Err(Failure::BadGrant { file, why })
 }
 
-fn tell(answers: Answers<Reporter>) {
+fn tell(answers: LockAnswers<Reporter>) {
     for (reporter, result) in answers {
         reporter.send_now(Answer { result: result.map(Reply::Lock), data: Vec::new() });
     }

@@ -18,7 +18,7 @@ use crate::event_log::EventLog;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
 use crate::grant_window::{GrantRefusal, GrantWindow};
-use crate::job_memory::Memories;
+use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
 use crate::namespace::Namespace;
@@ -55,7 +55,7 @@ pub struct Shared {
     pub label: Arc<str>,
     /// Requests that this node has answered.
     pub requests: RequestMeter,
-    pub memories: Memories,
+    pub job_memories: JobMemories,
     /// What can be done with extents here.
     pub operations: Arc<Registry>,
     /// What is being done with extents here.

@@ -1,6 +1,6 @@
 //! Subfiles made durable, one or many of a disk.
 
-use pario_proto::{Failure, FileId, Grant, Part};
+use pario_proto::{Failure, FileId, Grant, SubfileLocation};
 use pario_store::{FlatFile, StoreError, SubfileId};
 
 use crate::disks::NodeDisk;
@@ -8,7 +8,12 @@ use crate::shared::Shared;
 
 impl Shared {
     /// Makes a subfile durable; whether it is there.
-    pub fn sync(&self, disk: &NodeDisk, grant: &Grant, part: Part) -> Result<bool, Failure> {
+    pub fn sync(
+        &self,
+        disk: &NodeDisk,
+        grant: &Grant,
+        part: SubfileLocation,
+    ) -> Result<bool, Failure> {
         let synced = if disk.has_extents(grant.file, part.subfile.0) {
             self.extents(disk, grant, part)?.made().map(|extents| extents.sync())
         } else {

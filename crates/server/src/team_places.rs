@@ -10,7 +10,7 @@ use pario_net::SpaceId;
 use pario_proto::{Failure, TeamPlace};
 use parking_lot::Mutex;
 
-use crate::meetings::JobKey;
+use crate::job_registry::JobKey;
 
 /// So many jobs can look for their machines at once.
 const PLACES_LIMIT: usize = 4096;

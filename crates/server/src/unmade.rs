@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pario_proto::{
-    Failure, FileId, FileRecord, Grant, KnownFile, Part, PeerRequest, Reply, Request,
+    Failure, FileId, FileRecord, Grant, KnownFile, PeerRequest, Reply, Request, SubfileLocation,
 };
 use pario_store::{ExtentFile, FlatFile, StoreError, SubfileId};
 use parking_lot::Mutex;
@@ -129,7 +129,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
     ) -> Result<Found<FlatFile>, Failure> {
         let (file, index) = (grant.file, part.subfile.0);
         match disk.open_flat(file, index) {
@@ -143,7 +143,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
     ) -> Result<Found<ExtentFile>, Failure> {
         let (file, index) = (grant.file, part.subfile.0);
         match disk.open_extents(file, index) {
@@ -157,7 +157,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
     ) -> Result<FlatFile, Failure> {
         match self.flat(disk, grant, part)? {
             Found::Made(flat) => Ok(flat),
@@ -173,7 +173,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
     ) -> Result<ExtentFile, Failure> {
         match self.extents(disk, grant, part)? {
             Found::Made(extents) => Ok(extents),
@@ -190,7 +190,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
         open: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<Found<T>, Failure> {
         let id = NodeDisk::subfile_id(grant.file, part);
@@ -207,7 +207,7 @@ impl Shared {
 
     /// Has the namespace confirm that a subfile was never synced; fails if it is lost, or if the
     /// namespace cannot be asked.
-    fn confirm(&self, disk: &NodeDisk, file: FileId, part: Part) -> Result<(), Failure> {
+    fn confirm(&self, disk: &NodeDisk, file: FileId, part: SubfileLocation) -> Result<(), Failure> {
         let id = NodeDisk::subfile_id(file, part);
         loop {
             let question = disk.unmade.lock().begin(id);
@@ -270,7 +270,7 @@ impl Shared {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
         opened: Result<T, StoreError>,
     ) -> Result<T, Failure> {
         let id = NodeDisk::subfile_id(grant.file, part);
@@ -295,7 +295,7 @@ mod tests {
             created_ns: 0,
             changed_ns: 0,
             rights_version,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         KnownFile { path: FilePath::new("/a").unwrap(), record }
     }

@@ -65,7 +65,7 @@ impl Tree {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         }
     }
 
@@ -384,7 +384,7 @@ fn settled_subfiles_are_noted_once() {
     assert_eq!(store.commits(), commits, "nothing was new");
     settle(record.id, &[0, 1]).unwrap();
     let after = tree.look(&ann(), "/f", Access::LOOK).unwrap();
-    assert!(after.is_settled(0) && after.is_settled(1));
+    assert!(after.is_first_synced(0) && after.is_first_synced(1));
     assert_eq!(after.rights_version, 0);
     assert!(matches!(settle(record.id, &[2]), Err(Failure::Invalid(_))), "there are two");
     tree.remove(&ann(), "/f").unwrap();
@@ -705,7 +705,7 @@ fn many_names_cost_one_commit() {
     let marked = wait(|done| tree.names.mark_synced(marks, done)).unwrap();
     assert!(marked.iter().all(Result::is_ok));
     assert_eq!(store.commits() - before, 2);
-    assert!(tree.look(&ann(), "/f77", Access::READ).unwrap().is_settled(1));
+    assert!(tree.look(&ann(), "/f77", Access::READ).unwrap().is_first_synced(1));
     assert!(tree.remove_many(&ann(), &names).iter().all(|removed| *removed == Ok(true)));
     assert_eq!(store.commits() - before, 3);
     assert_eq!((tree.names_in("/"), tree.names.doomed().unwrap().len()), (String::new(), 500));

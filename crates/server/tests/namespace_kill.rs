@@ -71,7 +71,7 @@ fn work(dir: &Path, life: u64) {
                 created_ns: 0,
                 changed_ns: 0,
                 rights_version: 0,
-                settled: Vec::new(),
+                first_synced: Vec::new(),
             };
             names.create(user(), path.clone(), record, move |done| {
                 let Created::New(record) = done.unwrap() else { panic!("{path} was there") };

@@ -35,7 +35,7 @@ fn a_hundred_thousand_files_are_created_listed_and_removed() {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         let send = send.clone();
         names.create(user.clone(), path(number), record, move |done| {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use pario::operation::{Seen, fold};
-use pario::{Cluster, ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{Cluster, ExtentIndex, ExtentPlacement, SubfileIndex};
 use pario_server::Node;
 
 type Words = BTreeMap<String, u64>;
@@ -60,7 +60,7 @@ fn count(directory: &str) -> anyhow::Result<()> {
     let cluster = Cluster::connect(directory)?;
     let text = cluster.options().read(true).write(true).create(true).extents().open("/text")?;
     for (number, line) in (0..).zip(TEXT) {
-        let place = ExtentPlace { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
+        let place = ExtentPlacement { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
         text.write_extent(place, b"", line.as_bytes())?;
     }
     let words = cluster.process(&text).operation("words", 4usize).merge(add)?;

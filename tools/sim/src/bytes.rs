@@ -1,10 +1,10 @@
-//! The bytes of a file, in memory: those that were written, and zero between them.
+//! The bytes of a simulated file: those that were written, and zero between them.
 
 use std::collections::BTreeMap;
 
 const PAGE: usize = 256;
 
-/// Bytes, wherever they are, and where they end.
+/// Sparse bytes, and their end.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
@@ -17,7 +17,7 @@ impl Bytes {
         self.len
     }
 
-    /// Writes, and makes it longer if need be.
+    /// Writes bytes, and extends the file if needed.
     pub fn write(&mut self, from: u64, bytes: &[u8]) {
         for (page, at, part) in parts(from, bytes.len()) {
             let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
@@ -28,7 +28,7 @@ impl Bytes {
         }
     }
 
-    /// So many bytes: zero where there are none.
+    /// Reads `len` bytes; bytes that were not written are zero.
     pub fn read(&self, from: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         for (page, at, part) in parts(from, len) {
@@ -39,7 +39,7 @@ impl Bytes {
         bytes
     }
 
-    /// The first byte that is another one there, if any is.
+    /// The first byte in which two files differ, if any.
     pub fn difference(&self, other: &Self) -> Option<u64> {
         let zero = [0; PAGE];
         let pages = self.pages.keys().chain(other.pages.keys());
@@ -54,7 +54,7 @@ impl Bytes {
     }
 }
 
-/// What lies in which page: its number, where in it, and which of the bytes.
+/// Splits a range by pages: page number, offset in the page, and range of the bytes.
 fn parts(from: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut next = 0;
     std::iter::from_fn(move || {

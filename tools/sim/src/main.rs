@@ -3,24 +3,24 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use pario_sim::{Run, TeamRun, Where, run, run_team};
+use pario_sim::{CoordinationKind, FileRun, TeamRun, run, run_team};
 
 /// Runs the coordination of shared files and the protocols of a team on several machines under
-/// seeded schedulers, and compares what comes out with models.
+/// seeded schedulers, and compares the results with models.
 ///
 /// Example: pario-sim --seeds 100000 --first 7
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// The first one.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Only this one; can be given several times.
+    /// Run only this seed; can be given several times.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Vec<u64>,
-    /// Only one of the simulators.
+    /// Run only one of the simulators.
     #[arg(long)]
     only: Option<Simulator>,
 }
@@ -42,10 +42,10 @@ fn main() -> Result<()> {
         Box::new(arguments.seed.into_iter())
     };
     let is_wanted = |simulator| arguments.only.is_none_or(|only| only == simulator);
-    let (mut files, mut team, mut count) = (Run::default(), TeamRun::default(), 0_u64);
+    let (mut files, mut team, mut count) = (FileRun::default(), TeamRun::default(), 0_u64);
     for seed in seeds {
         if is_wanted(Simulator::Files) {
-            for place in [Where::Node, Where::Table] {
+            for place in [CoordinationKind::Node, CoordinationKind::Table] {
                 files += run(seed, place)?;
             }
         }
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
         count += 1;
     }
     if is_wanted(Simulator::Files) {
-        println!("files, each at a node and at a table: {files}");
+        println!("files, each by messages and in shared memory: {files}");
     }
     if is_wanted(Simulator::Team) {
         println!("teams on several machines: {team}");

@@ -1,23 +1,22 @@
-//! What the ranks of a group do: random, but so that all mean the same by it, unless they are to
-//! disagree.
+//! The programs of the ranks: random, with matching calls unless the ranks are to disagree.
 
 use fastrand::Rng;
-use pario_proto::{Call, Mode, OFFSET_LIMIT, Seek, Table, Transfer};
+use pario_proto::{Call, CoordinationTable, Mode, OFFSET_LIMIT, Seek, Transfer};
 
 /// A step of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A call in which all meet. Accesses do not wait for their answers before the next step.
-    Meet(Call),
-    /// An access where the shared pointer is, first come, first served.
+    /// A collective call. The rank does not wait for an access before its next step.
+    Collective(Call),
+    /// An access at the shared pointer, first come, first served.
     Transfer(Transfer),
-    /// Moves the shared pointer, without the others.
+    /// Moves the shared pointer, without the other ranks.
     Seek(Seek),
-    /// An access where the rank's own pointer is.
+    /// An access at the private pointer of the rank.
     Own(Transfer),
-    /// Moves the rank's own pointer.
+    /// Moves the private pointer of the rank.
     OwnSeek(Seek),
-    /// Closes, with the others or without them, as the mode says.
+    /// Closes the file, collectively or not, as the mode says.
     Close,
 }
 
@@ -26,28 +25,28 @@ pub enum Step {
 pub struct Plan {
     /// The mode of the open.
     pub mode: Mode,
-    /// Whether ranks change from one mode to another one while their accesses are under way.
+    /// Whether ranks change the mode while their accesses are under way.
     pub is_hasty: bool,
     /// One program for each rank.
     pub programs: Vec<Vec<Step>>,
 }
 
 impl Plan {
-    /// Random programs for so many ranks.
+    /// Random programs for `size` ranks.
     pub fn random(rng: &mut Rng, size: u32, can_disagree: bool) -> Self {
         let first = any_mode(rng);
         let programs = (0..size).map(|_| Vec::new()).collect();
         let mut plan = Self { mode: first, is_hasty: rng.bool(), programs };
         let mut mode = first;
         for _ in 0..rng.usize(1..4) {
-            // Some run further ahead than a table has rounds.
+            // Some ranks run further ahead than a table has slots for rounds.
             let is_long = rng.u8(0..30) == 0;
             for _ in 0..rng.usize(0..if is_long { 90 } else { 10 }) {
                 plan.add(rng, mode, can_disagree, is_long);
             }
             let next = any_mode(rng);
             let calls = plan.all(Call::SetMode(next));
-            if plan.meet(rng, mode, calls, can_disagree) {
+            if plan.add_round(rng, mode, calls, can_disagree) {
                 mode = next;
             }
         }
@@ -60,7 +59,7 @@ impl Plan {
     fn add(&mut self, rng: &mut Rng, mode: Mode, can_disagree: bool, is_long: bool) {
         match mode {
             Mode::Sync | Mode::Global if is_long || rng.u8(0..6) > 0 => {
-                // What one reads for all has its way in chunks.
+                // Large reads for all are broadcast in several chunks.
                 let is_large = mode == Mode::Global && rng.u16(0..1000) == 0;
                 let is_write = is_large || rng.bool();
                 let len = if is_large { LARGE } else { rng.u64(0..40) };
@@ -69,29 +68,29 @@ impl Plan {
                     Call::Transfer(Transfer { is_write, len, is_append: false })
                 });
                 let calls = calls.collect();
-                self.meet(rng, mode, calls, can_disagree);
+                self.add_round(rng, mode, calls, can_disagree);
                 if is_large {
                     let calls = self.all(Call::Seek(Seek::Start(rng.u64(0..500))));
-                    self.meet(rng, mode, calls, false);
+                    self.add_round(rng, mode, calls, false);
                     let calls = self.all(Call::Transfer(Transfer::read(LARGE)));
-                    self.meet(rng, mode, calls, false);
+                    self.add_round(rng, mode, calls, false);
                 }
             }
             Mode::Sync | Mode::Global => {
                 let calls = self.all(Call::Seek(any_seek(rng)));
-                self.meet(rng, mode, calls, can_disagree);
+                self.add_round(rng, mode, calls, can_disagree);
             }
             Mode::Record if rng.u8(0..5) == 0 => {
-                // How far a pointer of its own has to go is only known to the rank.
+                // Only the rank knows the distance from its private pointer.
                 let seek = match any_seek(rng) {
                     Seek::Current(distance) => Seek::Start(distance.unsigned_abs()),
                     seek => seek,
                 };
                 let calls = self.all(Call::Seek(seek));
-                self.meet(rng, mode, calls, can_disagree);
+                self.add_round(rng, mode, calls, can_disagree);
             }
             Mode::Record => {
-                // All do the same with their records, each in its own time.
+                // All ranks make the same accesses to their records, each at its own time.
                 let (is_write, len) = (rng.bool(), rng.u64(0..40));
                 for program in &mut self.programs {
                     program.push(Step::Own(Transfer { is_write, len, is_append: false }));
@@ -129,8 +128,8 @@ impl Plan {
         vec![call; self.programs.len()]
     }
 
-    /// A round; whether all agree in it.
-    fn meet(
+    /// Adds a round. Returns whether all calls match.
+    fn add_round(
         &mut self,
         rng: &mut Rng,
         mode: Mode,
@@ -155,14 +154,14 @@ impl Plan {
             calls[odd] = other;
         }
         for (program, call) in self.programs.iter_mut().zip(calls) {
-            program.push(Step::Meet(call));
+            program.push(Step::Collective(call));
         }
         agrees
     }
 }
 
-/// More bytes than there is room for at a table.
-const LARGE: u64 = (Table::ROOM_BYTES + Table::CHUNK_BYTES + 5) as u64;
+/// More bytes than the buffer of a table has.
+const LARGE: u64 = (CoordinationTable::BUFFER_BYTES + CoordinationTable::CHUNK_BYTES + 5) as u64;
 
 fn any_mode(rng: &mut Rng) -> Mode {
     Mode::ALL[rng.usize(0..Mode::ALL.len())]
@@ -177,7 +176,7 @@ fn any_seek(rng: &mut Rng) -> Seek {
     }
 }
 
-/// To where others are as well.
+/// A seek to where other ranks are as well.
 fn near_seek(rng: &mut Rng) -> Seek {
     if rng.u8(0..8) == 0 { any_seek(rng) } else { Seek::Start(rng.u64(0..100)) }
 }

@@ -1,8 +1,8 @@
-//! A rank: its program, and what the library keeps for it.
+//! A rank: its program, and the state that the library keeps for it.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use pario_proto::{Call, Interleaved, Mode, Placement, Transfer};
+use pario_proto::{AccessRange, Call, Interleaved, Mode, Transfer};
 
 use crate::program::Step;
 use crate::world::Ticket;
@@ -12,48 +12,48 @@ pub struct Rank {
     pub stage: Stage,
     pub program: Vec<Step>,
     pub next: usize,
-    /// Calls in which all meet.
+    /// The number of its collective calls.
     pub rounds: u64,
-    /// Calls that are not over, and how many may be.
+    /// Calls that are not over, and their limit.
     pub under_way: usize,
     pub most: usize,
-    /// A step after which it waits.
+    /// The step that it waits for.
     pub waits_for: Option<usize>,
-    /// At a table: a call that has no place yet.
+    /// Whether its call at a table is not recorded yet.
     pub is_arriving: bool,
     pub mode: Mode,
     pub pointer: u64,
     pub records: Interleaved,
     /// Accesses, whose bytes move one after the other.
     pub lane: VecDeque<Access>,
-    /// What the word of events was when the first of them fell asleep.
+    /// The event count when the first of them fell asleep.
     pub seen: Option<u32>,
-    /// How often it has wanted bytes for itself.
+    /// The number of its claims of bytes.
     pub ranges: u64,
     pub is_closed: bool,
-    /// Whether it has closed it together with the others.
-    pub has_met_to_close: bool,
-    /// The node has forgotten the file.
+    /// Whether it has closed the file collectively.
+    pub has_closed_collectively: bool,
+    /// Whether the node has forgotten the file.
     pub has_given_up: bool,
-    /// How often it has asked the node together with the others.
+    /// The number of collective opens that it has sent to the node.
     pub asked: u64,
-    /// Which connection it has to the node; whether that is broken, and it does not know.
+    /// The number of its connection; whether that is broken, and the rank has not noticed.
     pub connection: u64,
     pub is_cut_off: bool,
-    /// Since when the node knows it: how often that was started.
+    /// The incarnation of the node that knows it.
     pub known_since: Option<u64>,
-    /// Questions without answers.
+    /// Requests without replies.
     pub pending: BTreeSet<Ticket>,
 }
 
-/// Where a rank is.
+/// The stage of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It wants to open the file.
+    /// It is about to open the file.
     Away,
-    /// It waits until all want to.
+    /// It waits until all ranks open the file.
     Opening,
-    /// It has it open.
+    /// It has the file open.
     Open,
     /// It was killed.
     Lost,
@@ -61,41 +61,41 @@ pub enum Stage {
     Ended,
 }
 
-/// An access: a place, and bytes that move.
+/// An access: a range, and bytes that move.
 pub struct Access {
     pub step: usize,
     pub transfer: Transfer,
     pub mode: Mode,
-    /// Whether the rank goes on before it is done.
+    /// Whether the rank goes on before the access is done.
     pub is_started: bool,
-    pub placement: Placement,
+    pub range: AccessRange,
     pub phase: Phase,
-    /// If one does it for all: the number of the round.
+    /// The number of the round, if one rank performs the access for all.
     pub once: Option<u64>,
     pub buffer: Vec<u8>,
     pub began: u64,
-    /// As the model knows it.
+    /// The number of the write in the model.
     pub write: Option<u64>,
 }
 
-/// How far an access has come.
+/// The phase of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Waits for its place.
+    /// Waits for its range.
     Asked,
-    /// Has its place.
+    /// Has its range.
     Placed,
-    /// Waits until nobody else has the bytes.
+    /// Waits for its claim of the bytes.
     Wanted,
-    /// These parts have not moved.
+    /// These parts have not moved yet.
     Moving(Vec<(usize, usize)>),
-    /// Reads for all, by way of a table.
+    /// Reads for all ranks, through a table.
     Giving,
-    /// Takes what another one does for all, by way of a table.
+    /// Receives what another rank performs for all, through a table.
     Getting,
-    /// Has what another one has done for all.
+    /// Has received what another rank has performed for all.
     Given,
-    /// Tells that it has done it for all.
+    /// Has reported an access that it performed for all.
     Reported,
 }
 
@@ -117,7 +117,7 @@ impl Rank {
             seen: None,
             ranges: 0,
             is_closed: false,
-            has_met_to_close: false,
+            has_closed_collectively: false,
             has_given_up: false,
             asked: 0,
             connection: 0,
@@ -127,7 +127,7 @@ impl Rank {
         }
     }
 
-    /// It has the file open, and begins with its program.
+    /// Begins its program, with the file open.
     pub fn begin(&mut self, (rank, size): (u32, u32), mode: Mode, program: Vec<Step>) {
         let Self { asked, connection, is_cut_off, known_since, most, .. } = *self;
         *self = Self {
@@ -156,8 +156,8 @@ impl Rank {
         is_free
             && match self.program.get(self.next) {
                 None => false,
-                Some(Step::Close | Step::Meet(Call::Close)) => is_quiet,
-                Some(Step::Meet(Call::SetMode(mode))) => {
+                Some(Step::Close | Step::Collective(Call::Close)) => is_quiet,
+                Some(Step::Collective(Call::SetMode(mode))) => {
                     let is_atomic = *mode == Mode::Unix || self.mode == Mode::Unix;
                     is_quiet || is_hasty && !is_atomic
                 }
@@ -165,18 +165,18 @@ impl Rank {
             }
     }
 
-    /// Whether it has done all that it wanted with the file.
+    /// Whether its program is finished.
     pub fn is_done(&self) -> bool {
         self.stage == Stage::Open && self.next == self.program.len() && self.under_way == 0
     }
 
-    /// Does nothing more with the file.
+    /// Makes no further steps with the file.
     pub fn give_up(&mut self) {
         self.program.truncate(self.next);
         self.has_given_up = true;
     }
 
-    /// There is nobody to meet any more: it closes, if it does not do so already.
+    /// Closes the file next, because no collective call can succeed any more.
     pub fn close_soon(&mut self) {
         let is_closing = self.waits_for.is_some_and(|step| self.is_close(step));
         if !is_closing && !self.has_given_up {
@@ -186,10 +186,10 @@ impl Rank {
     }
 
     pub fn is_close(&self, step: usize) -> bool {
-        matches!(self.program[step], Step::Close | Step::Meet(Call::Close))
+        matches!(self.program[step], Step::Close | Step::Collective(Call::Close))
     }
 
-    /// A step is over.
+    /// Ends a step.
     pub fn finish(&mut self, step: usize) {
         self.under_way -= 1;
         if self.waits_for == Some(step) {

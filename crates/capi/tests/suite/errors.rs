@@ -318,7 +318,7 @@ fn invalid_ranks_and_sizes_are_refused() {
         let said = stderr(&output);
         assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
     };
-    refused("2", "0", "another process is rank 0 already");
+    refused("2", "0", "another process has rank 0 already");
     refused("3", "2", "rank 2 says 3");
     std::thread::scope(|scope| {
         // Closing is collective.

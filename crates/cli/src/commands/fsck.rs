@@ -157,7 +157,7 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::Extra => "extra",
         FindingKind::Mismatch => "mismatch",
         FindingKind::Damage => "damage",
-        FindingKind::Doomed => "doomed",
+        FindingKind::UnfinishedDeletion => "doomed",
         FindingKind::Rebuilt => "rebuilt",
         FindingKind::Guessed => "guessed",
         FindingKind::Poisoned => "poisoned",

@@ -103,7 +103,7 @@ fn as_json(path: &FilePath, known: &Metadata, map: &ClusterMap, owners: &Owners)
             "size_bytes": subfile.len,
             "disk_bytes": subfile.disk_bytes,
             "extents": subfile.extents,
-            "settled": known.record.is_settled(subfile.subfile.0),
+            "settled": known.record.is_first_synced(subfile.subfile.0),
         })
     });
     json["layout"] = json!(entry::layout(&known.record));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use pario::{
-    Awaited, BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank, Ranks,
-    WaitCause, WaitStatus,
+    BytesUse, BytesUser, BytesWait, JobStatus, LOCK_END, LockWait, MissingRank, RankList,
+    WaitCause, WaitStatus, WaitTarget,
 };
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ pub fn job_table(jobs: &[JobStatus]) -> Table<6> {
     for job in jobs {
         let waiting = job.waits.first().map_or_else(
             || "-".to_owned(),
-            |wait| format!("{} for {}", waited(wait), Awaited(wait)),
+            |wait| format!("{} for {}", waited(wait), WaitTarget(wait)),
         );
         table.push([
             job.job.clone(),
@@ -102,7 +102,7 @@ fn print_job(out: &mut impl Write, job: &JobStatus) -> io::Result<()> {
     }
     let away: Vec<u32> = (0..job.size).filter(|rank| !job.here.contains(rank)).collect();
     if !away.is_empty() {
-        writeln!(out, "  not here: {}", Ranks(&away))?;
+        writeln!(out, "  not here: {}", RankList(&away))?;
     }
     for wait in &job.waits {
         print_wait(out, wait)?;
@@ -138,15 +138,15 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
         }
     }
     for (call, ranks) in calls.iter().take(LINES) {
-        writeln!(out, "    in {call}: {}", Ranks(ranks))?;
+        writeln!(out, "    in {call}: {}", RankList(ranks))?;
     }
     if calls.len() > LINES {
         let rest: Vec<u32> = calls[LINES..].iter().flat_map(|(_, ranks)| ranks.clone()).collect();
-        writeln!(out, "    in other calls: {}", Ranks(&rest))?;
+        writeln!(out, "    in other calls: {}", RankList(&rest))?;
     }
     match wait.cause {
         WaitCause::Performance => {
-            return writeln!(out, "    {} does it for all", Ranks(&wait.awaited()));
+            return writeln!(out, "    {} does it for all", RankList(&wait.awaited()));
         }
         WaitCause::Size => {
             return writeln!(out, "    the home node is measuring the file");
@@ -158,7 +158,7 @@ pub fn print_wait(out: &mut impl Write, wait: &WaitStatus) -> io::Result<()> {
     }
     if wait.missing.len() > LINES {
         let rest: Vec<u32> = wait.missing[LINES..].iter().map(|missing| missing.rank).collect();
-        writeln!(out, "    missing: {}", Ranks(&rest))?;
+        writeln!(out, "    missing: {}", RankList(&rest))?;
     }
     Ok(())
 }
@@ -173,7 +173,7 @@ fn number(wait: &WaitStatus) -> Option<u64> {
 
 /// Prints a wait for bytes: the ranks that use them, and those that asked earlier.
 fn print_bytes(out: &mut impl Write, waiting: &[u32], wait: &BytesWait) -> io::Result<()> {
-    writeln!(out, "    in {}: {}", wait.wanted, Ranks(waiting))?;
+    writeln!(out, "    in {}: {}", wait.wanted, RankList(waiting))?;
     for BytesUser { rank, bytes, has_them, for_ms } in wait.before.iter().take(LINES) {
         let since = elapsed(Duration::from_millis(*for_ms));
         let how = if *has_them { "has" } else { "wants too, and asked earlier" };
@@ -310,7 +310,7 @@ pub mod tests {
             position: Some(4096),
             here: vec![0, 1, 2, 3],
         };
-        let (first, second) = (pario::AssemblyId(1), pario::AssemblyId(2));
+        let (first, second) = (pario::SharedFileId(1), pario::SharedFileId(2));
         let wait = WaitStatus {
             opening: Some(first),
             path: Some(path("/runs/result")),

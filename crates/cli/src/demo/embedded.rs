@@ -5,7 +5,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use pario::{Cluster, ExtentPlace, Layout};
+use pario::{Cluster, ExtentPlacement, Layout};
 
 use super::content::Content;
 use super::report::{DiskReport, Phase, Phases};

@@ -115,7 +115,7 @@ fn users(out: &mut Exposition, report: &NodeReport) {
         let help = "Files and directories in the namespace.";
         out.single("pario_files", Gauge, help, status.files as f64);
         let help = "Deleted files that still take space.";
-        out.single("pario_unfinished_deletions", Gauge, help, status.doomed as f64);
+        out.single("pario_unfinished_deletions", Gauge, help, status.unfinished_deletions as f64);
     }
     let help = "Amount of a limited resource that all users have taken; see docs/limits.md.";
     let mut family = out.family("pario_resource_used", Gauge, help);

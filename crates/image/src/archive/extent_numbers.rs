@@ -1,6 +1,6 @@
 //! Numbers of extents that do not depend on the disks of a file.
 
-use pario::{ExtentIndex, ExtentPlace, File, Layout, SubfileIndex};
+use pario::{ExtentIndex, ExtentPlacement, File, Layout, SubfileIndex};
 use pario_proto::TilePosition;
 
 use crate::error::ImageError;
@@ -31,7 +31,7 @@ impl ExtentNumbers {
     }
 
     /// The number of the extent at a place, if the layout puts one there.
-    pub fn number_of(&self, place: ExtentPlace) -> Option<u64> {
+    pub fn number_of(&self, place: ExtentPlacement) -> Option<u64> {
         match &self.layout {
             Layout::Tiles(tiles) => {
                 if place == description_place(tiles) {
@@ -47,7 +47,7 @@ impl ExtentNumbers {
     }
 
     /// The place of the extent with a number, if there can be one.
-    pub fn place_of(&self, number: u64) -> Option<ExtentPlace> {
+    pub fn place_of(&self, number: u64) -> Option<ExtentPlacement> {
         match &self.layout {
             Layout::Tiles(tiles) if number == tiles.tile_count() => Some(description_place(tiles)),
             Layout::Tiles(tiles) => {
@@ -62,8 +62,8 @@ impl ExtentNumbers {
 }
 
 /// Where the description of an image or volume lies: behind all tiles.
-fn description_place(tiles: &pario_proto::Tiles) -> ExtentPlace {
-    ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
+fn description_place(tiles: &pario_proto::Tiles) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::thread;
 
 use blake3::Hasher;
-use pario::{Extent, ExtentPlace, File};
+use pario::{Extent, ExtentPlacement, File};
 
 use super::{END, EXTENT_FOLLOWS, ExtentDigest, ExtentNumbers, MAGIC, UNDER_WAY, VERSION};
 use crate::error::ImageError;
@@ -73,9 +73,9 @@ pub fn for_each_extent(
     }
 }
 
-type ReadExtent = (ExtentPlace, Result<Option<Extent>, pario::Error>);
+type ReadExtent = (ExtentPlacement, Result<Option<Extent>, pario::Error>);
 
-fn read_all(file: &File, places: &[ExtentPlace]) -> Vec<ReadExtent> {
+fn read_all(file: &File, places: &[ExtentPlacement]) -> Vec<ReadExtent> {
     thread::scope(|scope| {
         let readers: Vec<_> =
             places.iter().map(|place| (*place, scope.spawn(|| file.read_extent(*place)))).collect();

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a tile that is 0 throughout is not written, so what is sparse stays so.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wanted};
 use pario_proto::{Shape, TilePosition};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct FilterOperation;
 
 struct FilterTask {
     tiled: Tiled,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     border: u32,
     sparing: Sparing,
     call: FilterCall,
@@ -139,7 +139,7 @@ impl FilterTask {
 }
 
 impl Task for FilterTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 
@@ -151,7 +151,7 @@ impl Task for FilterTask {
         true
     }
 
-    fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
+    fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
         let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
         let pixel = self.tiled.description.pixel;
         let wanted = |piece: filter::Piece| {

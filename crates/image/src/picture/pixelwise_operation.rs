@@ -1,6 +1,6 @@
 //! Pixel-wise operations, at the nodes: each does it with its tiles.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct PixelwiseOperation;
 struct PixelwiseTask {
     tiled: Tiled,
     /// All tiles, unless those that nobody has written stay as they are.
-    extents: Option<Vec<ExtentPlace>>,
+    extents: Option<Vec<ExtentPlacement>>,
     prepared: Prepared,
 }
 
@@ -41,7 +41,7 @@ impl Operation for PixelwiseOperation {
 }
 
 impl Task for PixelwiseTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         self.extents.clone()
     }
 

@@ -1,6 +1,6 @@
 //! Windows at another scale or turned, at the nodes: each finds what its tiles contribute.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct ResampleOperation;
 
 struct ResampleTask {
     tiled: Tiled,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     call: ResampleCall,
 }
 
@@ -52,7 +52,7 @@ impl Operation for ResampleOperation {
 }
 
 impl Task for ResampleTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario_proto::TilePosition;
 
 use super::Shared;
@@ -19,7 +19,7 @@ pub fn near(
     shared: &Shared,
     border: u32,
     sparing: Sparing,
-) -> Result<Option<Vec<ExtentPlace>>, ImageError> {
+) -> Result<Option<Vec<ExtentPlacement>>, ImageError> {
     let tiled = &shared.tiled;
     if !sparing.keeps_zeros {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! The tiles of an image, as nodes and clients see them.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Stored};
 use pario_proto::{Shape, TilePosition, TileWindow, Tiles};
 
@@ -50,19 +50,19 @@ impl Tiled {
     }
 
     /// The tile at a place, and its pixels. What describes the image lies at none.
-    pub fn at(&self, place: ExtentPlace) -> Option<(TilePosition, Window)> {
+    pub fn at(&self, place: ExtentPlacement) -> Option<(TilePosition, Window)> {
         let tile = self.tiles.tile_at(place)?;
         Some((tile, self.grid.tile(tile)?))
     }
 
     /// All tiles that are at a node, each followed by a neighbour if there is one.
-    pub fn here(&self, call: &Call<'_>) -> Vec<ExtentPlace> {
+    pub fn here(&self, call: &Call<'_>) -> Vec<ExtentPlacement> {
         let all = TileWindow { start: TilePosition::image(0, 0), size: self.grid.tiles() };
         here(call, &self.tiles, Serpentine::new(all))
     }
 
     /// The tiles that are at a node and have pixels of a window.
-    pub fn here_in(&self, call: &Call<'_>, window: Window) -> Vec<ExtentPlace> {
+    pub fn here_in(&self, call: &Call<'_>, window: Window) -> Vec<ExtentPlacement> {
         here(call, &self.tiles, self.grid.pieces(window).into_iter().map(|piece| piece.tile))
     }
 

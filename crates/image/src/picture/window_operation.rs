@@ -1,6 +1,6 @@
 //! Windows, at the nodes: each sends what its tiles have of the window.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct WindowOperation;
 
 struct WindowTask {
     tiled: Tiled,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     window: Window,
 }
 
@@ -34,7 +34,7 @@ impl Operation for WindowOperation {
 }
 
 impl Task for WindowTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 
@@ -59,7 +59,7 @@ impl Task for WindowTask {
 pub fn paste(
     tiled: &Tiled,
     window: Window,
-    place: Option<ExtentPlace>,
+    place: Option<ExtentPlacement>,
     bytes: &[u8],
     pixels: &mut Pixels,
 ) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! What the file of an image or volume says of its pixels. How it is cut into tiles is in its layout.
 
-use pario::{ExtentIndex, ExtentPlace, File, Layout, SubfileIndex};
+use pario::{ExtentIndex, ExtentPlacement, File, Layout, SubfileIndex};
 use pario_proto::{Shape, Tiles};
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +52,8 @@ impl Description {
 }
 
 /// The place of the description: behind those of all tiles.
-fn place_of(tiles: &Tiles) -> ExtentPlace {
-    ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
+fn place_of(tiles: &Tiles) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
 }
 
 /// Writes the description of an image or volume.

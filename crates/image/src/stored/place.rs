@@ -1,7 +1,7 @@
 //! Where the tiles of an image or volume lie, as it is told to nodes.
 
 use pario::operation::Call;
-use pario::{Cluster, DiskId, ExtentPlace, Layout};
+use pario::{Cluster, DiskId, ExtentPlacement, Layout};
 use pario_proto::{Disks, TilePosition, Tiles};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ pub fn here(
     call: &Call<'_>,
     tiles: &Tiles,
     wanted: impl IntoIterator<Item = TilePosition>,
-) -> Vec<ExtentPlace> {
+) -> Vec<ExtentPlacement> {
     let place = |tile| tiles.locate(tile).ok().filter(|place| call.is_here(place.subfile));
     wanted.into_iter().filter_map(place).collect()
 }

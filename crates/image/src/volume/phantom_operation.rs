@@ -1,6 +1,6 @@
 //! A body that does not exist, made at the nodes: each fills its own boxes.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::{TilePosition, TileWindow, Tiles};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct PhantomOperation;
 struct PhantomTask {
     tiles: Tiles,
     grid: Grid,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     phantom: Phantom,
     call: PhantomCall,
 }
@@ -43,7 +43,7 @@ impl Operation for PhantomOperation {
 }
 
 impl Task for PhantomTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 

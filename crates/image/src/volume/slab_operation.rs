@@ -1,6 +1,6 @@
 //! Slabs, at the nodes: each puts together what of the slices lies in its boxes.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ struct SlabTask {
     tiles: Tiles,
     grid: Grid,
     cut: SlabCut,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     call: SlabCall,
 }
 
@@ -45,7 +45,7 @@ impl Operation for SlabOperation {
 }
 
 impl Task for SlabTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 

@@ -1,6 +1,6 @@
 //! Slices, at the nodes: each takes out of its boxes what of the slice lies in them.
 
-use pario::ExtentPlace;
+use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct SliceOperation;
 struct SliceTask {
     tiles: Tiles,
     cut: Cut,
-    extents: Vec<ExtentPlace>,
+    extents: Vec<ExtentPlacement>,
     call: SliceCall,
 }
 
@@ -48,7 +48,7 @@ impl Operation for SliceOperation {
 }
 
 impl Task for SliceTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         Some(self.extents.clone())
     }
 

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use pario_net::Bulk;
 use pario_proto::{
-    ExtentIndex, ExtentMeasure, ExtentPlace, FileKind, Grant, Part, Reply, Request, SubfileIndex,
+    ExtentIndex, ExtentMeasure, ExtentPlacement, FileKind, Grant, Reply, Request, SubfileIndex,
+    SubfileLocation,
 };
 
 use super::File;
@@ -31,11 +32,11 @@ impl File {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// use pario::{ExtentIndex, ExtentPlace, SubfileIndex};
+    /// use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
     ///
     /// let tiles =
     ///     cluster.options().read(true).write(true).create(true).extents().open("/tiles")?;
-    /// let place = ExtentPlace { subfile: SubfileIndex(2), extent: ExtentIndex(7) };
+    /// let place = ExtentPlacement { subfile: SubfileIndex(2), extent: ExtentIndex(7) };
     /// tiles.write_extent(place, b"64x64", &[0; 4096])?;
     /// let tile = tiles.read_extent(place)?.expect("written above");
     /// assert_eq!(&tile.header[..], b"64x64");
@@ -44,7 +45,7 @@ impl File {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read_extent(&self, place: ExtentPlace) -> Result<Option<Extent>, Error> {
+    pub fn read_extent(&self, place: ExtentPlacement) -> Result<Option<Extent>, Error> {
         self.check_readable()?;
         let (reply, data) = self.extent_call(place, Vec::new(), |grant, part| {
             Request::ReadExtent { grant, disk: part.disk, place }
@@ -62,7 +63,7 @@ impl File {
     /// Replaces an extent, at once: whoever reads it sees the old or the new one.
     pub fn write_extent(
         &self,
-        place: ExtentPlace,
+        place: ExtentPlacement,
         header: &[u8],
         body: &[u8],
     ) -> Result<(), Error> {
@@ -78,7 +79,7 @@ impl File {
     }
 
     /// Deletes an extent; whether it was there.
-    pub fn delete_extent(&self, place: ExtentPlace) -> Result<bool, Error> {
+    pub fn delete_extent(&self, place: ExtentPlacement) -> Result<bool, Error> {
         self.check_writable()?;
         self.note_write();
         let (reply, _) = self.extent_call(place, Vec::new(), |grant, part| {
@@ -97,11 +98,11 @@ impl File {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// # use pario::{ExtentIndex, ExtentPlace, SubfileIndex};
+    /// # use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
     /// let tiles =
     ///     cluster.options().read(true).write(true).create(true).extents().open("/tiles")?;
     /// for extent in 0..3 {
-    ///     let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(extent) };
+    ///     let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(extent) };
     ///     tiles.write_extent(place, b"", &[1; 100])?;
     /// }
     /// for found in tiles.list_extents()? {
@@ -135,9 +136,9 @@ impl File {
 
     fn extent_call(
         &self,
-        place: ExtentPlace,
+        place: ExtentPlacement,
         data: Vec<Bulk>,
-        request: impl Fn(Grant, Part) -> Request,
+        request: impl Fn(Grant, SubfileLocation) -> Request,
     ) -> Result<(Reply, Vec<Bulk>), Error> {
         self.check_extents()?;
         let Some(part) = self.parts.get(place.subfile.0 as usize).copied() else {
@@ -162,16 +163,16 @@ impl File {
 pub struct Extents<'f> {
     file: &'f File,
     /// Where the next page begins.
-    next: Option<ExtentPlace>,
-    page: VecDeque<(ExtentPlace, ExtentMeasure)>,
+    next: Option<ExtentPlacement>,
+    page: VecDeque<(ExtentPlacement, ExtentMeasure)>,
 }
 
-fn first_of(subfile: u32) -> ExtentPlace {
-    ExtentPlace { subfile: SubfileIndex(subfile), extent: ExtentIndex(0) }
+fn first_of(subfile: u32) -> ExtentPlacement {
+    ExtentPlacement { subfile: SubfileIndex(subfile), extent: ExtentIndex(0) }
 }
 
 impl Extents<'_> {
-    fn fetch(&mut self, from: ExtentPlace) -> Result<(), Error> {
+    fn fetch(&mut self, from: ExtentPlacement) -> Result<(), Error> {
         let (reply, _) = self.file.extent_call(from, Vec::new(), |grant, part| {
             Request::ListExtents { grant, disk: part.disk, from, limit: PAGE }
         })?;
@@ -180,11 +181,11 @@ impl Extents<'_> {
         let last = found.last().map(|measure| measure.extent.0);
         let subfile = from.subfile;
         let placed =
-            |measure: ExtentMeasure| (ExtentPlace { subfile, extent: measure.extent }, measure);
+            |measure: ExtentMeasure| (ExtentPlacement { subfile, extent: measure.extent }, measure);
         self.page.extend(found.into_iter().map(placed));
         self.next = match last {
             Some(last) if is_full && last + 1 < ExtentIndex::LIMIT => {
-                Some(ExtentPlace { subfile, extent: ExtentIndex(last + 1) })
+                Some(ExtentPlacement { subfile, extent: ExtentIndex(last + 1) })
             }
             _ if (subfile.0 as usize) + 1 < self.file.parts.len() => Some(first_of(subfile.0 + 1)),
             _ => None,
@@ -194,7 +195,7 @@ impl Extents<'_> {
 }
 
 impl Iterator for Extents<'_> {
-    type Item = Result<(ExtentPlace, ExtentMeasure), Error>;
+    type Item = Result<(ExtentPlacement, ExtentMeasure), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

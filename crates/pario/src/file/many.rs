@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use pario_proto::{
-    FILES_LIMIT, FilePath, Grant, NamespaceRequest, NewFile, Opened, Part, Removal, Reply, Request,
-    SubfileIndex,
+    FILES_LIMIT, FilePath, Grant, NamespaceRequest, NewFile, Opened, Removal, Reply, Request,
+    SubfileIndex, SubfileLocation,
 };
 
 use super::File;
@@ -39,7 +39,7 @@ struct Begun {
     file: File,
     is_created: bool,
     /// What is to be made durable.
-    parts: Vec<Part>,
+    parts: Vec<SubfileLocation>,
     written: Result<(), Error>,
 }
 
@@ -290,7 +290,7 @@ impl Cluster {
     pub fn sync_many(&self, files: &[&File]) -> Vec<Result<(), Error>> {
         let check = |file: &&File| file.check_opened_for_writing();
         let checked: Vec<Result<(), Error>> = files.iter().map(check).collect();
-        let work: Vec<(&File, &[Part])> = files
+        let work: Vec<(&File, &[SubfileLocation])> = files
             .iter()
             .zip(&checked)
             .filter(|(_, checked)| checked.is_ok())
@@ -379,10 +379,10 @@ fn close(cluster: &Cluster, files: impl Iterator<Item = File>) {
 }
 
 /// A subfile that is synced: the number of its file, and the right to.
-type Synced = (usize, Grant, Part);
+type Synced = (usize, Grant, SubfileLocation);
 
 /// Makes subfiles of files durable, and has it noted which were synced for the first time.
-fn sync_parts(cluster: &Cluster, work: &[(&File, &[Part])]) -> Vec<Result<(), Error>> {
+fn sync_parts(cluster: &Cluster, work: &[(&File, &[SubfileLocation])]) -> Vec<Result<(), Error>> {
     let mut outcomes: Vec<Result<Vec<SubfileIndex>, Error>> =
         work.iter().map(|_| Ok(Vec::new())).collect();
     let mut by_node: BTreeMap<usize, Vec<Synced>> = BTreeMap::new();
@@ -441,7 +441,7 @@ fn sync_parts(cluster: &Cluster, work: &[(&File, &[Part])]) -> Vec<Result<(), Er
 /// Has it noted which subfiles were synced for the first time.
 fn mark(
     cluster: &Cluster,
-    work: &[(&File, &[Part])],
+    work: &[(&File, &[SubfileLocation])],
     outcomes: &mut [Result<Vec<SubfileIndex>, Error>],
 ) {
     let mut marks: Vec<(usize, Vec<SubfileIndex>)> = Vec::new();
@@ -457,7 +457,7 @@ fn mark(
     for marks in marks.chunks(FILES_LIMIT) {
         let file = |(number, fresh): &(usize, Vec<_>)| (work[*number].0.grant(), fresh.clone());
         let files = marks.iter().map(file).collect();
-        let each = match cluster.names(NamespaceRequest::MarkSynced { files }) {
+        let each = match cluster.names(NamespaceRequest::MarkSyncedMany { files }) {
             Ok(Reply::Each(each)) if each.len() == marks.len() => {
                 each.into_iter().map(|marked| marked.map_err(Error::from)).collect()
             }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario_proto::{
     Access, ByteRange, FileKind, FilePath, FileRecord, Grant, Layout, NamespaceRequest, Opened,
-    Part, Reply, Request, Striped, SubfileIndex,
+    Reply, Request, Striped, SubfileIndex, SubfileLocation,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -65,7 +65,7 @@ pub struct File {
     path: FilePath,
     access: Access,
     record: FileRecord,
-    parts: Vec<Part>,
+    parts: Vec<SubfileLocation>,
     grant: renewal::KeptGrant,
     handle: u64,
     /// Whether the caller closes it at the interface node: the group that has opened it, or a call that
@@ -83,7 +83,7 @@ impl File {
     pub(crate) fn new(cluster: &Cluster, path: FilePath, access: Access, opened: Opened) -> Self {
         let Opened { record, grant, handle, renew_after_ms, .. } = opened;
         let parts = parts_of(&record);
-        let settled = parts.iter().map(|part| record.is_settled(part.subfile.0)).collect();
+        let settled = parts.iter().map(|part| record.is_first_synced(part.subfile.0)).collect();
         Self {
             cluster: cluster.clone(),
             path,
@@ -306,7 +306,7 @@ impl File {
             return Ok(());
         }
         self.with_renewal(self.grant(), |grant| {
-            self.cluster.names(NamespaceRequest::Settle { grant, subfiles: fresh.clone() })
+            self.cluster.names(NamespaceRequest::MarkSynced { grant, subfiles: fresh.clone() })
         })?;
         let mut settled = self.settled.lock();
         for subfile in fresh {
@@ -404,9 +404,12 @@ impl File {
 
     /// Asks the nodes of all parts at once, and waits for all. The replies are in the order of the
     /// parts.
-    fn for_all_parts(&self, request: impl Fn(Grant, Part) -> Request) -> Result<Vec<Reply>, Error> {
+    fn for_all_parts(
+        &self,
+        request: impl Fn(Grant, SubfileLocation) -> Request,
+    ) -> Result<Vec<Reply>, Error> {
         self.with_retry(self.grant(), |grant| {
-            let start = |part: &Part| {
+            let start = |part: &SubfileLocation| {
                 let node = self.cluster.shared.node_of(part.disk)?;
                 self.cluster.shared.node(node).start(request(grant.clone(), *part), Vec::new())
             };
@@ -441,7 +444,7 @@ impl File {
     }
 
     /// Its subfiles.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[SubfileLocation] {
         &self.parts
     }
 

@@ -1,6 +1,6 @@
 //! Pieces of memory and the bytes of the file that they stand for.
 
-use pario_proto::{ByteRange, Part, Striped, SubfileRange};
+use pario_proto::{ByteRange, Striped, SubfileLocation, SubfileRange};
 
 /// Memory to read into, and from which byte of the file on.
 pub type ReadPiece<'b> = (u64, &'b mut [u8]);
@@ -9,7 +9,7 @@ pub type WritePiece<'b> = (u64, &'b [u8]);
 
 /// What goes to or comes from one subfile with one request.
 pub struct Batch {
-    pub part: Part,
+    pub part: SubfileLocation,
     pub ranges: Vec<SubfileRange>,
     /// Where the bytes are in memory, in the order of the ranges.
     pub places: Vec<Place>,
@@ -25,7 +25,7 @@ pub struct Place {
 }
 
 impl Batch {
-    pub fn new(part: Part) -> Self {
+    pub fn new(part: SubfileLocation) -> Self {
         Self { part, ranges: Vec::new(), places: Vec::new(), bytes: 0 }
     }
 
@@ -60,7 +60,7 @@ const CUT_BYTES: u64 = 4 << 20;
 /// Cuts pieces into batches, one kind for each subfile, and hands them to `send` as they fill.
 pub fn batches<E>(
     striped: &Striped,
-    parts: &[Part],
+    parts: &[SubfileLocation],
     pieces: impl Iterator<Item = (u64, usize)>,
     mut send: impl FnMut(Batch) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -106,8 +106,9 @@ mod tests {
         for _ in 0..200 {
             let (unit, disks) = (random.u64(1..200_000), random.u32(1..6));
             let striped = Striped::new(unit, Disks::new((0..disks).map(DiskId)).unwrap()).unwrap();
-            let parts: Vec<Part> =
-                (0..disks).map(|n| Part { disk: DiskId(n), subfile: SubfileIndex(n) }).collect();
+            let parts: Vec<SubfileLocation> = (0..disks)
+                .map(|n| SubfileLocation { disk: DiskId(n), subfile: SubfileIndex(n) })
+                .collect();
             let pieces: Vec<(u64, usize)> = (0..random.usize(1..20))
                 .map(|_| (random.u64(0..10_000_000), random.usize(0..3_000_000)))
                 .collect();

@@ -5,7 +5,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use pario_proto::{ByteRange, DescriptorAnswer, DescriptorRequest, FileKind, Part, Run, Striped};
+use pario_proto::{
+    ByteRange, DescriptorAnswer, DescriptorRequest, FileKind, Striped, SubfileLocation, SubfileRun,
+};
 use rustix::io::Errno;
 
 use super::File;
@@ -70,8 +72,9 @@ impl File {
         if !shared.uses_short_cut() || self.record.kind != FileKind::Flat {
             return None;
         }
-        let mut by_node: Vec<(usize, Vec<Part>)> = Vec::new();
-        let is_wanted = |part: &&Part| subfile.is_none_or(|one| part.subfile.0 as usize == one);
+        let mut by_node: Vec<(usize, Vec<SubfileLocation>)> = Vec::new();
+        let is_wanted =
+            |part: &&SubfileLocation| subfile.is_none_or(|one| part.subfile.0 as usize == one);
         for part in self.parts.iter().filter(is_wanted) {
             let node = shared.node_of(part.disk).ok()?;
             match by_node.iter_mut().find(|(known, _)| *known == node) {
@@ -317,7 +320,7 @@ impl ShortCut {
         Ok(())
     }
 
-    fn read_run(&self, file: &OwnedFd, run: &Run, buffer: &mut [u8]) -> io::Result<bool> {
+    fn read_run(&self, file: &OwnedFd, run: &SubfileRun, buffer: &mut [u8]) -> io::Result<bool> {
         let mut position = run.offset_bytes() + self.data_start;
         let mut segments = run.segments();
         let (mut rest, mut at) = (buffer, 0);

@@ -1,6 +1,6 @@
 //! When the bytes of a file last changed.
 
-use pario_proto::{NamespaceRequest, Part, Request};
+use pario_proto::{NamespaceRequest, Request, SubfileLocation};
 
 use super::File;
 use crate::cluster::Cluster;
@@ -33,11 +33,11 @@ impl File {
     /// Begins to set the time of some subfiles.
     pub(super) fn start_setting_time(
         &self,
-        parts: &[Part],
+        parts: &[SubfileLocation],
         modified_ns: u64,
     ) -> Result<Vec<Waiting>, Error> {
         let grant = self.grant();
-        let start = |part: &Part| {
+        let start = |part: &SubfileLocation| {
             let shared = &self.cluster.shared;
             let request = Request::SetModified { grant: grant.clone(), part: *part, modified_ns };
             shared.node(shared.node_of(part.disk)?).start(request, Vec::new())

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pario_net::{AskError, Bulk, BulkBuffer, Pending};
-use pario_proto::{Answer, ByteRange, Grant, Part, Reply, Request, Striped};
+use pario_proto::{Answer, ByteRange, Grant, Reply, Request, Striped, SubfileLocation};
 
 use super::File;
 use super::memory::{Lent, Memory};
@@ -239,7 +239,10 @@ impl File {
     }
 
     /// Begins to write all of a small file, over the nodes; the parts that it goes to.
-    pub(super) fn start_writing(&self, bytes: &[u8]) -> Result<(Vec<Waiting>, Vec<Part>), Error> {
+    pub(super) fn start_writing(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(Vec<Waiting>, Vec<SubfileLocation>), Error> {
         let striped = self.striped("write")?;
         self.check_writable()?;
         self.range(0, bytes.len())?;
@@ -270,9 +273,9 @@ impl File {
     /// that it went to.
     pub(super) fn finish_writing(
         &self,
-        started: Result<(Vec<Waiting>, Vec<Part>), Error>,
+        started: Result<(Vec<Waiting>, Vec<SubfileLocation>), Error>,
         bytes: &[u8],
-    ) -> Result<Vec<Part>, Error> {
+    ) -> Result<Vec<SubfileLocation>, Error> {
         let (writes, parts) = match started {
             Ok(started) => started,
             Err(error) if error.needs_renewal() => (Vec::new(), self.parts.clone()),

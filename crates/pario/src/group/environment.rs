@@ -1,52 +1,52 @@
-//! Which process of which job this is, as launchers say.
+//! The member that this process is, from the variables of launchers.
 
-use pario_proto::Seat;
+use pario_proto::Member;
 
 use crate::error::Error;
 
-/// Variables in which a launcher says which process this is.
+/// The variables of a launcher.
 struct Launcher {
     rank: &'static str,
     size: &'static str,
-    /// Those that together name the job.
+    /// The variables that name the job together.
     job: &'static [&'static str],
-    /// Which one tells whether there are other machines, if one does.
-    near: Option<Near>,
+    /// The variable that tells whether the job runs on other machines, if there is one.
+    machines: Option<MachineCount>,
 }
 
-/// How a launcher says whether a job has processes on other machines.
-enum Near {
-    /// By the number of processes on this one.
+/// How a launcher tells whether a job has processes on other machines.
+enum MachineCount {
+    /// The number of processes on this machine.
     Processes(&'static str),
-    /// By the number of machines.
+    /// The number of machines.
     Machines(&'static str),
 }
 
-/// The first one that has said something counts: launchers of MPI may have been started by Slurm.
+/// The first launcher whose rank variable is set counts: Slurm may have started an MPI launcher.
 const LAUNCHERS: [Launcher; 4] = [
-    Launcher { rank: "PARIO_RANK", size: "PARIO_SIZE", job: &["PARIO_JOB"], near: None },
+    Launcher { rank: "PARIO_RANK", size: "PARIO_SIZE", job: &["PARIO_JOB"], machines: None },
     Launcher {
         rank: "OMPI_COMM_WORLD_RANK",
         size: "OMPI_COMM_WORLD_SIZE",
         job: &["PMIX_NAMESPACE"],
-        near: Some(Near::Processes("OMPI_COMM_WORLD_LOCAL_SIZE")),
+        machines: Some(MachineCount::Processes("OMPI_COMM_WORLD_LOCAL_SIZE")),
     },
     Launcher {
         rank: "PMI_RANK",
         size: "PMI_SIZE",
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
-        near: Some(Near::Processes("MPI_LOCALNRANKS")),
+        machines: Some(MachineCount::Processes("MPI_LOCALNRANKS")),
     },
     Launcher {
         rank: "SLURM_PROCID",
         size: "SLURM_NTASKS",
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
-        near: Some(Near::Machines("SLURM_STEP_NUM_NODES")),
+        machines: Some(MachineCount::Machines("SLURM_STEP_NUM_NODES")),
     },
 ];
 
-/// The seat of this process. A process that nobody has launched is a job of its own.
-pub fn seat(variable: impl Fn(&str) -> Option<String>) -> Result<Seat, Error> {
+/// Returns the member that this process is. A process without a launcher is a job of its own.
+pub fn member(variable: impl Fn(&str) -> Option<String>) -> Result<Member, Error> {
     for launcher in &LAUNCHERS {
         let Some(rank) = variable(launcher.rank) else { continue };
         let rank = number(launcher.rank, &rank)?;
@@ -59,29 +59,29 @@ pub fn seat(variable: impl Fn(&str) -> Option<String>) -> Result<Seat, Error> {
                 )));
             }
         };
-        return Ok(Seat { job: name(launcher.job, variable), size, rank });
+        return Ok(Member { job: name(launcher.job, variable), size, rank });
     }
     let job = format!("process {}", std::process::id());
-    Ok(Seat { job, size: 1, rank: 0 })
+    Ok(Member { job, size: 1, rank: 0 })
 }
 
-/// What the launcher of this process says of other machines, if the job has processes there.
+/// Describes the other machines of the job, according to the launcher; `None` if there are none.
 pub fn elsewhere(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some())?;
     let count = |name: &str| variable(name)?.trim().parse::<u32>().ok();
-    match launcher.near.as_ref()? {
-        Near::Processes(name) => {
+    match launcher.machines.as_ref()? {
+        MachineCount::Processes(name) => {
             let (here, all) = (count(name)?, count(launcher.size)?);
             (here < all).then(|| format!("{} of its {all} processes are on others", all - here))
         }
-        Near::Machines(name) => {
+        MachineCount::Machines(name) => {
             let machines = count(name)?;
             (machines > 1).then(|| format!("it is on {machines} machines"))
         }
     }
 }
 
-/// Whether the name of the job of this process is the same on all machines.
+/// Whether the name of the job is the same on all machines.
 pub fn is_named(variable: impl Fn(&str) -> Option<String>) -> bool {
     let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some());
     let by_launcher =
@@ -89,8 +89,8 @@ pub fn is_named(variable: impl Fn(&str) -> Option<String>) -> bool {
     by_launcher || variable("PARIO_JOB").is_some()
 }
 
-/// The name of the job of this process. Processes that nobody has launched have that of their
-/// parent, so that those which one program has started can be a job.
+/// Returns the name of the job. Without a launcher, it is derived from the parent process, so that
+/// the processes which one program starts can be a job.
 pub fn job(variable: impl Fn(&str) -> Option<String>) -> String {
     let launcher = LAUNCHERS.iter().find(|launcher| variable(launcher.rank).is_some());
     name(launcher.map_or(&[], |launcher| launcher.job), variable)
@@ -101,7 +101,7 @@ fn name(of_launcher: &[&str], variable: impl Fn(&str) -> Option<String>) -> Stri
     match (variable("PARIO_JOB"), named) {
         (Some(job), _) => job,
         (None, Some(parts)) if !parts.is_empty() => parts.join("."),
-        // All processes that one launcher has started have the same parent.
+        // All processes of one launcher have the same parent.
         _ => match rustix::process::getppid() {
             Some(parent) => format!("of process {}", parent.as_raw_nonzero()),
             None => "of process 0".to_owned(),
@@ -117,18 +117,18 @@ fn number(name: &str, text: &str) -> Result<u32, Error> {
 mod tests {
     use super::*;
 
-    fn seat_of(variables: &[(&str, &str)]) -> Result<Seat, Error> {
+    fn member_from(variables: &[(&str, &str)]) -> Result<Member, Error> {
         let find = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        seat(find)
+        member(find)
     }
 
     #[test]
     fn launchers_are_understood() {
         let is = |variables: &[(&str, &str)], job: &str, size, rank| {
-            assert_eq!(seat_of(variables).unwrap(), Seat { job: job.to_owned(), size, rank });
+            assert_eq!(member_from(variables).unwrap(), Member { job: job.to_owned(), size, rank });
         };
         is(&[("PARIO_RANK", "2"), ("PARIO_SIZE", "8"), ("PARIO_JOB", "4711")], "4711", 8, 2);
         let ompi = [
@@ -147,7 +147,7 @@ mod tests {
         let mut hydra_by_slurm = slurm.to_vec();
         hydra_by_slurm.extend([("PMI_RANK", "5"), ("PMI_SIZE", "8")]);
         is(&hydra_by_slurm, "77.0", 8, 5);
-        let mpich = seat_of(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap();
+        let mpich = member_from(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]).unwrap();
         assert_eq!((mpich.size, mpich.rank), (2, 1));
         let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
         assert_eq!(mpich.job, format!("of process {parent}"));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn launchers_say_whether_there_are_other_machines() {
-        let said = |variables: &'static [(&str, &str)]| {
+        let found = |variables: &'static [(&str, &str)]| {
             let find = |name: &str| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
@@ -168,20 +168,20 @@ mod tests {
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "3"),
             ("PMIX_NAMESPACE", "x@1"),
         ];
-        assert_eq!(said(ompi), (Some("1 of its 4 processes are on others".to_owned()), true));
+        assert_eq!(found(ompi), (Some("1 of its 4 processes are on others".to_owned()), true));
         let hydra: &[(&str, &str)] =
             &[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "2")];
-        assert_eq!(said(hydra), (None, false));
+        assert_eq!(found(hydra), (None, false));
         let slurm: &[(&str, &str)] = &[
             ("SLURM_PROCID", "0"),
             ("SLURM_NTASKS", "4"),
             ("SLURM_STEP_NUM_NODES", "2"),
             ("PARIO_JOB", "7"),
         ];
-        assert_eq!(said(slurm), (Some("it is on 2 machines".to_owned()), true));
+        assert_eq!(found(slurm), (Some("it is on 2 machines".to_owned()), true));
         let ours: &[(&str, &str)] = &[("PARIO_RANK", "0"), ("PARIO_SIZE", "2"), ("PARIO_JOB", "7")];
-        assert_eq!(said(ours), (None, true));
-        assert_eq!(said(&[]), (None, false));
+        assert_eq!(found(ours), (None, true));
+        assert_eq!(found(&[]), (None, false));
     }
 
     #[test]
@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_launcher_a_process_is_alone_and_nonsense_is_told() {
-        let alone = seat_of(&[]).unwrap();
+    fn without_a_launcher_a_process_is_alone_and_nonsense_is_refused() {
+        let alone = member_from(&[]).unwrap();
         assert_eq!((alone.size, alone.rank), (1, 0));
-        let error = seat_of(&[("PARIO_RANK", "x"), ("PARIO_SIZE", "2")]).unwrap_err();
+        let error = member_from(&[("PARIO_RANK", "x"), ("PARIO_SIZE", "2")]).unwrap_err();
         assert_eq!(error.to_string(), "PARIO_RANK: \"x\" is not a number");
-        let error = seat_of(&[("SLURM_PROCID", "1")]).unwrap_err().to_string();
+        let error = member_from(&[("SLURM_PROCID", "1")]).unwrap_err().to_string();
         assert_eq!(error, "SLURM_PROCID is set and SLURM_NTASKS is not: set both, or neither");
     }
 }

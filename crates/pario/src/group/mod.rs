@@ -1,38 +1,38 @@
-//! The processes of a job, and what they do together.
+//! The ranks of a job, and their collective calls.
 
-mod at_table;
+mod coordination;
 pub(crate) mod environment;
-mod lent;
-mod meeting;
 mod options;
+mod read_into;
+mod sequencer;
 mod shared_file;
 mod size;
-mod started;
-mod turns;
+mod started_access;
+mod table_member;
 
 use std::sync::Arc;
 
 use pario_proto::{
-    AssemblyId, Call, Failure, JobCall, MemoryId, Mode, OPENING_LIMIT_BYTES, OpenTogether, Opened,
-    Outcome, Reply, Request, Seat, TablePlace, Trouble,
+    Call, CallOutcome, CollectiveError, CollectiveOpen, Failure, JobCall, JobMemoryId, Member,
+    Mode, OPEN_REPLY_LIMIT_BYTES, Opened, Reply, Request, SharedFileId, TableLocation,
 };
 use parking_lot::Mutex;
 
-use at_table::{AtTable, Seated};
-pub use lent::SharedReadInto;
 pub use options::GroupOptions;
+pub use read_into::SharedReadInto;
+use sequencer::{SequenceTicket, Sequencer};
 pub use shared_file::SharedFile;
-pub use started::{SharedRead, SharedWrite};
-use turns::{Turn, Turns};
+pub use started_access::{SharedRead, SharedWrite};
+use table_member::{JobMemory, TableMember};
 
 use crate::cluster::Cluster;
 use crate::connection::{Waiting, strange};
 use crate::error::Error;
 
-/// The processes of one job: this process is one of them, and knows its rank and how many there
-/// are. Clones are the same one.
+/// The ranks of one job. This process is one of them. Clones are the same group.
 ///
-/// A process belongs to a job from its first call on; if it ends, those who wait for it are told.
+/// A process belongs to a job from its first call on; when it ends, collective calls of the other
+/// ranks fail.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -50,44 +50,44 @@ use crate::error::Error;
 #[derive(Clone)]
 pub struct Group {
     cluster: Cluster,
-    seat: Arc<Seat>,
+    member: Arc<Member>,
     calls: Arc<Mutex<JobCalls>>,
 }
 
-/// What this process has called together with the others of a job.
+/// The collective calls of this process in a job.
 #[derive(Default)]
 pub(crate) struct JobCalls {
-    /// How often it has asked the node.
+    /// The number of calls that it has sent to the node.
     asked: u64,
-    /// The memory in which all meet before, once they have some in common, who this process is
-    /// there, and how often they have met.
-    memory: Option<(MemoryId, Arc<Seat>)>,
+    /// The job memory in which all ranks coordinate, once they do, and the member that this process
+    /// is there.
+    memory: Option<(JobMemoryId, Arc<Member>)>,
     rounds: u64,
-    /// That memory, as soon as it is needed.
-    seated: Option<Arc<Seated>>,
-    /// What one opens for all is told in the order of rounds, whichever threads do it.
-    turns: Turns,
+    /// That memory, attached at its first use.
+    job_memory: Option<Arc<JobMemory>>,
+    /// Orders the broadcasts of opened files by their rounds, whichever threads wait for them.
+    sequencer: Sequencer,
 }
 
-/// All have met at the table of the job.
-struct Met {
-    table: AtTable,
+/// A decided round at the table of the job.
+struct JobRound {
+    table: TableMember,
     number: u64,
-    turn: Turn,
-    outcome: Outcome,
+    ticket: SequenceTicket,
+    outcome: CallOutcome,
 }
 
-/// A file that all have opened together.
-struct Opening {
+/// A file that all ranks have opened.
+struct CollectiveOpening {
     opened: Opened,
-    assembly: AssemblyId,
-    table: Option<TablePlace>,
+    shared_file: SharedFileId,
+    table: Option<TableLocation>,
 }
 
 impl Group {
-    /// A process of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun;
-    /// on the cluster that [`Cluster::from_env`] finds. A process that nobody has launched is a job
-    /// of its own.
+    /// A rank of a job, as its launcher says: `pario run`, mpirun of Open MPI or MPICH, or srun; on
+    /// the cluster that [`Cluster::from_env`] finds. A process without a launcher is a job of its
+    /// own.
     ///
     /// ```no_run
     /// let group = pario::Group::from_env()?;
@@ -100,24 +100,23 @@ impl Group {
 
     /// The same, on a given cluster.
     pub fn of_environment(cluster: &Cluster) -> Result<Self, Error> {
-        let seat = Self::seat_of_environment()?;
-        Self::new(cluster, &seat.job, seat.size, seat.rank)
+        let member = Self::member_of_environment()?;
+        Self::new(cluster, &member.job, member.size, member.rank)
     }
 
-    /// What the launcher of this process says: its job, how many processes that has, and which one
-    /// this is.
+    /// Returns what the launcher of this process says: job, number of ranks, and rank.
     ///
     /// ```no_run
-    /// let seat = pario::Group::seat_of_environment()?;
-    /// println!("rank {} of {} in job {}", seat.rank, seat.size, seat.job);
+    /// let member = pario::Group::member_of_environment()?;
+    /// println!("rank {} of {} in job {}", member.rank, member.size, member.job);
     /// # Ok::<(), pario::Error>(())
     /// ```
-    pub fn seat_of_environment() -> Result<Seat, Error> {
-        environment::seat(|name| std::env::var(name).ok())
+    pub fn member_of_environment() -> Result<Member, Error> {
+        environment::member(|name| std::env::var(name).ok())
     }
 
-    /// What the job of this process is called, for those who know rank and size from elsewhere:
-    /// without a launcher, the processes of one parent are a job.
+    /// Returns the name of the job of this process, for programs that know rank and size from
+    /// elsewhere. Without a launcher, the processes of one parent are a job.
     ///
     /// ```
     /// assert!(!pario::Group::job_of_environment().is_empty());
@@ -126,31 +125,31 @@ impl Group {
         environment::job(|name| std::env::var(name).ok())
     }
 
-    /// A process of a job: the job's name, how many processes it has, and which one this is.
+    /// A rank of a job: the name of the job, its number of ranks, and the rank.
     pub fn new(cluster: &Cluster, job: &str, size: u32, rank: u32) -> Result<Self, Error> {
         if rank >= size {
             return Err(Error::invalid(format!(
                 "job {job} has {size} processes, and so no rank {rank}: ranks begin at 0"
             )));
         }
-        let seat = Arc::new(Seat { job: job.to_owned(), size, rank });
+        let member = Arc::new(Member { job: job.to_owned(), size, rank });
         let calls = cluster.shared.calls_of_job(job);
-        Ok(Self { cluster: cluster.clone(), seat, calls })
+        Ok(Self { cluster: cluster.clone(), member, calls })
     }
 
-    /// Which process this is: 0 is the first.
+    /// The rank of this process; the first is 0.
     pub fn rank(&self) -> u32 {
-        self.seat.rank
+        self.member.rank
     }
 
-    /// How many processes there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
-        self.seat.size
+        self.member.size
     }
 
     /// The name of the job.
     pub fn job(&self) -> &str {
-        &self.seat.job
+        &self.member.job
     }
 
     /// The cluster.
@@ -158,7 +157,7 @@ impl Group {
         &self.cluster
     }
 
-    /// Waits until all processes of the job are here.
+    /// Waits until all ranks of the job have called this.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -170,31 +169,31 @@ impl Group {
     /// # }
     /// ```
     pub fn barrier(&self) -> Result<(), Error> {
-        if self.meet_at_table(&Call::Barrier)?.is_some() {
+        if self.round_at_table(&Call::Barrier)?.is_some() {
             return Ok(());
         }
         let is_near = self.cluster.shared.is_near_interface();
         match self.ask(JobCall::Barrier { is_near })? {
-            Reply::Met { memory } => {
-                self.meet_in(memory);
+            Reply::BarrierDone { memory } => {
+                self.use_memory(memory);
                 Ok(())
             }
             _ => Err(strange_answer()),
         }
     }
 
-    /// Opens a file for reading and writing, together with all others of the job.
+    /// Opens a file for reading and writing, together with all other ranks.
     pub fn open(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
         self.options(mode).read(true).write(true).open(path)
     }
 
-    /// Creates a file, or empties the one that is there, and opens it for reading and writing,
-    /// together with all others of the job.
+    /// Creates a file, or truncates the existing one, and opens it for reading and writing,
+    /// together with all other ranks.
     pub fn create(&self, path: &str, mode: Mode) -> Result<SharedFile, Error> {
         self.options(mode).read(true).write(true).create(true).truncate(true).open(path)
     }
 
-    /// The same, and the first process makes the directories above the file that are missing.
+    /// As [`create`](Self::create); rank 0 also creates the missing directories above the file.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -210,150 +209,159 @@ impl Group {
         options.create_parents(true).open(path)
     }
 
-    /// How a file is to be opened together.
+    /// Returns options to open a file together with all other ranks.
     pub fn options(&self, mode: Mode) -> GroupOptions<'_> {
         GroupOptions::new(self, mode)
     }
 
-    /// Opens a file together with the others.
-    fn open_together(&self, open: OpenTogether) -> Result<Opening, Error> {
+    /// Opens a file together with all other ranks.
+    fn open_collectively(&self, open: CollectiveOpen) -> Result<CollectiveOpening, Error> {
         let call = Call::Open(open.to_string());
-        let (reply, is_for_all) = match self.meet_at_table(&call)? {
-            Some(met) if matches!(met.outcome, Outcome::Perform { .. }) => {
-                (self.open_for_all(&met, open), true)
+        let (reply, is_for_all) = match self.round_at_table(&call)? {
+            Some(round) if matches!(round.outcome, CallOutcome::Perform { .. }) => {
+                (self.open_for_all(&round, open), true)
             }
-            Some(Met { table, number, turn, .. }) => {
-                turn.wait();
-                let told = table.hear_of_opening(number);
-                let told = told.map_err(|trouble| self.error_of(call.to_string(), trouble))?;
-                let told: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&told);
-                (told.map_err(|_| strange_answer())?.map_err(Error::from), true)
+            Some(JobRound { table, number, ticket, .. }) => {
+                ticket.wait();
+                let bytes = table.receive_open(number);
+                let bytes = bytes.map_err(|error| self.error_of(call.to_string(), error))?;
+                let reply: Result<Result<Reply, Failure>, _> = postcard::from_bytes(&bytes);
+                (reply.map_err(|_| strange_answer())?.map_err(Error::from), true)
             }
             None => (self.ask(JobCall::Open(open)), false),
         };
-        self.note_trouble(&reply);
-        let Reply::OpenedTogether { mut opened, assembly, table } = reply? else {
+        self.forget_calls_if_unknown(&reply);
+        let Reply::OpenedForAll { mut opened, shared_file, table } = reply? else {
             return Err(strange_answer());
         };
         if is_for_all {
             opened.handle = opened.handle.wrapping_add(self.rank().into());
         }
-        self.meet_in(table.map(|place| place.memory));
-        Ok(Opening { opened, assembly, table })
+        self.use_memory(table.map(|location| location.memory));
+        Ok(CollectiveOpening { opened, shared_file, table })
     }
 
-    /// Opens a file for all, who have agreed on it, and tells them.
-    fn open_for_all(&self, met: &Met, open: OpenTogether) -> Result<Reply, Error> {
-        let seat = Seat::clone(&self.seat);
-        let asked = self.start(Request::OpenForAll { seat, open });
+    /// Opens a file for all ranks, which have agreed on it, and broadcasts the reply.
+    fn open_for_all(&self, round: &JobRound, open: CollectiveOpen) -> Result<Reply, Error> {
+        let member = Member::clone(&self.member);
+        let asked = self.start(Request::OpenForAll { member, open });
         let reply = asked.and_then(Waiting::wait).map(|(reply, _)| reply);
-        let told = match &reply {
+        let result = match &reply {
             Ok(reply) => Ok(Ok(reply)),
             Err(Error::Failure(failure)) => Ok(Err(failure)),
             Err(error) => Err(error.to_string()),
         };
-        let told = told.and_then(|told: Result<&Reply, &Failure>| {
-            let told = postcard::to_allocvec(&told).map_err(|error| error.to_string())?;
-            let fits = told.len() as u64 <= OPENING_LIMIT_BYTES;
-            if fits { Ok(told) } else { Err("too much is to be told of the file".to_owned()) }
+        let bytes = result.and_then(|result: Result<&Reply, &Failure>| {
+            let bytes = postcard::to_allocvec(&result).map_err(|error| error.to_string())?;
+            let fits = bytes.len() as u64 <= OPEN_REPLY_LIMIT_BYTES;
+            let too_long = || "the reply to the open is too long to broadcast".to_owned();
+            fits.then_some(bytes).ok_or_else(too_long)
         });
-        met.turn.wait();
-        // Whoever is not told finds out that the node is gone.
-        let _ = met.table.tell_opening(met.number, &told);
+        round.ticket.wait();
+        // A rank that does not get the reply sees that the node is gone.
+        let _ = round.table.broadcast_open(round.number, &bytes);
         reply
     }
 
-    /// Meets the others in common memory, if that is where they meet. None if the node has to be
-    /// asked: all meet there, or it can tell who called what.
-    fn meet_at_table(&self, call: &Call) -> Result<Option<Met>, Error> {
-        let (table, number, turn) = {
+    /// Makes a collective call at the table of the job. Returns `None` if the call must go to the
+    /// node: the ranks coordinate by messages, or the ranks disagree and only the node knows the
+    /// texts of their calls.
+    fn round_at_table(&self, call: &Call) -> Result<Option<JobRound>, Error> {
+        let (table, number, ticket) = {
             let mut calls = self.calls.lock();
-            // Who says that it is another one is told so by the node.
-            let memory = calls.memory.as_ref().filter(|(_, seat)| *seat == self.seat);
+            // The node refuses a process that claims another rank.
+            let memory = calls.memory.as_ref().filter(|(_, member)| *member == self.member);
             let Some(memory) = memory.map(|(memory, _)| *memory) else { return Ok(None) };
-            // If the node gives it no more, it was started again.
-            let seated = self.seated(&mut calls, memory);
-            let table = seated.and_then(|seated| AtTable::new(seated, 0, self.rank()));
+            // If the node does not pass the memory any more, it was restarted.
+            let job_memory = self.attach_memory(&mut calls, memory);
+            let table =
+                job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.rank()));
             let Ok(table) = table else {
-                return self.told_at_table(&mut calls, call, Trouble::Unknown);
+                return self.handle_table_error(&mut calls, call, CollectiveError::Unknown);
             };
             let number = calls.rounds;
-            if let Err(trouble) = table.meet(number, call, || Ok(0)) {
-                return self.told_at_table(&mut calls, call, trouble);
+            if let Err(error) = table.call(number, call, || Ok(0)) {
+                return self.handle_table_error(&mut calls, call, error);
             }
             calls.rounds += 1;
-            (table, number, calls.turns.give())
+            (table, number, calls.sequencer.next_ticket())
         };
         match table.outcome(number) {
-            Ok(outcome) => Ok(Some(Met { table, number, turn, outcome })),
-            Err(trouble) => self.told_at_table(&mut self.calls.lock(), call, trouble),
+            Ok(outcome) => Ok(Some(JobRound { table, number, ticket, outcome })),
+            Err(error) => self.handle_table_error(&mut self.calls.lock(), call, error),
         }
     }
 
-    fn told_at_table(
+    fn handle_table_error(
         &self,
         calls: &mut JobCalls,
         call: &Call,
-        trouble: Trouble,
-    ) -> Result<Option<Met>, Error> {
-        match trouble {
-            Trouble::Disagreement(_) => return Ok(None),
-            // The node was started again, or reset: so are the calls, by all.
-            Trouble::Unknown | Trouble::Reset => *calls = JobCalls::default(),
+        error: CollectiveError,
+    ) -> Result<Option<JobRound>, Error> {
+        match error {
+            CollectiveError::Disagreement(_) => return Ok(None),
+            // The node was restarted or reset, so all ranks number their calls from 0 again.
+            CollectiveError::Unknown | CollectiveError::Reset => *calls = JobCalls::default(),
             _ => {}
         }
-        Err(self.error_of(call.to_string(), trouble))
+        Err(self.error_of(call.to_string(), error))
     }
 
-    /// What is told of trouble at a table.
-    fn error_of(&self, what: String, trouble: Trouble) -> Error {
-        if trouble == Trouble::Unknown
+    /// Converts an error at a table.
+    fn error_of(&self, what: String, error: CollectiveError) -> Error {
+        if error == CollectiveError::Unknown
             && let Err(error) = self.cluster.shared.interface().welcome()
         {
             return error;
         }
-        Failure::Group { what, job: self.job().to_owned(), trouble }.into()
+        Failure::Collective { what, job: self.job().to_owned(), error }.into()
     }
 
-    /// All meet there from now on, if they do not yet.
-    fn meet_in(&self, memory: Option<MemoryId>) {
+    /// Lets this rank coordinate in a job memory from now on.
+    fn use_memory(&self, memory: Option<JobMemoryId>) {
         let mut calls = self.calls.lock();
         if let (None, Some(memory)) = (&calls.memory, memory) {
-            calls.memory = Some((memory, self.seat.clone()));
-            // Who has it hears of all that happens there; if it is not given now, it is asked for
-            // once more.
-            let _ = self.seated(&mut calls, memory);
+            calls.memory = Some((memory, self.member.clone()));
+            // Attach it now, to see all events in it; after a failure, the next call tries again.
+            let _ = self.attach_memory(&mut calls, memory);
         }
     }
 
-    /// Memory that all have in common.
-    fn memory(&self, id: MemoryId) -> Result<Arc<Seated>, String> {
-        self.seated(&mut self.calls.lock(), id)
+    /// Returns a job memory, attached to this process.
+    fn job_memory(&self, id: JobMemoryId) -> Result<Arc<JobMemory>, String> {
+        self.attach_memory(&mut self.calls.lock(), id)
     }
 
-    fn seated(&self, calls: &mut JobCalls, id: MemoryId) -> Result<Arc<Seated>, String> {
-        match &calls.seated {
-            Some(seated) if seated.is(id) => Ok(seated.clone()),
-            _ => Ok(calls.seated.insert(Arc::new(Seated::sit_down(self, id)?)).clone()),
+    fn attach_memory(
+        &self,
+        calls: &mut JobCalls,
+        id: JobMemoryId,
+    ) -> Result<Arc<JobMemory>, String> {
+        match &calls.job_memory {
+            Some(job_memory) if job_memory.has_id(id) => Ok(job_memory.clone()),
+            _ => Ok(calls.job_memory.insert(Arc::new(JobMemory::attach(self, id)?)).clone()),
         }
     }
 
-    /// Asks the node something together with the others.
+    /// Sends a collective call to the node, and waits for the reply.
     fn ask(&self, call: JobCall) -> Result<Reply, Error> {
         let (waiting, number) = {
-            // Calls get their numbers in the order in which they are sent.
+            // Calls are numbered in the order in which they are sent.
             let mut calls = self.calls.lock();
-            let (seat, number) = (Seat::clone(&self.seat), calls.asked);
-            let waiting = self.start(Request::Job { seat, number, call })?;
+            let (member, number) = (Member::clone(&self.member), calls.asked);
+            let waiting = self.start(Request::Job { member, number, call })?;
             calls.asked += 1;
             (waiting, number)
         };
         let answered = waiting.wait().map(|(reply, _)| reply);
-        self.note_trouble(&answered);
-        if let Err(Error::Failure(Failure::Group { trouble, .. })) = &answered
-            && matches!(trouble, Trouble::WrongSize { .. } | Trouble::RankTaken { .. })
+        self.forget_calls_if_unknown(&answered);
+        if let Err(Error::Failure(Failure::Collective { error, .. })) = &answered
+            && matches!(
+                error,
+                CollectiveError::WrongSize { .. } | CollectiveError::RankTaken { .. }
+            )
         {
-            // It was not let in, and the call does not count.
+            // The node has refused this rank, and the call has no number.
             let mut calls = self.calls.lock();
             if calls.asked == number + 1 {
                 calls.asked = number;
@@ -362,17 +370,17 @@ impl Group {
         answered
     }
 
-    /// If the node was started again, or reset, so are the calls, by all.
-    fn note_trouble<R>(&self, answered: &Result<R, Error>) {
-        if let Err(Error::Failure(Failure::Group { trouble, .. })) = answered
-            && matches!(trouble, Trouble::Unknown | Trouble::Reset)
+    /// If the node was restarted or reset, all ranks number their calls from 0 again.
+    fn forget_calls_if_unknown<R>(&self, answered: &Result<R, Error>) {
+        if let Err(Error::Failure(Failure::Collective { error, .. })) = answered
+            && matches!(error, CollectiveError::Unknown | CollectiveError::Reset)
         {
             *self.calls.lock() = JobCalls::default();
         }
     }
 
-    /// Asks the node at which the processes of the job meet. How long they wait for each other is
-    /// their own business.
+    /// Sends a request to the node that coordinates the job. Ranks may wait for each other without
+    /// a time limit.
     fn start(&self, request: Request) -> Result<Waiting, Error> {
         let waiting = self.cluster.shared.interface().start(request, Vec::new())?;
         Ok(waiting.without_limit())
@@ -381,12 +389,12 @@ impl Group {
 
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Seat { job, size, rank } = &*self.seat;
+        let Member { job, size, rank } = &*self.member;
         write!(f, "Group(rank {rank} of {size}, job {job:?})")
     }
 }
 
-/// A node has answered something else than what was asked.
+/// The error for an unexpected reply of a node.
 fn strange_answer() -> Error {
     strange("interface")
 }

@@ -1,15 +1,15 @@
-//! How a file is opened together.
+//! Options to open a shared file.
 
-use pario_proto::{CreationWish, FilePath, Layout, Mode, OpenTogether};
+use pario_proto::{CollectiveOpen, CreationOptions, FilePath, Layout, Mode};
 
-use super::meeting::Meeting;
-use super::{Group, Opening, SharedFile};
+use super::coordination::Coordination;
+use super::{CollectiveOpening, Group, SharedFile};
 use crate::error::Error;
 use crate::file::File;
 use crate::open::OpenOptions;
 
-/// How a file is opened together with all others of a job; made by [`Group::options`]. All must
-/// want the same.
+/// Options to open a file together with all other ranks of a job; made by [`Group::options`]. All
+/// ranks must give the same options.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -39,37 +39,37 @@ impl<'g> GroupOptions<'g> {
         Self { group, options, mode, is_truncate: false, is_append: false }
     }
 
-    /// For reading.
+    /// Opens it for reading.
     pub fn read(mut self, yes: bool) -> Self {
         self.options = self.options.read(yes);
         self
     }
 
-    /// For writing.
+    /// Opens it for writing.
     pub fn write(mut self, yes: bool) -> Self {
         self.options = self.options.write(yes);
         self
     }
 
-    /// Creates the file if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(mut self, yes: bool) -> Self {
         self.options = self.options.create(yes);
         self
     }
 
-    /// Creates the file; that it is there already is an error.
+    /// Creates the file; an existing file is an error.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.options = self.options.create_new(yes);
         self
     }
 
-    /// Before the file is created, the first process makes the directories above it that are missing.
+    /// Lets rank 0 create the missing directories above the file.
     pub fn create_parents(mut self, yes: bool) -> Self {
         self.options = self.options.create_parents(yes);
         self
     }
 
-    /// Empties a file that is there, before anybody can use it.
+    /// Truncates an existing file before any rank can use it.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.options = self.options.truncate(yes);
         self.is_truncate = yes;
@@ -82,7 +82,7 @@ impl<'g> GroupOptions<'g> {
         self
     }
 
-    /// Permissions of a new file: `0o644` if nothing else is said.
+    /// Permissions of a new file: `0o644` by default.
     pub fn permissions(mut self, mode: u32) -> Self {
         self.options = self.options.mode(mode);
         self
@@ -94,51 +94,54 @@ impl<'g> GroupOptions<'g> {
         self
     }
 
-    /// Over how many disks a new file is spread.
+    /// The number of disks of a new file.
     pub fn disk_count(mut self, count: u32) -> Self {
         self.options = self.options.disk_count(count);
         self
     }
 
-    /// Over which disks a new file is spread, in this order.
+    /// The disks of a new file, in this order.
     pub fn disks<I: IntoIterator<Item = S>, S: Into<String>>(mut self, disks: I) -> Self {
         self.options = self.options.disks(disks);
         self
     }
 
-    /// A new file has just this layout.
+    /// The exact layout of a new file.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.options = self.options.layout(layout);
         self
     }
 
-    /// Opens the file; waits until all have called this.
+    /// Opens the file. Waits until all ranks have called this.
     pub fn open(self, path: &str) -> Result<SharedFile, Error> {
         let path = FilePath::new(path)?;
         let access = self.options.checked_access(&path)?;
         let creation = self.options.creation(&path)?;
         let is_creation = creation.is_some();
-        let creation = creation.map(|(is_new, mode, layout)| CreationWish { is_new, mode, layout });
+        let creation =
+            creation.map(|(is_new, mode, layout)| CreationOptions { is_new, mode, layout });
         let is_near = self.group.cluster.shared.is_near_interface();
-        let open = OpenTogether { path: path.clone(), access, creation, mode: self.mode, is_near };
-        // The others wait in the call until the first process comes to it.
+        let open =
+            CollectiveOpen { path: path.clone(), access, creation, mode: self.mode, is_near };
+        // The other ranks wait in the call below until rank 0 makes it.
         let parents =
             if self.group.rank() == 0 { self.options.make_parents(&path) } else { Ok(()) };
-        let Opening { opened, assembly, table } = match (self.group.open_together(open), parents) {
-            (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
-            // Why the directories could not be made says more than that they are not there.
-            (Err(_), Err(error)) => return Err(error),
-            (opening, _) => opening?,
-        };
+        let CollectiveOpening { opened, shared_file, table } =
+            match (self.group.open_collectively(open), parents) {
+                (Err(error), Ok(())) if is_creation => return Err(error.of_creation(&path)),
+                // The error of creating the directories says more than that of the open.
+                (Err(_), Err(error)) => return Err(error),
+                (opening, _) => opening?,
+            };
         let is_created = opened.is_created;
         let file = File::of_group(&self.group.cluster, path, access, opened);
         if self.is_truncate && !is_created {
-            // One empties it, and nobody goes on before.
+            // Rank 0 truncates the file before any rank goes on.
             let emptied = if self.group.rank() == 0 { file.empty() } else { Ok(()) };
             self.group.barrier()?;
             emptied?;
         }
-        let meeting = Meeting::new(self.group, file, assembly, table);
-        SharedFile::new(meeting, self.mode, self.is_append)
+        let coordination = Coordination::new(self.group, file, shared_file, table);
+        SharedFile::new(coordination, self.mode, self.is_append)
     }
 }

@@ -1,26 +1,28 @@
-//! A file that all processes of a job have open together.
+//! A file that all ranks of a job have open together.
 
 use std::sync::Arc;
 
 use pario_proto::{
-    Call, Interleaved, Mode, Order, Placement, Pointer, Position, Seek, Step, Transfer, View,
+    AccessOrder, AccessRange, Call, CallKind, Interleaved, Mode, Pointer, Position, Seek, Transfer,
+    View,
 };
 use parking_lot::Mutex;
 
-use super::meeting::{Access, Meeting, Round, at};
-use super::started::Hand;
+use super::coordination::{Coordination, PendingRound, PlacedAccess, offset_of};
+use super::started_access::AccessWorker;
 use super::{Group, strange_answer};
 use crate::error::Error;
 use crate::file::File;
 
-/// A file that all processes of a job have open together; made by [`Group::open`] and
+/// A file that all ranks of a job have open together; made by [`Group::open`] and
 /// [`Group::create`].
 ///
-/// Its [`Mode`] says where each access goes and who waits for whom. Any number of threads may use it;
-/// what they do counts as this process', in the order in which they do it.
+/// Its [`Mode`] decides where each access goes, and which calls are collective. Any number of
+/// threads may use it; their calls count as calls of this rank, in the order in which they are
+/// made.
 ///
-/// In [`Mode::Unix`] accesses of the group that overlap never mix. Whoever uses [`SharedFile::file`],
-/// or has opened the file by itself, is not waited for.
+/// In [`Mode::Unix`] overlapping accesses of the group never mix. This does not include accesses
+/// through [`SharedFile::file`], or by processes that have opened the file by themselves.
 ///
 /// ```
 /// # fn main() -> Result<(), pario::Error> {
@@ -44,39 +46,43 @@ pub struct SharedFile {
 }
 
 pub(super) struct Inner {
-    meeting: Meeting,
+    coordination: Coordination,
     is_append: bool,
     state: Mutex<State>,
-    /// The thread that does what was started.
-    pub(super) hand: Mutex<Option<Hand>>,
+    /// The thread that performs started accesses.
+    pub(super) worker: Mutex<Option<AccessWorker>>,
 }
 
 struct State {
     mode: Mode,
-    /// How many calls this process has made in which all meet.
-    meetings: u64,
-    /// Where this process is, in modes with pointers of their own.
+    /// The number of collective calls of this rank.
+    rounds: u64,
+    /// The pointer of this rank, in modes with private pointers.
     pointer: u64,
     records: Interleaved,
 }
 
-/// An access that has its place, or waits for it.
-pub(super) enum Place {
-    /// It goes there.
-    At(Placement),
-    /// It goes there, and must not mix with others.
-    Alone(Placement),
-    /// The others must come first.
-    When(Round),
+/// The target of an access.
+pub(super) enum AccessTarget {
+    /// A range.
+    At(AccessRange),
+    /// A range that no other rank may use at the same time.
+    Exclusive(AccessRange),
+    /// A round that places the access.
+    Pending(PendingRound),
 }
 
 impl SharedFile {
-    pub(super) fn new(meeting: Meeting, mode: Mode, is_append: bool) -> Result<Self, Error> {
-        let group = meeting.group();
+    pub(super) fn new(
+        coordination: Coordination,
+        mode: Mode,
+        is_append: bool,
+    ) -> Result<Self, Error> {
+        let group = coordination.group();
         let records = Interleaved::new(0, 0, group.rank(), group.size());
-        let state = State { mode, meetings: 0, pointer: 0, records };
+        let state = State { mode, rounds: 0, pointer: 0, records };
         let state = Mutex::new(state);
-        let inner = Inner { meeting, is_append, state, hand: Mutex::default() };
+        let inner = Inner { coordination, is_append, state, worker: Mutex::default() };
         let shared = Self { inner: Arc::new(inner), is_closed: false };
         shared.inner.agree_on_end(0)?;
         Ok(shared)
@@ -89,7 +95,7 @@ impl SharedFile {
 
     /// The group that has it open.
     pub fn group(&self) -> &Group {
-        self.inner.meeting.group()
+        self.inner.coordination.group()
     }
 
     /// The mode.
@@ -97,36 +103,37 @@ impl SharedFile {
         self.inner.state.lock().mode
     }
 
-    /// Changes the mode; all must call this with the same one. The pointers of all processes are
-    /// then where the shared pointer is.
+    /// Changes the mode; all ranks must call this with the same mode. The pointers of all ranks are
+    /// then at the shared pointer.
     pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
         self.inner.set_mode(mode)
     }
 
-    /// Reads where the mode says; fewer bytes than asked for only at the end of the file.
+    /// Reads at the pointer of the mode. Returns fewer bytes than requested only at the end of the
+    /// file.
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if let Some(read) = self.inner.read_alone(buffer) {
+        if let Some(read) = self.inner.read_private(buffer) {
             return read;
         }
-        let wanted = Transfer::read(buffer.len() as u64);
-        let place = self.inner.place(wanted)?;
-        self.inner.read_placed(place, buffer)
+        let transfer = Transfer::read(buffer.len() as u64);
+        let target = self.inner.place_access(transfer)?;
+        self.inner.read_placed(target, buffer)
     }
 
-    /// Writes all of a buffer where the mode says.
+    /// Writes all of a buffer at the pointer of the mode.
     pub fn write(&self, buffer: &[u8]) -> Result<(), Error> {
-        let wanted = self.inner.write_of(buffer.len());
-        let place = self.inner.place(wanted)?;
-        self.inner.write_placed(place, buffer)
+        let transfer = self.inner.write_of(buffer.len());
+        let target = self.inner.place_access(transfer)?;
+        self.inner.write_placed(target, buffer)
     }
 
-    /// Moves the pointer, and says where it is then. In modes M_SYNC, M_RECORD and M_GLOBAL all must
-    /// call this, and lead to the same place.
+    /// Moves the pointer, and returns its new offset. In modes M_SYNC, M_RECORD and M_GLOBAL all
+    /// ranks must call this, with the same target.
     pub fn seek(&self, seek: Seek) -> Result<u64, Error> {
         self.inner.seek(seek)
     }
 
-    /// Where the pointer is.
+    /// The offset of the pointer.
     pub fn position(&self) -> Result<u64, Error> {
         self.inner.position()
     }
@@ -136,30 +143,30 @@ impl SharedFile {
         Ok(self.inner.position()? >= self.inner.file().len()?)
     }
 
-    /// How many bytes the file has.
+    /// The length of the file in bytes.
     pub fn len(&self) -> Result<u64, Error> {
         self.inner.file().len()
     }
 
-    /// Whether it has none.
+    /// Whether the file has no bytes.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.len()? == 0)
     }
 
-    /// Makes everything durable that was written before.
+    /// Makes all earlier writes durable.
     pub fn sync(&self) -> Result<(), Error> {
         self.inner.file().sync()
     }
 
-    /// Closes it, and makes durable what this process has written. In modes other than M_UNIX and
-    /// M_ASYNC all must call this.
+    /// Closes the file, and makes the writes of this rank durable. In modes other than M_UNIX and
+    /// M_ASYNC all ranks must call this.
     pub fn close(mut self) -> Result<(), Error> {
-        // What was started is done before.
-        let hand = self.inner.hand.lock().take();
-        drop(hand);
+        // Waits for started accesses.
+        let worker = self.inner.worker.lock().take();
+        drop(worker);
         let durable = self.inner.file().make_durable();
         let closed = self.inner.close();
-        // If the others have called something else, they are told that this one has left.
+        // If the ranks disagree, the drop of this file makes this rank leave.
         self.is_closed = closed.is_ok();
         closed.and(durable)
     }
@@ -167,115 +174,129 @@ impl SharedFile {
 
 impl Inner {
     pub(super) fn file(&self) -> &File {
-        &self.meeting.file
+        &self.coordination.file
     }
 
-    /// A write of so many bytes.
+    /// A write of `len` bytes.
     pub(super) fn write_of(&self, len: usize) -> Transfer {
         Transfer { is_write: true, len: len as u64, is_append: self.is_append }
     }
 
-    /// Gives an access its place, or begins to wait for it. Calls are numbered and made under one
-    /// lock, so that they arrive in their order.
-    pub(super) fn place(&self, wanted: Transfer) -> Result<Place, Error> {
+    /// Places an access, or starts the round that places it. Calls are numbered and made under one
+    /// lock, so that they arrive in order.
+    pub(super) fn place_access(&self, transfer: Transfer) -> Result<AccessTarget, Error> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
-        if state.mode.meets_in(Step::Transfer) {
-            return Ok(Place::When(self.meet(&mut state, Call::Transfer(wanted))?));
+        if state.mode.is_collective(CallKind::Transfer) {
+            return Ok(AccessTarget::Pending(
+                self.collective_call(&mut state, Call::Transfer(transfer))?,
+            ));
         }
-        self.meeting.note(&Call::Transfer(wanted));
-        let placed = |placement| {
-            if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) }
+        self.coordination.record_call(&Call::Transfer(transfer));
+        let placed = |range| {
+            if axes.is_atomic { AccessTarget::Exclusive(range) } else { AccessTarget::At(range) }
         };
-        if axes.order == Order::FirstCome || (wanted.is_append && axes.view == View::Whole) {
-            let placement = match self.meeting.transfer(wanted)? {
-                Ok(placement) => placement,
-                Err(round) if axes.pointer == Pointer::Shared => return Ok(Place::When(round)),
-                Err(round) => match self.meeting.place(round)? {
-                    Access::Placed(placement) => placement,
+        if axes.order == AccessOrder::FirstCome || (transfer.is_append && axes.view == View::Whole)
+        {
+            let range = match self.coordination.transfer(transfer)? {
+                Ok(range) => range,
+                Err(round) if axes.pointer == Pointer::Shared => {
+                    return Ok(AccessTarget::Pending(round));
+                }
+                Err(round) => match self.coordination.wait_placed(round)? {
+                    PlacedAccess::Placed(range) => range,
                     _ => return Err(strange_answer()),
                 },
             };
-            state.pointer = placement.offset + placement.len;
-            return Ok(placed(placement));
+            state.pointer = range.offset + range.len;
+            return Ok(placed(range));
         }
-        let placement = match axes.view {
-            // The end of the file is seen by reading.
-            View::Interleaved => state.records.place(wanted, u64::MAX),
+        let range = match axes.view {
+            // The read itself finds the end of the file.
+            View::Interleaved => state.records.place(transfer, u64::MAX),
             View::Whole => {
-                let end = if wanted.is_write { 0 } else { self.file().len()? };
+                let end = if transfer.is_write { 0 } else { self.file().len()? };
                 let mut position = Position { offset: state.pointer, end };
-                let placed = position.place(wanted);
+                let placed = position.place(transfer);
                 state.pointer = position.offset;
                 placed
             }
         };
         let path = self.file().path();
-        let placement = placement.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
-        Ok(placed(placement))
+        let range = range.map_err(|error| Error::invalid(format!("{path}: {error}")))?;
+        Ok(placed(range))
     }
 
-    /// Reads where this process is, in modes with pointers of their own and the whole file in view:
-    /// what was read says where the file ends, and nobody is asked.
-    fn read_alone(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
+    /// Reads at the pointer of this rank, in modes with a private pointer and a view of the whole
+    /// file. The read itself finds the end of the file, without a request to others.
+    fn read_private(&self, buffer: &mut [u8]) -> Option<Result<usize, Error>> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
         if axes.pointer != Pointer::Private || axes.view != View::Whole {
             return None;
         }
-        self.meeting.note(&Call::Transfer(Transfer::read(buffer.len() as u64)));
-        let placement = Placement { offset: state.pointer, len: buffer.len() as u64 };
-        let place = if axes.is_atomic { Place::Alone(placement) } else { Place::At(placement) };
-        let read = self.read_placed(place, buffer);
+        self.coordination.record_call(&Call::Transfer(Transfer::read(buffer.len() as u64)));
+        let range = AccessRange { offset: state.pointer, len: buffer.len() as u64 };
+        let target =
+            if axes.is_atomic { AccessTarget::Exclusive(range) } else { AccessTarget::At(range) };
+        let read = self.read_placed(target, buffer);
         if let Ok(count) = read {
             state.pointer += count as u64;
         }
         Some(read)
     }
 
-    /// Reads at a place, when it is known; what another rank has read for all is copied.
-    pub(super) fn read_placed(&self, place: Place, buffer: &mut [u8]) -> Result<usize, Error> {
-        let round = match place {
-            Place::At(placement) => return self.read_at(placement, buffer),
-            Place::Alone(placement) => {
-                return self.meeting.alone(placement, false, || self.read_at(placement, buffer));
+    /// Reads at a target, once it is placed; copies the bytes if another rank reads for all.
+    pub(super) fn read_placed(
+        &self,
+        target: AccessTarget,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let round = match target {
+            AccessTarget::At(range) => return self.read_at(range, buffer),
+            AccessTarget::Exclusive(range) => {
+                return self.coordination.exclusively(range, false, || self.read_at(range, buffer));
             }
-            Place::When(round) => round,
+            AccessTarget::Pending(round) => round,
         };
-        match self.meeting.place(round)? {
-            Access::Placed(placement) => self.read_at(placement, buffer),
-            Access::Perform(placement, task) => self.meeting.read_for_all(placement, task, buffer),
-            Access::Performed(placement, task) => {
-                self.meeting.read_by_other(placement, task, buffer)
+        match self.coordination.wait_placed(round)? {
+            PlacedAccess::Placed(range) => self.read_at(range, buffer),
+            PlacedAccess::Perform(range, task) => {
+                self.coordination.read_for_all(range, task, buffer)
+            }
+            PlacedAccess::Performed(range, task) => {
+                self.coordination.read_by_other(range, task, buffer)
             }
         }
     }
 
-    /// Writes at a place, when it is known; not if another rank does it for all.
-    pub(super) fn write_placed(&self, place: Place, buffer: &[u8]) -> Result<(), Error> {
-        let write = |placement: Placement| self.file().write_at(buffer, placement.offset);
-        let round = match place {
-            Place::At(placement) => return write(placement),
-            Place::Alone(placement) => {
-                return self.meeting.alone(placement, true, || write(placement));
+    /// Writes at a target, once it is placed; does nothing if another rank writes for all.
+    pub(super) fn write_placed(&self, target: AccessTarget, buffer: &[u8]) -> Result<(), Error> {
+        let write = |range: AccessRange| self.file().write_at(buffer, range.offset);
+        let round = match target {
+            AccessTarget::At(range) => return write(range),
+            AccessTarget::Exclusive(range) => {
+                return self.coordination.exclusively(range, true, || write(range));
             }
-            Place::When(round) => round,
+            AccessTarget::Pending(round) => round,
         };
-        match self.meeting.place(round)? {
-            Access::Placed(placement) => write(placement),
-            Access::Perform(placement, task) => self.meeting.write_for_all(placement, task, buffer),
-            Access::Performed(_, task) => self.meeting.written_by_other(task),
+        match self.coordination.wait_placed(round)? {
+            PlacedAccess::Placed(range) => write(range),
+            PlacedAccess::Perform(range, task) => {
+                self.coordination.write_for_all(range, task, buffer)
+            }
+            PlacedAccess::Performed(_, task) => self.coordination.written_by_other(task),
         }
     }
 
-    fn read_at(&self, placement: Placement, buffer: &mut [u8]) -> Result<usize, Error> {
-        let len = usize::try_from(placement.len).unwrap_or(usize::MAX).min(buffer.len());
-        self.file().read_at(&mut buffer[..len], placement.offset)
+    fn read_at(&self, range: AccessRange, buffer: &mut [u8]) -> Result<usize, Error> {
+        let len = usize::try_from(range.len).unwrap_or(usize::MAX).min(buffer.len());
+        self.file().read_at(&mut buffer[..len], range.offset)
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), Error> {
-        let round = self.meet(&mut self.state.lock(), Call::SetMode(mode))?;
-        let offset = at(self.meeting.settle(round)?)?;
+        let round = self.collective_call(&mut self.state.lock(), Call::SetMode(mode))?;
+        let offset = offset_of(self.coordination.wait_outcome(round)?)?;
         {
             let mut state = self.state.lock();
             state.mode = mode;
@@ -284,17 +305,18 @@ impl Inner {
         self.agree_on_end(offset)
     }
 
-    /// Records are appended where the file ended for all: nobody writes before all have looked.
+    /// Records are appended at the same end on all ranks: no rank writes before all ranks have
+    /// measured the file.
     fn agree_on_end(&self, offset: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
         let is_needed = self.is_append && state.mode.axes().view == View::Interleaved;
         let end = if is_needed { self.file().len()? } else { 0 };
-        let group = self.meeting.group();
+        let group = self.coordination.group();
         state.records = Interleaved::new(offset, end, group.rank(), group.size());
         if is_needed {
-            let round = self.meet(&mut state, Call::Barrier)?;
+            let round = self.collective_call(&mut state, Call::Barrier)?;
             drop(state);
-            self.meeting.settle(round)?;
+            self.coordination.wait_outcome(round)?;
         }
         Ok(())
     }
@@ -302,8 +324,8 @@ impl Inner {
     fn seek(&self, seek: Seek) -> Result<u64, Error> {
         let mut state = self.state.lock();
         let axes = state.mode.axes();
-        if state.mode.meets_in(Step::Seek) {
-            // A pointer of its own is only known here.
+        if state.mode.is_collective(CallKind::Seek) {
+            // Only this process knows its private pointer.
             let seek = match (axes.pointer, seek) {
                 (Pointer::Private, Seek::Current(_)) => {
                     let position = Position { offset: state.records.base, end: 0 };
@@ -311,15 +333,15 @@ impl Inner {
                 }
                 (_, seek) => seek,
             };
-            let round = self.meet(&mut state, Call::Seek(seek))?;
+            let round = self.collective_call(&mut state, Call::Seek(seek))?;
             drop(state);
-            let offset = at(self.meeting.settle(round)?)?;
+            let offset = offset_of(self.coordination.wait_outcome(round)?)?;
             self.state.lock().records.base = offset;
             return Ok(offset);
         }
-        self.meeting.note(&Call::Seek(seek));
+        self.coordination.record_call(&Call::Seek(seek));
         if axes.pointer == Pointer::Shared {
-            return self.meeting.seek(seek);
+            return self.coordination.seek(seek);
         }
         let end = if matches!(seek, Seek::End(_)) { self.file().len()? } else { 0 };
         state.pointer = self.target(Position { offset: state.pointer, end }, seek)?;
@@ -337,32 +359,32 @@ impl Inner {
         match (axes.pointer, axes.view) {
             (Pointer::Private, View::Whole) => Ok(state.pointer),
             (Pointer::Private, View::Interleaved) => Ok(state.records.base),
-            (Pointer::Shared, _) => self.meeting.tell(),
+            (Pointer::Shared, _) => self.coordination.tell(),
         }
     }
 
     fn close(&self) -> Result<(), Error> {
-        let meeting = {
+        let round = {
             let mut state = self.state.lock();
-            let number = state.mode.meets_in(Step::Close).then_some(state.meetings);
-            state.meetings += 1;
+            let number = state.mode.is_collective(CallKind::Close).then_some(state.rounds);
+            state.rounds += 1;
             number
         };
-        self.meeting.close(meeting)
+        self.coordination.close(round)
     }
 
-    fn meet(&self, state: &mut State, call: Call) -> Result<Round, Error> {
-        let round = self.meeting.meet(state.meetings, call)?;
-        state.meetings += 1;
+    fn collective_call(&self, state: &mut State, call: Call) -> Result<PendingRound, Error> {
+        let round = self.coordination.collective_call(state.rounds, call)?;
+        state.rounds += 1;
         Ok(round)
     }
 }
 
 impl Drop for SharedFile {
-    /// One that was not closed: whoever waits for this process is told.
+    /// Drops a file that was not closed: collective calls of the other ranks fail.
     fn drop(&mut self) {
         if !self.is_closed {
-            self.inner.meeting.leave();
+            self.inner.coordination.leave();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making a shared file longer.
+//! Extending a shared file.
 
 use pario_proto::{OFFSET_LIMIT, Seek};
 
@@ -6,10 +6,10 @@ use super::SharedFile;
 use crate::error::Error;
 
 impl SharedFile {
-    /// Makes the file longer, and says how long it is then. How long it shall be is counted from its
-    /// beginning, from the pointer as [`position`](SharedFile::position) tells it, or from its end.
-    /// It never becomes shorter: neither if it is longer already, nor if somebody else makes it
-    /// longer at this moment. Nobody waits for anybody, and no pointer moves.
+    /// Makes the file longer, and returns its new length. `to` counts from the beginning, from the
+    /// pointer as in [`position`](SharedFile::position), or from the end. The file never becomes
+    /// shorter: not if it is longer already, and not if another process extends it at the same
+    /// time. No rank waits for others, and no pointer moves.
     ///
     /// ```
     /// # fn main() -> Result<(), pario::Error> {
@@ -37,7 +37,7 @@ impl SharedFile {
             _ => {
                 let path = self.file().path();
                 return Err(Error::invalid(format!(
-                    "{path}: it cannot become longer than 2^62 bytes"
+                    "{path}: a file cannot become longer than 2^62 bytes"
                 )));
             }
         };

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use bytes::Bytes;
 use pario_net::Bulk;
 use pario_proto::{
-    ExtentPlace, ProcessRequest, ProcessTarget, ProcessWork, Processed, Reply, Request, Selection,
-    WorkSpan,
+    ExtentPlacement, ExtentSelection, ProcessRequest, ProcessTarget, ProcessUpdate, ProcessWork,
+    Reply, Request, WorkSpan,
 };
 
 use super::{Report, Work};
@@ -30,7 +30,7 @@ type Answered = Result<(Reply, Vec<Bulk>), Error>;
 /// Does the work, and gives each result to `consume`.
 pub fn run(
     mut work: Work<'_>,
-    mut consume: impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+    mut consume: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let parameters = match std::mem::replace(&mut work.parameters, Ok(Vec::new())) {
         Ok(parameters) => Bulk::from(parameters),
@@ -61,7 +61,7 @@ pub fn run(
 fn attempt(
     work: &mut Work<'_>,
     parameters: &Bulk,
-    consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+    consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     is_begun: &mut bool,
 ) -> Result<Report, Error> {
     let participants = participants(work)?;
@@ -94,8 +94,8 @@ fn participants(work: &Work<'_>) -> Result<Vec<Participant>, Error> {
     let parts = work.file.parts();
     let mut nodes = BTreeMap::new();
     let is_meant = |subfile| match &work.extents {
-        Selection::All => true,
-        Selection::These(places) => places.iter().any(|place| place.subfile == subfile),
+        ExtentSelection::All => true,
+        ExtentSelection::These(places) => places.iter().any(|place| place.subfile == subfile),
     };
     for part in parts.iter().filter(|part| is_meant(part.subfile)) {
         nodes.insert(shared.node_of(part.disk)?, ());
@@ -121,7 +121,7 @@ impl Desk<'_> {
         &mut self,
         work: &mut Work<'_>,
         parameters: &Bulk,
-        consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+        consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let request = self.request(work);
         if let [only] = self.participants {
@@ -168,7 +168,7 @@ impl Desk<'_> {
         request: Request,
         work: &mut Work<'_>,
         parameters: &Bulk,
-        consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+        consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut asked = node.connection.start(request, vec![parameters.clone()]);
         loop {
@@ -186,7 +186,7 @@ impl Desk<'_> {
         work: &mut Work<'_>,
         mut unfinished: usize,
         answers: &Receiver<(usize, Answered)>,
-        consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+        consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<(), Error> {
         while unfinished > 0 {
             let Ok((node, answered)) = answers.recv() else {
@@ -205,12 +205,12 @@ impl Desk<'_> {
         work: &mut Work<'_>,
         node: usize,
         answered: Answered,
-        consume: &mut impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+        consume: &mut impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let name = &self.participants[node].name;
         let (reply, data) = answered?;
         let Reply::Processed(processed) = reply else { return Err(strange(name)) };
-        let Processed { results, is_over, progress, spans, now_ns } = *processed;
+        let ProcessUpdate { results, is_over, progress, spans, now_ns } = *processed;
         if results.len() != data.len() {
             return Err(strange(name));
         }

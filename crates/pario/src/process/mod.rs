@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use pario_proto::{ExtentPlace, FileKind, Selection};
+use pario_proto::{ExtentPlacement, ExtentSelection, FileKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,7 +21,7 @@ pub use report::Report;
 #[derive(Debug)]
 pub struct Process<'f> {
     file: &'f File,
-    extents: Selection,
+    extents: ExtentSelection,
 }
 
 /// An operation that is to be done with extents, where they lie; made by [`Process::operation`].
@@ -32,7 +32,7 @@ pub struct Process<'f> {
 pub struct Work<'f> {
     file: &'f File,
     target: Option<&'f File>,
-    extents: Selection,
+    extents: ExtentSelection,
     operation: String,
     parameters: Result<Vec<u8>, String>,
     is_traced: bool,
@@ -55,12 +55,12 @@ impl Cluster {
     /// # fn main() -> Result<(), pario::Error> {
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let cluster = pario::Cluster::embedded(dir.path())?;
-    /// use pario::{ExtentIndex, ExtentPlace, SubfileIndex};
+    /// use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
     ///
     /// let tiles =
     ///     cluster.options().read(true).write(true).create(true).extents().open("/tiles")?;
     /// for extent in 0..100 {
-    ///     let place = ExtentPlace { subfile: SubfileIndex(2), extent: ExtentIndex(extent) };
+    ///     let place = ExtentPlacement { subfile: SubfileIndex(2), extent: ExtentIndex(extent) };
     ///     tiles.write_extent(place, b"", &[7; 1000])?;
     /// }
     /// let histogram: Vec<u64> = cluster
@@ -75,7 +75,7 @@ impl Cluster {
     /// # }
     /// ```
     pub fn process<'f>(&self, file: &'f File) -> Process<'f> {
-        Process { file, extents: Selection::All }
+        Process { file, extents: ExtentSelection::All }
     }
 }
 
@@ -106,8 +106,8 @@ impl Cluster {
 
 impl<'f> Process<'f> {
     /// Only these extents.
-    pub fn extents(mut self, places: impl IntoIterator<Item = ExtentPlace>) -> Self {
-        self.extents = Selection::These(places.into_iter().collect());
+    pub fn extents(mut self, places: impl IntoIterator<Item = ExtentPlacement>) -> Self {
+        self.extents = ExtentSelection::These(places.into_iter().collect());
         self
     }
 
@@ -155,7 +155,7 @@ impl<'f> Work<'f> {
     }
 
     /// The results of all extents, in the order of their places.
-    pub fn collect<T: DeserializeOwned>(self) -> Result<Vec<(ExtentPlace, T)>, Error> {
+    pub fn collect<T: DeserializeOwned>(self) -> Result<Vec<(ExtentPlacement, T)>, Error> {
         let mut collected = Vec::new();
         self.for_each(|place, result| {
             collected.extend(place.map(|place| (place, result)));
@@ -186,7 +186,7 @@ impl<'f> Work<'f> {
     /// extent it is; what a node has put together of many has none. An error stops the work.
     pub fn for_each<T: DeserializeOwned>(
         self,
-        mut work: impl FnMut(Option<ExtentPlace>, T) -> Result<(), Error>,
+        mut work: impl FnMut(Option<ExtentPlacement>, T) -> Result<(), Error>,
     ) -> Result<Report, Error> {
         let operation = self.operation.clone();
         self.for_each_bytes(|place, bytes| {
@@ -201,7 +201,7 @@ impl<'f> Work<'f> {
     /// The same with results as the operation has sent them.
     pub fn for_each_bytes(
         self,
-        work: impl FnMut(Option<ExtentPlace>, Bytes) -> Result<(), Error>,
+        work: impl FnMut(Option<ExtentPlacement>, Bytes) -> Result<(), Error>,
     ) -> Result<Report, Error> {
         if self.file.record().kind != FileKind::Extents {
             let path = self.file.path();

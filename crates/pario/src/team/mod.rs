@@ -29,7 +29,7 @@ use crate::group::Group;
 /// - otherwise with the help of the node that PARIO_CLUSTER names, as clients of which all are.
 ///   PARIO_TEAM is `cluster` where the launcher does not say that there are several machines.
 pub fn from_env() -> Result<Team, Error> {
-    let seat = Group::seat_of_environment()?;
+    let seat = Group::member_of_environment()?;
     meet(&seat.job, seat.size, seat.rank)
 }
 

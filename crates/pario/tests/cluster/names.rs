@@ -114,7 +114,8 @@ fn creates_and_deletes_are_whole_or_not_at_all_whoever_dies() {
         // A file that is there is whole; what was deleted, or created only in part, vanishes.
         until("what is half done is finished", || {
             let report = cluster.check(LOOK).unwrap();
-            let is_half = |kind| matches!(kind, FindingKind::Doomed | FindingKind::Extra);
+            let is_half =
+                |kind| matches!(kind, FindingKind::UnfinishedDeletion | FindingKind::Extra);
             let bad: Vec<_> = report.findings.iter().filter(|f| !is_half(f.kind)).collect();
             assert!(bad.is_empty(), "{bad:#?}");
             (report.findings.is_empty() && report.silent_nodes.is_empty()).then_some(())

@@ -165,7 +165,7 @@ impl Site {
 
     /// Waits until all deletions are finished.
     pub fn wait_for_deletions(&self) {
-        until("deletions are finished", || self.status().doomed == 0);
+        until("deletions are finished", || self.status().unfinished_deletions == 0);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pario::operation::{Call, Operation, Outcome, Registry, Scratch, Seen, Stored, Task, Wanted};
 use pario::operation::{each, fold};
-use pario::{ExtentIndex, ExtentPlace, SubfileIndex};
+use pario::{ExtentIndex, ExtentPlacement, SubfileIndex};
 
 /// Adds them to those of a node.
 pub fn add_to(registry: &Registry) {
@@ -63,18 +63,18 @@ impl Operation for Chain {
 }
 
 /// The place that follows.
-pub fn next(place: ExtentPlace, subfiles: u32) -> ExtentPlace {
+pub fn next(place: ExtentPlacement, subfiles: u32) -> ExtentPlacement {
     let subfile = place.subfile.0 + 1;
-    ExtentPlace {
+    ExtentPlacement {
         subfile: SubfileIndex(subfile % subfiles),
         extent: ExtentIndex(place.extent.0 + u64::from(subfile / subfiles)),
     }
 }
 
 impl Task for ChainTask {
-    fn extents(&self) -> Option<Vec<ExtentPlace>> {
+    fn extents(&self) -> Option<Vec<ExtentPlacement>> {
         let of = |extent| {
-            let place = move |subfile| ExtentPlace {
+            let place = move |subfile| ExtentPlacement {
                 subfile: SubfileIndex(subfile),
                 extent: ExtentIndex(extent),
             };
@@ -87,7 +87,7 @@ impl Task for ChainTask {
         true
     }
 
-    fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
+    fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
         let first = next(place, self.subfiles);
         let second = next(first, self.subfiles);
         [first, second].map(|place| Wanted { place, what: vec![self.end] }).to_vec()
@@ -114,7 +114,7 @@ impl Operation for Astray {
 
 impl Task for Astray {
     fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
-        let place = ExtentPlace { subfile: SubfileIndex(99), ..seen.place };
+        let place = ExtentPlacement { subfile: SubfileIndex(99), ..seen.place };
         Ok(Outcome::Extent { place, header: Vec::new(), body: Vec::new() })
     }
 }

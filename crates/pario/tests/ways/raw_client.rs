@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pario_net::{Address, Asker, Bulk, Key, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DiskId, DisksWish, Failure, FilePath, Grant, Identity, LayoutWish,
-    NamespaceRequest, Opened, PROTOCOL_VERSION, Part, PeerKind, Question, Reply, Request,
-    SubfileIndex, SubfileRange,
+    Access, Answer, DiskChoice, DiskId, Failure, FilePath, Grant, Identity, LayoutChoice,
+    NamespaceRequest, Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request, SubfileIndex,
+    SubfileLocation, SubfileRange,
 };
 
 /// A connection to one node.
@@ -55,7 +55,7 @@ impl RawClient {
 
     pub fn create(&self, path: &str, mode: u32, disks: Vec<DiskId>) -> Result<Opened, Failure> {
         let path = FilePath::new(path).unwrap();
-        let layout = LayoutWish::Striped { unit_bytes: None, disks: DisksWish::These(disks) };
+        let layout = LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::These(disks) };
         let (access, is_new) = (Access::READ_WRITE, true);
         self.opened(NamespaceRequest::Create { path, access, is_new, mode, layout })
     }
@@ -72,21 +72,21 @@ impl RawClient {
     }
 
     /// Reads the first bytes of a subfile.
-    pub fn read(&self, grant: &Grant, part: Part) -> Result<Reply, Failure> {
+    pub fn read(&self, grant: &Grant, part: SubfileLocation) -> Result<Reply, Failure> {
         self.ask(Request::Read { grant: grant.clone(), part, ranges: vec![BYTES] })
     }
 
     /// Writes the first bytes of a subfile.
-    pub fn write(&self, grant: &Grant, part: Part) -> Result<Reply, Failure> {
+    pub fn write(&self, grant: &Grant, part: SubfileLocation) -> Result<Reply, Failure> {
         let request = Request::Write { grant: grant.clone(), part, ranges: vec![BYTES] };
         self.ask_with(request, vec![b"mine".to_vec().into()])
     }
 }
 
 /// A subfile of an open file.
-pub fn part(opened: &Opened, subfile: u32) -> Part {
+pub fn part(opened: &Opened, subfile: u32) -> SubfileLocation {
     let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[subfile as usize];
-    Part { disk, subfile: SubfileIndex(subfile) }
+    SubfileLocation { disk, subfile: SubfileIndex(subfile) }
 }
 
 #[track_caller]

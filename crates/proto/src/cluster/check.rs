@@ -1,4 +1,4 @@
-//! What a check of the cluster looks at and finds.
+//! What a check of the cluster examines and reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use super::path::FilePath;
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
 
-/// How closely a check looks.
+/// How thorough a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckDepth {
-    /// Which subfiles there are, and what they say of themselves.
+    /// Lists the subfiles, and reads their descriptions.
     Names,
-    /// Everything that has a checksum is read.
+    /// Also reads everything that has a checksum.
     Everything,
 }
 
-/// A subfile as a node finds it on a disk.
+/// A subfile that a node has found on a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundSubfile {
-    /// On which disk.
+    /// The disk.
     pub disk: DiskId,
-    /// Of which file.
+    /// The file.
     pub file: FileId,
-    /// Which one.
+    /// Which subfile of the file.
     pub subfile: SubfileIndex,
     /// Whether it holds extents.
     pub is_extents: bool,
-    /// What it says of itself, or why that cannot be read.
+    /// Its description, or why it cannot be read.
     pub description: Result<FoundDescription, String>,
-    /// What a close look has found wrong.
+    /// The damage that a thorough check has found.
     pub damage: Vec<String>,
-    /// Whether a sync of it has failed, so that it takes no changes.
+    /// Whether a sync of it has failed, so that it refuses changes.
     pub is_poisoned: bool,
-    /// Bytes that a close look has compared with their checksums.
+    /// Bytes that a thorough check has compared with their checksums.
     pub verified_bytes: u64,
-    /// Bytes that have no checksum, if a close look was asked for.
+    /// Bytes without a checksum, counted by a thorough check.
     pub unverified_bytes: u64,
 }
 
-/// Owner and mode of a file, as a description of a subfile has them.
+/// Owner and mode of a file, from the description of a subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundRights {
     /// The owner.
@@ -47,14 +47,14 @@ pub struct FoundRights {
     pub gid: u32,
     /// Permissions.
     pub mode: u32,
-    /// Counts changes of the three.
+    /// Counts changes of owner, group and mode.
     pub rights_version: u32,
 }
 
-/// What a subfile says of itself.
+/// The description that a subfile carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundDescription {
-    /// The path of its file when it was created.
+    /// The path of its file at creation.
     pub path: String,
     /// The layout of its file.
     pub layout: Layout,
@@ -62,62 +62,62 @@ pub struct FoundDescription {
     pub created_s: u64,
     /// Owner and mode of its file, if they are known.
     pub rights: Option<FoundRights>,
-    /// Which subfiles of its file have been synced, if that is known, as in
-    /// [`FileRecord::settled`](super::record::FileRecord::settled).
+    /// The first-synced subfiles of its file, if they are known, as in
+    /// [`FileRecord::first_synced`](super::record::FileRecord::first_synced).
     pub synced: Option<Vec<u64>>,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// Files and directories looked at.
+    /// Files and directories checked.
     pub files: u64,
-    /// Subfiles looked at.
+    /// Subfiles checked.
     pub subfiles: u64,
-    /// Nodes that did not answer: what is on their disks is unknown.
+    /// Nodes that did not answer: the content of their disks is unknown.
     pub silent_nodes: Vec<String>,
-    /// What is not as it should be.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// Bytes that were compared with their checksums.
     pub verified_bytes: u64,
-    /// Bytes that have no checksum, if a close look was asked for.
+    /// Bytes without a checksum, counted by a thorough check.
     pub unverified_bytes: u64,
 }
 
-/// Something that is not as it should be.
+/// A defect that a check has found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is.
+    /// Its kind.
     pub kind: FindingKind,
-    /// The file concerned, as far as it is known.
+    /// The path of the file, if it is known.
     pub path: Option<FilePath>,
-    /// Its id.
+    /// The id of the file.
     pub file: FileId,
-    /// The disk concerned, as people call it.
+    /// The disk, by its display name.
     pub disk: Option<String>,
-    /// A sentence for people.
+    /// A sentence for users.
     pub text: String,
-    /// Whether it has been put right.
+    /// Whether the check has repaired it.
     pub is_repaired: bool,
 }
 
 /// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FindingKind {
-    /// A subfile that should be there is not.
+    /// A first-synced subfile is missing.
     Missing,
     /// A subfile that belongs to no file.
     Extra,
-    /// A subfile that says something else of itself than the namespace.
+    /// The description of a subfile contradicts the namespace.
     Mismatch,
-    /// Content that does not fit its checksum.
+    /// Content does not match its checksum.
     Damage,
     /// A deletion that is not finished.
-    Doomed,
-    /// A file that was made from what the disks say.
+    UnfinishedDeletion,
+    /// A file was rebuilt from the descriptions on the disks.
     Rebuilt,
-    /// Something that a rebuilt file needs and that the disks do not say.
+    /// A rebuilt file needs something that the disks do not tell.
     Guessed,
-    /// A subfile that takes no changes, because a sync of it has failed.
+    /// A subfile refuses changes, because a sync of it has failed.
     Poisoned,
 }

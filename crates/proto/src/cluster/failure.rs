@@ -1,29 +1,29 @@
-//! What can go wrong at a node, as it travels.
+//! Failures of requests, as nodes send them.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::path::FilePath;
 use crate::ids::FileId;
-use crate::layout::tiles::ExtentPlace;
-use crate::modes::trouble::Trouble;
+use crate::layout::tiles::ExtentPlacement;
+use crate::modes::collective_error::CollectiveError;
 
-/// Why a request failed. Each says what happened, to what, and what to do.
+/// Why a request failed: what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Failure {
-    /// There is nothing at this path.
+    /// Nothing has this path.
     #[error("{path}: there is no such file or directory")]
     NotFound {
         /// The path.
         path: FilePath,
     },
-    /// There is something at this path already.
+    /// Something has this path already.
     #[error("{path}: it exists already")]
     Exists {
         /// The path.
         path: FilePath,
     },
-    /// A part of the path, or all of it, is a file.
+    /// The path, or a part of it, is a file.
     #[error("{path}: this is a file, not a directory")]
     NotADirectory {
         /// The path of the file.
@@ -49,53 +49,53 @@ pub enum Failure {
     IntoItself {
         /// The old path.
         from: FilePath,
-        /// The new one.
+        /// The new path.
         to: FilePath,
     },
     /// The user may not do this.
     #[error("{path}: user {uid} may not {action} (owner {owner}, mode {mode:04o})")]
     Denied {
-        /// The path of what forbids it.
+        /// The path of the entry that forbids it.
         path: FilePath,
-        /// Who.
+        /// The user.
         uid: u32,
-        /// What.
+        /// The action.
         action: String,
-        /// To whom it belongs.
+        /// The owner of the entry.
         owner: u32,
         /// Its permissions.
         mode: u32,
     },
-    /// The processes of a job cannot do this together.
-    #[error("{what}: job {job}: {trouble}")]
-    Group {
-        /// The file, or what was to be done.
+    /// The collective call of a job has failed.
+    #[error("{what}: job {job}: {error}")]
+    Collective {
+        /// The path of the file, or the call.
         what: String,
         /// The job.
         job: String,
         /// Why.
-        trouble: Trouble,
+        error: CollectiveError,
     },
     /// Only administrators of the cluster may do this.
     #[error("user {uid} may not {action}: only the user that runs the node, and root, may")]
     NotAdministrator {
-        /// Who.
+        /// The user.
         uid: u32,
-        /// What.
+        /// The action.
         action: String,
     },
     /// The file is of the other kind.
     #[error("{path}: {why}")]
     WrongKind {
-        /// The path, or how the file is known.
+        /// The path, or another name of the file.
         path: String,
-        /// What was expected.
+        /// The kind that was expected.
         why: String,
     },
-    /// What was asked for is impossible whatever the state of the cluster.
+    /// The request is impossible whatever the state of the cluster.
     #[error("{0}")]
     Invalid(String),
-    /// The layout cannot be had.
+    /// The layout is impossible.
     #[error("{path}: {why}")]
     Layout {
         /// The path.
@@ -103,7 +103,7 @@ pub enum Failure {
         /// Why, and what to do.
         why: String,
     },
-    /// The grant does not fit: forged, or from another cluster.
+    /// The grant is not valid: forged, or from another cluster.
     #[error("the node does not accept the grant of file {file}: {why}")]
     BadGrant {
         /// The file.
@@ -119,13 +119,13 @@ pub enum Failure {
         /// The file.
         file: FileId,
     },
-    /// The handle is not known; the node may have been restarted.
-    #[error("the open file is not known to node {node} any more; open it again")]
+    /// The node does not know the handle; it may have been restarted.
+    #[error("node {node} does not know the open file any more; open it again")]
     StaleHandle {
         /// The node.
         node: String,
     },
-    /// The file was deleted, and its subfiles are gone.
+    /// The file was deleted, and its subfiles are removed.
     #[error("file {file} was deleted")]
     Deleted {
         /// The file.
@@ -136,35 +136,35 @@ pub enum Failure {
         "disk {disk} is full ({free_bytes} bytes free): {action}; free space, or put files on other disks"
     )]
     DiskFull {
-        /// The disk, as people call it.
+        /// The display name of the disk.
         disk: String,
-        /// What is left.
+        /// The free bytes.
         free_bytes: u64,
-        /// What could not be done.
+        /// The action that failed.
         action: String,
     },
     /// A disk may not be changed.
     #[error("disk {disk} is read-only: {action}")]
     DiskReadOnly {
-        /// The disk, as people call it.
+        /// The display name of the disk.
         disk: String,
-        /// What could not be done.
+        /// The action that failed.
         action: String,
     },
-    /// A disk does not do what it should.
+    /// A disk fails.
     #[error("disk {disk}: {why}")]
     Disk {
-        /// The disk, as people call it.
+        /// The display name of the disk.
         disk: String,
-        /// What it says.
+        /// The error of the disk.
         why: String,
     },
-    /// A subfile that was once synced is not there.
+    /// A first-synced subfile is missing.
     #[error(
         "disk {disk}: subfile {subfile} of file {file} is missing; `pario fsck` shows what is left"
     )]
     SubfileMissing {
-        /// The disk, as people call it.
+        /// The display name of the disk.
         disk: String,
         /// The file.
         file: FileId,
@@ -176,7 +176,7 @@ pub enum Failure {
     NodeDown {
         /// The node.
         node: String,
-        /// What it is needed for, and since when it is silent.
+        /// What the node is needed for, and since when it does not answer.
         why: String,
     },
     /// The node is stopping.
@@ -185,7 +185,7 @@ pub enum Failure {
         /// The node.
         node: String,
     },
-    /// The request belongs to another node.
+    /// Another node answers this request.
     #[error("node {node} does not keep the namespace: ask {interface}")]
     NotInterface {
         /// The node asked.
@@ -205,7 +205,7 @@ pub enum Failure {
         /// The node's version.
         server: u32,
     },
-    /// No hello, or a request that only nodes may make.
+    /// The client has not said hello, or only nodes may make this request.
     #[error("node {node} refuses this: {why}")]
     Refused {
         /// The node.
@@ -221,15 +221,15 @@ pub enum Failure {
         /// Why.
         why: String,
     },
-    /// A bug: the node has not kept its own rules.
-    #[error("node {node} failed inside: {why}; please report this")]
+    /// A bug: the node has broken one of its invariants.
+    #[error("node {node} has an internal error: {why}; please report this")]
     Internal {
         /// The node.
         node: String,
         /// What happened.
         why: String,
     },
-    /// A node cannot do this with extents.
+    /// The node does not know an operation on extents.
     #[error(
         "node {node} does not know the operation {operation:?}; it knows {known}. Operations are \
          built into the program of a node: start one that has it"
@@ -237,62 +237,62 @@ pub enum Failure {
     UnknownOperation {
         /// The node.
         node: Box<str>,
-        /// What was asked for.
+        /// The operation.
         operation: Box<str>,
-        /// What there is.
+        /// The operations that it knows.
         known: Box<str>,
     },
-    /// An operation has given up.
+    /// An operation on extents has failed.
     #[error("node {node}: operation {operation:?} failed{}: {why}", at(.place))]
     Operation {
         /// The node.
         node: Box<str>,
         /// The operation.
         operation: Box<str>,
-        /// The extent that it had before it.
-        place: Option<Box<ExtentPlace>>,
-        /// What it says.
+        /// The extent that it was processing.
+        place: Option<Box<ExtentPlacement>>,
+        /// The error of the operation.
         why: String,
     },
-    /// Whoever is in the way waits for who asks.
+    /// The process that holds the lock waits for the process that asks for it.
     #[error(
-        "waiting for the lock would never end: process {pid} has it, and waits itself, or through \
-         others, for a lock of this process; unlock that first"
+        "deadlock: process {pid} holds the lock and waits, directly or through other processes, for \
+         a lock of this process; unlock that first"
     )]
     Deadlock {
-        /// The process that is in the way.
+        /// The process that holds the lock.
         pid: u32,
     },
-    /// A user has as much of a node as one user can have, or all users together have.
+    /// A user, or all users together, have reached a limit of a node.
     #[error("{}, which is {}: {remedy}", has(.node, .uid, .what, .limit), of_whom(.uid))]
     LimitReached {
         /// The node.
         node: Box<str>,
-        /// The user at its limit; nothing if all users together have reached one.
+        /// The user at the limit; `None` for the limit of all users together.
         uid: Option<u32>,
-        /// Of what.
+        /// What is limited.
         what: Box<str>,
-        /// The most that can be had.
+        /// The limit.
         limit: u64,
         /// What to do.
         remedy: Box<str>,
     },
-    /// A process cannot have more locks of a file.
+    /// A process has reached its limit of locks of a file.
     #[error(
-        "this process has {limit} ranges of the file locked already: unlock some, or lock more \
-         bytes at once"
+        "this process has {limit} locked ranges of the file, which is the limit: unlock some, or \
+         lock longer ranges"
     )]
     TooManyLocks {
-        /// So many it can have.
+        /// The limit.
         limit: u64,
     },
-    /// The grant is older than grants may be; the library renews it.
+    /// The grant has expired; the library renews it.
     #[error("the grant of file {file} has expired; open the file again")]
     GrantExpired {
         /// The file.
         file: FileId,
     },
-    /// The node has started and cannot tell which grants were revoked.
+    /// The node has started, and does not know yet which grants are revoked.
     #[error(
         "node {node} has not reached node {interface} since it started, and cannot tell which \
          rights are still valid: start node {interface}, or check the network between the two"
@@ -326,7 +326,7 @@ fn of_whom(uid: &Option<u32>) -> &'static str {
     }
 }
 
-fn at(place: &Option<Box<ExtentPlace>>) -> String {
+fn at(place: &Option<Box<ExtentPlacement>>) -> String {
     place
         .as_ref()
         .map_or_else(String::new, |place| format!(" at {} of {}", place.extent, place.subfile))

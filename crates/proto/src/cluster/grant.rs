@@ -1,12 +1,12 @@
-//! The right to use one file, as a node can check it by itself.
+//! The right to use one file, which every node can check by itself.
 
 use serde::{Deserialize, Serialize};
 
-use super::group::MemoryId;
-use super::request::Part;
+use super::job::JobMemoryId;
+use super::request::SubfileLocation;
 use crate::ids::FileId;
 
-/// What an open allows.
+/// What a grant allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Access {
     /// Reading.
@@ -16,7 +16,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Neither: only sizes and times may be asked for.
+    /// Neither: only sizes and times may be queried.
     pub const LOOK: Access = Access { read: false, write: false };
     /// Reading only.
     pub const READ: Access = Access { read: true, write: false };
@@ -26,29 +26,29 @@ impl Access {
     pub const READ_WRITE: Access = Access { read: true, write: true };
 }
 
-/// Grant epochs for which a grant is valid after the one in which it was given.
+/// Grant epochs for which a grant is valid after the epoch in which it was given.
 pub const GRANT_LIFETIME_EPOCHS: u64 = 10;
 
 /// The rights version of grants for a file that was deleted and is still open. Versions of files in
 /// the namespace stay below it.
 pub const ORPHAN_RIGHTS_VERSION: u32 = u32::MAX - 1;
 
-/// The first valid rights version of a file whose subfiles are removed: no grant has one as high.
+/// The first valid rights version of a file whose subfiles are removed: every grant is below it.
 pub const REMOVED_RIGHTS_VERSION: u32 = u32::MAX;
 
-/// The first rights version of a file that is valid, since an epoch.
+/// The first valid rights version of a file, since an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Revocation {
     /// The file.
     pub file: FileId,
     /// Grants with a lower version are not valid.
     pub first_valid: u32,
-    /// The grant epoch in which they ceased to be valid.
+    /// The grant epoch in which they became invalid.
     pub epoch: u64,
 }
 
-/// A right that was granted by an open. The seal proves that a node of the cluster has given it;
-/// every node can check it without asking.
+/// The right to use one file, given by an open. The seal proves that a node of the cluster has
+/// given it, so every node can check it by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The file.
@@ -66,7 +66,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// What the seal is made of: the fields before it, in a form of fixed length.
+    /// The bytes that are sealed: the fields before the seal, in a fixed-length form.
     pub fn sealed_bytes(&self) -> [u8; 34] {
         let mut bytes = [0; 34];
         bytes[..16].copy_from_slice(&self.file.0.to_le_bytes());
@@ -79,38 +79,39 @@ impl Grant {
     }
 }
 
-/// Asks for descriptors, over the socket that a node has for that.
+/// A request for descriptors, over the descriptor socket of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DescriptorRequest {
-    /// Of flat subfiles.
+    /// Descriptors of flat subfiles.
     Subfiles {
-        /// The right to.
+        /// The right to use the file.
         grant: Grant,
-        /// Which.
-        parts: Vec<Part>,
+        /// The subfiles.
+        parts: Vec<SubfileLocation>,
     },
-    /// Of the memory in which processes of the user meet; it comes alone.
-    Memory(MemoryId),
-    /// Of memory in which the client counts what it reads and writes by itself; it comes alone, with
-    /// a [`TrafficAnswer`](super::traffic::TrafficAnswer).
+    /// The descriptor of the memory of a job of the user; the only one in the answer.
+    Memory(JobMemoryId),
+    /// The descriptor of the memory in which the client counts its own reads and writes; the only
+    /// one in the answer, with a [`TrafficAnswer`](super::traffic::TrafficAnswer).
     Traffic,
 }
 
-/// What comes with descriptors of subfiles: first that of the table of leases, then one for each subfile.
+/// The answer with descriptors of subfiles: the first descriptor is that of the lease table, then
+/// one follows for each subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorAnswer {
-    /// Byte 0 of a subfile is this byte of its file.
+    /// The offset of byte 0 of a subfile in the file of its descriptor.
     pub data_start_bytes: u64,
-    /// The number of the file in the table, as it was before the grant was checked: so no change
+    /// The number of the file in the lease table, read before the grant was checked: so no change
     /// of rights is missed.
     pub lease: u32,
 }
 
-/// The table by which clients on the same machine see that rights have changed has so many bytes:
-/// 65,536 numbers of four.
+/// The size of the lease table, by which clients on the same machine see that rights have changed:
+/// 65,536 numbers of four bytes.
 pub const LEASE_TABLE_BYTES: u64 = 4 << 16;
 
-/// Which number of the table concerns a file.
+/// Returns the index of the number of a file in the lease table.
 pub fn lease_slot(file: FileId) -> u32 {
     let folded = file.0 ^ file.0 >> 64;
     #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]

@@ -1,4 +1,4 @@
-//! Locks of records: ranges of bytes that processes lock for each other, whoever they are.
+//! Record locks: byte ranges of a file that processes lock against each other.
 
 use std::fmt;
 
@@ -6,106 +6,106 @@ use serde::{Deserialize, Serialize};
 
 use super::path::FilePath;
 
-/// One past the largest byte that can be locked, 2^63: a range that ends here goes to the end of the
-/// file, wherever that will be.
+/// One past the largest byte that can be locked, 2^63: a range that ends here reaches to the end of
+/// the file, however long it becomes.
 pub const LOCK_END: u64 = 1 << 63;
 
-/// So many ranges of one file can a process have locked, those that it waits for included.
+/// Ranges of one file that a process can have locked, including those that it waits for.
 pub const LOCKS_LIMIT: usize = 4096;
 
-/// Bytes that are locked together.
+/// A range of bytes to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockRange {
     /// The first byte.
     pub from: u64,
-    /// One past the last one; [`LOCK_END`] is the end of the file.
+    /// One past the last byte; [`LOCK_END`] is the end of the file.
     pub to: u64,
 }
 
-/// How bytes are locked.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LockKind {
-    /// Any number of processes can have them so: none of them writes.
+    /// Any number of processes can hold it on the same bytes; none of them writes.
     Shared,
-    /// One process has them alone.
+    /// One process holds it alone.
     Exclusive,
 }
 
-/// A lock that a process has.
+/// A lock that a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldLock {
-    /// Which bytes.
+    /// The bytes.
     pub range: LockRange,
-    /// How.
+    /// Its kind.
     pub kind: LockKind,
-    /// The id of the process, as it says itself; on its own machine.
+    /// The process id that the process has given; valid on its own machine.
     pub pid: u32,
 }
 
-/// Something about the locks of an open file.
+/// A request about the locks of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockRequest {
-    /// What the open gave.
+    /// The handle of the open file.
     pub handle: u64,
-    /// The id of the process that asks, for others.
+    /// The id of the process, to show it to others.
     pub pid: u32,
-    /// What.
+    /// The call.
     pub call: LockCall,
 }
 
-/// What a process wants of the locks of a file. Its own locks are never in its way: what it locks
-/// takes the place of what it had of the same bytes.
+/// A call on the locks of a file. The own locks of a process never conflict: a new lock replaces
+/// what the process had locked of the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockCall {
-    /// Locks bytes if nobody is in the way.
+    /// Locks bytes if no other lock conflicts.
     Try(LockRange, LockKind),
-    /// Locks bytes, when nobody is in the way any more.
+    /// Locks bytes as soon as no other lock conflicts.
     Wait {
-        /// Which.
+        /// The bytes.
         range: LockRange,
-        /// How.
+        /// The kind of the lock.
         kind: LockKind,
-        /// To give it up by; the process has no other wait of this number.
+        /// The number by which the wait can be withdrawn; unique in the process.
         number: u64,
     },
-    /// Gives up a wait. It is answered as well: whether it was over before.
+    /// Withdraws a wait. The reply says whether the wait was over before.
     Withdraw {
-        /// Which.
+        /// The number of the wait.
         number: u64,
     },
-    /// Unlocks whatever the process has locked of these bytes.
+    /// Unlocks everything that the process has locked of these bytes.
     Unlock(LockRange),
-    /// Who would be in the way.
+    /// Asks which lock would conflict.
     Test(LockRange, LockKind),
 }
 
-/// What came of it.
+/// The outcome of a call on locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockOutcome {
-    /// It is done. Of a test: nobody is in the way.
+    /// It is done. For a test: no lock conflicts.
     Done,
-    /// Somebody is in the way: the first lock, by its first byte.
+    /// A lock conflicts: the first one by its first byte.
     Held(HeldLock),
-    /// It was given up before it was done.
+    /// The wait was withdrawn before the lock was free.
     Withdrawn,
 }
 
-/// A process that waits for a lock, at one moment.
+/// A process that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWait {
-    /// The file, as the process has opened it.
+    /// The path by which the process has opened the file.
     pub path: FilePath,
-    /// Whose process it is.
+    /// The user of the process.
     pub uid: u32,
-    /// The process.
+    /// The name of the process.
     pub client: String,
-    /// Which bytes it wants.
+    /// The bytes.
     pub range: LockRange,
-    /// How.
+    /// The kind of the lock.
     pub kind: LockKind,
-    /// The processes that have some of them; if none has, others wait in front of it.
+    /// The processes that hold conflicting locks; empty if only earlier waits are in front.
     pub holders: Vec<String>,
-    /// For how long it has waited.
+    /// How long the process has waited.
     pub waited_ms: u64,
 }
 
@@ -113,19 +113,19 @@ impl LockRange {
     /// All bytes.
     pub const ALL: LockRange = LockRange { from: 0, to: LOCK_END };
 
-    /// Bytes from one on and before another; none if there are none, or if they cannot be locked.
+    /// Returns the bytes `from..to`; `None` if the range is empty or cannot be locked.
     pub fn new(from: u64, to: u64) -> Option<Self> {
         (from < to && to <= LOCK_END).then_some(Self { from, to })
     }
 
-    /// Whether two ranges have a byte in common.
+    /// Whether two ranges share a byte.
     pub fn overlaps(&self, other: &LockRange) -> bool {
         self.from < other.to && other.from < self.to
     }
 }
 
 impl LockKind {
-    /// Whether two processes can have locked a byte so.
+    /// Whether two processes can hold these locks on one byte.
     pub fn goes_with(self, other: LockKind) -> bool {
         (self, other) == (LockKind::Shared, LockKind::Shared)
     }
@@ -152,7 +152,7 @@ impl fmt::Display for LockKind {
 }
 
 impl fmt::Display for LockWait {
-    /// One sentence, without the time.
+    /// Displays the wait as one sentence, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, client, range, kind, holders, .. } = self;
         write!(f, "{client} waits for {range} of {path} ({kind})")?;

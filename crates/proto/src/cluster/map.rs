@@ -1,17 +1,17 @@
-//! Which nodes and disks a cluster has.
+//! The nodes and disks of a cluster.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::DiskId;
 
-/// The cluster as a client needs to know it.
+/// The cluster, as far as a client needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterMap {
     /// Its name.
     pub name: String,
     /// Its nodes, in the order of the configuration.
     pub nodes: Vec<NodeInfo>,
-    /// Which of them keeps the namespace.
+    /// The index of the interface node.
     pub interface: u32,
 }
 
@@ -20,7 +20,7 @@ pub struct ClusterMap {
 pub struct NodeInfo {
     /// Its name.
     pub name: String,
-    /// Where it listens, in the text form of an address of `pario-net`.
+    /// The address on which it listens, in the text form of `pario-net`.
     pub address: String,
     /// Its disks.
     pub disks: Vec<DiskInfo>,
@@ -31,23 +31,23 @@ pub struct NodeInfo {
 pub struct DiskInfo {
     /// Its number in layouts.
     pub id: DiskId,
-    /// What the disk itself says it is; stays when directories are renamed.
+    /// The id that is stored on the disk; it survives renamed directories.
     pub uuid: u128,
-    /// Its name for people: that of the last directory of its path.
+    /// Its display name: the last component of its path.
     pub label: String,
-    /// Whether nothing may be changed on it.
+    /// Whether it refuses changes.
     pub is_read_only: bool,
 }
 
 impl ClusterMap {
-    /// The node that has a disk, and the disk.
+    /// Returns the index of the node that has a disk, and the disk.
     pub fn disk(&self, id: DiskId) -> Option<(u32, &DiskInfo)> {
         (0..).zip(&self.nodes).find_map(|(number, node)| {
             node.disks.iter().find(|disk| disk.id == id).map(|disk| (number, disk))
         })
     }
 
-    /// A disk's name for people: `node/label`.
+    /// Returns the display name of a disk: `node/label`.
     pub fn disk_name(&self, id: DiskId) -> String {
         match self.disk(id) {
             Some((node, disk)) => format!("{}/{}", self.nodes[node as usize].name, disk.label),

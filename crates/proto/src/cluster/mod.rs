@@ -1,17 +1,16 @@
-//! What clients and nodes of a cluster say to each other.
+//! Requests and replies between clients and nodes of a cluster.
 //!
-//! `path` names files, `record` describes them, `grant` is the right to use one, `map` says which
-//! nodes and disks there are, `group` and `lock` how processes get along, `process` what
-//! nodes do with extents. `request` and `reply` are
-//! what travels, `failure` what may come instead, `check` and `status` what administrators ask for.
-//! `traffic` counts what clients do by themselves.
-//! `note` is how programs of a user find a node.
+//! `path` names files, `record` describes them, `grant` is the right to use one, and `map` lists
+//! nodes and disks. `job`, `job_status` and `lock` are about processes that share files; `process`
+//! is about operations on extents. `request`, `reply` and `failure` are the messages, `check` and
+//! `status` are for administrators. `traffic` counts the accesses of clients through descriptors.
+//! `note` lets programs of a user find a node.
 
 pub mod check;
 pub mod failure;
 pub mod grant;
-pub mod group;
-pub mod jobs;
+pub mod job;
+pub mod job_status;
 pub mod limits;
 pub mod lock;
 pub mod map;

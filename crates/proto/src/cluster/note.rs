@@ -6,11 +6,10 @@
 /// The directory of notes, in the runtime directory of a user.
 pub const NOTES_DIRECTORY: &str = "nodes";
 
-/// The extension of a note's file name. Before it stands a hash of the data directory.
+/// The extension of a note's file name, after a hash of the data directory.
 pub const NOTE_EXTENSION: &str = "address";
 
-/// What a node tells programs of its user about itself: one line each for the address, the name
-/// and the data directory.
+/// The content of a note: one line each for the address, the name and the data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeNote {
     /// The address, in the full form that a node prints.

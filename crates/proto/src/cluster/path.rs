@@ -8,8 +8,8 @@ use thiserror::Error;
 /// The path of a file or directory: `/`, or names with a slash before each.
 ///
 /// Invariant: no name is empty, `.`, `..`, longer than [`FilePath::NAME_LIMIT_BYTES`], or contains
-/// a control character. So a path means one place in the tree and cannot leave it, and a list of
-/// paths can be printed one per line.
+/// a control character. So a path names one entry of the tree, and a list of paths can be printed
+/// one per line.
 ///
 /// ```
 /// use pario_proto::FilePath;
@@ -80,7 +80,7 @@ pub enum PathError {
     /// It is not text.
     #[error("the path {path:?} is not UTF-8: names in a cluster are UTF-8 text")]
     NotText {
-        /// The bytes given, as far as they can be shown.
+        /// The bytes, as far as they can be shown.
         path: String,
     },
 }
@@ -91,7 +91,7 @@ impl FilePath {
     /// The longest name.
     pub const NAME_LIMIT_BYTES: usize = 255;
 
-    /// Checks a path, and writes it in its only form.
+    /// Checks a path, and returns it in its canonical form.
     pub fn new(text: &str) -> Result<FilePath, PathError> {
         if text.is_empty() {
             return Err(PathError::Empty);
@@ -123,7 +123,7 @@ impl FilePath {
         Ok(FilePath(plain))
     }
 
-    /// Checks a path that may not be text.
+    /// Checks a path that may not be UTF-8.
     pub fn from_bytes(bytes: &[u8]) -> Result<FilePath, PathError> {
         match std::str::from_utf8(bytes) {
             Ok(text) => FilePath::new(text),
@@ -201,7 +201,7 @@ impl std::str::FromStr for FilePath {
     }
 }
 
-/// What comes over a network is checked like what a user types.
+/// A path from the network is checked like one from a user.
 impl<'de> Deserialize<'de> for FilePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FilePath, D::Error> {
         let text = String::deserialize(deserializer)?;

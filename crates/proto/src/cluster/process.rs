@@ -1,125 +1,124 @@
-//! Work that nodes do with the extents of a file, where they lie.
+//! Operations on the extents of a file, which nodes run where the extents lie.
 
 use serde::{Deserialize, Serialize};
 
 use super::grant::Grant;
-use super::request::Part;
-use crate::layout::tiles::ExtentPlace;
+use super::request::SubfileLocation;
+use crate::layout::tiles::ExtentPlacement;
 
-/// The most extents that one request names; who wants more leaves the choice to the operation.
+/// Extents that one request can name; with more, the operation selects them.
 pub const SELECTION_LIMIT: usize = 1 << 20;
 
-/// Results wait at a node, until they are fetched, up to so many bytes; then reading waits too.
+/// Results that a node holds until the client fetches them; then it stops reading.
 pub const OUTBOX_LIMIT_BYTES: u64 = 8 << 20;
 
-/// Something about work with extents. A call is known by a number that the client chooses, and that
-/// no other call of its connection has.
+/// A request about a processing call. The client chooses the number of a call, unique in its
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProcessRequest {
-    /// Begins a call; answered as if more had been asked for. The parameters of the operation are
-    /// the data.
+    /// Begins a call; the reply is the same as for [`More`](Self::More). The parameters of the
+    /// operation are in the data.
     Begin {
         /// The number of the call.
         call: u64,
-        /// What to do.
+        /// The work.
         work: ProcessWork,
     },
-    /// More of a call that is not over.
+    /// Fetches more results of a call.
     More {
         /// The number of the call.
         call: u64,
     },
-    /// Gives a call up.
+    /// Ends a call early.
     Stop {
         /// The number of the call.
         call: u64,
     },
-    /// Parts of extents that another node needs for its own: one segment of data comes back for
-    /// each.
+    /// Cuts parts of extents that another node needs: the reply has one segment of data for each.
     Cut {
-        /// The right to.
+        /// The right to read the file.
         grant: Grant,
-        /// Who knows how to cut.
+        /// The operation that cuts.
         operation: String,
-        /// Which.
+        /// The parts.
         pieces: Vec<CutPiece>,
     },
 }
 
-/// What a node is to do with extents.
+/// A processing call, for one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessWork {
     /// The right to read the file.
     pub grant: Grant,
     /// All subfiles of the file.
-    pub parts: Vec<Part>,
-    /// Which extents, of those on disks of this node.
-    pub extents: Selection,
+    pub parts: Vec<SubfileLocation>,
+    /// Which extents, of those on the disks of this node.
+    pub extents: ExtentSelection,
     /// The operation.
     pub operation: String,
-    /// Where extents go that the operation makes.
+    /// The file for extents that the operation makes.
     pub target: Option<ProcessTarget>,
-    /// Whether to note what was done when.
+    /// Whether to record a trace.
     pub is_traced: bool,
 }
 
-/// The file to which extents are written.
+/// A file to which extents are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTarget {
     /// The right to write it.
     pub grant: Grant,
     /// All its subfiles.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SubfileLocation>,
 }
 
-/// Which extents of a file.
+/// A selection of extents of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Selection {
-    /// All, or those that the operation chooses.
+pub enum ExtentSelection {
+    /// All, or those that the operation selects.
     All,
-    /// These; which of them are on disks of a node, it finds out itself.
-    These(Vec<ExtentPlace>),
+    /// These; each node finds those on its own disks.
+    These(Vec<ExtentPlacement>),
 }
 
 /// A part of an extent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPiece {
-    /// Which extent.
-    pub place: ExtentPlace,
+    /// The extent.
+    pub place: ExtentPlacement,
     /// Its subfile.
-    pub part: Part,
-    /// What of it, in the words of the operation.
+    pub part: SubfileLocation,
+    /// The part, encoded by the operation.
     pub what: Vec<u8>,
 }
 
-/// What has come of a call since it was last asked for; results are in the data.
+/// The news of a call since the last fetch; results are in the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Processed {
-    /// For each segment of data: of which extent it is the result. Nothing for what was put
-    /// together of many.
-    pub results: Vec<Option<ExtentPlace>>,
-    /// Whether nothing more will come.
+pub struct ProcessUpdate {
+    /// For each segment of data, the extent of which it is the result; `None` for a partial result
+    /// over many extents.
+    pub results: Vec<Option<ExtentPlacement>>,
+    /// Whether the call has ended.
     pub is_over: bool,
-    /// How far it has come.
+    /// The progress.
     pub progress: ProcessProgress,
-    /// What was done when, since it was last asked for.
+    /// The trace since the last fetch.
     pub spans: Vec<WorkSpan>,
-    /// When this was answered, by the clock of the spans.
+    /// When the node sent this reply, by the clock of the spans.
     pub now_ns: u64,
 }
 
-/// How far a call has come at one node.
+/// The progress of a call at one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessProgress {
-    /// Extents that it means; 0 as long as that is not known.
+    /// Extents of the call; 0 while that is not known.
     pub total: u64,
-    /// Extents that are done.
+    /// Extents that are finished.
     pub done: u64,
-    /// Extents that were there.
+    /// Extents that exist.
     pub found: u64,
-    /// Those that were in memory.
+    /// Extents that were in the cache.
     pub cache_hits: u64,
-    /// Bytes of all that were there.
+    /// Bytes of all extents that exist.
     pub seen_bytes: u64,
     /// Extents that were written.
     pub written: u64,
@@ -127,12 +126,12 @@ pub struct ProcessProgress {
     pub written_bytes: u64,
     /// Bytes of results.
     pub result_bytes: u64,
-    /// Bytes that other nodes have sent for it.
+    /// Bytes that other nodes have sent for the call.
     pub neighbour_bytes: u64,
 }
 
 impl ProcessProgress {
-    /// Adds what another node has done.
+    /// Adds the progress of another node.
     pub fn add(&mut self, other: &ProcessProgress) {
         self.total += other.total;
         self.done += other.done;
@@ -146,12 +145,12 @@ impl ProcessProgress {
     }
 }
 
-/// Something that a thread of a node has done for a call.
+/// A span of the trace of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkSpan {
     /// The thread, such as `Storage[2]`.
     pub thread: String,
-    /// What it did.
+    /// The name of the span.
     pub name: String,
     /// When it began.
     pub begin_ns: u64,
@@ -160,6 +159,6 @@ pub struct WorkSpan {
 }
 
 impl WorkSpan {
-    /// The name of a span in which a thread waits begins so; the rest says for what.
+    /// The start of the name of a span in which a thread waits; the rest says for what.
     pub const WAITS_FOR: &str = "waits for ";
 }

@@ -1,11 +1,11 @@
-//! What a cluster knows of a file.
+//! The record that a cluster keeps of a file.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::FileId;
 use crate::layout::encoding::Layout;
 
-/// What is at a path.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FileKind {
     /// A directory.
@@ -16,74 +16,67 @@ pub enum FileKind {
     Extents,
 }
 
-/// The record of a file or directory. Its size is not in it: that is what the subfiles say.
+/// The record of a file or directory. It does not contain the size: the subfiles have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Whose record it is.
+    /// The id of the file.
     pub id: FileId,
-    /// What it is.
+    /// The kind.
     pub kind: FileKind,
-    /// Which disks and where; directories have none.
+    /// The layout; directories have none.
     pub layout: Option<Layout>,
-    /// The user it belongs to.
+    /// The owner.
     pub uid: u32,
-    /// The group it belongs to.
+    /// The group.
     pub gid: u32,
-    /// Permissions: the lowest nine bits, as everywhere.
+    /// Permissions: the lowest nine bits, as in POSIX.
     pub mode: u32,
     /// When it was created, in nanoseconds since 1970.
     pub created_ns: u64,
     /// When the record, or the entries of the directory, last changed, in nanoseconds since 1970.
     pub changed_ns: u64,
-    /// Counts changes of owner, group and mode: grants of before are not valid any more.
+    /// Counts changes of owner, group and mode: a change makes earlier grants invalid.
     pub rights_version: u32,
-    /// Which subfiles have been synced at least once: bit `i % 64` of word `i / 64`. One of these
-    /// that is missing on its disk is lost; another one has not come into being, or has never been
-    /// promised to anybody.
-    pub settled: Vec<u64>,
+    /// The first-synced subfiles: bit `i % 64` of word `i / 64`. If one of these is missing on its
+    /// disk, it is lost; any other subfile has not come into being, or has never been promised.
+    pub first_synced: Vec<u64>,
 }
 
 impl FileRecord {
-    /// Whether a subfile has been synced at least once.
-    pub fn is_settled(&self, subfile: u32) -> bool {
-        let word = self.settled.get(subfile as usize / 64).copied().unwrap_or(0);
+    /// Whether a subfile was synced at least once.
+    pub fn is_first_synced(&self, subfile: u32) -> bool {
+        let word = self.first_synced.get(subfile as usize / 64).copied().unwrap_or(0);
         word >> (subfile % 64) & 1 == 1
     }
 
-    /// Whether all subfiles have been.
-    pub fn is_all_settled(&self) -> bool {
-        let disks = self.layout.as_ref().map_or(0, |layout| layout.disks().as_slice().len());
-        (0..).take(disks).all(|subfile| self.is_settled(subfile))
+    /// The number of subfiles that were synced at least once.
+    pub fn first_synced_count(&self) -> u32 {
+        self.first_synced.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// How many subfiles have been synced at least once.
-    pub fn settled_count(&self) -> u32 {
-        self.settled.iter().map(|word| word.count_ones()).sum()
-    }
-
-    /// Notes that a subfile has been synced; whether that is new.
-    pub fn settle(&mut self, subfile: u32) -> bool {
+    /// Records that a subfile was synced. Returns whether that is new.
+    pub fn mark_synced(&mut self, subfile: u32) -> bool {
         let word = subfile as usize / 64;
-        if self.settled.len() <= word {
-            self.settled.resize(word + 1, 0);
+        if self.first_synced.len() <= word {
+            self.first_synced.resize(word + 1, 0);
         }
         let bit = 1 << (subfile % 64);
-        let is_new = self.settled[word] & bit == 0;
-        self.settled[word] |= bit;
+        let is_new = self.first_synced[word] & bit == 0;
+        self.first_synced[word] |= bit;
         is_new
     }
 }
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// The name.
     pub name: String,
-    /// What it names.
+    /// The record.
     pub record: FileRecord,
 }
 
-/// Who asks: identified by the kernel, or by someone who knows the cluster's key.
+/// The identity of a client: identified by the kernel, or claimed by a holder of the cluster's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The user.
@@ -104,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subfiles_are_settled_one_by_one() {
+    fn subfiles_are_marked_one_by_one() {
         let mut record = FileRecord {
             id: FileId(7),
             kind: FileKind::Flat,
@@ -115,10 +108,14 @@ mod tests {
             created_ns: 0,
             changed_ns: 0,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
-        assert!(!record.is_settled(0) && !record.is_settled(200));
-        assert!(record.settle(200) && !record.settle(200));
-        assert!(record.is_settled(200) && !record.is_settled(199) && !record.is_settled(136));
+        assert!(!record.is_first_synced(0) && !record.is_first_synced(200));
+        assert!(record.mark_synced(200) && !record.mark_synced(200));
+        assert!(
+            record.is_first_synced(200)
+                && !record.is_first_synced(199)
+                && !record.is_first_synced(136)
+        );
     }
 }

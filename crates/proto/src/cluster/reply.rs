@@ -1,29 +1,29 @@
-//! What comes back.
+//! Replies of a node.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::{CheckReport, FoundSubfile};
 use super::failure::Failure;
 use super::grant::{Grant, Revocation};
-use super::group::{AssemblyId, MemoryId, TablePlace, TeamPlace};
-use super::jobs::JobStatus;
+use super::job::{JobMemoryId, SharedFileId, TableLocation, TeamPlace};
+use super::job_status::JobStatus;
 use super::lock::{LockOutcome, LockWait};
 use super::map::{ClusterMap, NodeInfo};
 use super::path::FilePath;
-use super::process::Processed;
-use super::record::{Entry, FileRecord, Identity};
-use super::request::Part;
+use super::process::ProcessUpdate;
+use super::record::{DirectoryEntry, FileRecord, Identity};
+use super::request::SubfileLocation;
 use super::status::NodeStatus;
 use crate::ids::{ExtentIndex, SubfileIndex};
-use crate::modes::call::Outcome;
+use crate::modes::call::CallOutcome;
 
-/// The answer to a question. `B` is what carries bytes without a copy.
+/// A reply with its data. `B` carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer<B> {
-    /// What came of it.
+    /// The reply, or why the request failed.
     pub result: Result<Reply, Failure>,
-    /// For reads: the bytes, range after range. For extents: header and body. For work with extents:
-    /// its results.
+    /// For reads: the bytes, range after range. For extents: header and body. For processing calls:
+    /// results.
     pub data: Vec<B>,
 }
 
@@ -32,87 +32,86 @@ pub struct Answer<B> {
 pub enum Reply {
     /// It is done.
     Done,
-    /// The client is known.
+    /// The client is accepted.
     Welcome {
         /// The name of the node.
         node: String,
-        /// As whom the client is known.
+        /// The identity under which the node knows the client.
         identity: Identity,
         /// The cluster.
         map: ClusterMap,
-        /// Where descriptors of flat subfiles are given out, if this node does that for the client.
+        /// The descriptor socket, if this node passes descriptors to the client.
         descriptors: Option<String>,
     },
     /// The cluster.
     Map(ClusterMap),
-    /// How many bytes of each range there were, up to the end of its subfile; the data follows.
+    /// The bytes that each range has, up to the end of its subfile; they are in the data.
     Read {
-        /// One for each range.
+        /// One length for each range.
         lens: Vec<u64>,
     },
     /// One list for each file.
     Measured(Vec<Vec<SubfileMeasure>>),
-    /// Whether there is such an extent; if so, header and body are in the data.
+    /// Whether the extent exists; if so, header and body are in the data.
     Extent {
-        /// Whether.
+        /// Whether it exists.
         is_there: bool,
     },
-    /// Whether there was such an extent.
+    /// Whether the extent existed.
     Deleted {
-        /// Whether.
+        /// Whether it existed.
         was_there: bool,
     },
     /// Extents in order.
     Extents(Vec<ExtentMeasure>),
     /// A file is open.
     Opened(Opened),
-    /// All processes of a job have met.
-    Met {
-        /// Memory that they can have from the node, to meet there from now on.
-        memory: Option<MemoryId>,
+    /// All ranks of a job have made the barrier.
+    BarrierDone {
+        /// The job memory in which the ranks coordinate from now on, if there is one.
+        memory: Option<JobMemoryId>,
     },
-    /// A file is open for all processes of a job.
-    OpenedTogether {
-        /// For the process that has asked; if it has asked for all, for rank 0: the handles of the
-        /// others follow in the order of ranks.
+    /// A file is open for all ranks of a job.
+    OpenedForAll {
+        /// The open file of the rank that has asked. If one rank has asked for all, that of rank 0:
+        /// the handles of the others follow in the order of ranks.
         opened: Opened,
-        /// The opening.
-        assembly: AssemblyId,
-        /// If all meet in memory that they can have from the node, and not by messages: where.
-        table: Option<TablePlace>,
+        /// The id of the shared file.
+        shared_file: SharedFileId,
+        /// The coordination table, if the ranks coordinate in the job memory.
+        table: Option<TableLocation>,
     },
-    /// What came of a call of a file that was opened together; what was read for all is in the
-    /// data.
-    Shared(Outcome),
+    /// The outcome of a call on a shared file; bytes that were read for all are in the data.
+    Shared(CallOutcome),
     /// A record, and a grant to measure the file.
     Stat {
         /// The record.
         record: FileRecord,
-        /// To measure it; directories have none.
+        /// The grant to measure the file; directories have none.
         grant: Option<Grant>,
     },
     /// Names in order, with grants to measure the files.
     Entries {
         /// The names.
-        entries: Vec<Entry>,
-        /// One for each; none for directories.
+        entries: Vec<DirectoryEntry>,
+        /// One for each name; none for directories.
         grants: Vec<Option<Grant>>,
         /// Whether there are more.
         is_more: bool,
     },
-    /// The subfile is durable, if it has come into being.
+    /// The subfile is durable, if it exists.
     Synced {
-        /// Whether it has.
+        /// Whether it exists.
         is_there: bool,
     },
-    /// A file, for another node; nothing if there is none, or only one that was deleted and that
-    /// no client has open.
+    /// A file, for another node; `None` if there is none, or if it was deleted and no client has it
+    /// open.
     File(Option<KnownFile>),
-    /// How the node is doing.
+    /// The status of the node.
     Status(Box<NodeStatus>),
-    /// What a check has found.
+    /// The result of a check.
     Checked(CheckReport),
-    /// The cluster's nodes as they are now, with the ids of disks; and the node's own part.
+    /// The cluster map with the ids of disks, and the part of the node that joined.
     Joined {
         /// The cluster.
         map: ClusterMap,
@@ -126,107 +125,107 @@ pub enum Reply {
         /// Whether there are more.
         is_more: bool,
     },
-    /// A subfile takes changes again.
+    /// The subfile accepts changes again.
     Repaired {
         /// Bytes that were read from its disk.
         read_bytes: u64,
     },
-    /// The jobs whose processes meet here.
+    /// The jobs that the node coordinates.
     Jobs(Vec<JobStatus>),
-    /// What was reset.
+    /// The result of a reset.
     Reset {
         /// The jobs that were forgotten.
         jobs: Vec<String>,
-        /// The files whose openings were ended.
+        /// The shared files that were ended.
         files: Vec<FilePath>,
     },
-    /// What came of a call about locks.
+    /// The outcome of a call on locks.
     Lock(LockOutcome),
-    /// Who waits for locks, longest first.
+    /// The processes that wait for locks, longest first.
     LockWaits(Vec<LockWait>),
-    /// What has come of work with extents; results are in the data.
-    Processed(Box<Processed>),
+    /// The news of a processing call; results are in the data.
+    Processed(Box<ProcessUpdate>),
     /// Parts of extents are in the data.
     Cut,
-    /// Where the machines of a job come together.
+    /// Where the machines of a job meet.
     TeamPlace(TeamPlace),
-    /// Owner, group or mode are as wanted.
+    /// Owner, group or mode are set.
     RightsSet {
-        /// Nodes that hold a part of the file and have not acknowledged it in time: they may accept
-        /// grants of before until they reach the interface node again.
+        /// Nodes that have subfiles of the file and have not acknowledged in time: they may accept
+        /// earlier grants until they reach the interface node again.
         untold: Vec<String>,
     },
     /// The grant epoch.
     GrantNews {
-        /// Which one it is.
+        /// The current epoch.
         epoch: u64,
-        /// Whether the node has missed a revocation and must load all again.
+        /// Whether the node has missed a revocation and must load all of them again.
         must_reload: bool,
     },
-    /// Revocations that count.
+    /// Revocations that are in force.
     Revocations {
-        /// Which grant epoch it is.
+        /// The current grant epoch.
         epoch: u64,
         /// In the order of files.
         revocations: Vec<Revocation>,
         /// Whether there are more.
         is_more: bool,
     },
-    /// The device of the file system of each disk, in the order of the node's status; nothing for a
-    /// disk that could not be asked. Disks of one machine with the same device share its space.
+    /// The device of the file system of each disk, in the order of the node's status; `None` for a
+    /// disk that does not answer. Disks of one machine with the same device share its space.
     FileSystems(Vec<Option<u64>>),
-    /// What came of each file of a request for several.
+    /// The result of each file of a request for several files.
     Each(Vec<Result<(), Failure>>),
-    /// Files are open, or why one is not.
+    /// The open file, or the failure, of each file.
     OpenedMany(Vec<Result<Opened, Failure>>),
-    /// Whether each subfile has come into being; if so, it is durable.
+    /// Whether each subfile exists; if so, it is durable.
     SyncedMany(Vec<Result<bool, Failure>>),
 }
 
-/// What the namespace says of a file to a node that has to make a subfile of it.
+/// A file, as the namespace knows it, for a node that creates a subfile of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownFile {
-    /// Its path, or the one that it had.
+    /// Its path, or the last one that it had.
     pub path: FilePath,
     /// The file.
     pub record: FileRecord,
 }
 
 impl KnownFile {
-    /// Whether a subfile belongs to the file, lies where it should, and was never synced: then it
-    /// may be made, and reads as a hole before.
-    pub fn may_make(&self, part: Part) -> bool {
+    /// Whether a subfile belongs to the file, lies on this disk, and is not first-synced: then a
+    /// node may create it, and it reads as a hole before.
+    pub fn may_make(&self, part: SubfileLocation) -> bool {
         let layout = self.record.layout.as_ref();
         let disk = layout.and_then(|layout| layout.disks().disk_of(part.subfile));
-        disk == Some(part.disk) && !self.record.is_settled(part.subfile.0)
+        disk == Some(part.disk) && !self.record.is_first_synced(part.subfile.0)
     }
 }
 
 /// An open file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// What it is.
+    /// The record.
     pub record: FileRecord,
     /// The right to use it.
     pub grant: Grant,
-    /// For closing it.
+    /// The handle.
     pub handle: u64,
-    /// Whether it was created by this very call.
+    /// Whether this call has created it.
     pub is_created: bool,
-    /// After how many milliseconds of use the client renews the grant.
+    /// Milliseconds of use after which the client renews the grant.
     pub renew_after_ms: u64,
 }
 
 /// The size and times of a subfile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubfileMeasure {
-    /// Which one.
+    /// The subfile.
     pub subfile: SubfileIndex,
     /// Its length; for extents, the bytes of all headers and bodies.
     pub len: u64,
-    /// What it takes on the disk.
+    /// The bytes that it occupies on the disk.
     pub disk_bytes: u64,
-    /// For extents: how many.
+    /// The number of extents.
     pub extents: u64,
     /// When it last changed, in nanoseconds since 1970.
     pub modified_ns: u64,
@@ -235,7 +234,7 @@ pub struct SubfileMeasure {
 /// An extent in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtentMeasure {
-    /// Which one of its subfile.
+    /// Its index in its subfile.
     pub extent: ExtentIndex,
     /// Bytes of its header.
     pub header_len: u64,

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests to a node.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::CheckDepth;
 use super::grant::{Access, Grant, Revocation};
-use super::group::{JobCall, OpenTogether, Seat, SharedRequest, TeamCall};
+use super::job::{CollectiveOpen, JobCall, Member, SharedRequest, TeamCall};
 use super::lock::LockRequest;
 use super::map::NodeInfo;
 use super::path::FilePath;
@@ -14,217 +14,215 @@ use super::process::ProcessRequest;
 use super::record::{FileKind, FileRecord, Identity};
 use crate::ids::{DiskId, FileId, SubfileIndex};
 use crate::layout::encoding::Layout;
-use crate::layout::tiles::ExtentPlace;
+use crate::layout::tiles::ExtentPlacement;
 use crate::modes::call::digest;
 
-/// The version of everything in this folder: a node talks to clients of the same version.
+/// The version of all messages in this folder: a node accepts clients of the same version.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The most data that one request or reply carries; who wants more sends several.
+/// Data of one request or reply; a client with more sends several requests.
 pub const TRANSFER_LIMIT_BYTES: u64 = 4 << 20;
 
-/// The most ranges of one request.
+/// Ranges of one request.
 pub const RANGES_LIMIT: usize = 16_384;
 
-/// The most bytes of data that one question or answer carries: an extent of the largest size, with
-/// its header.
+/// Data of one message: the largest extent, with its header.
 pub const TOKEN_LIMIT_BYTES: usize = 129 << 20;
 
-/// A question to a node: the request, and the data that goes with it. `B` is what carries bytes
-/// without a copy.
+/// A request with its data. `B` carries bytes without a copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Question<B> {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// For writes: the bytes, in the order of the ranges. For extents: header and body. For work
-    /// with extents: the parameters of the operation.
+    /// For writes: the bytes, in the order of the ranges. For extents: header and body. For
+    /// processing calls: the parameters of the operation.
     pub data: Vec<B>,
 }
 
-/// What a process that says hello is.
+/// The kind of a process that says hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerKind {
     /// A client, which acts for its user.
     Client,
-    /// A node of the cluster, which acts for all users. Believed of the administrator and of root
-    /// on the same machine, and of holders of the cluster's key.
+    /// A node of the cluster, which acts for all users. A node believes it of the administrator and
+    /// of root on the same machine, and of holders of the cluster's key.
     Node,
 }
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first one of a connection.
+    /// The first request of a connection.
     Hello {
         /// [`PROTOCOL_VERSION`] of the client.
         version: u32,
-        /// Who the client says it is; a node believes it only from holders of the cluster's key.
+        /// The identity that the client claims; a node believes it only from holders of the
+        /// cluster's key.
         identity: Identity,
-        /// What people call the client, such as the name of its program.
+        /// The display name of the client, such as the name of its program.
         client: String,
-        /// What it is. Only a node of the cluster may call itself one.
+        /// The kind of the client. Only a node of the cluster may claim to be one.
         peer: PeerKind,
     },
-    /// Which nodes and disks there are.
+    /// Asks for the cluster map.
     Map,
-    /// Something about names; only the interface node answers.
+    /// A request about names, for the interface node.
     Namespace(NamespaceRequest),
-    /// Bytes of a flat subfile.
+    /// Reads bytes of a flat subfile.
     Read {
-        /// The right to.
+        /// The right to read.
         grant: Grant,
-        /// Which subfile.
-        part: Part,
-        /// Which bytes.
+        /// The subfile.
+        part: SubfileLocation,
+        /// The bytes.
         ranges: Vec<SubfileRange>,
     },
-    /// Writes bytes of a flat subfile, which comes into being with the first one.
+    /// Writes bytes of a flat subfile; the first write creates the subfile.
     Write {
-        /// The right to.
+        /// The right to write.
         grant: Grant,
-        /// Which subfile.
-        part: Part,
-        /// Which bytes.
+        /// The subfile.
+        part: SubfileLocation,
+        /// The bytes.
         ranges: Vec<SubfileRange>,
     },
-    /// Lengths and times of the subfiles that this node has of some files.
+    /// Measures subfiles of this node: lengths and times.
     Measure {
-        /// For each file: the right to, and which subfiles.
-        files: Vec<(Grant, Vec<Part>)>,
+        /// For each file, the right to measure it, and its subfiles.
+        files: Vec<(Grant, Vec<SubfileLocation>)>,
     },
-    /// Cuts or extends a flat subfile.
+    /// Sets the length of a flat subfile.
     Resize {
-        /// The right to.
+        /// The right to write.
         grant: Grant,
-        /// Which subfile.
-        part: Part,
-        /// Its length from now on.
+        /// The subfile.
+        part: SubfileLocation,
+        /// The new length.
         len: u64,
     },
-    /// Makes a flat subfile at least so long.
+    /// Extends a flat subfile to at least a length.
     Grow {
-        /// The right to.
+        /// The right to write.
         grant: Grant,
-        /// Which subfile.
-        part: Part,
-        /// How long it is at least from now on.
+        /// The subfile.
+        part: SubfileLocation,
+        /// The length.
         len: u64,
     },
-    /// Makes a subfile durable, if it has come into being.
+    /// Makes a subfile durable, if it exists.
     Sync {
-        /// The right to.
+        /// The right to use the file.
         grant: Grant,
-        /// Which one.
-        part: Part,
+        /// The subfile.
+        part: SubfileLocation,
     },
-    /// An extent.
+    /// Reads an extent.
     ReadExtent {
-        /// The right to.
+        /// The right to read.
         grant: Grant,
-        /// On which disk.
+        /// The disk.
         disk: DiskId,
-        /// Which one.
-        place: ExtentPlace,
+        /// The extent.
+        place: ExtentPlacement,
     },
     /// Replaces an extent.
     WriteExtent {
-        /// The right to.
+        /// The right to write.
         grant: Grant,
-        /// On which disk.
+        /// The disk.
         disk: DiskId,
-        /// Which one.
-        place: ExtentPlace,
+        /// The extent.
+        place: ExtentPlacement,
     },
     /// Deletes an extent.
     DeleteExtent {
-        /// The right to.
+        /// The right to write.
         grant: Grant,
-        /// On which disk.
+        /// The disk.
         disk: DiskId,
-        /// Which one.
-        place: ExtentPlace,
+        /// The extent.
+        place: ExtentPlacement,
     },
-    /// Extents of one subfile, in order.
+    /// Lists extents of one subfile, in order.
     ListExtents {
-        /// The right to.
+        /// The right to read.
         grant: Grant,
-        /// On which disk.
+        /// The disk.
         disk: DiskId,
-        /// The first one wanted.
-        from: ExtentPlace,
-        /// At most so many.
+        /// The first extent to list.
+        from: ExtentPlacement,
+        /// The largest number to list.
         limit: u32,
     },
-    /// What the processes of a job do together; answered when all have asked.
+    /// A collective call of a job; the reply comes when all ranks have called.
     Job {
-        /// Who asks.
-        seat: Seat,
-        /// How many such questions it has asked before.
+        /// The rank that calls.
+        member: Member,
+        /// The number of such calls that the rank has made before.
         number: u64,
-        /// What.
+        /// The call.
         call: JobCall,
     },
-    /// Opens a file for all processes of a job, who have agreed on it in memory that they have in
-    /// common.
+    /// Opens a file for all ranks of a job, which have agreed on it in the job memory.
     OpenForAll {
-        /// Who asks.
-        seat: Seat,
-        /// What all want.
-        open: OpenTogether,
+        /// The rank that asks.
+        member: Member,
+        /// The options.
+        open: CollectiveOpen,
     },
-    /// Something with a file that was opened together.
+    /// A call on a shared file.
     Shared(SharedRequest),
-    /// How the node is doing.
+    /// Asks for the status of the node.
     Status,
-    /// To stop: what is acknowledged is finished, new work is refused.
+    /// Stops the node: it finishes what it has acknowledged, and refuses new work.
     Stop,
-    /// Checks namespace against disks.
+    /// Checks the namespace against the disks.
     Check(CheckRequest),
-    /// From node to node.
+    /// A request of another node.
     Peer(PeerRequest),
-    /// The jobs whose processes meet here, and who waits for whom: those of the user who asks, all
-    /// of them for administrators.
+    /// Asks for the jobs that the node coordinates, and who waits for whom: those of the user, or
+    /// all for administrators.
     Jobs,
-    /// Ends meetings and shared openings of files: whoever waits is told. Jobs of the user who
-    /// asks, all of them for administrators.
+    /// Ends jobs and shared files; their waiting calls fail. Affects jobs of the user, or all for
+    /// administrators.
     Reset {
-        /// Openings of these files; if there are none, of all files, and the jobs too.
+        /// The shared files to end; if empty, all of them, and the jobs too.
         files: Vec<FilePath>,
     },
-    /// Something about the locks of an open file; a wait is answered when it is over.
+    /// A call on the locks of an open file; the reply to a wait comes when it is over.
     Lock(LockRequest),
-    /// Who waits for locks: processes of the user who asks, all of them for administrators.
+    /// Asks for the processes that wait for locks: those of the user, or all for administrators.
     LockWaits,
-    /// Work with the extents of a file.
+    /// A request about a processing call.
     Process(ProcessRequest),
-    /// Where the machines of a job come together without a node.
+    /// A request about the place where the machines of a job meet.
     Team {
-        /// The job. Jobs of different users are different ones.
+        /// The name of the job. Jobs of different users are different jobs.
         job: String,
-        /// What about it.
+        /// The request.
         call: TeamCall,
     },
-    /// Sets when a flat subfile last changed. Only the first subfile of a file is made for it.
+    /// Sets the modification time of a flat subfile. Creates only the first subfile of a file.
     SetModified {
         /// The right to write.
         grant: Grant,
-        /// Which subfile.
-        part: Part,
+        /// The subfile.
+        part: SubfileLocation,
         /// Nanoseconds since 1970.
         modified_ns: u64,
     },
-    /// The file systems of the node's disks.
+    /// Asks for the file systems of the node's disks.
     FileSystems,
     /// Makes subfiles of this node durable, those of a disk together. At most
     /// [`FILES_LIMIT`](super::limits::FILES_LIMIT). Each has its own result.
     SyncMany {
-        /// For each: the right to, and which one.
-        subfiles: Vec<(Grant, Part)>,
+        /// For each subfile, the right to use the file, and the subfile.
+        subfiles: Vec<(Grant, SubfileLocation)>,
     },
 }
 
 impl Request {
-    /// The kind of the request, for messages and logs.
+    /// The kind of the request, for messages, logs and counters.
     pub fn kind(&self) -> &'static str {
         match self {
             Request::Hello { .. } => "hello",
@@ -261,14 +259,14 @@ impl Request {
 }
 
 impl NamespaceRequest {
-    /// The kind of the request, for messages and logs.
+    /// The kind of the request, for messages, logs and counters.
     pub fn kind(&self) -> &'static str {
         match self {
             NamespaceRequest::Open { .. } => "open",
             NamespaceRequest::Create { .. } => "create",
             NamespaceRequest::Close { .. } => "close",
             NamespaceRequest::Renew { .. } => "renew",
-            NamespaceRequest::Settle { .. } => "settle",
+            NamespaceRequest::MarkSynced { .. } => "settle",
             NamespaceRequest::Remove { .. } => "remove",
             NamespaceRequest::MakeDirectory { .. } => "make directory",
             NamespaceRequest::RemoveDirectory { .. } => "remove directory",
@@ -280,18 +278,18 @@ impl NamespaceRequest {
             NamespaceRequest::OpenMany { .. } => "open many",
             NamespaceRequest::CreateMany { .. } => "create many",
             NamespaceRequest::CloseMany { .. } => "close many",
-            NamespaceRequest::MarkSynced { .. } => "mark synced",
+            NamespaceRequest::MarkSyncedMany { .. } => "mark synced",
             NamespaceRequest::RemoveMany { .. } => "remove many",
         }
     }
 }
 
-/// A subfile and where it lies.
+/// A subfile and the disk on which it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Part {
-    /// On which disk.
+pub struct SubfileLocation {
+    /// The disk.
     pub disk: DiskId,
-    /// Which one of its file.
+    /// Its index in its file.
     pub subfile: SubfileIndex,
 }
 
@@ -300,95 +298,95 @@ pub struct Part {
 pub struct SubfileRange {
     /// The first byte.
     pub offset: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// Something about names.
+/// A request about names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NamespaceRequest {
     /// Opens a file.
     Open {
-        /// Which one.
+        /// The path.
         path: FilePath,
-        /// What for.
+        /// The access.
         access: Access,
     },
-    /// Creates a file and opens it; opens the one that is there, unless told not to.
+    /// Creates a file and opens it. An existing file is opened, unless `is_new` is set.
     Create {
-        /// Which one.
+        /// The path.
         path: FilePath,
-        /// What for.
+        /// The access.
         access: Access,
-        /// An existing file is an error.
+        /// Whether an existing file is an error.
         is_new: bool,
-        /// Permissions of a new one.
+        /// Permissions of a new file.
         mode: u32,
-        /// Layout of a new one.
-        layout: LayoutWish,
+        /// Layout of a new file.
+        layout: LayoutChoice,
     },
-    /// The file is no longer in use by this client.
+    /// Closes an open file.
     Close {
-        /// What the open gave.
+        /// The handle.
         handle: u64,
     },
-    /// A new grant for an open file, as rights are now.
+    /// Asks for a new grant for an open file, with its current rights.
     Renew {
-        /// What the open gave.
+        /// The handle.
         handle: u64,
-        /// The last grant: proof of the open where the handle is not known, because the node was
-        /// restarted.
+        /// The last grant: it proves the open if the node has been restarted and does not know the
+        /// handle.
         grant: Grant,
     },
-    /// Subfiles that were synced for the first time.
-    Settle {
-        /// The right to.
+    /// Marks subfiles as first-synced.
+    MarkSynced {
+        /// The right to use the file.
         grant: Grant,
-        /// Which ones.
+        /// The subfiles.
         subfiles: Vec<SubfileIndex>,
     },
     /// Deletes a file.
     Remove {
-        /// Which one.
+        /// The path.
         path: FilePath,
     },
-    /// Makes a directory.
+    /// Creates a directory.
     MakeDirectory {
-        /// Which one.
+        /// The path.
         path: FilePath,
         /// Its permissions.
         mode: u32,
     },
     /// Removes an empty directory.
     RemoveDirectory {
-        /// Which one.
+        /// The path.
         path: FilePath,
     },
-    /// Gives a file or directory another path. What is there before is replaced: a file by a file,
-    /// an empty directory by a directory.
+    /// Renames a file or directory. Replaces an existing file by a file, and an empty directory by
+    /// a directory.
     Rename {
         /// The old path.
         from: FilePath,
-        /// The new one.
+        /// The new path.
         to: FilePath,
     },
-    /// The record, and a grant to measure the file.
+    /// Asks for the record of an entry, and a grant to measure it.
     Stat {
-        /// Which one.
+        /// The path.
         path: FilePath,
     },
-    /// The names in a directory, in order.
+    /// Lists the names in a directory, in order.
     List {
-        /// Which one.
+        /// The directory.
         path: FilePath,
-        /// Only names after this one.
+        /// The name after which to begin.
         after: Option<String>,
-        /// At most so many.
+        /// The largest number of names.
         limit: u32,
     },
     /// Changes owner, group or mode.
     SetRights {
-        /// Of which file.
+        /// The path.
         path: FilePath,
         /// The new mode.
         mode: Option<u32>,
@@ -397,108 +395,111 @@ pub enum NamespaceRequest {
         /// The new group.
         gid: Option<u32>,
     },
-    /// Sets when the names of a directory last changed. For its owner and for root.
+    /// Sets the time of the last change of the names of a directory. Only for its owner and for
+    /// root.
     SetDirectoryTime {
-        /// Which one.
+        /// The directory.
         path: FilePath,
         /// Nanoseconds since 1970.
         changed_ns: u64,
     },
     /// Opens files. This request and the four that follow take at most
     /// [`FILES_LIMIT`](super::limits::FILES_LIMIT) files, make their changes durable together, and
-    /// give each file its own result: the failure of one concerns no other.
+    /// give each file its own result: the failure of one file does not affect the others.
     OpenMany {
-        /// Which ones.
+        /// The paths.
         paths: Vec<FilePath>,
-        /// What for.
+        /// The access.
         access: Access,
     },
-    /// Creates files and opens them; opens those that are there, unless told not to.
+    /// Creates files and opens them. Existing files are opened, unless `is_new` is set.
     CreateMany {
-        /// Which ones.
+        /// The files.
         files: Vec<NewFile>,
-        /// What for.
+        /// The access.
         access: Access,
-        /// An existing file is an error.
+        /// Whether an existing file is an error.
         is_new: bool,
-        /// Layout of new ones.
-        layout: LayoutWish,
+        /// Layout of new files.
+        layout: LayoutChoice,
     },
-    /// Files are no longer in use by this client.
+    /// Closes open files.
     CloseMany {
-        /// What the opens gave.
+        /// The handles.
         handles: Vec<u64>,
     },
-    /// Subfiles that were synced for the first time, of several files.
-    MarkSynced {
-        /// For each file: the right to, and which subfiles.
+    /// Marks subfiles of several files as first-synced.
+    MarkSyncedMany {
+        /// For each file, the right to use it, and the subfiles.
         files: Vec<(Grant, Vec<SubfileIndex>)>,
     },
-    /// Removes files and empty directories, in this order: a directory follows what is in it.
+    /// Removes files and empty directories, in this order: a directory follows its entries.
     RemoveMany {
-        /// Which ones.
+        /// The entries.
         entries: Vec<Removal>,
     },
 }
 
-/// A file to be created together with others.
+/// A file to create together with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFile {
-    /// Which one.
+    /// The path.
     pub path: FilePath,
     /// Its permissions.
     pub mode: u32,
 }
 
-/// A file or an empty directory to be removed together with others.
+/// A file or an empty directory to remove together with others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// Which one.
+    /// The path.
     pub path: FilePath,
     /// Whether it is a directory.
     pub is_directory: bool,
 }
 
-/// How a new file is to be spread.
+/// The layout of a new file, as its creator chooses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LayoutWish {
+pub enum LayoutChoice {
     /// Bytes in units.
     Striped {
-        /// The unit; the cluster's own if not given.
+        /// The striping unit; `None` for the default.
         unit_bytes: Option<u64>,
-        /// Over which disks.
-        disks: DisksWish,
+        /// The disks.
+        disks: DiskChoice,
     },
-    /// Extents under numbers.
+    /// Numbered extents.
     Extents {
-        /// Over which disks.
-        disks: DisksWish,
+        /// The disks.
+        disks: DiskChoice,
     },
-    /// Just so.
+    /// A given layout.
     Exactly(Layout),
 }
 
-impl LayoutWish {
-    /// What kind of file it makes.
+impl LayoutChoice {
+    /// The kind of the new file.
     pub fn kind(&self) -> FileKind {
         match self {
-            LayoutWish::Striped { .. } | LayoutWish::Exactly(Layout::Striped(_)) => FileKind::Flat,
-            LayoutWish::Extents { .. } | LayoutWish::Exactly(_) => FileKind::Extents,
+            LayoutChoice::Striped { .. } | LayoutChoice::Exactly(Layout::Striped(_)) => {
+                FileKind::Flat
+            }
+            LayoutChoice::Extents { .. } | LayoutChoice::Exactly(_) => FileKind::Extents,
         }
     }
 }
 
-impl fmt::Display for LayoutWish {
-    /// For people, behind a comma; nothing for what every file has. Two that differ have different
-    /// texts.
+impl fmt::Display for LayoutChoice {
+    /// Displays the choice after a comma; the default choice is empty. Two choices that differ have
+    /// different texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LayoutWish::Striped { unit_bytes: None, disks } => disks.fmt(f),
-            LayoutWish::Striped { unit_bytes: Some(bytes), disks } => {
+            LayoutChoice::Striped { unit_bytes: None, disks } => disks.fmt(f),
+            LayoutChoice::Striped { unit_bytes: Some(bytes), disks } => {
                 write!(f, ", in units of {bytes} bytes{disks}")
             }
-            LayoutWish::Extents { disks } => write!(f, ", of extents{disks}"),
-            LayoutWish::Exactly(layout) => {
+            LayoutChoice::Extents { disks } => write!(f, ", of extents{disks}"),
+            LayoutChoice::Exactly(layout) => {
                 let kind = match layout {
                     Layout::Striped(_) => "striped",
                     Layout::Tiles(_) => "tiles",
@@ -510,25 +511,25 @@ impl fmt::Display for LayoutWish {
     }
 }
 
-/// Over which disks.
+/// The disks of a new file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DisksWish {
-    /// All that can be written to, beginning at a different one each time.
+pub enum DiskChoice {
+    /// All writable disks, beginning at a different one each time.
     All,
-    /// So many of them, beginning at a different one each time.
+    /// This number of writable disks, beginning at a different one each time.
     Count(u32),
     /// These, in this order.
     These(Vec<DiskId>),
 }
 
-impl fmt::Display for DisksWish {
-    /// For people; nothing if it is all of them.
+impl fmt::Display for DiskChoice {
+    /// Displays the choice; all disks are the empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DisksWish::All => Ok(()),
-            DisksWish::Count(1) => f.write_str(", on one disk"),
-            DisksWish::Count(count) => write!(f, ", over {count} disks"),
-            DisksWish::These(disks) => {
+            DiskChoice::All => Ok(()),
+            DiskChoice::Count(1) => f.write_str(", on one disk"),
+            DiskChoice::Count(count) => write!(f, ", over {count} disks"),
+            DiskChoice::These(disks) => {
                 let disks: Vec<String> = disks.iter().map(ToString::to_string).collect();
                 write!(f, ", over {}", disks.join(", "))
             }
@@ -536,76 +537,75 @@ impl fmt::Display for DisksWish {
     }
 }
 
-/// What nodes ask each other.
+/// A request of one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerRequest {
-    /// A node that is there: what the interface node should know of it.
+    /// Joins the cluster: what the interface node needs to know of the node.
     Join {
-        /// The node; ids of disks do not count.
+        /// The node; its disk ids are ignored.
         node: NodeInfo,
     },
-    /// Removes the subfiles of files that lie on disks of this node. None is not an error.
+    /// Removes the subfiles that files have on this node. A missing subfile is not an error.
     RemoveSubfiles {
         /// The files.
         files: Vec<FileRecord>,
-        /// The grant epoch: grants of the files are of this one or of one before, and are not valid
-        /// any more.
+        /// The current grant epoch: grants of the files are not newer, and are invalid from now on.
         epoch: u64,
     },
-    /// Grants of a file with an older version are not valid any more.
+    /// Makes grants of a file with an older rights version invalid.
     Revoke(Revocation),
-    /// What the namespace says of a file: asked by a node before it makes a subfile.
+    /// Asks what the namespace knows of a file; a node asks this before it creates a subfile.
     FindFile {
         /// The file.
         file: FileId,
     },
-    /// Writes into the descriptions of subfiles, durably, who owns their files and which subfiles
-    /// were synced. A subfile that is not there is no error; a disk that is not there is one.
+    /// Writes owner, mode and first-synced subfiles durably into the descriptions of subfiles. A
+    /// missing subfile is not an error, but a missing disk is.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<Part>)>,
+        files: Vec<(FileRecord, Vec<SubfileLocation>)>,
     },
-    /// Reads every byte of a flat subfile whose sync has failed, and lets it take changes again.
+    /// Reads every byte of a flat subfile whose sync has failed, and lets it accept changes again.
     RepairSubfile {
-        /// Which disk.
+        /// The disk.
         disk: DiskId,
-        /// Which file.
+        /// The file.
         file: FileId,
-        /// Which subfile.
+        /// The subfile.
         subfile: SubfileIndex,
     },
-    /// All subfiles of this node.
+    /// Lists all subfiles of this node.
     ListSubfiles {
-        /// Only after this one.
+        /// The subfile after which to begin.
         after: Option<(DiskId, FileId, SubfileIndex)>,
-        /// At most so many.
+        /// The largest number of subfiles.
         limit: u32,
-        /// How closely to look at each.
+        /// How thoroughly to check each.
         depth: CheckDepth,
     },
-    /// Which grant epoch it is, and whether the node that asks must load all revocations again.
+    /// Asks for the grant epoch, and whether the node must load all revocations again.
     GrantNews {
         /// The name of the node that asks.
         node: String,
     },
-    /// The revocations that count, in the order of files.
+    /// Asks for the revocations that are in force, in the order of files.
     Revocations {
         /// The name of the node that asks.
         node: String,
-        /// The epoch that it knows: the interface node never counts from a lower one.
+        /// The epoch that the node knows: the interface node never counts from a lower one.
         known_epoch: Option<u64>,
-        /// Only those of files after this one.
+        /// The file after which to begin.
         after: Option<FileId>,
     },
 }
 
-/// What a check is to do.
+/// The options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
-    /// How closely to look.
+    /// How thorough it is.
     pub depth: CheckDepth,
     /// Whether to repair what can be repaired without loss.
     pub is_repair: bool,
-    /// Whether to make the namespace from what the disks say.
+    /// Whether to rebuild the namespace from the descriptions on the disks.
     pub is_rebuild: bool,
 }

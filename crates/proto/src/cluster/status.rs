@@ -1,21 +1,21 @@
-//! How a node is doing.
+//! The status of a node.
 
 use serde::{Deserialize, Serialize};
 
 use super::map::DiskInfo;
 
-/// A node at one moment.
+/// The status of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// How long it has been running.
     pub uptime_ms: u64,
     /// Whether it is stopping.
     pub is_stopping: bool,
-    /// Whether it keeps the namespace.
+    /// Whether it is the interface node.
     pub is_interface: bool,
     /// Its disks.
     pub disks: Vec<DiskStatus>,
@@ -25,37 +25,37 @@ pub struct NodeStatus {
     pub compute_threads: u32,
     /// Requests under way.
     pub requests: u64,
-    /// The oldest of them, in milliseconds.
+    /// The age of the oldest of them, in milliseconds.
     pub oldest_request_ms: u64,
     /// Clients that are connected.
     pub clients: Vec<ClientStatus>,
-    /// Files that clients have open; known to the interface node only.
+    /// Files that clients have open; only the interface node knows this.
     pub open_files: u64,
-    /// Files and directories; known to the interface node only.
+    /// Files and directories; only the interface node knows this.
     pub files: u64,
-    /// Deletions that are not finished; known to the interface node only.
-    pub doomed: u64,
-    /// Extents in memory: bytes, hits, misses.
+    /// Deletions that are not finished; only the interface node knows this.
+    pub unfinished_deletions: u64,
+    /// Bytes of extents in the cache.
     pub cache_bytes: u64,
-    /// Reads answered from memory.
+    /// Reads from the cache.
     pub cache_hits: u64,
-    /// Reads that were not.
+    /// Reads that missed the cache.
     pub cache_misses: u64,
-    /// Other nodes, as this one sees them.
+    /// The other nodes, as this one sees them.
     pub peers: Vec<PeerStatus>,
 }
 
-/// A disk at one moment. Counts are since the node was started; they contain what clients on the same
-/// machine read and write by themselves, as they count it.
+/// The status of a disk. Counts begin with the start of the node; they include what clients on the
+/// same machine read and write through descriptors, as the clients count it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
-    /// Which one.
+    /// The disk.
     pub disk: DiskInfo,
     /// Its directory.
     pub path: String,
     /// Size of its file system.
     pub total_bytes: u64,
-    /// What is free there.
+    /// The free bytes of it.
     pub free_bytes: u64,
     /// Requests that read.
     pub reads: u64,
@@ -65,32 +65,32 @@ pub struct DiskStatus {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Requests that wait for it or are under way.
+    /// Requests that wait for the disk or are under way.
     pub queue: u64,
     /// Why it cannot be used, if so.
     pub trouble: Option<String>,
 }
 
-/// A client at one moment.
+/// The status of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// What it is called.
+    /// Its display name.
     pub name: String,
-    /// As whom it is known.
+    /// The user under which it is known.
     pub uid: u32,
     /// Requests it has made.
     pub requests: u64,
-    /// Files it has open; known to the interface node only.
+    /// Files that it has open; only the interface node knows this.
     pub open_files: u64,
 }
 
-/// Another node, as seen from one.
+/// Another node, as one node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerStatus {
     /// Its name.
     pub name: String,
     /// Whether it answers.
     pub is_there: bool,
-    /// What was wrong the last time it did not.
+    /// The last error, if it does not answer.
     pub trouble: Option<String>,
 }

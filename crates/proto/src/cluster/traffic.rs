@@ -1,5 +1,5 @@
-//! Counters of what a client reads and writes by itself on the machine of a node. The client adds to
-//! them in shared memory, and the node reads them there.
+//! Counters of what a client reads and writes through descriptors on the node's machine. The client
+//! adds to them in shared memory, and the node reads them there.
 //!
 //! The memory is an array of 64-bit counters. Each disk has one cell of [`CELL_COUNTERS`] counters in
 //! each of [`TRAFFIC_LANES`] lanes, so that threads on different lanes never write to the same cache
@@ -15,17 +15,17 @@ pub const TRAFFIC_LANES: usize = 8;
 /// Counters from the start of one cell to the next: a cache line of 64 bytes.
 pub const CELL_COUNTERS: usize = 8;
 
-/// The most disks of a node whose traffic is counted.
+/// Disks of a node whose traffic is counted.
 pub const TRAFFIC_DISKS_LIMIT: usize = 256;
 
-/// What a node says of the traffic table that it hands out.
+/// The description of the traffic table that a node passes to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficAnswer {
     /// The disks in the order of their cells.
     pub disks: Vec<DiskId>,
 }
 
-/// What moves from and to a disk: the counters of a cell, in this order.
+/// The traffic of a disk: the counters of a cell, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Calls that read.
@@ -39,17 +39,17 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The place of [`reads`](Self::reads) in a cell; the bytes follow it.
+    /// The index of [`reads`](Self::reads) in a cell; the bytes follow it.
     pub const READS: usize = 0;
-    /// The place of [`writes`](Self::writes) in a cell; the bytes follow it.
+    /// The index of [`writes`](Self::writes) in a cell; the bytes follow it.
     pub const WRITES: usize = 2;
 
-    /// Counters of a table for so many disks.
+    /// The number of counters of a table for `disks` disks.
     pub fn table_len(disks: usize) -> usize {
         TRAFFIC_LANES * disks * CELL_COUNTERS
     }
 
-    /// The first counter of a disk's cell in a lane of a table for so many disks.
+    /// The index of the first counter of a disk's cell in a lane.
     pub fn cell(disks: usize, lane: usize, disk: usize) -> usize {
         (lane % TRAFFIC_LANES * disks + disk) * CELL_COUNTERS
     }

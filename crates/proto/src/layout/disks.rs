@@ -79,12 +79,12 @@ impl Disks {
         self.ids.len() as u32
     }
 
-    /// The disk a subfile lies on; nothing if the file has no such subfile.
+    /// The disk of a subfile; `None` if the file has no such subfile.
     pub fn disk_of(&self, subfile: SubfileIndex) -> Option<DiskId> {
         self.ids.get(subfile.0 as usize).copied()
     }
 
-    /// The subfile that lies on a disk; nothing if the file is not spread over that disk.
+    /// The subfile on a disk; `None` if the file is not spread over that disk.
     pub fn subfile_on(&self, disk: DiskId) -> Option<SubfileIndex> {
         (0..).zip(&self.ids).find(|&(_, &id)| id == disk).map(|(subfile, _)| SubfileIndex(subfile))
     }

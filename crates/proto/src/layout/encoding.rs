@@ -1,4 +1,4 @@
-//! A layout as bytes, the same on every machine; what each subfile carries to describe itself.
+//! A layout as bytes, the same on every machine; each subfile carries them to describe itself.
 //!
 //! All numbers are little-endian; `n` is the number of disks.
 //!
@@ -40,7 +40,7 @@ const KIND_STRIPED: u16 = 1;
 const KIND_TILES: u16 = 2;
 const KIND_EXTENTS: u16 = 3;
 
-/// Which disk and where: the layout of a file.
+/// The layout of a file: which disk holds which part, and where.
 ///
 /// ```
 /// use pario_proto::{DiskId, Disks, Layout, Striped};
@@ -75,7 +75,7 @@ pub enum DecodeError {
     /// There are bytes behind the layout.
     #[error("the layout is followed by {extra} bytes that do not belong to it")]
     TrailingBytes {
-        /// How many.
+        /// The number of bytes.
         extra: usize,
     },
     /// A version this program does not know.

@@ -20,7 +20,7 @@ pub struct ByteRange {
     len_bytes: u64,
 }
 
-/// The range would end beyond the largest file there can be.
+/// The range would end beyond the largest file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{len_bytes} bytes from byte {start_bytes} on would end beyond the largest file size, 2^64 - 1 \

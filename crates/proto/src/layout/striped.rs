@@ -1,4 +1,4 @@
-//! Striping: the bytes of a file dealt out in units to the subfiles, round and round.
+//! Striping: the bytes of a file are dealt out in units to the subfiles, round-robin.
 //!
 //! ```text
 //! file       | unit 0 | unit 1 | unit 2 | unit 3 | unit 4 | unit 5 | unit 6 ..
@@ -12,13 +12,11 @@
 //! can and is checked. Neighbouring units of a subfile lie next to each other in it, so any range
 //! of the file is at most one run of each subfile.
 
-mod pieces;
 mod runs;
 
 use thiserror::Error;
 
-pub use pieces::{Piece, Pieces};
-pub use runs::{Run, Runs, Segment, Segments};
+pub use runs::{BufferSegment, BufferSegments, SubfileRun, SubfileRuns};
 
 use super::disks::Disks;
 use super::range::ByteRange;
@@ -30,12 +28,12 @@ pub const DEFAULT_UNIT_BYTES: u64 = 64 << 10;
 /// A file in units of fixed size over a list of disks.
 ///
 /// ```
-/// use pario_proto::{BytePlace, ByteRange, DiskId, Disks, Striped, SubfileIndex};
+/// use pario_proto::{BytePlacement, ByteRange, DiskId, Disks, Striped, SubfileIndex};
 ///
 /// let striped = Striped::new(4, Disks::new([DiskId(0), DiskId(1), DiskId(2)])?)?;
-/// let place = striped.locate(14);
-/// assert_eq!(place, BytePlace { subfile: SubfileIndex(0), offset_bytes: 6 });
-/// assert_eq!(striped.byte_at(place)?, 14);
+/// let placement = striped.locate(14);
+/// assert_eq!(placement, BytePlacement { subfile: SubfileIndex(0), offset_bytes: 6 });
+/// assert_eq!(striped.byte_at(placement)?, 14);
 ///
 /// // One request per disk, however long the range is.
 /// for run in striped.runs(ByteRange::new(2, 1 << 40)?) {
@@ -49,16 +47,16 @@ pub struct Striped {
     disks: Disks,
 }
 
-/// Where a byte of the file lies.
+/// Where a byte of a file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BytePlace {
-    /// In which subfile.
+pub struct BytePlacement {
+    /// The subfile.
     pub subfile: SubfileIndex,
-    /// At which byte of the subfile.
+    /// The byte of the subfile.
     pub offset_bytes: u64,
 }
 
-/// What can go wrong with striping.
+/// An error of striping.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StripedError {
     /// The unit was zero bytes.
@@ -76,16 +74,16 @@ pub enum StripedError {
     #[error(
         "byte {} of {} lies beyond the largest file size, 2^64 - 1 bytes: the subfile is damaged, or \
          belongs to another layout",
-        place.offset_bytes, place.subfile
+        placement.offset_bytes, placement.subfile
     )]
     BeyondLargestFile {
-        /// The place asked for.
-        place: BytePlace,
+        /// The placement.
+        placement: BytePlacement,
     },
     /// Not one length for each subfile.
     #[error("{given} subfile lengths were given for {subfiles} subfiles: give one for each")]
     WrongNumberOfLengths {
-        /// The number of lengths given.
+        /// The number of lengths differs from the number of subfiles.
         given: usize,
         /// The number of subfiles of the file.
         subfiles: u32,
@@ -111,63 +109,48 @@ impl Striped {
         &self.disks
     }
 
-    /// Where byte `byte` of the file lies. O(1).
-    pub fn locate(&self, byte: u64) -> BytePlace {
+    /// The placement of byte `byte` of the file. O(1).
+    pub fn locate(&self, byte: u64) -> BytePlacement {
         let unit = byte / self.unit_bytes;
-        BytePlace {
+        BytePlacement {
             subfile: self.subfile_of_unit(unit),
             offset_bytes: unit / self.subfiles() * self.unit_bytes + byte % self.unit_bytes,
         }
     }
 
-    /// Which byte of the file lies at a place: the inverse of [`locate`](Striped::locate). O(1).
-    pub fn byte_at(&self, place: BytePlace) -> Result<u64, StripedError> {
-        self.check(place.subfile)?;
-        let row = place.offset_bytes / self.unit_bytes;
+    /// The byte of the file at a placement: the inverse of [`locate`](Striped::locate). O(1).
+    pub fn byte_at(&self, placement: BytePlacement) -> Result<u64, StripedError> {
+        self.check(placement.subfile)?;
+        let row = placement.offset_bytes / self.unit_bytes;
         row.checked_mul(self.subfiles())
-            .and_then(|unit| unit.checked_add(u64::from(place.subfile.0)))
+            .and_then(|unit| unit.checked_add(u64::from(placement.subfile.0)))
             .and_then(|unit| unit.checked_mul(self.unit_bytes))
-            .and_then(|start| start.checked_add(place.offset_bytes % self.unit_bytes))
-            .ok_or(StripedError::BeyondLargestFile { place })
-    }
-
-    /// The pieces of a range in the order of the file, each within one unit.
-    ///
-    /// ```
-    /// use pario_proto::{ByteRange, DiskId, Disks, Striped};
-    ///
-    /// let striped = Striped::new(4, Disks::new([DiskId(0), DiskId(1)])?)?;
-    /// let lens: Vec<u64> =
-    ///     striped.pieces(ByteRange::new(3, 9)?).map(|piece| piece.len_bytes).collect();
-    /// assert_eq!(lens, [1, 4, 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn pieces(&self, range: ByteRange) -> Pieces<'_> {
-        Pieces::new(self, range)
+            .and_then(|start| start.checked_add(placement.offset_bytes % self.unit_bytes))
+            .ok_or(StripedError::BeyondLargestFile { placement })
     }
 
     /// The range as one run per subfile it touches, in the order in which it touches them. O(1)
     /// per run, whatever the length of the range.
     ///
     /// ```
-    /// use pario_proto::{ByteRange, DiskId, Disks, Segment, Striped};
+    /// use pario_proto::{ByteRange, DiskId, Disks, BufferSegment, Striped};
     ///
     /// let striped = Striped::new(4, Disks::new([DiskId(0), DiskId(1)])?)?;
     /// let first = striped.runs(ByteRange::new(3, 9)?).next().unwrap();
     /// // Subfile 0 holds bytes 3 and 8 to 11 of the file, side by side.
     /// assert_eq!((first.offset_bytes(), first.len_bytes()), (3, 5));
-    /// let segments: Vec<Segment> = first.segments().collect();
+    /// let segments: Vec<BufferSegment> = first.segments().collect();
     /// assert_eq!(segments, [
-    ///     Segment { buffer_offset_bytes: 0, len_bytes: 1 },
-    ///     Segment { buffer_offset_bytes: 5, len_bytes: 4 },
+    ///     BufferSegment { buffer_offset_bytes: 0, len_bytes: 1 },
+    ///     BufferSegment { buffer_offset_bytes: 5, len_bytes: 4 },
     /// ]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn runs(&self, range: ByteRange) -> Runs<'_> {
-        Runs::new(self, range)
+    pub fn runs(&self, range: ByteRange) -> SubfileRuns<'_> {
+        SubfileRuns::new(self, range)
     }
 
-    /// The part of a range that one subfile holds; nothing if it holds none of it. O(1).
+    /// The part of a range on one subfile; `None` if it has none of it. O(1).
     ///
     /// ```
     /// use pario_proto::{ByteRange, DiskId, Disks, Striped, SubfileIndex};
@@ -183,9 +166,9 @@ impl Striped {
         &self,
         subfile: SubfileIndex,
         range: ByteRange,
-    ) -> Result<Option<Run>, StripedError> {
+    ) -> Result<Option<SubfileRun>, StripedError> {
         self.check(subfile)?;
-        Ok(Run::new(self, subfile, range))
+        Ok(SubfileRun::new(self, subfile, range))
     }
 
     /// The length of a subfile once all `file_size_bytes` bytes of the file are written. O(1).
@@ -214,8 +197,8 @@ impl Striped {
             .map(move |subfile| self.dense_len_bytes(SubfileIndex(subfile), file_size_bytes))
     }
 
-    /// The size of the file whose subfiles have these lengths: one more than the last byte that
-    /// any subfile holds. Gaps in front of it do not matter.
+    /// The size of the file whose subfiles have these lengths: one past the last byte of any
+    /// subfile. Gaps in front of it do not matter.
     pub fn file_size_bytes(&self, subfile_lens_bytes: &[u64]) -> Result<u64, StripedError> {
         if subfile_lens_bytes.len() != self.disks.as_slice().len() {
             return Err(StripedError::WrongNumberOfLengths {
@@ -228,9 +211,9 @@ impl Striped {
             let Some(offset_bytes) = len_bytes.checked_sub(1) else {
                 continue;
             };
-            let place = BytePlace { subfile, offset_bytes };
-            let end = self.byte_at(place)?.checked_add(1);
-            size_bytes = size_bytes.max(end.ok_or(StripedError::BeyondLargestFile { place })?);
+            let placement = BytePlacement { subfile, offset_bytes };
+            let end = self.byte_at(placement)?.checked_add(1);
+            size_bytes = size_bytes.max(end.ok_or(StripedError::BeyondLargestFile { placement })?);
         }
         Ok(size_bytes)
     }

@@ -1,7 +1,8 @@
 //! Tiles: an image or a volume cut into equal boxes, one extent each, spread over the subfiles.
 //!
-//! A row of `tiles.x` tiles puts at most `ceil(tiles.x / subfiles)` tiles on one subfile. So many
-//! extent indices each subfile sets aside for each row, in the order of the rows, then the planes:
+//! A row of `tiles.x` tiles puts at most `ceil(tiles.x / subfiles)` tiles on one subfile. Each
+//! subfile reserves this number of extent indices for each row, in the order of the rows, then the
+//! planes:
 //!
 //! ```text
 //! subfile = (z * plane_offset + y * row_offset + x) mod subfiles
@@ -9,7 +10,7 @@
 //! ```
 //!
 //! Invariants: no size is zero; the number of tiles fits 64 bits; every extent index is below
-//! [`ExtentIndex::LIMIT`]; different tiles have different places. Tiles at the far edges may stick
+//! [`ExtentIndex::LIMIT`]; different tiles have different placements. Tiles at the far edges may stick
 //! out of the image; their pixels outside do not exist. Where `tiles.x` is no multiple of the number
 //! of subfiles, some extent indices are used by no tile: an extent subfile is sparse, so that costs
 //! nothing.
@@ -36,9 +37,9 @@ use serde::{Deserialize, Serialize};
 /// let tiles = Tiles::new(Shape::image(10_000, 8_000), Shape::image(256, 256), disks)?;
 /// assert_eq!(tiles.tiles_per_axis(), Shape::image(40, 32));
 ///
-/// let place = tiles.locate(TilePosition::image(6, 1))?;
-/// assert_eq!((place.subfile.0, place.extent.0), (3, 9));
-/// assert_eq!(tiles.tile_at(place), Some(TilePosition::image(6, 1)));
+/// let placement = tiles.locate(TilePosition::image(6, 1))?;
+/// assert_eq!((placement.subfile.0, placement.extent.0), (3, 9));
+/// assert_eq!(tiles.tile_at(placement), Some(TilePosition::image(6, 1)));
 ///
 /// let window = PixelWindow { start: PixelPosition::image(1_000, 500), size: Shape::image(800, 600) };
 /// let touched = tiles.tiles_touched(window)?;
@@ -57,12 +58,12 @@ pub struct Tiles {
     extents_per_row: u64,
 }
 
-/// Where a tile, or any other extent, lies.
+/// The placement of a tile, or of any other extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ExtentPlace {
-    /// In which subfile.
+pub struct ExtentPlacement {
+    /// The subfile.
     pub subfile: SubfileIndex,
-    /// Which extent of the subfile it is.
+    /// The index of the extent in the subfile.
     pub extent: ExtentIndex,
 }
 
@@ -156,23 +157,23 @@ impl Tiles {
         self.extents_per_row * self.per_axis.y * self.per_axis.z
     }
 
-    /// Where a tile lies. O(1).
-    pub fn locate(&self, tile: TilePosition) -> Result<ExtentPlace, OutsideError> {
+    /// The placement of a tile. O(1).
+    pub fn locate(&self, tile: TilePosition) -> Result<ExtentPlacement, OutsideError> {
         self.check(tile)?;
         let row = tile.z * self.per_axis.y + tile.y;
-        Ok(ExtentPlace {
+        Ok(ExtentPlacement {
             subfile: self.declustering.subfile_of(tile),
             extent: ExtentIndex(row * self.extents_per_row + tile.x / self.subfiles()),
         })
     }
 
-    /// Which tile lies at a place: the inverse of [`locate`](Tiles::locate). Nothing if no tile does.
+    /// The tile at a placement: the inverse of [`locate`](Tiles::locate). `None` if there is no tile.
     /// O(1).
-    pub fn tile_at(&self, place: ExtentPlace) -> Option<TilePosition> {
-        if !self.disks.has_subfile(place.subfile) {
+    pub fn tile_at(&self, placement: ExtentPlacement) -> Option<TilePosition> {
+        if !self.disks.has_subfile(placement.subfile) {
             return None;
         }
-        let row = place.extent.0 / self.extents_per_row;
+        let row = placement.extent.0 / self.extents_per_row;
         let (y, z) = (row % self.per_axis.y, row / self.per_axis.y);
         if z >= self.per_axis.z {
             return None;
@@ -180,9 +181,10 @@ impl Tiles {
         // Of the tiles that share this index within the row, the one on this subfile.
         let subfiles = self.subfiles();
         let start = self.declustering.row_start(y, z);
-        let in_turn = (u64::from(place.subfile.0) + subfiles - start) % subfiles;
-        let x =
-            (place.extent.0 % self.extents_per_row).checked_mul(subfiles)?.checked_add(in_turn)?;
+        let in_turn = (u64::from(placement.subfile.0) + subfiles - start) % subfiles;
+        let x = (placement.extent.0 % self.extents_per_row)
+            .checked_mul(subfiles)?
+            .checked_add(in_turn)?;
         (x < self.per_axis.x).then_some(TilePosition { x, y, z })
     }
 

@@ -1,16 +1,16 @@
-//! What the ranks of a job call together, and what is said when they do not fit together.
+//! Collective calls, and the text of a disagreement about them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::mode::Mode;
-use super::position::{Placement, Seek, Transfer};
+use super::position::{AccessRange, Seek, Transfer};
 
-/// What one rank tells the others of a file that it has opened for all has at most so many bytes.
-pub const OPENING_LIMIT_BYTES: u64 = 256 << 10;
+/// The limit of the reply that the opening rank broadcasts to the other ranks.
+pub const OPEN_REPLY_LIMIT_BYTES: u64 = 256 << 10;
 
-/// A call in which all ranks of a group meet.
+/// A call that every rank of a job makes; it ends for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     /// Reading or writing.
@@ -21,46 +21,46 @@ pub enum Call {
     SetMode(Mode),
     /// Closing the file.
     Close,
-    /// Opening a file: what is opened how, in words that must be the same for all.
+    /// Opening a file: path and options, as a text that must be the same on every rank.
     Open(String),
-    /// Nothing but meeting.
+    /// A barrier.
     Barrier,
 }
 
-/// What came of a call.
+/// The outcome of a call for one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It is done.
     Done,
-    /// The pointer is here.
+    /// The pointer is at this byte.
     At(u64),
-    /// The access goes there.
-    Placed(Placement),
-    /// The access goes there; this rank does it for all, and reports.
+    /// The access has this range.
+    Placed(AccessRange),
+    /// The access has this range; this rank performs it for all ranks, and reports the result.
     Perform {
         /// The number of the round.
         number: u64,
-        /// Where.
-        placement: Placement,
+        /// The range.
+        range: AccessRange,
     },
-    /// Another rank has done it; what it has read goes with the answer.
+    /// Another rank has performed the access; the bytes that it read are in the data of the reply.
     Performed {
         /// The number of the round.
         number: u64,
-        /// Where, and how much.
-        placement: Placement,
+        /// The range that was read or written.
+        range: AccessRange,
     },
 }
 
-/// The ranks of a group have called what does not fit together.
+/// The ranks of a job have made calls that do not match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disagreement {
-    /// What each rank has called, in the order of ranks.
+    /// The calls, in the order of ranks.
     pub calls: Vec<Call>,
 }
 
 impl Call {
-    /// Whether two ranks may call this together in a mode.
+    /// Whether two ranks may make these calls in one round, in a mode.
     pub fn fits(&self, other: &Call, mode: Mode) -> bool {
         match (self, other) {
             (Call::Transfer(one), Call::Transfer(other)) if mode == Mode::Sync => {
@@ -71,7 +71,7 @@ impl Call {
     }
 }
 
-/// A number that is another one for other bytes, as good as always.
+/// Returns the 64-bit FNV-1a hash of some bytes.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
         (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -101,7 +101,7 @@ impl fmt::Display for Call {
 }
 
 impl fmt::Display for Disagreement {
-    /// Ranks that have called the same are named together; those in the minority come first.
+    /// Names ranks that made the same call together, the smallest group first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups: Vec<(&Call, Vec<u32>)> = Vec::new();
         for (rank, call) in (0..).zip(&self.calls) {
@@ -113,17 +113,17 @@ impl fmt::Display for Disagreement {
         groups.sort_by_key(|(_, ranks)| ranks.len());
         for (number, (call, ranks)) in groups.iter().enumerate() {
             let separator = if number == 0 { "" } else { "; " };
-            write!(f, "{separator}{} called {call}", Ranks(ranks))?;
+            write!(f, "{separator}{} called {call}", RankList(ranks))?;
         }
         Ok(())
     }
 }
 
-/// Ranks for people: runs are told by their ends.
+/// Displays a list of ranks; three or more consecutive ranks are shown by their ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Ranks<'a>(pub &'a [u32]);
+pub struct RankList<'a>(pub &'a [u32]);
 
-impl fmt::Display for Ranks<'_> {
+impl fmt::Display for RankList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.len() == 1 { "rank " } else { "ranks " })?;
         let runs = self.0.chunk_by(|one, next| one + 1 == *next);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disagreement_tells_who_called_what() {
+    fn a_disagreement_names_ranks_and_calls() {
         let write = |len| Call::Transfer(Transfer::write(len));
         let read = Call::Transfer(Transfer::read(65_536));
         let calls = vec![write(1), write(1), write(1), read, write(1)];

@@ -1,9 +1,9 @@
-//! Shared files: what the processes of a job may do together, and where each of their accesses goes.
+//! Shared files: the modes, the collective calls of the ranks of a job, and where each access goes.
 
 pub mod call;
+pub mod collective_error;
+pub mod coordination_table;
 pub mod course;
 pub mod mode;
 pub mod position;
-pub mod table;
-pub mod trouble;
 pub mod waiting;

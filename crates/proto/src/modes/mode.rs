@@ -1,83 +1,83 @@
-//! The six modes, as points on four axes.
+//! The six modes, as points on the axes of access.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How the processes of a job share an open file.
+/// How the ranks of a job share an open file.
 ///
 /// ```
-/// use pario_proto::{Mode, Order, Pointer};
+/// use pario_proto::{Mode, AccessOrder, Pointer};
 ///
 /// assert_eq!(Mode::Sync.axes().pointer, Pointer::Shared);
-/// assert_eq!(Mode::Sync.axes().order, Order::ByRank);
+/// assert_eq!(Mode::Sync.axes().order, AccessOrder::ByRank);
 /// assert_eq!("M_LOG".parse(), Ok(Mode::Log));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// Each has a pointer of its own, and every access is atomic.
+    /// Each rank has its own pointer, and every access is atomic.
     #[default]
     Unix,
-    /// One pointer for all, first come, first served.
+    /// One shared pointer; accesses are placed first come, first served.
     Log,
-    /// One pointer for all; accesses of any sizes, in the order of ranks.
+    /// One shared pointer; accesses of any size are placed in the order of ranks.
     Sync,
-    /// Each has a pointer of its own; records of one size, interleaved in the order of ranks.
+    /// Each rank has its own pointer; records of one size are interleaved in the order of ranks.
     Record,
-    /// One pointer for all; all do the same, and it is done once.
+    /// One shared pointer; all ranks make the same access, and one rank performs it.
     Global,
     /// As [`Unix`](Mode::Unix), without atomicity.
     Async,
 }
 
-/// Where a mode lies on the axes.
+/// The position of a mode on the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes {
-    /// Where are my bytes?
+    /// Which bytes a rank sees.
     pub view: View,
-    /// Where am I?
+    /// Whose the pointer is.
     pub pointer: Pointer,
-    /// Who goes when?
-    pub order: Order,
-    /// Whether accesses that overlap never mix.
+    /// In which order accesses are placed.
+    pub order: AccessOrder,
+    /// Whether overlapping accesses never mix.
     pub is_atomic: bool,
 }
 
 /// Which bytes of the file a rank sees as its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// All.
+    /// The whole file.
     Whole,
-    /// Records, one for each rank in turn.
+    /// Records that belong to the ranks in turn.
     Interleaved,
 }
 
 /// Whose the position in the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointer {
-    /// Each rank's own.
+    /// Each rank has its own.
     Private,
-    /// The group's.
+    /// The ranks share one.
     Shared,
 }
 
-/// In which order accesses get their places.
+/// In which order accesses are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Nobody asks anybody.
+pub enum AccessOrder {
+    /// Each rank by itself.
     Independent,
-    /// As they come.
+    /// As the calls arrive.
     FirstCome,
-    /// When all have come, by rank.
+    /// When all ranks have called, by rank.
     ByRank,
-    /// When all have come, all at the same place.
+    /// When all ranks have called, all at the same range.
     AllTheSame,
 }
 
-/// What a rank does, as far as it may have to wait for the others.
+/// Kinds of calls that are collective in some modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CallKind {
     /// Reading or writing.
     Transfer,
     /// Moving the pointer.
@@ -95,7 +95,7 @@ impl Mode {
 
     /// The axes.
     pub fn axes(self) -> Axes {
-        use {Order as O, Pointer as P, View as V};
+        use {AccessOrder as O, Pointer as P, View as V};
         let (view, pointer, order) = match self {
             Mode::Unix | Mode::Async => (V::Whole, P::Private, O::Independent),
             Mode::Log => (V::Whole, P::Shared, O::FirstCome),
@@ -106,19 +106,19 @@ impl Mode {
         Axes { view, pointer, order, is_atomic: self == Mode::Unix }
     }
 
-    /// Whether all ranks meet in a step: nobody goes on before all have come.
-    pub fn meets_in(self, step: Step) -> bool {
+    /// Whether a call is collective: no rank goes on before all ranks have called.
+    pub fn is_collective(self, kind: CallKind) -> bool {
         let Axes { view, pointer, order, .. } = self.axes();
-        let is_ordered = matches!(order, Order::ByRank | Order::AllTheSame);
-        match step {
-            Step::SetMode => true,
-            Step::Close => view == View::Interleaved || pointer == Pointer::Shared,
-            Step::Seek => view == View::Interleaved || is_ordered,
-            Step::Transfer => is_ordered,
+        let is_ordered = matches!(order, AccessOrder::ByRank | AccessOrder::AllTheSame);
+        match kind {
+            CallKind::SetMode => true,
+            CallKind::Close => view == View::Interleaved || pointer == Pointer::Shared,
+            CallKind::Seek => view == View::Interleaved || is_ordered,
+            CallKind::Transfer => is_ordered,
         }
     }
 
-    /// The number that C programs know it by.
+    /// The number of the mode in C programs.
     pub fn number(self) -> u8 {
         self as u8
     }
@@ -128,7 +128,7 @@ impl Mode {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The name that C programs know it by.
+    /// The name of the mode in C programs.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Unix => "M_UNIX",
@@ -166,9 +166,9 @@ pub struct UnknownMode(String);
 mod tests {
     use super::*;
 
-    /// The table of the manual: which calls synchronise in which mode.
+    /// The table of the PFS manual: which calls synchronise in which mode.
     #[test]
-    fn ranks_meet_where_the_manual_says() {
+    fn calls_are_collective_where_the_manual_says() {
         let table = [
             (Mode::Unix, [false, false, false]),
             (Mode::Log, [false, false, true]),
@@ -177,10 +177,10 @@ mod tests {
             (Mode::Global, [true, true, true]),
             (Mode::Async, [false, false, false]),
         ];
-        for (mode, meets) in table {
-            let steps = [Step::Transfer, Step::Seek, Step::Close];
-            assert_eq!(steps.map(|step| mode.meets_in(step)), meets, "{mode}");
-            assert!(mode.meets_in(Step::SetMode));
+        for (mode, collective) in table {
+            let kinds = [CallKind::Transfer, CallKind::Seek, CallKind::Close];
+            assert_eq!(kinds.map(|kind| mode.is_collective(kind)), collective, "{mode}");
+            assert!(mode.is_collective(CallKind::SetMode));
         }
     }
 

@@ -1,56 +1,56 @@
-//! Positions in a shared file: where the next access goes, and where the one after it.
+//! Positions in a shared file: where the next access goes.
 //!
-//! Invariants: a position moves when an access is placed, not when it is done, so that several can
-//! be under way. A read is cut at the end of the file; a write moves the end. Nothing lies beyond
-//! [`OFFSET_LIMIT`], and a refused access leaves the position as it was.
+//! Invariants: a position moves when an access is placed, not when its bytes have moved, so several
+//! accesses can be under way. A read ends at the end of the file; a write moves the end. Nothing
+//! lies beyond [`OFFSET_LIMIT`], and a refused access leaves the position as it was.
 
 use serde::{Deserialize, Serialize};
 
 /// The largest offset of a byte, 2^62.
 pub const OFFSET_LIMIT: u64 = 1 << 62;
 
-/// An access that wants its place.
+/// An access that has no range yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transfer {
     /// Whether it writes.
     pub is_write: bool,
-    /// Bytes.
+    /// The number of bytes.
     pub len: u64,
-    /// A write goes to the end of the file, wherever the pointer is.
+    /// Whether the write goes to the end of the file instead of the pointer.
     pub is_append: bool,
 }
 
-/// Where an access goes.
+/// The range of a file that an access has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Placement {
+pub struct AccessRange {
     /// The first byte.
     pub offset: u64,
-    /// Bytes; for a read perhaps fewer than wanted, since the file ends.
+    /// The number of bytes; a read has fewer than requested at the end of the file.
     pub len: u64,
 }
 
-/// Where to move a pointer.
+/// A move of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Seek {
     /// To this byte.
     Start(u64),
-    /// So many bytes on, or back.
+    /// By a distance from the pointer.
     Current(i64),
-    /// So many bytes after the end, or before it.
+    /// By a distance from the end of the file.
     End(i64),
 }
 
-/// An access would lie beyond the largest file, or before its first byte.
+/// The access would lie beyond the largest file, or before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the access would lie outside of the largest file, 2^62 bytes")]
 pub struct OutOfRange;
 
-/// A pointer and the end of the file as its owner knows it.
+/// A pointer, and the end of the file as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// Where the next access goes.
+    /// The offset of the next access.
     pub offset: u64,
-    /// One past the last byte, as far as is known; what is being written counts.
+    /// One past the last byte, including writes that are under way.
     pub end: u64,
 }
 
@@ -72,14 +72,14 @@ impl Transfer {
 }
 
 impl Position {
-    /// Whether the end that is known may be too small for an access: who places it should look at
-    /// the file first.
-    pub fn is_unsure_of(&self, transfer: Transfer) -> bool {
+    /// Whether the known end may be too small for an access, so that the file must be measured
+    /// first.
+    pub fn needs_size_for(&self, transfer: Transfer) -> bool {
         !transfer.is_write && self.offset.saturating_add(transfer.len) > self.end
     }
 
-    /// Gives an access its place, and moves on.
-    pub fn place(&mut self, transfer: Transfer) -> Result<Placement, OutOfRange> {
+    /// Places an access, and moves the pointer behind it.
+    pub fn place(&mut self, transfer: Transfer) -> Result<AccessRange, OutOfRange> {
         let offset = if transfer.is_append { self.end } else { self.offset };
         let len = if transfer.is_write {
             transfer.len
@@ -92,10 +92,10 @@ impl Position {
         if transfer.is_write && len > 0 {
             self.end = self.end.max(after);
         }
-        Ok(Placement { offset, len })
+        Ok(AccessRange { offset, len })
     }
 
-    /// Where a seek leads.
+    /// Returns the offset that a seek leads to.
     pub fn target(&self, seek: Seek) -> Result<u64, OutOfRange> {
         let target = match seek {
             Seek::Start(offset) => Some(offset),
@@ -105,34 +105,34 @@ impl Position {
         target.filter(|target| *target <= OFFSET_LIMIT).ok_or(OutOfRange)
     }
 
-    /// Learns how long the file is.
+    /// Takes a measured length into account.
     pub fn measured(&mut self, len: u64) {
         self.end = self.end.max(len);
     }
 }
 
-/// The pointer of a rank in a file of interleaved records: it stands where the records of all ranks
-/// begin that are written next. Its end is the rank's own: where *its* next record would be added,
-/// however far the others are.
+/// The pointer of a rank in a file of interleaved records: the offset at which the next records of
+/// all ranks begin. Its end is the rank's own, at which *its* next record would be appended,
+/// however far the other ranks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interleaved {
-    /// Where the next records of all ranks begin.
+    /// The offset at which the next records of all ranks begin.
     pub base: u64,
-    /// Where those begin that are appended next.
+    /// The offset at which the next appended records of all ranks begin.
     pub end: u64,
     rank: u32,
     size: u32,
 }
 
 impl Interleaved {
-    /// The pointer of a rank, in a file that ends at the given byte.
+    /// The pointer of a rank in a file that ends at `end`.
     pub fn new(base: u64, end: u64, rank: u32, size: u32) -> Self {
         Self { base, end, rank, size }
     }
 
-    /// Gives an access its place, and moves on. `file_end` is where the file ends now: reads are
-    /// cut there.
-    pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<Placement, OutOfRange> {
+    /// Places an access, and moves the pointer behind the records of all ranks. Reads end at
+    /// `file_end`, the current end of the file.
+    pub fn place(&mut self, transfer: Transfer, file_end: u64) -> Result<AccessRange, OutOfRange> {
         let base = if transfer.is_append { self.end } else { self.base };
         let all = transfer.len.checked_mul(u64::from(self.size)).ok_or(OutOfRange)?;
         let after = base.checked_add(all).filter(|after| *after <= OFFSET_LIMIT);
@@ -145,7 +145,7 @@ impl Interleaved {
             transfer.len.min(file_end.saturating_sub(offset))
         };
         self.base = after;
-        Ok(Placement { offset, len })
+        Ok(AccessRange { offset, len })
     }
 }
 
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn accesses_follow_each_other_and_reads_end_where_the_file_ends() {
         let mut position = Position { offset: 0, end: 10 };
-        assert!(!position.is_unsure_of(Transfer::read(10)));
-        assert_eq!(position.place(Transfer::read(4)), Ok(Placement { offset: 0, len: 4 }));
-        assert!(position.is_unsure_of(Transfer::read(7)));
-        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 4, len: 6 }));
-        assert_eq!(position.place(Transfer::read(7)), Ok(Placement { offset: 10, len: 0 }));
-        assert_eq!(position.place(Transfer::write(5)), Ok(Placement { offset: 10, len: 5 }));
+        assert!(!position.needs_size_for(Transfer::read(10)));
+        assert_eq!(position.place(Transfer::read(4)), Ok(AccessRange { offset: 0, len: 4 }));
+        assert!(position.needs_size_for(Transfer::read(7)));
+        assert_eq!(position.place(Transfer::read(7)), Ok(AccessRange { offset: 4, len: 6 }));
+        assert_eq!(position.place(Transfer::read(7)), Ok(AccessRange { offset: 10, len: 0 }));
+        assert_eq!(position.place(Transfer::write(5)), Ok(AccessRange { offset: 10, len: 5 }));
         assert_eq!(position, Position { offset: 15, end: 15 });
         position.offset = 3;
-        assert_eq!(position.place(Transfer::append(2)), Ok(Placement { offset: 15, len: 2 }));
+        assert_eq!(position.place(Transfer::append(2)), Ok(AccessRange { offset: 15, len: 2 }));
         assert_eq!(position, Position { offset: 17, end: 17 });
         position.measured(40);
         assert_eq!(position.target(Seek::End(-1)), Ok(39));
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(position, before);
         assert_eq!(
             position.place(Transfer::read(u64::MAX)),
-            Ok(Placement { offset: before.offset, len: 0 })
+            Ok(AccessRange { offset: before.offset, len: 0 })
         );
         let before = Interleaved::new(8, 8, 3, 4);
         let mut records = before;
@@ -193,7 +193,7 @@ mod tests {
 
     /// Ranks may be far ahead of each other; each record lies where it would if they were not.
     #[test]
-    fn records_are_interleaved_whoever_comes_first() {
+    fn records_are_interleaved_in_any_order_of_calls() {
         let mut ranks: Vec<_> = (0..3).map(|rank| Interleaved::new(0, 100, rank, 3)).collect();
         let places = |rank: &mut Interleaved| -> Vec<u64> {
             (0..3).map(|_| rank.place(Transfer::write(10), 0).unwrap().offset).collect()
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(ranks[1].place(Transfer::append(10), 0).unwrap().offset, 110);
         assert_eq!(places(&mut ranks[1]), [140, 170, 200]);
         let mut reader = Interleaved::new(0, 0, 1, 3);
-        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 10, len: 5 }));
-        assert_eq!(reader.place(Transfer::read(10), 15), Ok(Placement { offset: 40, len: 0 }));
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 10, len: 5 }));
+        assert_eq!(reader.place(Transfer::read(10), 15), Ok(AccessRange { offset: 40, len: 0 }));
     }
 }

@@ -1,5 +1,5 @@
-//! Why ranks wait, for people: for others who have not called, for one that does it for all, for
-//! bytes that others have, or for the size of a file.
+//! Why ranks wait, for display: for ranks that have not called, for the rank that performs an
+//! access for all, for bytes that other ranks use, or for the size of the file.
 
 use std::fmt;
 
@@ -8,92 +8,92 @@ use serde::{Deserialize, Serialize};
 use super::call::Call;
 use super::position::Transfer;
 
-/// So many of those who have the bytes, or wanted them before, are told one by one.
-const TOLD: usize = 16;
+/// The earlier claims that a wait for bytes names.
+const NAMED_LIMIT: usize = 16;
 
-/// Why those who wait do not go on.
+/// The cause of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitCause {
-    /// Those who are missing have not called.
+    /// The missing ranks have not called.
     Absence,
-    /// All have called, and the one that is missing does it for all.
+    /// All ranks have called, and the missing rank performs the access for all.
     Performance,
-    /// Those who are missing have some of the bytes, or wanted them before.
+    /// The missing ranks hold some of the bytes, or have claimed them earlier.
     Bytes(BytesWait),
-    /// The size of the file is being found out; nobody is missing.
+    /// The size of the file is being measured; no rank is missing.
     Size,
 }
 
 /// Bytes of a file that a rank reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BytesUse {
-    /// The first one.
+    /// The first byte.
     pub from: u64,
-    /// One past the last one.
+    /// One past the last byte.
     pub to: u64,
-    /// Whether it writes.
+    /// Whether the rank writes.
     pub is_write: bool,
 }
 
-/// A rank that has bytes, or wants them.
+/// Bytes that a rank holds or has claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BytesWish {
-    /// Which rank.
+pub struct BytesClaim {
+    /// The rank.
     pub rank: u32,
-    /// A number that no other wish of this rank has.
+    /// A number that no other claim of this rank has.
     pub number: u64,
-    /// Which bytes, and what for.
+    /// The bytes, and whether the rank writes them.
     pub bytes: BytesUse,
-    /// Since when it wants them.
+    /// When the rank claimed them.
     pub since_ms: u64,
 }
 
 /// A wait for bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BytesWait {
-    /// What the one that waits wants.
+    /// The bytes that the waiting rank has claimed.
     pub wanted: BytesUse,
-    /// Who has some of them or came before, the first of them first.
+    /// The earlier claims that conflict, oldest first.
     pub before: Vec<BytesUser>,
-    /// How many more of them there are.
+    /// The number of further conflicting claims.
     pub more: u32,
 }
 
-/// A rank for whose bytes another one waits.
+/// A rank whose bytes another rank waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BytesUser {
-    /// Which rank.
+    /// The rank.
     pub rank: u32,
-    /// Which bytes, and what for.
+    /// The bytes, and whether the rank writes them.
     pub bytes: BytesUse,
-    /// Whether it has them, and does not wait itself.
+    /// Whether it holds them, and does not wait itself.
     pub has_them: bool,
-    /// For how long it has or wants them.
+    /// How long ago it claimed them.
     pub for_ms: u64,
 }
 
 impl BytesUse {
-    /// Bytes from one on, as many as there can be.
+    /// The `len` bytes from `from` on, as far as offsets reach.
     pub fn new(from: u64, len: u64, is_write: bool) -> Self {
         Self { from, to: from.saturating_add(len), is_write }
     }
 
-    /// How many.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         self.to.saturating_sub(self.from)
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both must not be done at once.
+    /// Whether both accesses must not happen at the same time.
     pub fn clashes(&self, other: &BytesUse) -> bool {
         (self.is_write || other.is_write) && self.from < other.to && other.from < self.to
     }
 
-    /// The call that it is a part of.
+    /// The call of the access.
     pub fn call(&self) -> Call {
         let (is_write, len) = (self.is_write, self.len());
         Call::Transfer(Transfer { is_write, len, is_append: false })
@@ -101,31 +101,31 @@ impl BytesUse {
 }
 
 impl BytesWait {
-    /// Those among all who have bytes or want some, in the order in which they came, who wait for
-    /// others.
-    pub fn among(line: &[BytesWish], now_ms: u64) -> Vec<(BytesWish, BytesWait)> {
-        let mut has_them = Vec::with_capacity(line.len());
+    /// Returns the claims that wait, with the earlier claims that each waits for. `claims` has all
+    /// claims, oldest first.
+    pub fn among(claims: &[BytesClaim], now_ms: u64) -> Vec<(BytesClaim, BytesWait)> {
+        let mut has_them = Vec::with_capacity(claims.len());
         let mut waits = Vec::new();
-        for (index, wish) in line.iter().enumerate() {
-            let clashing = |other: &usize| line[*other].bytes.clashes(&wish.bytes);
+        for (index, claim) in claims.iter().enumerate() {
+            let clashing = |other: &usize| claims[*other].bytes.clashes(&claim.bytes);
             let mut before = (0..index).filter(clashing);
-            let told = before.by_ref().take(TOLD).map(|other| BytesUser {
-                rank: line[other].rank,
-                bytes: line[other].bytes,
+            let named = before.by_ref().take(NAMED_LIMIT).map(|other| BytesUser {
+                rank: claims[other].rank,
+                bytes: claims[other].bytes,
                 has_them: has_them[other],
-                for_ms: now_ms.saturating_sub(line[other].since_ms),
+                for_ms: now_ms.saturating_sub(claims[other].since_ms),
             });
-            let told: Vec<_> = told.collect();
+            let named: Vec<_> = named.collect();
             let more = u32::try_from(before.count()).unwrap_or(u32::MAX);
-            has_them.push(told.is_empty());
-            if !told.is_empty() {
-                waits.push((*wish, BytesWait { wanted: wish.bytes, before: told, more }));
+            has_them.push(named.is_empty());
+            if !named.is_empty() {
+                waits.push((*claim, BytesWait { wanted: claim.bytes, before: named, more }));
             }
         }
         waits
     }
 
-    /// The ranks for whom it waits, as far as they are told one by one.
+    /// The ranks that are named, in order.
     pub fn ranks(&self) -> Vec<u32> {
         let mut ranks: Vec<u32> = self.before.iter().map(|user| user.rank).collect();
         ranks.sort_unstable();
@@ -145,23 +145,23 @@ impl fmt::Display for BytesUse {
 mod tests {
     use super::*;
 
-    fn wish(rank: u32, from: u64, len: u64, is_write: bool) -> BytesWish {
+    fn claim(rank: u32, from: u64, len: u64, is_write: bool) -> BytesClaim {
         let since_ms = 100 + u64::from(rank);
-        BytesWish { rank, number: 0, bytes: BytesUse::new(from, len, is_write), since_ms }
+        BytesClaim { rank, number: 0, bytes: BytesUse::new(from, len, is_write), since_ms }
     }
 
     #[test]
-    fn who_came_before_and_clashes_is_waited_for() {
-        let line = [
-            wish(0, 0, 10, false),
-            wish(3, 5, 10, false),
-            wish(2, 8, 4, true),
-            wish(4, 11, 1, false),
-            wish(1, 15, 5, true),
+    fn a_claim_waits_for_earlier_claims_that_conflict() {
+        let claims = [
+            claim(0, 0, 10, false),
+            claim(3, 5, 10, false),
+            claim(2, 8, 4, true),
+            claim(4, 11, 1, false),
+            claim(1, 15, 5, true),
         ];
-        let waits = BytesWait::among(&line, 150);
-        let told: Vec<_> = waits.iter().map(|(wish, wait)| (wish.rank, wait.ranks())).collect();
-        assert_eq!(told, [(2, vec![0, 3]), (4, vec![2])], "readers disturb no readers");
+        let waits = BytesWait::among(&claims, 150);
+        let named: Vec<_> = waits.iter().map(|(claim, wait)| (claim.rank, wait.ranks())).collect();
+        assert_eq!(named, [(2, vec![0, 3]), (4, vec![2])], "readers disturb no readers");
         let users = &waits[0].1.before;
         assert!(users.iter().all(|user| user.has_them));
         assert_eq!((users[1].rank, users[1].for_ms), (3, 47));
@@ -170,16 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_ones_are_told_one_by_one() {
-        let line: Vec<_> = (0..40).map(|rank| wish(rank, 0, 1, true)).collect();
-        let waits = BytesWait::among(&line, 0);
+    fn only_the_first_claims_are_named() {
+        let claims: Vec<_> = (0..40).map(|rank| claim(rank, 0, 1, true)).collect();
+        let waits = BytesWait::among(&claims, 0);
         assert_eq!(waits.len(), 39);
         let (_, last) = &waits[38];
         assert_eq!((last.before.len(), last.more), (16, 23));
     }
 
     #[test]
-    fn a_use_is_told_in_words() {
+    fn a_use_is_displayed_in_words() {
         let text = BytesUse::new(131_072, 65_536, true).to_string();
         assert_eq!(text, "write of 65536 bytes at 131072");
         assert_eq!(

@@ -35,7 +35,7 @@ pub fn check(shared: &Arc<Shared>, what: CheckRequest) -> Result<CheckReport, Fa
         extra: BTreeMap::new(),
         silent: HashSet::new(),
         doomed: names.namespace.doomed()?.into_iter().map(|record| (record.id, record)).collect(),
-        started_ns: crate::namespace::Clock::system().now_ns(),
+        started_ns: names.namespace.now_ns(),
     };
     for problem in names.namespace.problems()? {
         check.find(FindingKind::Mismatch, FileId::ROOT, None, None, problem, false);
@@ -174,7 +174,7 @@ impl Check<'_> {
         let expected =
             record.layout.as_ref().and_then(|layout| layout.disks().disk_of(found.subfile));
         let wrong = match &found.description {
-            Err(why) if record.is_settled(found.subfile.0) => Some(why.clone()),
+            Err(why) if record.is_first_synced(found.subfile.0) => Some(why.clone()),
             // It was never synced: a power loss may leave it so, and nobody was promised more.
             Err(_) => None,
             Ok(description) if Some(&description.layout) != record.layout.as_ref() => {
@@ -270,7 +270,7 @@ impl Check<'_> {
     fn file(&mut self, path: Option<&FilePath>, record: &FileRecord) -> Result<(), Failure> {
         let Some(layout) = &record.layout else { return Ok(()) };
         for (index, &id) in (0..).zip(layout.disks().as_slice()) {
-            if self.seen.contains(&(record.id, index)) || !record.is_settled(index) {
+            if self.seen.contains(&(record.id, index)) || !record.is_first_synced(index) {
                 continue;
             }
             let (node, disk) = {
@@ -311,7 +311,7 @@ impl Check<'_> {
             }
             let text = "it was deleted, and its subfiles are not all removed yet".to_owned();
             let is_repaired = self.what.is_repair;
-            self.find(FindingKind::Doomed, record.id, None, None, text, is_repaired);
+            self.find(FindingKind::UnfinishedDeletion, record.id, None, None, text, is_repaired);
         }
     }
 

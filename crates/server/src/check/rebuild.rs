@@ -153,10 +153,10 @@ impl Check<'_> {
             changed_ns: self.started_ns,
             // Grants of before are not valid any more.
             rights_version: rights.rights_version.saturating_add(1),
-            settled: said.synced.clone().unwrap_or_default(),
+            first_synced: said.synced.clone().unwrap_or_default(),
         };
         for found in subfiles {
-            record.settle(found.subfile.0);
+            record.mark_synced(found.subfile.0);
         }
         record
     }

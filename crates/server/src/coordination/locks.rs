@@ -1,15 +1,17 @@
-//! Who has locked which bytes of which file, and who waits for whom: record locks as POSIX has them.
+//! Record locks as in POSIX: which process has locked which bytes of which file, and who waits for
+//! whom.
 //!
-//! Invariants: no byte is locked by two processes, unless both share it. The ranges that a process
-//! has of a file do not overlap, and those that touch are of different kinds. A process never waits
-//! for itself.
+//! Invariants: no byte is locked by two processes, unless both locks are shared. The ranges of a
+//! process in a file do not overlap, and adjacent ones are of different kinds. A process never
+//! waits for itself.
 //!
-//! *Order.* Waits that clash are over in the order in which they came; but who has locked something,
-//! in whatever file, stands behind nobody who only waits, since that one may wait for it. So nobody
-//! who comes with empty hands is overtaken by others like it, and standing in line never makes a
-//! circle.
+//! *Order.* Conflicting waits end in the order in which they began. Exception: a process that holds
+//! any lock, in any file, does not queue behind processes that only wait, because they may wait for
+//! it. So processes without locks do not overtake each other, and queueing alone never causes a
+//! deadlock.
 //!
-//! *Circles* of those who have what others want are found when the wait begins that would close one.
+//! *Deadlocks* among processes that hold locks are detected when the wait begins that would close
+//! the cycle.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -19,74 +21,74 @@ use pario_proto::{
     LockRange,
 };
 
-/// The locks of all files. `T` is by whom an answer goes back.
+/// The locks of all files. `T` identifies the caller that a reply goes to.
 #[derive(Debug)]
 pub struct Locks<T> {
     files: HashMap<FileId, FileLocks<T>>,
-    /// The files in which a process has locked something, or waits.
+    /// The files in which a process holds locks, or waits.
     known: HashMap<SpaceId, BTreeSet<FileId>>,
-    /// How many ranges each process has locked, over all files.
+    /// The number of ranges that each process has locked, over all files.
     held: HashMap<SpaceId, u64>,
 }
 
 /// A process that locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locker {
-    /// Which one.
+    /// The address space of the process.
     pub space: SpaceId,
-    /// What others call it.
+    /// The process id, for display.
     pub pid: u32,
 }
 
-/// What is to be locked, and how.
+/// The lock that a process asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// Which bytes.
+pub struct LockClaim {
+    /// The bytes.
     pub range: LockRange,
-    /// How.
+    /// The kind of the lock.
     pub kind: LockKind,
 }
 
-/// What is to be answered.
-pub type Answers<T> = Vec<(T, Result<LockOutcome, Failure>)>;
+/// Callers and their replies.
+pub type LockAnswers<T> = Vec<(T, Result<LockOutcome, Failure>)>;
 
-/// A wait, as it can be told.
+/// A wait for a lock, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockWaiting {
-    /// Who waits.
+pub struct PendingLock {
+    /// The process that waits.
     pub space: SpaceId,
-    /// Through which open file.
+    /// The handle of its open file.
     pub handle: u64,
-    /// For what.
-    pub wish: Wish,
-    /// Who has it.
+    /// The lock that it waits for.
+    pub claim: LockClaim,
+    /// The processes that hold conflicting locks.
     pub holders: Vec<SpaceId>,
-    /// Since when.
+    /// When the wait began.
     pub since_ms: u64,
 }
 
 #[derive(Debug)]
 struct FileLocks<T> {
     held: BTreeMap<SpaceId, Holder>,
-    /// Those who wait, in the order in which they came.
-    line: VecDeque<Waiter<T>>,
+    /// The waits, oldest first.
+    queue: VecDeque<Waiter<T>>,
 }
 
 #[derive(Debug)]
 struct Holder {
     pid: u32,
-    ranges: Ranges,
+    ranges: LockedRanges,
 }
 
-/// The ranges of one process by their first bytes: where each ends, and its kind.
-type Ranges = BTreeMap<u64, (u64, LockKind)>;
+/// The ranges of one process by their first byte: end and kind.
+type LockedRanges = BTreeMap<u64, (u64, LockKind)>;
 
 #[derive(Debug)]
 struct Waiter<T> {
     who: Locker,
     number: u64,
     handle: u64,
-    wish: Wish,
+    claim: LockClaim,
     since_ms: u64,
     ticket: T,
 }
@@ -98,108 +100,119 @@ impl<T> Default for Locks<T> {
 }
 
 impl<T> Locks<T> {
-    /// Locks bytes, if nobody has locked them.
-    pub fn lock(&mut self, file: FileId, who: Locker, wish: Wish, ticket: T) -> Answers<T> {
-        if let Some(held) = self.first_in_the_way(file, who.space, wish) {
+    /// Locks bytes if no other lock conflicts.
+    pub fn lock(
+        &mut self,
+        file: FileId,
+        who: Locker,
+        claim: LockClaim,
+        ticket: T,
+    ) -> LockAnswers<T> {
+        if let Some(held) = self.first_conflict(file, who.space, claim) {
             return vec![(ticket, Ok(LockOutcome::Held(held)))];
         }
-        self.change(file, who, wish.range, Some(wish.kind), ticket)
+        self.change(file, who, claim.range, Some(claim.kind), ticket)
     }
 
     /// Unlocks what a process has locked of these bytes.
-    pub fn unlock(&mut self, file: FileId, who: Locker, range: LockRange, ticket: T) -> Answers<T> {
+    pub fn unlock(
+        &mut self,
+        file: FileId,
+        who: Locker,
+        range: LockRange,
+        ticket: T,
+    ) -> LockAnswers<T> {
         self.change(file, who, range, None, ticket)
     }
 
-    /// Locks bytes as soon as nobody has locked them. The wait has a number, and began through an
+    /// Locks bytes as soon as no other lock conflicts. The wait has a number, and belongs to an
     /// open file.
     pub fn wait(
         &mut self,
         file: FileId,
         who: Locker,
-        wish: Wish,
+        claim: LockClaim,
         (number, handle): (u64, u64),
         ticket: T,
         now_ms: u64,
-    ) -> Answers<T> {
+    ) -> LockAnswers<T> {
         if self.count(file, who.space) >= LOCKS_LIMIT {
             return vec![(ticket, Err(too_many()))];
         }
-        if let Some(pid) = self.endless(file, who.space, wish) {
+        if let Some(pid) = self.deadlock_with(file, who.space, claim) {
             return vec![(ticket, Err(Failure::Deadlock { pid }))];
         }
-        let waiter = Waiter { who, number, handle, wish, since_ms: now_ms, ticket };
-        self.files.entry(file).or_default().line.push_back(waiter);
+        let waiter = Waiter { who, number, handle, claim, since_ms: now_ms, ticket };
+        self.files.entry(file).or_default().queue.push_back(waiter);
         self.known.entry(who.space).or_default().insert(file);
-        self.settle([file])
+        self.grant_waiting([file])
     }
 
-    /// A process gives up a wait.
-    pub fn withdraw(&mut self, space: SpaceId, number: u64) -> Answers<T> {
+    /// Withdraws a wait of a process.
+    pub fn withdraw(&mut self, space: SpaceId, number: u64) -> LockAnswers<T> {
         let is_it = |waiter: &Waiter<T>| waiter.who.space == space && waiter.number == number;
         for file in self.files_of(space) {
             let Some(locks) = self.files.get_mut(&file) else { continue };
-            let Some(at) = locks.line.iter().position(is_it) else { continue };
-            let withdrawn = locks.line.remove(at).map(|waiter| waiter.ticket);
+            let Some(at) = locks.queue.iter().position(is_it) else { continue };
+            let withdrawn = locks.queue.remove(at).map(|waiter| waiter.ticket);
             let answers = withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn)));
-            let mut answers: Answers<T> = answers.into_iter().collect();
-            self.tidy(file, space);
-            answers.extend(self.settle([file]));
+            let mut answers: LockAnswers<T> = answers.into_iter().collect();
+            self.remove_empty(file, space);
+            answers.extend(self.grant_waiting([file]));
             return answers;
         }
         Vec::new()
     }
 
-    /// Who would be in the way.
-    pub fn test(&self, file: FileId, space: SpaceId, wish: Wish) -> LockOutcome {
-        self.first_in_the_way(file, space, wish).map_or(LockOutcome::Done, LockOutcome::Held)
+    /// Returns the first lock that would conflict.
+    pub fn test(&self, file: FileId, space: SpaceId, claim: LockClaim) -> LockOutcome {
+        self.first_conflict(file, space, claim).map_or(LockOutcome::Done, LockOutcome::Held)
     }
 
-    /// A process has to do with a file no more: nothing of it is locked for it, and it waits for
-    /// nothing.
-    pub fn leave(&mut self, file: FileId, space: SpaceId) -> Answers<T> {
+    /// Removes all locks and waits of a process in a file.
+    pub fn leave(&mut self, file: FileId, space: SpaceId) -> LockAnswers<T> {
         let withdrawn = self.remove(file, space).into_iter();
-        let mut answers: Answers<T> =
+        let mut answers: LockAnswers<T> =
             withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn))).collect();
-        answers.extend(self.settle([file]));
+        answers.extend(self.grant_waiting([file]));
         answers
     }
 
-    /// A process is gone, and has to do with no file any more.
-    pub fn lose(&mut self, space: SpaceId) -> Answers<T> {
+    /// Removes all locks and waits of a process that is lost.
+    pub fn lose(&mut self, space: SpaceId) -> LockAnswers<T> {
         let files = self.files_of(space);
         let mut answers = Vec::new();
         for file in &files {
             let withdrawn = self.remove(*file, space).into_iter();
             answers.extend(withdrawn.map(|ticket| (ticket, Ok(LockOutcome::Withdrawn))));
         }
-        answers.extend(self.settle(files));
+        answers.extend(self.grant_waiting(files));
         answers
     }
 
-    /// Whether a process has locked something of a file, or waits for it.
+    /// Whether a process holds locks of a file, or waits for one.
     pub fn is_known(&self, file: FileId, space: SpaceId) -> bool {
         self.known.get(&space).is_some_and(|files| files.contains(&file))
     }
 
-    /// Who waits, longest first.
-    pub fn waits(&self) -> Vec<LockWaiting> {
+    /// The waits, longest first.
+    pub fn waits(&self) -> Vec<PendingLock> {
         let waiting = |locks: &FileLocks<T>, waiter: &Waiter<T>| {
-            let (space, wish) = (waiter.who.space, waiter.wish);
-            let clashes = locks.in_the_way(space, wish).take(HOLDERS_SHOWN);
+            let (space, claim) = (waiter.who.space, waiter.claim);
+            let clashes = locks.conflicts(space, claim).take(HOLDERS_SHOWN);
             let holders: BTreeSet<_> = clashes.map(|(one, _)| one).collect();
             let (handle, since_ms) = (waiter.handle, waiter.since_ms);
-            LockWaiting { space, handle, wish, holders: holders.into_iter().collect(), since_ms }
+            PendingLock { space, handle, claim, holders: holders.into_iter().collect(), since_ms }
         };
         let files = self.files.values();
-        let waits = files.flat_map(|locks| locks.line.iter().map(|one| waiting(locks, one)));
+        let waits = files.flat_map(|locks| locks.queue.iter().map(|one| waiting(locks, one)));
         let waits = waits.take(LOCK_WAITS_SHOWN);
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|wait| wait.since_ms);
         waits
     }
 
-    /// Changes what a process has locked, where nobody is in the way.
+    /// Changes what a process has locked, where no other lock conflicts.
     fn change(
         &mut self,
         file: FileId,
@@ -207,25 +220,26 @@ impl<T> Locks<T> {
         range: LockRange,
         kind: Option<LockKind>,
         ticket: T,
-    ) -> Answers<T> {
+    ) -> LockAnswers<T> {
         if !self.set(file, who, range, kind) {
             return vec![(ticket, Err(too_many()))];
         }
         let mut answers = vec![(ticket, Ok(LockOutcome::Done))];
-        // Who has something stands behind nobody, wherever it waits.
+        // A process that holds a lock does not queue behind others, so its waits in other files may
+        // end too.
         let others = self.files_of(who.space).into_iter().filter(|other| *other != file);
-        answers.extend(self.settle([file].into_iter().chain(others)));
+        answers.extend(self.grant_waiting([file].into_iter().chain(others)));
         answers
     }
 
-    /// Ends all waits that can be over in these files, and in those where this lets others go on.
-    fn settle(&mut self, files: impl IntoIterator<Item = FileId>) -> Answers<T> {
+    /// Ends all waits that can end in these files, and in files where that lets others end.
+    fn grant_waiting(&mut self, files: impl IntoIterator<Item = FileId>) -> LockAnswers<T> {
         let mut answers = Vec::new();
         let mut files: VecDeque<FileId> = files.into_iter().collect();
         while let Some(file) = files.pop_front() {
             while let Some(waiter) = self.take_next(file) {
-                let Waiter { who, wish, ticket, .. } = waiter;
-                let is_set = self.set(file, who, wish.range, Some(wish.kind));
+                let Waiter { who, claim, ticket, .. } = waiter;
+                let is_set = self.set(file, who, claim.range, Some(claim.kind));
                 let outcome = if is_set { Ok(LockOutcome::Done) } else { Err(too_many()) };
                 answers.push((ticket, outcome));
                 files.extend(self.files_of(who.space).into_iter().filter(|other| *other != file));
@@ -234,26 +248,27 @@ impl<T> Locks<T> {
         answers
     }
 
-    /// The first wait in the line of a file that can be over.
+    /// Removes the first wait in the queue of a file that can end.
     fn take_next(&mut self, file: FileId) -> Option<Waiter<T>> {
         let locks = self.files.get(&file)?;
         let can_be_over = |at: usize| {
-            let Waiter { who, wish, .. } = &locks.line[at];
-            locks.in_the_way(who.space, *wish).next().is_none()
+            let Waiter { who, claim, .. } = &locks.queue[at];
+            locks.conflicts(who.space, *claim).next().is_none()
                 && (self.has_locked(who.space) || !locks.is_behind(at))
         };
-        let at = (0..locks.line.len()).find(|at| can_be_over(*at))?;
-        self.files.get_mut(&file)?.line.remove(at)
+        let at = (0..locks.queue.len()).find(|at| can_be_over(*at))?;
+        self.files.get_mut(&file)?.queue.remove(at)
     }
 
-    /// Makes bytes locked, or not; whether that is not too much.
+    /// Locks or unlocks bytes. Returns false, and changes nothing, if the process would exceed its
+    /// limit.
     fn set(&mut self, file: FileId, who: Locker, range: LockRange, kind: Option<LockKind>) -> bool {
         let waits = self.files.get(&file).map_or(0, |locks| locks.waits_of(who.space));
         let locks = self.files.entry(file).or_default();
-        let empty = Holder { pid: who.pid, ranges: Ranges::new() };
+        let empty = Holder { pid: who.pid, ranges: LockedRanges::new() };
         let holder = locks.held.entry(who.space).or_insert(empty);
         let before = holder.ranges.len();
-        // At most, one range becomes three.
+        // One range can become three at most.
         let is_fine = if holder.ranges.len() + waits + 2 <= LOCKS_LIMIT {
             set(&mut holder.ranges, range, kind);
             true
@@ -267,27 +282,27 @@ impl<T> Locks<T> {
             is_fine
         };
         let now = holder.ranges.len();
-        self.note_held(who.space, before, now);
+        self.count_held(who.space, before, now);
         self.known.entry(who.space).or_default().insert(file);
-        self.tidy(file, who.space);
+        self.remove_empty(file, who.space);
         is_fine
     }
 
-    /// Forgets what a process has in a file; the tickets of its waits.
+    /// Removes a process from a file. Returns the callers of its waits.
     fn remove(&mut self, file: FileId, space: SpaceId) -> Vec<T> {
         let Some(locks) = self.files.get_mut(&file) else { return Vec::new() };
         let before = locks.held.remove(&space).map_or(0, |holder| holder.ranges.len());
-        let line = std::mem::take(&mut locks.line);
+        let queue = std::mem::take(&mut locks.queue);
         let (its, others): (VecDeque<_>, _) =
-            line.into_iter().partition(|waiter| waiter.who.space == space);
-        locks.line = others;
-        self.note_held(space, before, 0);
-        self.tidy(file, space);
+            queue.into_iter().partition(|waiter| waiter.who.space == space);
+        locks.queue = others;
+        self.count_held(space, before, 0);
+        self.remove_empty(file, space);
         its.into_iter().map(|waiter| waiter.ticket).collect()
     }
 
-    /// Keeps nothing that says nothing.
-    fn tidy(&mut self, file: FileId, space: SpaceId) {
+    /// Removes entries that are empty.
+    fn remove_empty(&mut self, file: FileId, space: SpaceId) {
         let Some(locks) = self.files.get_mut(&file) else { return };
         if locks.held.get(&space).is_some_and(|holder| holder.ranges.is_empty()) {
             locks.held.remove(&space);
@@ -299,33 +314,34 @@ impl<T> Locks<T> {
                 self.known.remove(&space);
             }
         }
-        if locks.held.is_empty() && locks.line.is_empty() {
+        if locks.held.is_empty() && locks.queue.is_empty() {
             self.files.remove(&file);
         }
     }
 
-    fn first_in_the_way(&self, file: FileId, space: SpaceId, wish: Wish) -> Option<HeldLock> {
-        let clashes = self.files.get(&file)?.in_the_way(space, wish);
+    fn first_conflict(&self, file: FileId, space: SpaceId, claim: LockClaim) -> Option<HeldLock> {
+        let clashes = self.files.get(&file)?.conflicts(space, claim);
         let first = clashes.min_by_key(|(other, held)| (held.range.from, *other));
         first.map(|(_, held)| held)
     }
 
-    /// If a wait would never end: who is in the way, and waits for who wants to wait.
-    fn endless(&self, file: FileId, space: SpaceId, wish: Wish) -> Option<u32> {
+    /// Returns the process id of a lock holder that waits for this process, if the wait would be a
+    /// deadlock.
+    fn deadlock_with(&self, file: FileId, space: SpaceId, claim: LockClaim) -> Option<u32> {
         let mut seen = HashSet::new();
-        let mut clashes = self.files.get(&file)?.in_the_way(space, wish);
+        let mut clashes = self.files.get(&file)?.conflicts(space, claim);
         let found = clashes.find(|(other, _)| self.waits_for(*other, space, &mut seen))?;
         Some(found.1.pid)
     }
 
-    /// Whether a process waits for another, itself or through others; not through those that were
-    /// seen before.
+    /// Whether one process waits for another, directly or through others. Skips processes in
+    /// `seen`.
     fn waits_for(&self, one: SpaceId, other: SpaceId, seen: &mut HashSet<SpaceId>) -> bool {
         let mut next = Vec::from_iter(seen.insert(one).then_some(one));
         while let Some(space) = next.pop() {
             for locks in self.files_of(space).iter().filter_map(|file| self.files.get(file)) {
-                for waiter in locks.line.iter().filter(|waiter| waiter.who.space == space) {
-                    for (holder, _) in locks.in_the_way(space, waiter.wish) {
+                for waiter in locks.queue.iter().filter(|waiter| waiter.who.space == space) {
+                    for (holder, _) in locks.conflicts(space, waiter.claim) {
                         if holder == other {
                             return true;
                         }
@@ -337,19 +353,19 @@ impl<T> Locks<T> {
         false
     }
 
-    /// Whether a process has locked anything.
+    /// Whether a process holds any lock.
     fn has_locked(&self, space: SpaceId) -> bool {
         let mut files = self.known.get(&space).into_iter().flatten();
         files.any(|file| self.files.get(file).is_some_and(|locks| locks.held.contains_key(&space)))
     }
 
-    /// How many ranges a process has locked, over all files.
+    /// The number of ranges that a process has locked, over all files.
     pub fn range_count(&self, space: SpaceId) -> u64 {
         self.held.get(&space).copied().unwrap_or(0)
     }
 
-    /// Notes that the ranges of a process in one file have become more or fewer.
-    fn note_held(&mut self, space: SpaceId, before: usize, now: usize) {
+    /// Updates the number of ranges of a process after a change in one file.
+    fn count_held(&mut self, space: SpaceId, before: usize, now: usize) {
         let held = self.held.entry(space).or_default();
         *held = (*held + now as u64).saturating_sub(before as u64);
         if *held == 0 {
@@ -357,7 +373,7 @@ impl<T> Locks<T> {
         }
     }
 
-    /// How many ranges of a file a process has locked or waits for.
+    /// The number of ranges of a file that a process has locked or waits for.
     fn count(&self, file: FileId, space: SpaceId) -> usize {
         let Some(locks) = self.files.get(&file) else { return 0 };
         locks.held.get(&space).map_or(0, |holder| holder.ranges.len()) + locks.waits_of(space)
@@ -370,34 +386,38 @@ impl<T> Locks<T> {
 
 impl<T> Default for FileLocks<T> {
     fn default() -> Self {
-        Self { held: BTreeMap::new(), line: VecDeque::new() }
+        Self { held: BTreeMap::new(), queue: VecDeque::new() }
     }
 }
 
 impl<T> FileLocks<T> {
-    /// What others have locked, and clashes with a wish.
-    fn in_the_way(&self, space: SpaceId, wish: Wish) -> impl Iterator<Item = (SpaceId, HeldLock)> {
+    /// The locks of other processes that conflict with a claim.
+    fn conflicts(
+        &self,
+        space: SpaceId,
+        claim: LockClaim,
+    ) -> impl Iterator<Item = (SpaceId, HeldLock)> {
         let others = self.held.iter().filter(move |(other, _)| **other != space);
         others.flat_map(move |(other, holder)| {
-            holder.overlapping(wish.range).filter_map(move |(range, kind)| {
+            holder.overlapping(claim.range).filter_map(move |(range, kind)| {
                 let held = HeldLock { range, kind, pid: holder.pid };
-                (!kind.goes_with(wish.kind)).then_some((*other, held))
+                (!kind.goes_with(claim.kind)).then_some((*other, held))
             })
         })
     }
 
-    /// Whether somebody else who came before a wait wants what clashes with it.
+    /// Whether an earlier wait of another process conflicts with a wait.
     fn is_behind(&self, at: usize) -> bool {
-        let Waiter { who, wish, .. } = &self.line[at];
-        self.line.range(..at).any(|before| {
+        let Waiter { who, claim, .. } = &self.queue[at];
+        self.queue.range(..at).any(|before| {
             before.who.space != who.space
-                && !before.wish.kind.goes_with(wish.kind)
-                && before.wish.range.overlaps(&wish.range)
+                && !before.claim.kind.goes_with(claim.kind)
+                && before.claim.range.overlaps(&claim.range)
         })
     }
 
     fn waits_of(&self, space: SpaceId) -> usize {
-        self.line.iter().filter(|waiter| waiter.who.space == space).count()
+        self.queue.iter().filter(|waiter| waiter.who.space == space).count()
     }
 }
 
@@ -409,8 +429,8 @@ impl Holder {
     }
 }
 
-/// Makes bytes locked in a way, or not at all; what touches and is of the same kind becomes one.
-fn set(ranges: &mut Ranges, range: LockRange, kind: Option<LockKind>) {
+/// Sets or removes the lock of a range, and joins adjacent ranges of the same kind.
+fn set(ranges: &mut LockedRanges, range: LockRange, kind: Option<LockKind>) {
     let LockRange { mut from, mut to } = range;
     let touching = ranges.range(..=range.to).rev().take_while(|(_, (end, _))| *end >= range.from);
     let touching: Vec<_> = touching.map(|(&start, &(end, before))| (start, end, before)).collect();

@@ -1,20 +1,19 @@
-//! How the processes of a job wait for each other, and get their places in a shared file: state
-//! machines without I/O. Events go in, with the time at which they happened; what is to be done
-//! comes out.
+//! The coordination of shared files and record locks: state machines without I/O. Events go in,
+//! with the time at which they happened; actions come out.
 //!
-//! A [`Gathering`] is the table at which the ranks of a job sit: it collects the calls in which all
-//! of them meet, round after round. An [`Assembly`] is a file that they have open together: a
-//! gathering, a mode, and a position. [`Locks`] are those of records, of whoever has a file open.
-//! [`Overdue`] finds waits that last too long.
+//! A [`RoundCollector`] collects the collective calls of a job or shared file, round after round. A
+//! [`SharedFileCoordinator`] adds the course of the file and the claims of byte ranges
+//! ([`ByteRangeQueue`]). [`Locks`] are the record locks of all processes. [`OverdueWaits`] finds
+//! waits that last too long.
 
-mod assembly;
-mod gathering;
+mod byte_range_queue;
 mod locks;
-mod overdue;
-mod ranges;
+mod overdue_waits;
+mod round_collector;
+mod shared_file;
 
-pub use assembly::{Action, Assembly, Performed};
-pub use gathering::{Decided, Fate, Gathering, Met, Wait};
-pub use locks::{Answers, LockWaiting, Locker, Locks, Wish};
-pub use overdue::Overdue;
-pub use ranges::Ranges;
+pub use byte_range_queue::ByteRangeQueue;
+pub use locks::{LockAnswers, LockClaim, Locker, Locks, PendingLock};
+pub use overdue_waits::OverdueWaits;
+pub use round_collector::{CompleteRound, Departure, RankWait, RoundCollector, RoundResult};
+pub use shared_file::{CoordinatorAction, PerformResult, SharedFileCoordinator};

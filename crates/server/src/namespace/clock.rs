@@ -28,6 +28,12 @@ impl Clock {
     }
 }
 
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::system()
+    }
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clock({} ns)", self.now_ns())

@@ -122,7 +122,7 @@ fn settle(node: &mut Node, subfiles: &[SubfileIndex]) -> Result<bool, Stop> {
         if !layout.is_some_and(|layout| layout.disks().has_subfile(subfile)) {
             return Err(Failure::Invalid(format!("file {} has no {subfile}", node.id())).into());
         }
-        is_new |= node.record.settle(subfile.0);
+        is_new |= node.record.mark_synced(subfile.0);
     }
     Ok(is_new)
 }

@@ -82,7 +82,7 @@ impl Namespace {
                 created_ns: change.now_ns,
                 changed_ns: change.now_ns,
                 rights_version: 0,
-                settled: Vec::new(),
+                first_synced: Vec::new(),
             };
             match add(change, &who, &path, &record)? {
                 Created::New(record) => Ok(record),

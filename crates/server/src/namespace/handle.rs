@@ -38,6 +38,11 @@ struct Shared {
 }
 
 impl Namespace {
+    /// The time by the clock of the namespace, in nanoseconds since 1970.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+
     /// Opens the namespace in a store, or makes it: a root directory that belongs to the given
     /// user, with mode 0755. Failures name the node.
     pub fn open(
@@ -174,7 +179,7 @@ fn begin(change: &mut Change<'_>, uid: u32, gid: u32) -> Result<u64, Stop> {
             created_ns: change.now_ns,
             changed_ns: change.now_ns,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         };
         change.put_node(&Node { record, parent: FileId::ROOT, name: String::new(), entries: 0 });
         change.put_counter(key::FORMAT, FORMAT);

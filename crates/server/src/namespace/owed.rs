@@ -116,7 +116,7 @@ impl Namespace {
 
 /// Whether a description by one record says everything that another one does.
 fn is_described_by(now: &FileRecord, described: &FileRecord) -> bool {
-    let has = |word: usize| described.settled.get(word).copied().unwrap_or(0);
+    let has = |word: usize| described.first_synced.get(word).copied().unwrap_or(0);
     now.rights_version == described.rights_version
-        && now.settled.iter().enumerate().all(|(word, bits)| bits & !has(word) == 0)
+        && now.first_synced.iter().enumerate().all(|(word, bits)| bits & !has(word) == 0)
 }

@@ -1,6 +1,6 @@
 //! What is where.
 
-use pario_proto::{Access, Entry, Failure, FileId, FilePath, FileRecord, Identity};
+use pario_proto::{Access, DirectoryEntry, Failure, FileId, FilePath, FileRecord, Identity};
 
 use super::handle::Namespace;
 use super::key;
@@ -31,7 +31,7 @@ impl Namespace {
         path: &FilePath,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<Entry>, bool), Failure> {
+    ) -> Result<(Vec<DirectoryEntry>, bool), Failure> {
         self.look(|state| {
             let directory = find(state, who, path)?;
             if !directory.is_directory() {
@@ -58,7 +58,7 @@ fn entries(
     directory: FileId,
     after: Option<&str>,
     limit: usize,
-) -> Result<(Vec<Entry>, bool), Stop> {
+) -> Result<(Vec<DirectoryEntry>, bool), Stop> {
     let from = match after {
         Some(name) => key::after(key::entry(directory, name)),
         None => key::entry(directory, ""),
@@ -71,7 +71,7 @@ fn entries(
         let name = key::entry_in(&key).map(|(_, name)| name.to_owned());
         let name = name.ok_or_else(|| inconsistent("a name is not UTF-8".to_owned()))?;
         let record = node_that_must_be(state, id_of_entry(&value, &name)?)?.record;
-        Ok(Entry { name, record })
+        Ok(DirectoryEntry { name, record })
     };
     Ok((pairs.into_iter().map(entry).collect::<Result<_, Stop>>()?, is_more))
 }

@@ -170,7 +170,7 @@ fn make_directory(
         created_ns: change.now_ns,
         changed_ns: change.now_ns,
         rights_version: 0,
-        settled: Vec::new(),
+        first_synced: Vec::new(),
     };
     change.link(&Node { record, parent, name, entries: 0 })?;
     Ok(id)

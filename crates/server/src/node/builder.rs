@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Found, MissingNamespace, Node};
 use crate::config::Config;
 use crate::error::NodeError;
+use crate::namespace::Clock;
 use crate::operation::{Operation, Registry};
 
 /// Where a node keeps its data if nobody says where: in the current directory.
@@ -29,6 +30,7 @@ pub struct NodeBuilder {
     data: Option<PathBuf>,
     cluster: Option<(Config, String)>,
     missing_namespace: MissingNamespace,
+    clock: Clock,
 }
 
 impl NodeBuilder {
@@ -69,6 +71,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Sets the clock of the node.
+    #[cfg(test)]
+    pub(crate) fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Runs the node until it is asked to stop, as by `pario stop`.
     pub fn run(self) -> Result<(), NodeError> {
         let (config, name) = self.cluster.clone().unwrap_or_else(|| {
@@ -83,17 +92,22 @@ impl NodeBuilder {
 
     /// Starts the node, and does not wait for its end.
     pub fn start(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::ByUser, self.missing_namespace)
+        self.launch(config, node, Found::ByUser)
     }
 
     /// The same beside the one that programs of this user find by themselves: its address is noted
     /// in its data directory only.
     pub fn start_beside(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::ByAddress, self.missing_namespace)
+        self.launch(config, node, Found::ByAddress)
     }
 
     /// The same for this process alone: no socket file is made.
     pub fn embed(self, config: &Config, node: &str) -> Result<Node, NodeError> {
-        Node::launch(config, node, self.operations, Found::InProcess, self.missing_namespace)
+        self.launch(config, node, Found::InProcess)
+    }
+
+    fn launch(self, config: &Config, node: &str, found: Found) -> Result<Node, NodeError> {
+        let Self { operations, missing_namespace, clock, .. } = self;
+        Node::launch(config, node, operations, found, (missing_namespace, clock))
     }
 }

@@ -10,11 +10,11 @@ use pario_net::wire::BULK_BYTES;
 use pario_net::{AnswerPort, Asked, Bulk, FilePart, RecvError, Sender, SpaceId};
 use pario_proto::{
     Answer, CheckRequest, DiskId, FILES_LIMIT, Failure, GROUPS_LIMIT, Grant, Identity,
-    NamespaceRequest, PROTOCOL_VERSION, Part, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
-    Request, TRANSFER_LIMIT_BYTES,
+    NamespaceRequest, PROTOCOL_VERSION, PeerKind, PeerRequest, Question, RANGES_LIMIT, Reply,
+    Request, SubfileLocation, TRANSFER_LIMIT_BYTES,
 };
 
-use super::together::Together;
+use super::collective_service::CollectiveService;
 use super::turns::{Turn, Turns};
 use super::{informing, joining, monitor, short_cut};
 use crate::check;
@@ -34,7 +34,7 @@ pub struct Door {
     pub(super) shared: Arc<Shared>,
     pub(super) run: Arc<RunningProgram>,
     pub(super) operations: Operations,
-    together: Together,
+    collectives: CollectiveService,
     port: Port,
     turns: Turns,
 }
@@ -47,13 +47,13 @@ impl Door {
         operations: Operations,
         port: Port,
     ) -> Self {
-        let together = Together::new(shared.clone(), run.clone(), operations);
-        Self { shared, run, operations, together, port, turns: Turns::default() }
+        let collectives = CollectiveService::new(shared.clone(), run.clone(), operations);
+        Self { shared, run, operations, collectives, port, turns: Turns::default() }
     }
 
     /// Warns of processes that wait for each other too long, until the node is asked to stop.
     pub fn watch(&self) {
-        self.together.watch();
+        self.collectives.warn_of_long_waits();
     }
 
     /// Lets questions in until the node's space is closed, when it is this thread's turn.
@@ -100,7 +100,7 @@ impl Door {
         let steps: [&dyn Fn(); 4] = [
             &|| self.shared.sessions.leave(space),
             &|| self.shared.calls.lose(space),
-            &|| self.together.lose(space),
+            &|| self.collectives.remove_process(space),
             &|| self.shared.names.iter().for_each(|names| names.lose(space)),
         ];
         for step in steps {
@@ -161,15 +161,15 @@ impl Door {
                 }
             }
             // Whoever waits for others does not hold up a node that stops.
-            Request::Job { seat, number, call } => {
-                self.together.job(&session, seat, number, call, reporter);
+            Request::Job { member, number, call } => {
+                self.collectives.job_call(&session, member, number, call, reporter);
             }
-            Request::OpenForAll { seat, open } => {
-                self.together.open_for_all(&session, &seat, open, reporter);
+            Request::OpenForAll { member, open } => {
+                self.collectives.open_for_all(&session, &member, open, reporter);
             }
-            Request::Jobs => reporter.send(answer(self.together.jobs(&session))),
+            Request::Jobs => reporter.send(answer(self.collectives.jobs(&session))),
             Request::Reset { files } => {
-                let reset = self.together.reset(&session, &files);
+                let reset = self.collectives.reset(&session, &files);
                 let object = match files.as_slice() {
                     [] => "reset all files and jobs".to_owned(),
                     files => format!("reset {} files, first {}", files.len(), files[0]),
@@ -177,12 +177,14 @@ impl Door {
                 self.note_administration(&session, &object, &reset);
                 reporter.send(answer(reset));
             }
-            Request::Shared(request) => self.together.file(&session, request, &data, reporter),
-            Request::Lock(request) => self.together.lock(&session, request, reporter),
-            Request::LockWaits => reporter.send(answer(self.together.lock_waits(&session))),
+            Request::Shared(request) => {
+                self.collectives.file_call(&session, request, &data, reporter)
+            }
+            Request::Lock(request) => self.collectives.lock_call(&session, request, reporter),
+            Request::LockWaits => reporter.send(answer(self.collectives.lock_waits(&session))),
             Request::Process(request) => self.process(&session, request, data, reporter),
             Request::Team { job, call } => {
-                reporter.send(answer(self.together.team(&session, job, call)));
+                reporter.send(answer(self.collectives.team_call(&session, job, call)));
             }
             request => match self.shared.begin() {
                 Ok(ticket) if needs(&request).is_some() => {
@@ -373,26 +375,35 @@ impl Door {
         self.shared.check_grant(grant, read, write)
     }
 
-    fn measure(&self, session: &Session, files: Vec<(Grant, Vec<Part>)>) -> Result<Work, Failure> {
+    fn measure(
+        &self,
+        session: &Session,
+        files: Vec<(Grant, Vec<SubfileLocation>)>,
+    ) -> Result<Work, Failure> {
         if files.iter().map(|(_, parts)| parts.len()).sum::<usize>() > RANGES_LIMIT {
             return Err(self.refused("too many subfiles are to be measured at once"));
         }
         let mut measured = Vec::with_capacity(files.len());
         for (grant, parts) in files {
             self.check_grant(session, &grant, false, false)?;
-            let part = |part: &Part| Ok((self.shared.disks.number_of(part.disk)?, *part));
+            let part =
+                |part: &SubfileLocation| Ok((self.shared.disks.number_of(part.disk)?, *part));
             let parts: Result<Vec<_>, Failure> = parts.iter().map(part).collect();
             measured.push((grant, parts?));
         }
         Ok(Work::Measure { files: measured })
     }
 
-    fn sync_many(&self, session: &Session, subfiles: Vec<(Grant, Part)>) -> Result<Work, Failure> {
+    fn sync_many(
+        &self,
+        session: &Session,
+        subfiles: Vec<(Grant, SubfileLocation)>,
+    ) -> Result<Work, Failure> {
         if subfiles.len() > FILES_LIMIT {
             let why = format!("at most {FILES_LIMIT} subfiles are synced at once");
             return Err(self.refused(&why));
         }
-        let check = |(grant, part): (Grant, Part)| {
+        let check = |(grant, part): (Grant, SubfileLocation)| {
             self.check_grant(session, &grant, false, true)?;
             Ok((self.shared.disks.number_of(part.disk)?, grant, part))
         };

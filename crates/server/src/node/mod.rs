@@ -2,6 +2,9 @@
 
 mod builder;
 mod caretaker;
+#[cfg(test)]
+mod clock_tests;
+mod collective_service;
 pub mod describer;
 mod door;
 mod informing;
@@ -14,7 +17,6 @@ mod notes;
 mod panic_tests;
 mod processing;
 mod short_cut;
-mod together;
 mod turns;
 
 use std::fs;
@@ -41,7 +43,7 @@ use crate::disks::NodeDisks;
 use crate::error::NodeError;
 use crate::grant::GrantKey;
 use crate::grant_epochs::GrantEpochs;
-use crate::job_memory::Memories;
+use crate::job_memory::JobMemories;
 use crate::lease::Leases;
 use crate::limits::Quotas;
 use crate::metadata::{MetadataError, Redb};
@@ -126,7 +128,7 @@ impl Node {
         node: &str,
         operations: Arc<Registry>,
         found: Found,
-        missing_namespace: MissingNamespace,
+        (missing_namespace, clock): (MissingNamespace, Clock),
     ) -> Result<Self, NodeError> {
         let listens = found != Found::InProcess;
         let Some(me) = config.nodes.iter().position(|known| known.name == node) else {
@@ -156,7 +158,7 @@ impl Node {
         let mut rebuild = Rebuild::default();
         let (names, background) = if me == config.interface {
             rebuild = missing_namespace::decide(own, &disks, missing_namespace)?;
-            let (names, background) = open_names(own, &administrator, config.grant_epoch)?;
+            let (names, background) = open_names(own, &administrator, config.grant_epoch, clock)?;
             (Some(names), Some(background))
         } else {
             (None, None)
@@ -175,7 +177,7 @@ impl Node {
             quotas: Arc::new(Quotas::new(&own.name, administrator.uid)),
             label: own.name.as_str().into(),
             requests: RequestMeter::default(),
-            memories: Memories::default(),
+            job_memories: JobMemories::default(),
             operations,
             calls: Calls::default(),
             peers: Peers::new(config, me, administrator.clone(), key),
@@ -451,6 +453,7 @@ fn open_names(
     own: &NodeConfig,
     administrator: &Identity,
     grant_epoch: Duration,
+    clock: Clock,
 ) -> Result<(Names, Background), NodeError> {
     let path = own.data.join("namespace.redb");
     let store = Redb::open(&path).map_err(|error| match error {
@@ -460,7 +463,7 @@ fn open_names(
         },
         error => NodeError::Metadata(error),
     })?;
-    let namespace = Namespace::open(Arc::new(store), &own.name, administrator, Clock::system())?;
+    let namespace = Namespace::open(Arc::new(store), &own.name, administrator, clock)?;
     let (janitor, removals) = janitor::Janitor::new();
     let (describer, descriptions) = describer::Describer::new();
     let (open_files, locks) = (OpenFiles::default(), RecordLocks::default());

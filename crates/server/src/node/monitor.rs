@@ -148,7 +148,7 @@ pub fn status(shared: &Shared) -> NodeStatus {
             .status(|space| names.map_or(0, |names| names.open_files.count_of(space))),
         open_files: names.map_or(0, |names| names.open_files.count()),
         files: names.and_then(|names| names.namespace.count().ok()).unwrap_or(0),
-        doomed: names
+        unfinished_deletions: names
             .and_then(|names| names.namespace.doomed().ok())
             .map_or(0, |doomed| doomed.len() as u64),
         cache_bytes: cache.bytes,

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use pario_net::{Address, Asker, Bulk, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
-    PROTOCOL_VERSION, Part, PeerKind, Question, Reply, Request, SubfileIndex, SubfileRange,
+    Access, Answer, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest,
+    Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request, SubfileIndex, SubfileLocation,
+    SubfileRange,
 };
 
 use super::Node;
@@ -38,13 +39,13 @@ pub(super) fn panic_in_work_if_wanted(session: &Session, load: &Load, bytes: u64
     }
 }
 
-struct Client {
+pub(super) struct Client {
     asker: Asker<Question<Bulk>, Answer<Bulk>>,
     _space: Space,
 }
 
 impl Client {
-    fn new(config: &Config, name: &str) -> Self {
+    pub(super) fn new(config: &Config, name: &str) -> Self {
         let address = Address::unix(&config.nodes[0].socket);
         let own = format!("client {}", SpaceId::random());
         let space = Space::builder(&own).join(&address).build().unwrap();
@@ -57,19 +58,19 @@ impl Client {
         client
     }
 
-    fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
+    pub(super) fn ask(&self, request: Request, data: Vec<Bulk>) -> Result<Reply, Failure> {
         let pending = self.asker.ask(Question { request, data }).unwrap();
         let answer = pending.wait_until(Instant::now() + Duration::from_secs(30));
         answer.unwrap_or_else(|_| panic!("there is no answer")).unwrap().result
     }
 
-    fn create(&self, path: &str) -> Opened {
+    pub(super) fn create(&self, path: &str) -> Opened {
         let request = NamespaceRequest::Create {
             path: FilePath::new(path).unwrap(),
             access: Access::READ_WRITE,
             is_new: true,
             mode: 0o600,
-            layout: LayoutWish::Striped { unit_bytes: None, disks: DisksWish::Count(1) },
+            layout: LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::Count(1) },
         };
         match self.ask(Request::Namespace(request), vec![]) {
             Ok(Reply::Opened(opened)) => opened,
@@ -79,7 +80,7 @@ impl Client {
 
     fn write(&self, opened: &Opened) -> Result<Reply, Failure> {
         let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
-        let part = Part { disk, subfile: SubfileIndex(0) };
+        let part = SubfileLocation { disk, subfile: SubfileIndex(0) };
         let ranges = vec![SubfileRange { offset: 0, len: 4 }];
         let grant = opened.grant.clone();
         self.ask(Request::Write { grant, part, ranges }, vec![Bulk::from(b"data".to_vec())])

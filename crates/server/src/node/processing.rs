@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pario_net::Bulk;
 use pario_proto::{
-    CutPiece, Disks, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT, Selection,
+    CutPiece, Disks, ExtentSelection, Failure, Grant, ProcessRequest, ProcessWork, SELECTION_LIMIT,
 };
 
 use super::door::Door;
@@ -68,14 +68,15 @@ impl Door {
         if parts > Disks::MAX as usize {
             return Err(Failure::Invalid(format!("a file has at most {} subfiles", Disks::MAX)));
         }
-        if matches!(&work.extents, Selection::These(places) if places.len() > SELECTION_LIMIT) {
+        if matches!(&work.extents, ExtentSelection::These(places) if places.len() > SELECTION_LIMIT)
+        {
             let why = format!("a call names at most {SELECTION_LIMIT} extents: make several calls");
             return Err(Failure::Invalid(why));
         }
         let operation = self.find_operation(&work.operation)?;
         let chosen = match &work.extents {
-            Selection::These(places) => places.len() as u64,
-            Selection::All => 0,
+            ExtentSelection::These(places) => places.len() as u64,
+            ExtentSelection::All => 0,
         };
         let shares = [
             session.account.take(Resource::Calls, 1)?,

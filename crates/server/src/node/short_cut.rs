@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use pario_flow::RunningProgram;
 use pario_net::{DescriptorDoor, User};
-use pario_proto::{DescriptorAnswer, DescriptorRequest, Failure, Grant, Part, TrafficAnswer};
+use pario_proto::{
+    DescriptorAnswer, DescriptorRequest, Failure, Grant, SubfileLocation, TrafficAnswer,
+};
 use pario_store::FlatFile;
 use parking_lot::Mutex;
 
@@ -56,7 +58,7 @@ fn make(
     run: &RunningProgram,
     operations: &Operations,
     grant: &Grant,
-    parts: Vec<(usize, Part)>,
+    parts: Vec<(usize, SubfileLocation)>,
 ) -> Result<(), Failure> {
     let slow = |disk: usize| Failure::Refused {
         node: shared.name().to_owned(),
@@ -120,7 +122,7 @@ fn give(
     shared: &Arc<Shared>,
     uid: u32,
     asked: &DescriptorRequest,
-    make: impl FnOnce(&Grant, Vec<(usize, Part)>) -> Result<(), Failure>,
+    make: impl FnOnce(&Grant, Vec<(usize, SubfileLocation)>) -> Result<(), Failure>,
 ) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let _ticket = shared.begin()?;
     let refused =
@@ -128,7 +130,7 @@ fn give(
     let (grant, parts) = match asked {
         DescriptorRequest::Subfiles { grant, parts } => (grant, parts),
         DescriptorRequest::Memory(id) => {
-            let memory = shared.memories.share(*id, uid);
+            let memory = shared.job_memories.share(*id, uid);
             return Ok((Vec::new(), vec![memory.map_err(|error| refused(&error.to_string()))?]));
         }
         DescriptorRequest::Traffic => {

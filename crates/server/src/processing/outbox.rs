@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use pario_net::Bulk;
-use pario_proto::{ExtentPlace, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
+use pario_proto::{ExtentPlacement, Failure, OUTBOX_LIMIT_BYTES, TRANSFER_LIMIT_BYTES};
 
 use crate::reporter::Reporter;
 
@@ -21,7 +21,7 @@ type Held = Box<dyn FnOnce() + Send>;
 /// Results that the caller has not fetched, and the question that waits for them.
 #[derive(Default)]
 pub struct Outbox {
-    ready: VecDeque<(Option<ExtentPlace>, Bulk)>,
+    ready: VecDeque<(Option<ExtentPlacement>, Bulk)>,
     ready_bytes: u64,
     held: Vec<Held>,
     waiting: Option<(Reporter, Instant)>,
@@ -32,7 +32,7 @@ pub struct Outbox {
 #[derive(Default)]
 pub struct Load {
     /// Of which extents the results are.
-    pub places: Vec<Option<ExtentPlace>>,
+    pub places: Vec<Option<ExtentPlacement>>,
     /// The results.
     pub data: Vec<Bulk>,
     /// Whether they are the last.
@@ -48,7 +48,7 @@ pub struct Due {
 
 impl Outbox {
     /// Puts a result in.
-    pub fn put(&mut self, place: Option<ExtentPlace>, bytes: Bulk) {
+    pub fn put(&mut self, place: Option<ExtentPlacement>, bytes: Bulk) {
         self.ready_bytes += bytes.len() as u64;
         self.ready.push_back((place, bytes));
     }

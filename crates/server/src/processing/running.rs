@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, ExtentPlace, Failure, Part, ProcessProgress, ProcessWork, Processed, Reply, Selection,
+    Answer, ExtentPlacement, ExtentSelection, Failure, ProcessProgress, ProcessUpdate, ProcessWork,
+    Reply, SubfileLocation,
 };
 use pario_store::ExtentFile;
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ pub struct Running {
     pub operation: Arc<dyn Operation>,
     task: OnceLock<Box<dyn Task>>,
     /// The extents that the task has chosen, if it has.
-    chosen: OnceLock<Vec<ExtentPlace>>,
+    chosen: OnceLock<Vec<ExtentPlacement>>,
     /// One for each compute thread.
     scratches: Vec<Mutex<Option<Scratch>>>,
     /// One for each subfile of the file that is here.
@@ -58,7 +59,7 @@ pub struct Running {
 #[derive(Clone, Debug)]
 pub struct OpenPart {
     /// Which one, and on which disk.
-    pub part: Part,
+    pub part: SubfileLocation,
     /// The number of the disk.
     pub disk: usize,
     /// If it has come into being.
@@ -116,7 +117,7 @@ impl Running {
     /// Makes the task of the parameters.
     pub fn prepare(&self) {
         let disks = &self.shared.disks;
-        let is_here = |part: &Part| disks.number_of(part.disk).is_ok();
+        let is_here = |part: &SubfileLocation| disks.number_of(part.disk).is_ok();
         let here: Vec<bool> = self.work.parts.iter().map(is_here).collect();
         match self.operation.prepare(&Call::new(&self.parameters, &here)) {
             Ok(task) => {
@@ -140,7 +141,7 @@ impl Running {
 
     /// Whether all extents that are there are meant.
     pub fn wants_all(&self) -> bool {
-        self.work.extents == Selection::All && self.chosen.get().is_none()
+        self.work.extents == ExtentSelection::All && self.chosen.get().is_none()
     }
 
     /// If all subfiles are open, nobody has to wait for a disk to use them.
@@ -153,7 +154,7 @@ impl Running {
             let disk = disks.number_of(part.disk).ok()?;
             Some((*part, disk, disks.disk(disk)))
         });
-        let open = |(part, disk, at): (Part, usize, &NodeDisk)| {
+        let open = |(part, disk, at): (SubfileLocation, usize, &NodeDisk)| {
             let file = Some(at.open_extents(self.work.grant.file, part.subfile.0)?);
             Some(OpenPart { part, disk, file, runs: Vec::new() })
         };
@@ -178,19 +179,19 @@ impl Running {
     }
 
     /// Which of the subfiles here is meant.
-    pub fn part_of(&self, place: ExtentPlace) -> Option<usize> {
+    pub fn part_of(&self, place: ExtentPlacement) -> Option<usize> {
         self.parts().iter().position(|open| open.part.subfile == place.subfile)
     }
 
     /// The extents to be seen, with the subfile of each among those here, all disks in turn.
     pub fn route(&self) -> Route {
         let chosen = match &self.work.extents {
-            Selection::These(places) => Some(places.clone()),
-            Selection::All => self.chosen.get().cloned(),
+            ExtentSelection::These(places) => Some(places.clone()),
+            ExtentSelection::All => self.chosen.get().cloned(),
         };
         let route = match chosen {
             Some(places) => {
-                let here = |place: ExtentPlace| Some((self.part_of(place)?, place));
+                let here = |place: ExtentPlacement| Some((self.part_of(place)?, place));
                 Route::Listed(places.into_iter().filter_map(here).collect())
             }
             None => Route::All {
@@ -204,7 +205,7 @@ impl Running {
 
     /// How many extents set out together: fewer if they are long, one if it is not known how long
     /// they are, or if parts of others are wanted with them.
-    pub fn company(&self, first: Option<ExtentPlace>) -> usize {
+    pub fn company(&self, first: Option<ExtentPlacement>) -> usize {
         let wants = |place| self.task().is_none_or(|task| !task.wants(place).is_empty());
         if first.is_none_or(wants) {
             return 1;
@@ -260,13 +261,13 @@ impl Running {
     }
 
     /// The operation itself failed.
-    pub fn fail_at(&self, place: Option<ExtentPlace>, why: String) {
+    pub fn fail_at(&self, place: Option<ExtentPlacement>, why: String) {
         let (node, operation) = (self.shared.name().into(), self.work.operation.as_str().into());
         self.fail(Failure::Operation { node, operation, place: place.map(Box::new), why });
     }
 
     /// Puts a result of a compute thread into the outbox.
-    pub fn put(&self, thread: usize, place: Option<ExtentPlace>, bytes: Vec<u8>) {
+    pub fn put(&self, thread: usize, place: Option<ExtentPlacement>, bytes: Vec<u8>) {
         if bytes.len() > RESULT_LIMIT_BYTES {
             let why = format!(
                 "a result of {} bytes is too long, the limit is {RESULT_LIMIT_BYTES}: give it out \
@@ -358,7 +359,7 @@ impl Running {
             Err(failure) => Answer { result: Err(failure), data: Vec::new() },
             Ok(load) => {
                 let timeline = self.timeline.as_ref();
-                let processed = Processed {
+                let processed = ProcessUpdate {
                     results: load.places,
                     is_over: load.is_over,
                     progress: self.progress(),
@@ -448,7 +449,7 @@ impl Running {
 /// The extents to be seen, in order, each with the number of its subfile among those here.
 pub enum Route {
     /// One after the other.
-    Listed(VecDeque<(usize, ExtentPlace)>),
+    Listed(VecDeque<(usize, ExtentPlacement)>),
     /// All that there are, one of each disk in turn.
     All {
         /// What is left of each subfile.
@@ -468,18 +469,18 @@ impl Route {
     }
 
     /// The next one, which stays.
-    pub fn first(&self, parts: &[OpenPart]) -> Option<ExtentPlace> {
+    pub fn first(&self, parts: &[OpenPart]) -> Option<ExtentPlacement> {
         match self {
             Route::Listed(places) => places.front().map(|(_, place)| *place),
             Route::All { runs, .. } => parts.iter().zip(runs).find_map(|(open, runs)| {
                 let extent = pario_proto::ExtentIndex(runs.front()?.0);
-                Some(ExtentPlace { subfile: open.part.subfile, extent })
+                Some(ExtentPlacement { subfile: open.part.subfile, extent })
             }),
         }
     }
 
     /// The next one.
-    pub fn next(&mut self, parts: &[OpenPart]) -> Option<(usize, ExtentPlace)> {
+    pub fn next(&mut self, parts: &[OpenPart]) -> Option<(usize, ExtentPlacement)> {
         match self {
             Route::Listed(places) => places.pop_front(),
             Route::All { runs, turn } => {
@@ -493,7 +494,7 @@ impl Route {
                     runs[number].push_front((first + 1, len - 1));
                 }
                 let extent = pario_proto::ExtentIndex(first);
-                Some((number, ExtentPlace { subfile: parts[number].part.subfile, extent }))
+                Some((number, ExtentPlacement { subfile: parts[number].part.subfile, extent }))
             }
         }
     }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, Failure, FileId, FileRecord, Grant, Part, Reply, SubfileMeasure};
+use pario_proto::{
+    Answer, Failure, FileId, FileRecord, Grant, Reply, SubfileLocation, SubfileMeasure,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{DataCall, Work, answer};
@@ -45,11 +47,11 @@ enum What {
     /// Writes into descriptions what records say.
     Describe(Vec<(FileRecord, u32)>),
     /// Makes and opens flat subfiles.
-    Make(Vec<(Grant, Part)>),
+    Make(Vec<(Grant, SubfileLocation)>),
     /// Measures subfiles; with the number of the file among those asked for.
-    Measure { subfiles: Vec<(usize, Grant, Part)>, is_strict: bool },
+    Measure { subfiles: Vec<(usize, Grant, SubfileLocation)>, is_strict: bool },
     /// Makes subfiles durable; with the number of each among those asked for.
-    Sync(Vec<(usize, Grant, Part)>),
+    Sync(Vec<(usize, Grant, SubfileLocation)>),
 }
 
 /// What a clerk has done.
@@ -261,7 +263,7 @@ impl Clerk {
     fn sync(
         &self,
         disk: &NodeDisk,
-        subfiles: Vec<(usize, Grant, Part)>,
+        subfiles: Vec<(usize, Grant, SubfileLocation)>,
     ) -> Vec<(usize, Result<bool, Failure>)> {
         let mut done = Vec::with_capacity(subfiles.len());
         let (mut numbers, mut flats) = (Vec::new(), Vec::new());
@@ -288,7 +290,7 @@ impl Clerk {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
     ) -> Result<SubfileMeasure, Failure> {
         let failed = |error| disk.failure(error, NodeDisk::subfile_id(grant.file, part), "measure");
         if disk.has_extents(grant.file, part.subfile.0) {
@@ -317,6 +319,6 @@ impl Clerk {
 }
 
 /// The size of a subfile that is not there.
-fn nothing_of(part: Part) -> SubfileMeasure {
+fn nothing_of(part: SubfileLocation) -> SubfileMeasure {
     SubfileMeasure { subfile: part.subfile, len: 0, disk_bytes: 0, extents: 0, modified_ns: 0 }
 }

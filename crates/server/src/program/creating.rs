@@ -2,13 +2,12 @@
 //! first byte: so a file is there with one transaction, or it is not.
 
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pario_flow::Continuation;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, DEFAULT_UNIT_BYTES, DiskId, Disks, DisksWish, Extents, Failure, FileKind,
-    FilePath, FileRecord, Identity, Layout, LayoutWish, Opened, Reply, Striped,
+    Access, Answer, DEFAULT_UNIT_BYTES, DiskChoice, DiskId, Disks, Extents, Failure, FileKind,
+    FilePath, FileRecord, Identity, Layout, LayoutChoice, Opened, Reply, Striped,
 };
 
 use super::answer;
@@ -31,7 +30,7 @@ pub struct Creation {
     /// Permissions.
     pub mode: u32,
     /// The layout wished for.
-    pub layout: LayoutWish,
+    pub layout: LayoutChoice,
 }
 
 impl Interface {
@@ -159,7 +158,7 @@ impl Interface {
             }
         }
         let layout = self.lay_out(names, path, layout)?;
-        let now_ns = now_ns();
+        let now_ns = names.namespace.now_ns();
         Ok(Plan::Make(FileRecord {
             id: names.namespace.new_file_id(),
             kind: creation.layout.kind(),
@@ -170,7 +169,7 @@ impl Interface {
             created_ns: now_ns,
             changed_ns: now_ns,
             rights_version: 0,
-            settled: Vec::new(),
+            first_synced: Vec::new(),
         }))
     }
 
@@ -179,21 +178,21 @@ impl Interface {
         &self,
         names: &Names,
         path: &FilePath,
-        wish: &LayoutWish,
+        wish: &LayoutChoice,
     ) -> Result<Layout, Failure> {
         let bad = |why: String| Failure::Layout { path: path.clone(), why };
-        let choose = |wish: &DisksWish| {
+        let choose = |wish: &DiskChoice| {
             let disks = self.choose(names, wish).map_err(bad)?;
             Disks::new(disks).map_err(|error| bad(error.to_string()))
         };
         let layout = match wish {
-            LayoutWish::Striped { unit_bytes, disks } => {
+            LayoutChoice::Striped { unit_bytes, disks } => {
                 let striped =
                     Striped::new(unit_bytes.unwrap_or(DEFAULT_UNIT_BYTES), choose(disks)?);
                 Layout::from(striped.map_err(|error| bad(error.to_string()))?)
             }
-            LayoutWish::Extents { disks } => Layout::from(Extents::new(choose(disks)?)),
-            LayoutWish::Exactly(layout) => layout.clone(),
+            LayoutChoice::Extents { disks } => Layout::from(Extents::new(choose(disks)?)),
+            LayoutChoice::Exactly(layout) => layout.clone(),
         };
         let map = self.shared.map.read();
         for &id in layout.disks().as_slice() {
@@ -215,8 +214,8 @@ impl Interface {
     }
 
     /// The disks for a new file: beginning at a different one each time.
-    fn choose(&self, names: &Names, wish: &DisksWish) -> Result<Vec<DiskId>, String> {
-        if let DisksWish::These(disks) = wish {
+    fn choose(&self, names: &Names, wish: &DiskChoice) -> Result<Vec<DiskId>, String> {
+        if let DiskChoice::These(disks) = wish {
             return Ok(disks.clone());
         }
         let map = self.shared.map.read();
@@ -237,14 +236,14 @@ impl Interface {
             return Err(format!("there is no disk that can be written to{without}"));
         }
         let count = match wish {
-            DisksWish::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
-            DisksWish::Count(count) if *count as usize > usable.len() => {
+            DiskChoice::Count(0) => return Err("zero disks cannot hold a file".to_owned()),
+            DiskChoice::Count(count) if *count as usize > usable.len() => {
                 return Err(format!(
                     "{count} disks are wished for, and {} can be written to{without}",
                     usable.len()
                 ));
             }
-            DisksWish::Count(count) => *count as usize,
+            DiskChoice::Count(count) => *count as usize,
             _ => usable.len().min(Disks::MAX as usize),
         };
         let first = names.next_first_disk.fetch_add(1, Ordering::Relaxed);
@@ -265,9 +264,4 @@ enum Begun {
 enum Plan {
     Make(FileRecord),
     Open(Opened),
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! What storage threads do for work with extents.
 
 use pario_net::Bulk;
-use pario_proto::{ExtentPlace, Failure, Part, ProcessTarget};
+use pario_proto::{ExtentPlacement, Failure, ProcessTarget, SubfileLocation};
 use pario_store::{ExtentFile, MAX_EXTENT_INDEX};
 
 use super::cut::{CutDone, CutOne};
@@ -73,7 +73,7 @@ type Run = (u64, u64);
 fn open(
     running: &Running,
     disk: &NodeDisk,
-    part: Part,
+    part: SubfileLocation,
 ) -> Result<(Option<ExtentFile>, Vec<Run>), Failure> {
     let grant = &running.work.grant;
     let Some(file) = running.shared.extents(disk, grant, part)?.made() else {
@@ -92,7 +92,12 @@ fn open(
     Ok((Some(file), runs))
 }
 
-fn write(running: &Running, place: ExtentPlace, header: &[u8], body: &[u8]) -> Result<(), Failure> {
+fn write(
+    running: &Running,
+    place: ExtentPlacement,
+    header: &[u8],
+    body: &[u8],
+) -> Result<(), Failure> {
     let shared = &running.shared;
     let Some(ProcessTarget { grant, parts }) = &running.work.target else {
         return Err(missing_target(running, place, "the caller has named no file for it"));
@@ -121,7 +126,7 @@ fn write(running: &Running, place: ExtentPlace, header: &[u8], body: &[u8]) -> R
     Ok(())
 }
 
-fn missing_target(running: &Running, place: ExtentPlace, why: &str) -> Failure {
+fn missing_target(running: &Running, place: ExtentPlacement, why: &str) -> Failure {
     Failure::Operation {
         node: running.shared.name().into(),
         operation: running.work.operation.as_str().into(),

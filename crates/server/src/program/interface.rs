@@ -6,8 +6,9 @@ use std::time::Duration;
 use pario_flow::Continuation;
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Access, Answer, Entry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord, Grant,
-    Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply, SubfileIndex,
+    Access, Answer, DirectoryEntry, FILES_LIMIT, Failure, FileId, FileKind, FilePath, FileRecord,
+    Grant, Identity, NAMES_LISTED, NamespaceRequest, NewFile, NodeInfo, Opened, Reply,
+    SubfileIndex,
 };
 
 use super::creating::Creation;
@@ -58,7 +59,8 @@ impl Interface {
                 let renewed = self.renew(names, space, &who, handle, &grant);
                 next.call(answer(renewed.map(Reply::Opened)));
             }
-            NamespaceRequest::Settle { grant, subfiles } => match self.check_mark(&who, &grant) {
+            NamespaceRequest::MarkSynced { grant, subfiles } => match self.check_mark(&who, &grant)
+            {
                 Ok(()) => mark_synced(&shared, grant.file, subfiles, done(next)),
                 Err(failure) => next.call(answer(Err(failure))),
             },
@@ -75,7 +77,8 @@ impl Interface {
                 let epoch = names.grant_epochs.lock().issue();
                 let listed = namespace.list(&who, &path, after.as_deref(), limit);
                 next.call(answer(listed.map(|(entries, is_more)| {
-                    let grant = |entry: &Entry| self.look_grant(&who, &entry.record, epoch);
+                    let grant =
+                        |entry: &DirectoryEntry| self.look_grant(&who, &entry.record, epoch);
                     let grants = entries.iter().map(grant).collect();
                     Reply::Entries { entries, grants, is_more }
                 })));
@@ -134,7 +137,7 @@ impl Interface {
                 });
                 next.call(answer(closed));
             }
-            NamespaceRequest::MarkSynced { files } => {
+            NamespaceRequest::MarkSyncedMany { files } => {
                 if let Err(failure) = self.check_count(files.len()) {
                     return next.call(answer(Err(failure)));
                 }
@@ -294,7 +297,7 @@ fn mark_synced(
         Err(failure) => return done(Err(failure)),
     };
     match names.namespace.if_settled(file, &subfiles) {
-        Ok(Some(record)) if record.settled_count() > 1 => {
+        Ok(Some(record)) if record.first_synced_count() > 1 => {
             let of = shared.clone();
             names.describer.deliver(shared, vec![record], None, move |is_done| match of.names() {
                 Ok(names) => names.namespace.settle(file, subfiles, !is_done, done),
@@ -326,7 +329,7 @@ fn mark_many_synced(
         });
         match news {
             Ok(Some((record, mut mark))) => {
-                if record.settled_count() > 1 {
+                if record.first_synced_count() > 1 {
                     // Until the descriptions say so.
                     mark.is_owed = true;
                     records.push(record);

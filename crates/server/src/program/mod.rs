@@ -20,8 +20,8 @@ use std::sync::Arc;
 use pario_flow::{OperationRef, Program, RunningProgram};
 use pario_net::{Bulk, SpaceId};
 use pario_proto::{
-    Answer, DiskId, ExtentPlace, Failure, FileId, FileRecord, Grant, Identity, NamespaceRequest,
-    Part, Request, Revocation,
+    Answer, DiskId, ExtentPlacement, Failure, FileId, FileRecord, Grant, Identity,
+    NamespaceRequest, Request, Revocation, SubfileLocation,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,8 +89,11 @@ pub struct DataCall {
 
 impl DataCall {
     /// Which subfile it is about.
-    pub fn subfile(&self) -> Option<(&Grant, Part)> {
-        let of = |disk: &DiskId, place: &ExtentPlace| Part { disk: *disk, subfile: place.subfile };
+    pub fn subfile(&self) -> Option<(&Grant, SubfileLocation)> {
+        let of = |disk: &DiskId, place: &ExtentPlacement| SubfileLocation {
+            disk: *disk,
+            subfile: place.subfile,
+        };
         Some(match &self.request {
             Request::Read { grant, part, .. }
             | Request::Write { grant, part, .. }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_flow::{Continuation, OperationRef, PoolRef, Program, ThreadRef, Window};
-use pario_proto::Part;
+use pario_proto::SubfileLocation;
 
 use super::compute::Compute;
 use super::here::stays_here;
@@ -29,7 +29,7 @@ pub struct Calling(pub Arc<Running>);
 #[derive(Clone)]
 pub struct Opening {
     pub running: Arc<Running>,
-    pub part: Part,
+    pub part: SubfileLocation,
     pub disk: usize,
     pub thread: usize,
 }

@@ -3,7 +3,7 @@
 //! A disk without moving parts is busy only if it has several requests, and of others the kernel can
 //! choose the nearest.
 
-use pario_proto::ExtentPlace;
+use pario_proto::ExtentPlacement;
 
 use super::visit::Visit;
 
@@ -25,7 +25,7 @@ impl Reader {
 
 /// Which reader fetches an extent. Those of a slice may have numbers that are multiples of some
 /// other, and are spread all the same.
-pub fn reader_of(disk: usize, place: ExtentPlace) -> usize {
+pub fn reader_of(disk: usize, place: ExtentPlacement) -> usize {
     let spread = place.extent.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     disk * READERS + usize::try_from(spread).unwrap_or(0) % READERS
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pario_net::{Bulk, BulkBuffer};
 use pario_proto::{
-    Answer, EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlace, Failure, Grant, Part,
-    RANGES_LIMIT, Reply, Request, SubfileRange, TRANSFER_LIMIT_BYTES,
+    Answer, EXTENTS_LISTED, ExtentIndex, ExtentMeasure, ExtentPlacement, Failure, Grant,
+    RANGES_LIMIT, Reply, Request, SubfileLocation, SubfileRange, TRANSFER_LIMIT_BYTES,
 };
 use pario_store::{ExtentFile, FlatFile, MAX_EXTENT_INDEX};
 
@@ -80,20 +80,20 @@ impl Storage {
                 Reply::Done
             }
             Request::ReadExtent { grant, disk: id, place } => {
-                let part = Part { disk: id, subfile: place.subfile };
+                let part = SubfileLocation { disk: id, subfile: place.subfile };
                 match self.shared.extents(disk, &grant, part)?.made() {
                     Some(extents) => return read_extent(disk, &extents, place),
                     None => Reply::Extent { is_there: false },
                 }
             }
             Request::WriteExtent { grant, disk: id, place } => {
-                let part = Part { disk: id, subfile: place.subfile };
+                let part = SubfileLocation { disk: id, subfile: place.subfile };
                 let extents = self.shared.extents_made(disk, &grant, part)?;
                 write_extent(disk, &extents, place, &data)?;
                 Reply::Done
             }
             Request::DeleteExtent { grant, disk: id, place } => {
-                let part = Part { disk: id, subfile: place.subfile };
+                let part = SubfileLocation { disk: id, subfile: place.subfile };
                 let was_there = match self.shared.extents(disk, &grant, part)?.made() {
                     Some(extents) => extents
                         .delete(place.extent.0)
@@ -103,7 +103,7 @@ impl Storage {
                 Reply::Deleted { was_there }
             }
             Request::ListExtents { grant, disk: id, from, limit } => {
-                let part = Part { disk: id, subfile: from.subfile };
+                let part = SubfileLocation { disk: id, subfile: from.subfile };
                 match self.shared.extents(disk, &grant, part)?.made() {
                     Some(extents) => list_extents(disk, &extents, from, limit)?,
                     None => Reply::Extents(Vec::new()),
@@ -119,7 +119,7 @@ impl Storage {
         &self,
         disk: &NodeDisk,
         grant: &Grant,
-        part: Part,
+        part: SubfileLocation,
         modified_ns: u64,
     ) -> Result<(), Failure> {
         let flat = match part.subfile.0 {
@@ -217,7 +217,7 @@ fn total_of(ranges: &[SubfileRange]) -> Result<usize, Failure> {
 fn read_extent(
     disk: &NodeDisk,
     extents: &ExtentFile,
-    place: ExtentPlace,
+    place: ExtentPlacement,
 ) -> Result<Answer<Bulk>, Failure> {
     let read = extents.read(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, extents.id(), "read an extent"))?;
@@ -244,7 +244,7 @@ fn body_of(extent: pario_store::Extent) -> bytes::Bytes {
 fn write_extent(
     disk: &NodeDisk,
     extents: &ExtentFile,
-    place: ExtentPlace,
+    place: ExtentPlacement,
     data: &[Bulk],
 ) -> Result<(), Failure> {
     let [header, body] = data else {
@@ -260,7 +260,7 @@ fn write_extent(
 fn list_extents(
     disk: &NodeDisk,
     extents: &ExtentFile,
-    from: ExtentPlace,
+    from: ExtentPlacement,
     limit: u32,
 ) -> Result<Reply, Failure> {
     let mut found = Vec::new();

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_net::Bulk;
-use pario_proto::{Answer, CutPiece, ExtentPlace, Failure, Part, ProcessRequest, Reply, Request};
+use pario_proto::{
+    Answer, CutPiece, ExtentPlacement, Failure, ProcessRequest, Reply, Request, SubfileLocation,
+};
 use pario_store::{AtHand, Extent, ExtentFile};
 use parking_lot::Mutex;
 
@@ -18,7 +20,7 @@ use crate::processing::{Awaited, OpenPart, Running, now_ns};
 #[derive(Clone)]
 pub struct Visit {
     pub running: Arc<Running>,
-    pub place: ExtentPlace,
+    pub place: ExtentPlacement,
     /// Its subfile, among those here.
     pub part: usize,
     /// The extent itself, once it is known.
@@ -59,7 +61,7 @@ stays_here!(Visit, Piece);
 
 impl Visit {
     /// An extent that sets out.
-    pub fn new(running: Arc<Running>, part: usize, place: ExtentPlace) -> Self {
+    pub fn new(running: Arc<Running>, part: usize, place: ExtentPlacement) -> Self {
         let task = running.task();
         let wanted = task.map_or_else(Vec::new, |task| task.wants(place));
         let wants = (!wanted.is_empty()).then(|| {
@@ -223,7 +225,7 @@ impl Piece {
     }
 
     /// The node that has it, as far as this node knows the others.
-    fn node(&self) -> Option<(Part, usize)> {
+    fn node(&self) -> Option<(SubfileLocation, usize)> {
         let running = &self.visit.running;
         let place = self.wish.as_ref()?.wanted().place;
         let part = running.work.parts.get(place.subfile.0 as usize).copied()?;
@@ -269,7 +271,7 @@ fn one_piece(answer: Answer<Bulk>) -> Result<Bulk, Failure> {
 
 /// What is known of an extent without touching a disk: nothing; that there is none; itself. What is
 /// wrong with it shows when it is read.
-fn at_hand(open: &OpenPart, place: ExtentPlace) -> Option<Option<Extent>> {
+fn at_hand(open: &OpenPart, place: ExtentPlacement) -> Option<Option<Extent>> {
     let Some(file) = &open.file else { return Some(None) };
     match file.at_hand(place.extent.0) {
         Ok(AtHand::Extent(extent)) => Some(Some(extent)),
@@ -278,7 +280,7 @@ fn at_hand(open: &OpenPart, place: ExtentPlace) -> Option<Option<Extent>> {
     }
 }
 
-fn read(running: &Running, part: usize, place: ExtentPlace) -> Result<Option<Extent>, Failure> {
+fn read(running: &Running, part: usize, place: ExtentPlacement) -> Result<Option<Extent>, Failure> {
     let open = &running.parts()[part];
     let Some(file) = &open.file else { return Ok(None) };
     let disk = running.shared.disks.disk(open.disk);
@@ -289,7 +291,7 @@ fn read(running: &Running, part: usize, place: ExtentPlace) -> Result<Option<Ext
 pub fn read_extent(
     disk: &NodeDisk,
     file: &ExtentFile,
-    place: ExtentPlace,
+    place: ExtentPlacement,
 ) -> Result<Option<Extent>, Failure> {
     let read = file.read_of_many(place.extent.0);
     let found = read.map_err(|error| disk.failure(error, file.id(), "read an extent"))?;

@@ -1,6 +1,6 @@
 //! What is done by the nodes of a cluster for each other.
 
-use pario_proto::{Failure, FileRecord, Grant, Part, Revocation, SubfileIndex};
+use pario_proto::{Failure, FileRecord, Grant, Revocation, SubfileIndex, SubfileLocation};
 use serde::{Deserialize, Serialize};
 
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub enum Work {
     /// Writes into the descriptions of subfiles what records say.
     Describe {
         /// The files, with the subfiles that the node should have.
-        files: Vec<(FileRecord, Vec<Part>)>,
+        files: Vec<(FileRecord, Vec<SubfileLocation>)>,
     },
     /// Grants of before are not valid any more.
     Revoke(Revocation),
@@ -36,17 +36,17 @@ pub enum Work {
         /// The right to.
         grant: Grant,
         /// Which, with the numbers of their disks.
-        parts: Vec<(usize, Part)>,
+        parts: Vec<(usize, SubfileLocation)>,
     },
     /// Makes subfiles durable.
     Sync {
         /// For each: the number of its disk, the right to, and which one; or why that cannot be.
-        subfiles: Vec<Result<(usize, Grant, Part), Failure>>,
+        subfiles: Vec<Result<(usize, Grant, SubfileLocation), Failure>>,
     },
     /// Lengths and times.
     Measure {
         /// For each file: the right to, and which subfiles, with the numbers of their disks.
-        files: Vec<(Grant, Vec<(usize, Part)>)>,
+        files: Vec<(Grant, Vec<(usize, SubfileLocation)>)>,
     },
 }
 
@@ -67,7 +67,8 @@ impl SubfilesWork {
             let Some(layout) = &record.layout else { continue };
             let parts = (0..).map(SubfileIndex).zip(layout.disks().as_slice());
             let parts = parts.filter(|(_, disk)| is_there(**disk));
-            let parts: Vec<_> = parts.map(|(subfile, &disk)| Part { disk, subfile }).collect();
+            let parts: Vec<_> =
+                parts.map(|(subfile, &disk)| SubfileLocation { disk, subfile }).collect();
             if !parts.is_empty() {
                 found.push((record.clone(), parts));
             }

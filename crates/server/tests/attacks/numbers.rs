@@ -2,12 +2,12 @@
 //! memory does not grow with what a request only claims.
 
 use pario_proto::{
-    Access, AssemblyId, Call, CheckDepth, CheckRequest, CreationWish, CutPiece, DiskId, DisksWish,
-    ExtentIndex, ExtentPlace, FileId, FilePath, GROUP_LIMIT, JobCall, LayoutWish, LockCall,
-    LockKind, LockRange, LockRequest, Mode, NamespaceRequest, NewFile, NodeInfo, OpenTogether,
-    Opened, Part, PeerRequest, ProcessRequest, ProcessTarget, ProcessWork, ROUNDS_LIMIT, Removal,
-    Reply, Request, Revocation, Seat, Seek, Selection, SharedCall, SharedRequest, SubfileIndex,
-    SubfileRange, TeamCall, TeamPlace, Transfer,
+    Access, Call, CheckDepth, CheckRequest, CollectiveOpen, CreationOptions, CutPiece, DiskChoice,
+    DiskId, ExtentIndex, ExtentPlacement, ExtentSelection, FileId, FilePath, JOB_SIZE_LIMIT,
+    JobCall, LayoutChoice, LockCall, LockKind, LockRange, LockRequest, Member, Mode,
+    NamespaceRequest, NewFile, NodeInfo, Opened, PeerRequest, ProcessRequest, ProcessTarget,
+    ProcessWork, ROUNDS_LIMIT, Removal, Reply, Request, Revocation, Seek, SharedCall, SharedFileId,
+    SharedRequest, SubfileIndex, SubfileLocation, SubfileRange, TeamCall, TeamPlace, Transfer,
 };
 
 use crate::node_process::AttackedNode;
@@ -24,8 +24,8 @@ const LONG: [u64; 7] = [0, 4095, 4096, 1 << 40, 1 << 62, 1 << 63, u64::MAX];
 
 /// A request that claims a round far ahead of a group of the largest size: about fifty bytes.
 fn far_round(job: &str, size: u32, rank: u32, number: u64) -> Request {
-    let seat = Seat { job: job.to_owned(), size, rank };
-    Request::Job { seat, number, call: JobCall::Barrier { is_near: true } }
+    let member = Member { job: job.to_owned(), size, rank };
+    Request::Job { member, number, call: JobCall::Barrier { is_near: true } }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_request_of_fifty_bytes_does_not_kill_the_node() {
     let attacker = RawClient::of_user(&node, UID);
     // The first call makes the group; the next one is of the last round that can have begun.
     let waiting = [0, ROUNDS_LIMIT - 1].map(|number| {
-        let request = far_round("j", GROUP_LIMIT, GROUP_LIMIT - 1, number);
+        let request = far_round("j", JOB_SIZE_LIMIT, JOB_SIZE_LIMIT - 1, number);
         let question = pario_proto::Question { request, data: Vec::new() };
         attacker.asker.ask(question).unwrap()
     });
@@ -55,7 +55,7 @@ fn numbers_at_their_extremes_are_answered() {
     let owner = RawClient::of_user(&node, 0);
     let before = node.resident_bytes();
     let flat = owner.create("/flat", striped());
-    let extents = owner.create("/extents", LayoutWish::Extents { disks: DisksWish::All });
+    let extents = owner.create("/extents", LayoutChoice::Extents { disks: DiskChoice::All });
     let mut asked = 0;
     for request in requests(&flat, &extents) {
         let kind = kind(&request);
@@ -146,38 +146,38 @@ fn path() -> FilePath {
     FilePath::new("/flat").unwrap()
 }
 
-fn first_part(opened: &Opened) -> Part {
+fn first_part(opened: &Opened) -> SubfileLocation {
     let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
-    Part { disk, subfile: SubfileIndex(0) }
+    SubfileLocation { disk, subfile: SubfileIndex(0) }
 }
 
 /// Requests with a number of 32 bits.
 fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
     let grant = flat.grant.clone();
-    let part = Part { disk: DiskId(number), subfile: SubfileIndex(number) };
+    let part = SubfileLocation { disk: DiskId(number), subfile: SubfileIndex(number) };
     let ranges = vec![SubfileRange { offset: 0, len: 1 }];
     let here = first_part(flat);
     let names = [
         NamespaceRequest::List { path: FilePath::root(), after: None, limit: number },
-        NamespaceRequest::Settle { grant: grant.clone(), subfiles: vec![SubfileIndex(number)] },
+        NamespaceRequest::MarkSynced { grant: grant.clone(), subfiles: vec![SubfileIndex(number)] },
         NamespaceRequest::SetRights { path: path(), mode: Some(number), uid: None, gid: None },
         NamespaceRequest::MakeDirectory {
             path: FilePath::new(&format!("/d{number}")).unwrap(),
             mode: number,
         },
-        create(number, LayoutWish::Extents { disks: DisksWish::Count(number) }),
+        create(number, LayoutChoice::Extents { disks: DiskChoice::Count(number) }),
         NamespaceRequest::CreateMany {
             files: vec![NewFile { path: path(), mode: number }; 3],
             access: Access::READ_WRITE,
             is_new: false,
-            layout: LayoutWish::Extents { disks: DisksWish::Count(number) },
+            layout: LayoutChoice::Extents { disks: DiskChoice::Count(number) },
         },
-        NamespaceRequest::MarkSynced {
+        NamespaceRequest::MarkSyncedMany {
             files: vec![(grant.clone(), vec![SubfileIndex(number); 3]); 2],
         },
-        create(number, LayoutWish::Extents { disks: DisksWish::These(vec![DiskId(number)]) }),
+        create(number, LayoutChoice::Extents { disks: DiskChoice::These(vec![DiskId(number)]) }),
     ];
-    let place = ExtentPlace { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
+    let place = ExtentPlacement { subfile: SubfileIndex(number), extent: ExtentIndex(0) };
     let disk = first_part(extents).disk;
     let mut all: Vec<Request> = names.into_iter().map(Request::Namespace).collect();
     all.extend([
@@ -193,8 +193,8 @@ fn of_short(number: u32, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::WriteExtent { grant: extents.grant.clone(), disk, place },
         Request::DeleteExtent { grant: extents.grant.clone(), disk, place },
         Request::ListExtents { grant: extents.grant.clone(), disk, from: place, limit: number },
-        Request::OpenForAll { seat: seat(number, number), open: open() },
-        Request::OpenForAll { seat: seat(number, 0), open: open() },
+        Request::OpenForAll { member: member(number, number), open: open() },
+        Request::OpenForAll { member: member(number, 0), open: open() },
         Request::Lock(LockRequest {
             handle: flat.handle,
             pid: number,
@@ -243,11 +243,11 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
     let disk = first_part(extents).disk;
     let ranges = |offset, len| vec![SubfileRange { offset, len }];
     let many = vec![SubfileRange { offset: number, len: number }; 20_000];
-    let place = ExtentPlace { subfile: SubfileIndex(0), extent: ExtentIndex(number) };
+    let place = ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(number) };
     let work = ProcessWork {
         grant: extents.grant.clone(),
         parts: vec![first_part(extents)],
-        extents: Selection::These(vec![place; 1000]),
+        extents: ExtentSelection::These(vec![place; 1000]),
         operation: "count".to_owned(),
         target: Some(ProcessTarget { grant: extents.grant.clone(), parts: Vec::new() }),
         is_traced: true,
@@ -261,8 +261,8 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
     ];
     let signed = number.cast_signed();
     let shared = [
-        SharedCall::Meet { number, call: Call::Transfer(Transfer::write(number)) },
-        SharedCall::Meet { number, call: Call::Seek(Seek::End(signed)) },
+        SharedCall::Collective { number, call: Call::Transfer(Transfer::write(number)) },
+        SharedCall::Collective { number, call: Call::Seek(Seek::End(signed)) },
         SharedCall::Transfer(Transfer::read(number)),
         SharedCall::Seek(Seek::Current(signed)),
         SharedCall::Lock { number, from: number, len: number, is_write: true },
@@ -273,7 +273,7 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
         SharedCall::CloseForAll,
         SharedCall::Close,
     ];
-    let unit = LayoutWish::Striped { unit_bytes: Some(number), disks: DisksWish::All };
+    let unit = LayoutChoice::Striped { unit_bytes: Some(number), disks: DiskChoice::All };
     let mut all = vec![
         Request::Read { grant: grant.clone(), part, ranges: ranges(number, 1) },
         Request::Read { grant: grant.clone(), part, ranges: ranges(0, number) },
@@ -298,7 +298,7 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
         Request::Namespace(NamespaceRequest::RemoveMany {
             entries: vec![Removal { path: path(), is_directory: false }; 20_000],
         }),
-        Request::Namespace(NamespaceRequest::MarkSynced {
+        Request::Namespace(NamespaceRequest::MarkSyncedMany {
             files: vec![(grant.clone(), Vec::new()); 20_000],
         }),
         Request::Namespace(NamespaceRequest::Renew { handle: number, grant: grant.clone() }),
@@ -316,12 +316,12 @@ fn of_long(number: u64, flat: &Opened, extents: &Opened) -> Vec<Request> {
     }
     let lock = |call| Request::Lock(LockRequest { handle: flat.handle, pid: 0, call });
     all.extend(locks.map(lock));
-    let assembly = AssemblyId(u128::from(number) << 64 | u128::from(number));
-    all.extend(shared.map(|call| Request::Shared(SharedRequest { assembly, call })));
+    let shared_file = SharedFileId(u128::from(number) << 64 | u128::from(number));
+    all.extend(shared.map(|call| Request::Shared(SharedRequest { shared_file, call })));
     all
 }
 
-fn create(number: u32, layout: LayoutWish) -> NamespaceRequest {
+fn create(number: u32, layout: LayoutChoice) -> NamespaceRequest {
     NamespaceRequest::Create {
         path: FilePath::new(&format!("/f{number}")).unwrap(),
         access: Access::READ_WRITE,
@@ -331,13 +331,13 @@ fn create(number: u32, layout: LayoutWish) -> NamespaceRequest {
     }
 }
 
-fn seat(size: u32, rank: u32) -> Seat {
-    Seat { job: "job".to_owned(), size, rank }
+fn member(size: u32, rank: u32) -> Member {
+    Member { job: "job".to_owned(), size, rank }
 }
 
-fn open() -> OpenTogether {
-    let creation = CreationWish { is_new: false, mode: 0o600, layout: striped() };
-    OpenTogether {
+fn open() -> CollectiveOpen {
+    let creation = CreationOptions { is_new: false, mode: 0o600, layout: striped() };
+    CollectiveOpen {
         path: path(),
         access: Access::READ_WRITE,
         creation: Some(creation),

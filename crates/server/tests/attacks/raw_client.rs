@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use pario_net::{Address, AskError, Asker, Bulk, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, DisksWish, Failure, FilePath, Identity, LayoutWish, NamespaceRequest, Opened,
-    PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
+    Access, Answer, DiskChoice, Failure, FilePath, Identity, LayoutChoice, NamespaceRequest,
+    Opened, PROTOCOL_VERSION, PeerKind, Question, Reply, Request,
 };
 
 use crate::node_process::AttackedNode;
@@ -45,7 +45,7 @@ impl RawClient {
     }
 
     /// Creates a file and opens it.
-    pub fn create(&self, path: &str, layout: LayoutWish) -> Opened {
+    pub fn create(&self, path: &str, layout: LayoutChoice) -> Opened {
         let request = NamespaceRequest::Create {
             path: FilePath::new(path).unwrap(),
             access: Access::READ_WRITE,
@@ -74,6 +74,6 @@ pub fn hello(uid: u32) -> Request {
 }
 
 /// A file of bytes over all disks.
-pub fn striped() -> LayoutWish {
-    LayoutWish::Striped { unit_bytes: None, disks: DisksWish::All }
+pub fn striped() -> LayoutChoice {
+    LayoutChoice::Striped { unit_bytes: None, disks: DiskChoice::All }
 }

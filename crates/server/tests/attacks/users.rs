@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pario_net::{AskError, Bulk, Pending};
 use pario_proto::{
     Access, Answer, Failure, FilePath, JobCall, LockCall, LockKind, LockOutcome, LockRange,
-    LockRequest, NamespaceRequest, Part, Question, Reply, Request, Seat, SubfileIndex,
+    LockRequest, Member, NamespaceRequest, Question, Reply, Request, SubfileIndex, SubfileLocation,
     SubfileRange,
 };
 
@@ -94,14 +94,14 @@ fn assert_served(client: &RawClient, number: u64) {
     let locked = client.ask(lock(opened.handle, 0, LockCall::Try)).unwrap();
     assert_eq!(locked, Ok(Reply::Lock(LockOutcome::Done)));
     let disk = opened.record.layout.as_ref().unwrap().disks().as_slice()[0];
-    let part = Part { disk, subfile: SubfileIndex(0) };
+    let part = SubfileLocation { disk, subfile: SubfileIndex(0) };
     let (grant, ranges) = (opened.grant.clone(), vec![SubfileRange { offset: 0, len: 4 }]);
     let read = client.ask(Request::Read { grant, part, ranges }).unwrap();
     assert!(matches!(read, Ok(Reply::Read { .. })), "{read:?}");
-    let seat = Seat { job: format!("honest {number}"), size: 1, rank: 0 };
+    let member = Member { job: format!("honest {number}"), size: 1, rank: 0 };
     let call = JobCall::Barrier { is_near: false };
-    let met = client.ask(Request::Job { seat, number: 0, call }).unwrap();
-    assert!(matches!(met, Ok(Reply::Met { .. })), "{met:?}");
+    let met = client.ask(Request::Job { member, number: 0, call }).unwrap();
+    assert!(matches!(met, Ok(Reply::BarrierDone { .. })), "{met:?}");
     let close = NamespaceRequest::Close { handle: opened.handle };
     assert_eq!(client.ask(Request::Namespace(close)).unwrap(), Ok(Reply::Done));
     assert!(began.elapsed() < PATIENCE, "it took {:?}", began.elapsed());
@@ -160,8 +160,8 @@ fn jobs_and_waiting_requests_have_limits_per_user() {
     let (mut node, _root) = site();
     let (greedy, honest) = (RawClient::of_user(&node, GREEDY), RawClient::of_user(&node, HONEST));
     let wait = |job: u64, number: u64| {
-        let seat = Seat { job: format!("job {job}"), size: 2, rank: 0 };
-        Request::Job { seat, number, call: JobCall::Barrier { is_near: false } }
+        let member = Member { job: format!("job {job}"), size: 2, rank: 0 };
+        Request::Job { member, number, call: JobCall::Barrier { is_near: false } }
     };
     // Each job has a call that waits for its second rank.
     let mut waiting: Vec<Asked> = (0..256).map(|job| start(&greedy, wait(job, 0))).collect();

@@ -117,7 +117,7 @@ impl Call {
                     created_ns: 0,
                     changed_ns: 0,
                     rights_version: 0,
-                    settled: Vec::new(),
+                    first_synced: Vec::new(),
                 };
                 wait(
                     |done| names.create(who(), path(at), record, done),

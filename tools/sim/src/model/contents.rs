@@ -1,19 +1,19 @@
-//! Which bytes a file may have, by what was written when.
+//! The bytes that a file may have, given the writes and their times.
 //!
-//! Of writes that overlap in time and place, each byte is of one of them. A write that begins after
-//! another one has ended hides it. What was begun and not ended may be there byte by byte. Atomic
-//! writes are there whole when they have ended: nobody who is atomic as well sees anything of them
-//! before.
+//! Of writes that overlap in time and range, each byte is from one of them. A write that begins
+//! after another one has ended hides it. A write that has begun and not ended may be visible byte
+//! by byte. An atomic write is visible as a whole when it has ended; other atomic accesses see
+//! nothing of it before.
 
 use anyhow::{Result, ensure};
 
 use crate::bytes::Bytes;
 
-/// Which bytes a file may have.
+/// The bytes that a file may have.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// What it had when nobody wrote, and what was atomic.
-    settled: Bytes,
+    /// The bytes of the last quiet moment, and of atomic writes since.
+    stable: Bytes,
     writes: Vec<Write>,
     last: u64,
 }
@@ -26,37 +26,37 @@ struct Write {
     is_atomic: bool,
     began: u64,
     ended: Option<u64>,
-    /// Whether it was done to its end.
+    /// Whether it was completed.
     is_whole: bool,
 }
 
-/// What somebody has read.
+/// The result of a read.
 #[derive(Debug)]
 pub struct Read<'b> {
-    /// Where.
+    /// The offset.
     pub from: u64,
-    /// How many bytes were wanted.
+    /// The number of bytes requested.
     pub wanted: usize,
-    /// Those that there were.
+    /// The bytes that were read.
     pub bytes: &'b [u8],
     /// When it began and ended.
     pub time: (u64, u64),
-    /// Whether nobody may write there meanwhile.
+    /// Whether no other rank may write these bytes at the same time.
     pub is_atomic: bool,
 }
 
 impl Contents {
     /// A file with these bytes.
     pub fn new(bytes: &Bytes) -> Self {
-        Self { settled: bytes.clone(), writes: Vec::new(), last: 0 }
+        Self { stable: bytes.clone(), writes: Vec::new(), last: 0 }
     }
 
-    /// Whether something was written that was not atomic, and is not settled.
-    pub fn is_unsettled(&self) -> bool {
+    /// Whether a write that is not atomic has begun since the last quiet moment.
+    pub fn is_unstable(&self) -> bool {
         self.writes.iter().any(|write| !write.is_atomic)
     }
 
-    /// Somebody begins to write; the number of the write.
+    /// Begins a write. Returns its number.
     pub fn begin(&mut self, from: u64, bytes: &[u8], is_atomic: bool, now: u64) -> u64 {
         self.last += 1;
         let (id, bytes) = (self.last, bytes.to_vec());
@@ -65,19 +65,19 @@ impl Contents {
         id
     }
 
-    /// A write is done.
+    /// Ends a write.
     pub fn finish(&mut self, id: u64, now: u64) {
         let Some(at) = self.writes.iter().position(|write| write.id == id) else { return };
         if self.writes[at].is_atomic {
             let write = self.writes.remove(at);
-            self.settled.write(write.from, &write.bytes);
+            self.stable.write(write.from, &write.bytes);
         } else {
             let write = &mut self.writes[at];
             (write.ended, write.is_whole) = (Some(now), true);
         }
     }
 
-    /// A write has stopped, wherever it was.
+    /// Ends a write that has stopped in the middle.
     pub fn give_up(&mut self, id: u64, now: u64, file: &Bytes) -> Result<()> {
         let Some(at) = self.writes.iter().position(|write| write.id == id) else { return Ok(()) };
         if !self.writes[at].is_atomic {
@@ -86,18 +86,18 @@ impl Contents {
         }
         let write = self.writes.remove(at);
         let there = file.read(write.from, write.bytes.len());
-        let before = self.settled.read(write.from, write.bytes.len());
+        let before = self.stable.read(write.from, write.bytes.len());
         for (offset, index) in (write.from..file.len()).zip(0..there.len()) {
             let (is, old, new) = (there[index], before[index], write.bytes[index]);
             ensure!(is == old || is == new, "byte {offset} is {is}, and neither {old} nor {new}");
             if is == new {
-                self.settled.write(offset, &[is]);
+                self.stable.write(offset, &[is]);
             }
         }
         Ok(())
     }
 
-    /// Somebody has read: that must be possible.
+    /// Fails if a read cannot have this result.
     pub fn check(&self, read: &Read<'_>) -> Result<()> {
         let (began, ended) = read.time;
         let (least, most) = self.ends(began, ended);
@@ -109,24 +109,25 @@ impl Contents {
             "{count} bytes were read at {}, and {least} to {most} could have been",
             read.from
         );
-        let settled = self.settled.read(read.from, count);
+        let stable = self.stable.read(read.from, count);
         let to = read.from + count as u64;
         let is_near = |write: &&Write| write.from < to && read.from < write.end();
-        // Who has bytes for itself sees nothing of writes that are under way.
+        // An atomic read sees nothing of writes that are under way.
         let near: Vec<&Write> =
             self.writes.iter().filter(is_near).filter(|_| !read.is_atomic).collect();
-        for (offset, (is, settled)) in (read.from..).zip(read.bytes.iter().zip(settled)) {
+        for (offset, (is, stable)) in (read.from..).zip(read.bytes.iter().zip(stable)) {
             ensure!(
-                can_be(&near, offset, *is, settled, read.time),
-                "byte {offset} is {is}, and was {settled} before {} writes",
+                can_be(&near, offset, *is, stable, read.time),
+                "byte {offset} is {is}, and was {stable} before {} writes",
                 near.len()
             );
         }
         Ok(())
     }
 
-    /// Nobody writes: the file must be one that can be, and is what counts from now on.
-    pub fn settle(&mut self, file: &Bytes, now: u64) -> Result<()> {
+    /// Fails if the file cannot have these bytes; otherwise they are the stable bytes from now on.
+    /// No write is under way.
+    pub fn stabilize(&mut self, file: &Bytes, now: u64) -> Result<()> {
         let (least, most) = self.ends(now, now);
         let len = file.len();
         ensure!((least..=most).contains(&len), "it has {len} bytes, and not {least} to {most}");
@@ -139,21 +140,21 @@ impl Contents {
         }
         for write in std::mem::take(&mut self.writes) {
             let len = file.len().saturating_sub(write.from).min(write.bytes.len() as u64);
-            self.settled.write(write.from, &file.read(write.from, usize::try_from(len)?));
+            self.stable.write(write.from, &file.read(write.from, usize::try_from(len)?));
         }
         Ok(())
     }
 
-    /// The whole file, when it was settled.
+    /// Fails if the file differs from the stable bytes.
     pub fn compare(&self, file: &Bytes) -> Result<()> {
-        let difference = self.settled.difference(file);
+        let difference = self.stable.difference(file);
         ensure!(difference.is_none(), "the file is another one from byte {difference:?} on");
         Ok(())
     }
 
-    /// Where the file ends at least and at most, for one who looks at a time.
+    /// The least and the greatest end of the file that a read during a time can see.
     fn ends(&self, began: u64, ended: u64) -> (u64, u64) {
-        let (mut least, mut most) = (self.settled.len(), self.settled.len());
+        let (mut least, mut most) = (self.stable.len(), self.stable.len());
         for write in self.writes.iter().filter(|write| write.began <= ended) {
             let end = if write.bytes.is_empty() { 0 } else { write.end() };
             most = most.max(end);
@@ -170,7 +171,7 @@ impl Write {
         self.from + self.bytes.len() as u64
     }
 
-    /// Whether it was all there at a time.
+    /// Whether the write was complete before a time.
     fn is_over_at(&self, time: u64) -> bool {
         self.is_whole && self.ended.is_some_and(|ended| ended < time)
     }
@@ -181,15 +182,15 @@ impl Write {
     }
 }
 
-/// Whether a byte can have been seen by somebody who looked during a time.
-fn can_be(writes: &[&Write], offset: u64, is: u8, settled: u8, (began, ended): (u64, u64)) -> bool {
+/// Whether a read during a time can see a byte.
+fn can_be(writes: &[&Write], offset: u64, is: u8, stable: u8, (began, ended): (u64, u64)) -> bool {
     let hides = |since: Option<u64>| {
         writes.iter().any(|later| {
             let is_later = since.is_none_or(|since| later.began > since);
             is_later && later.is_over_at(began) && later.at(offset).is_some()
         })
     };
-    if is == settled && !hides(None) {
+    if is == stable && !hides(None) {
         return true;
     }
     writes.iter().any(|write| {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_of_somebody_who_has_written_and_is_not_hidden() {
+    fn bytes_are_from_a_write_that_is_not_hidden() {
         let mut model = Contents::default();
         let (one, two) = (model.begin(0, &[1; 4], false, 1), model.begin(0, &[2; 4], false, 2));
         assert!(model.check(&read(&[], (3, 4), false)).is_ok(), "nothing has to be there yet");
@@ -224,7 +225,7 @@ mod tests {
         assert!(model.check(&read(&[1, 1, 3, 2], (9, 12), false)).is_ok(), "it was under way");
         let mut file = Bytes::default();
         file.write(0, &[2, 3, 3, 1]);
-        model.settle(&file, 13).unwrap();
+        model.stabilize(&file, 13).unwrap();
         model.compare(&file).unwrap();
     }
 
@@ -240,10 +241,10 @@ mod tests {
         assert!(model.check(&read(&[1, 1, 2, 2], (4, 5), true)).is_err());
         file.write(1, &[2; 2]);
         model.give_up(two, 6, &file).unwrap();
-        assert!(model.check(&read(&[1, 2, 2, 1], (7, 8), true)).is_ok(), "it has died");
+        assert!(model.check(&read(&[1, 2, 2, 1], (7, 8), true)).is_ok(), "the writer has died");
         model.compare(&file).unwrap();
         let three = model.begin(0, &[3; 4], true, 9);
         file.write(2, &[7]);
-        assert!(model.give_up(three, 10, &file).is_err(), "nobody has written that");
+        assert!(model.give_up(three, 10, &file).is_err(), "no write has these bytes");
     }
 }

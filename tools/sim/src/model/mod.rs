@@ -1,4 +1,4 @@
-//! What must come out: plain arithmetic and plain bytes, without the code that is looked at.
+//! The models: plain arithmetic and plain bytes, without the code under test.
 
 mod contents;
 mod pointers;

@@ -1,34 +1,34 @@
-//! Where accesses must go, by plain arithmetic over what came in.
+//! The expected ranges of accesses, by plain arithmetic over the calls.
 
 use std::collections::BTreeMap;
 
 use pario_proto::{Call, Mode, Seek, Transfer};
 
-/// The pointers of an open file, as a careful reader of the manual would keep them.
+/// The pointers of an open file, as the manual defines them.
 #[derive(Clone, Debug)]
 pub struct Pointers {
     pub mode: Mode,
     shared: i128,
     end: i128,
-    /// Those of the ranks: a place, or where the next records of all begin.
+    /// The private pointers: an offset, or the start of the next records of all ranks.
     own: Vec<i128>,
     limit: i128,
 }
 
-/// What a call must give.
+/// The expected outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// First byte and bytes.
-    Place(i128, i128),
-    /// The pointer.
+    /// Offset and length.
+    CoordinationState(i128, i128),
+    /// The offset of the pointer.
     At(i128),
-    /// Nothing but success.
+    /// Success without a value.
     Done,
     /// A refusal: outside of the largest file.
     Refused,
-    /// All are told that they disagree.
+    /// All ranks get a disagreement.
     Disagree,
-    /// All are told that this cannot be called now.
+    /// All ranks get a refusal, because of the mode.
     NotNow,
 }
 
@@ -41,10 +41,10 @@ impl Pointers {
         self.end = self.end.max(len.into());
     }
 
-    /// One access of a rank that waits for nobody, where the shared pointer is or at the end.
+    /// An access of one rank, at the shared pointer or at the end.
     pub fn transfer(&mut self, rank: u32, transfer: Transfer) -> Expected {
         let placed = self.place(transfer);
-        if let Expected::Place(from, bytes) = placed {
+        if let Expected::CoordinationState(from, bytes) = placed {
             self.own[rank as usize] = from + bytes;
         }
         placed
@@ -61,7 +61,7 @@ impl Pointers {
         if transfer.is_write && bytes > 0 && self.shared > self.end {
             self.end = self.shared;
         }
-        Expected::Place(from, bytes)
+        Expected::CoordinationState(from, bytes)
     }
 
     fn target(&self, seek: Seek) -> i128 {
@@ -72,7 +72,8 @@ impl Pointers {
         }
     }
 
-    /// One access of a rank where its own pointer is. A read moves it by what there was.
+    /// An access at the private pointer of a rank. A read moves it later, by the bytes that were
+    /// read.
     pub fn own_transfer(&mut self, rank: u32, transfer: Transfer) -> Expected {
         let (size, wanted) = (self.own.len() as i128, i128::from(transfer.len));
         let own = &mut self.own[rank as usize];
@@ -85,15 +86,15 @@ impl Pointers {
             return Expected::Refused;
         }
         *own = after;
-        Expected::Place(from, wanted)
+        Expected::CoordinationState(from, wanted)
     }
 
-    /// A rank has read so much where its own pointer is.
+    /// Moves the private pointer of a rank behind bytes that it has read.
     pub fn has_read(&mut self, rank: u32, count: usize) {
         self.own[rank as usize] += count as i128;
     }
 
-    /// A rank moves its own pointer, in a file of so many bytes.
+    /// Moves the private pointer of a rank, in a file of `len` bytes.
     pub fn own_seek(&mut self, rank: u32, seek: Seek, len: u64) -> Expected {
         let own = self.own[rank as usize];
         let target = match seek {
@@ -121,7 +122,7 @@ impl Pointers {
         Expected::At(target)
     }
 
-    /// A round in which all have called: what each rank must get.
+    /// The expected outcomes of a complete round.
     pub fn round(&mut self, calls: &BTreeMap<u32, Call>) -> Vec<Expected> {
         let all = |expected| vec![expected; calls.len()];
         let before = self.clone();

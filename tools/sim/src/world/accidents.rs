@@ -1,17 +1,18 @@
-//! What goes wrong: ranks are killed, and the node ends and is started again.
+//! Accidents: ranks are killed, and the node is restarted.
 
 use anyhow::Result;
-use pario_proto::Trouble;
+use pario_proto::CollectiveError;
 
-use super::{Event, Ticket, World};
-use crate::home::Said;
-use crate::opening::{Opening, Place};
+use super::{NetworkEvent, Ticket, World};
+use crate::home_node::FileOutput;
 use crate::rank::{Phase, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
 
 impl World {
-    /// A rank is killed, or the node ends and is started again.
+    /// Kills a rank, or restarts the node.
     pub(super) fn accident(&mut self) -> Result<()> {
-        // Whoever has ended does not come back, so the last opening is not taken from the others.
+        // A rank that has ended does not come back, so the node is not restarted during the last
+        // open.
         if self.opened < self.plans.len() && self.rng.u8(0..3) == 0 {
             self.restart();
             return Ok(());
@@ -35,64 +36,67 @@ impl World {
                 self.contents.give_up(write, self.run.steps, &self.file)?;
             }
         }
-        if let Some(Opening { place: Place::Table(table), lock_died, .. }) = &mut self.opening {
+        if let Some(OpenedFile {
+            coordination: CoordinationState::Table(table), lock_died, ..
+        }) = &mut self.opening
+        {
             table.forget(rank);
             if dies_with_lock && is_open && table.die_with_lock(rank) {
                 *lock_died = Some(rank);
             }
         }
         self.forget_at_table(rank);
-        self.network.push(Event::Loss(rank));
+        self.network.push(NetworkEvent::Loss(rank));
         Ok(())
     }
 
-    /// What a rank has not done at a table it does no more.
+    /// Removes the calls at a table that a rank has not made yet.
     fn forget_at_table(&mut self, rank: u32) {
         self.network.retain(|event| match event {
-            Event::Call { ticket, is_for_node, .. } => ticket.rank != rank || *is_for_node,
+            NetworkEvent::Call { ticket, is_for_node, .. } => ticket.rank != rank || *is_for_node,
             _ => true,
         });
     }
 
-    /// A rank ends by itself.
+    /// Ends a rank that is finished.
     pub(super) fn end(&mut self, rank: u32) {
         self.ranks[rank as usize].stage = Stage::Ended;
-        self.network.push(Event::Loss(rank));
+        self.network.push(NetworkEvent::Loss(rank));
     }
 
-    /// The node hears that the process of a rank is not there any more.
+    /// Lets the node notice that the process of a rank has ended.
     pub(super) fn home_loses(&mut self, rank: u32) -> Result<()> {
-        let (gathered, mut said) = self.home.lose(rank)?;
+        let (job_outputs, mut outputs) = self.home.lose(rank)?;
         if self.home.check_empty().is_ok() {
-            // With the last one it has forgotten them all.
+            // With the last rank, the node has forgotten them all.
             self.ranks.iter_mut().for_each(|rank| rank.known_since = None);
         }
         if let Some(opening) = &mut self.opening {
             opening.left.insert(rank);
         }
-        // Who is told first does not matter to anybody.
-        said.sort_by_key(|one| match one {
-            Said::Answer(ticket, _) => Some(*ticket),
+        // The order of these replies does not matter; sorting makes the run repeatable.
+        outputs.sort_by_key(|one| match one {
+            FileOutput::Answer(ticket, _) => Some(*ticket),
             _ => None,
         });
-        self.gather(gathered);
-        self.process(said, &[])
+        self.gather(job_outputs);
+        self.process(outputs, &[])
     }
 
-    /// The node ends, and all that it knew and all that was under way to and from it is lost. Another
-    /// one is there at once; the ranks notice one after the other.
+    /// Restarts the node: all its state and all messages to and from it are lost. The new node is
+    /// there at once; the ranks notice one after the other.
     fn restart(&mut self) {
         self.run.restarts += 1;
         self.incarnation += 1;
         self.home.restart();
         self.network.retain(|event| match event {
-            Event::Call { is_for_node, .. } => !is_for_node,
-            Event::Broken(_) => true,
+            NetworkEvent::Call { is_for_node, .. } => !is_for_node,
+            NetworkEvent::Broken(_) => true,
             _ => false,
         });
         for (number, rank) in (0..).zip(&mut self.ranks) {
             if rank.is_alive() && !std::mem::replace(&mut rank.is_cut_off, true) {
-                self.network.push(Event::Broken(number));
+                self.network.push(NetworkEvent::Broken(number));
             }
         }
         if let Some(opening) = &mut self.opening {
@@ -100,11 +104,15 @@ impl World {
         }
     }
 
-    /// A rank notices that its connection to the node is broken: whatever it has asked over it fails.
-    /// What it was about to read or write fails too, or does not.
+    /// Lets a rank notice that its connection is broken: all its requests fail. Its reads and
+    /// writes fail too, or go on.
     pub(super) fn broken(&mut self, rank: u32) -> Result<()> {
         let is_table_lost = match &mut self.opening {
-            Some(Opening { place: Place::Table(table), is_orphan: true, .. }) => {
+            Some(OpenedFile {
+                coordination: CoordinationState::Table(table),
+                is_orphan: true,
+                ..
+            }) => {
                 table.forget(rank);
                 true
             }
@@ -113,7 +121,7 @@ impl World {
         if is_table_lost {
             self.forget_at_table(rank);
         }
-        self.network.retain(|event| !matches!(event, Event::Broken(of) if *of == rank));
+        self.network.retain(|event| !matches!(event, NetworkEvent::Broken(of) if *of == rank));
         let state = &mut self.ranks[rank as usize];
         if !state.is_alive() {
             return Ok(());
@@ -126,7 +134,7 @@ impl World {
                 state.give_up();
                 let asked: Vec<Ticket> = state.pending.iter().copied().collect();
                 for ticket in asked {
-                    self.deliver(ticket, Err(Trouble::Unknown), Vec::new())?;
+                    self.deliver(ticket, Err(CollectiveError::Unknown), Vec::new())?;
                 }
                 self.break_off(rank)?;
             }
@@ -135,8 +143,8 @@ impl World {
         Ok(())
     }
 
-    /// What a rank reads and writes goes on without the node, or fails; what it would have got at a
-    /// table does not come.
+    /// Lets the reads and writes of a rank go on without the node, or fail; broadcasts at a table
+    /// end.
     fn break_off(&mut self, rank: u32) -> Result<()> {
         let fails = self.rng.bool();
         let lane = self.ranks[rank as usize].lane.iter();
@@ -148,14 +156,14 @@ impl World {
         let failed: Vec<usize> = failed.map(|access| access.step).collect();
         for step in failed {
             self.ranks[rank as usize].seen = None;
-            self.fail(rank, step, &Trouble::Unknown)?;
+            self.fail(rank, step, &CollectiveError::Unknown)?;
         }
         Ok(())
     }
 
-    /// Nothing happens any more. Ranks that wait for one which was killed, and of which the node knows
-    /// nothing, because it was started again or nobody else was there, are ended by whoever has
-    /// started the job; whether there were any.
+    /// Ends ranks that wait for a killed rank of which the node knows nothing, because the node was
+    /// restarted or no other rank was connected: the launcher would end them. Nothing else happens
+    /// any more. Returns whether there were any.
     pub(super) fn end_orphans(&mut self) -> Result<bool> {
         let is_unheard = self
             .ranks

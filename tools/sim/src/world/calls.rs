@@ -1,28 +1,28 @@
-//! What ranks call, and how it comes to where they meet.
+//! Calls of ranks, and their way to the coordination.
 
 use anyhow::{Result, ensure};
 use pario_proto::{
-    AssemblyId, Call, Mode, Placement, Pointer, Position, Seek, SharedCall, Step as Kind, Transfer,
-    Trouble,
+    AccessRange, Call, CallKind, CollectiveError, Mode, Pointer, Position, Seek, SharedCall,
+    SharedFileId, Transfer,
 };
 
-use super::{Event, FAR_AHEAD, Ticket, What, Where, World};
-use crate::at_table::{AtTable, Turn};
-use crate::home::{Gathered, Said};
+use super::{CoordinationKind, FAR_AHEAD, NetworkEvent, Ticket, TicketPurpose, World};
+use crate::home_node::{FileOutput, JobOutput};
 use crate::model::Expected;
-use crate::opening::{Opening, Place};
 use crate::program::Step;
 use crate::rank::{Access, Phase, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
+use crate::table_members::{CallAttempt, TableMembers};
 
 impl World {
-    /// Whether a rank has something to do that is not about bytes.
+    /// Whether a rank can make a step that moves no bytes.
     pub(super) fn is_ready(&self, rank: u32) -> bool {
         let is_hasty = self.opening.as_ref().is_some_and(|opening| opening.plan.is_hasty);
         let rank = &self.ranks[rank as usize];
         rank.stage == Stage::Away || rank.is_done() || rank.can_go_on(is_hasty)
     }
 
-    /// A rank does what it does next.
+    /// Makes the next step of a rank.
     pub(super) fn go_on(&mut self, rank: u32) -> Result<()> {
         let state = &self.ranks[rank as usize];
         if state.stage == Stage::Away {
@@ -34,8 +34,7 @@ impl World {
         }
     }
 
-    /// A rank wants to open the file together with the others; if one of them was killed, it may
-    /// also end at once.
+    /// Lets a rank open the file collectively; if a rank was killed, it may end instead.
     fn want_open(&mut self, rank: u32) -> Result<()> {
         let is_anybody_lost = self.ranks.iter().any(|rank| rank.stage == Stage::Lost);
         if self.opened == self.plans.len() || is_anybody_lost && self.rng.bool() {
@@ -48,34 +47,34 @@ impl World {
         state.asked += 1;
         state.stage = Stage::Opening;
         if !is_lost {
-            self.network.push(Event::Ask { rank, number });
+            self.network.push(NetworkEvent::Ask { rank, number });
         }
         Ok(())
     }
 
-    /// A rank has done with the file what it wanted.
+    /// Lets a rank close or drop the file at the end of its program.
     fn put_away(&mut self, rank: u32) -> Result<()> {
-        let is_at_table = self.opening.as_ref().is_some_and(Opening::is_at_table);
+        let has_table = self.opening.as_ref().is_some_and(OpenedFile::has_table);
         let state = &mut self.ranks[rank as usize];
         let step = state.next;
         state.stage = Stage::Away;
-        // The node hears of it; nobody waits for that.
+        // The node is notified; the rank does not wait for that.
         if !state.is_closed {
-            if is_at_table {
-                self.call(rank, step, What::Say, SharedCall::Leave, Vec::new())?;
+            if has_table {
+                self.call(rank, step, TicketPurpose::Notify, SharedCall::Leave, Vec::new())?;
             }
-            self.say_to_node(rank, step, SharedCall::Leave)?;
-        } else if is_at_table && !state.has_met_to_close {
-            self.say_to_node(rank, step, SharedCall::Close)?;
-        } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_out(rank)) {
-            self.say_to_node(rank, step, SharedCall::CloseForAll)?;
+            self.notify_node(rank, step, SharedCall::Leave)?;
+        } else if has_table && !state.has_closed_collectively {
+            self.notify_node(rank, step, SharedCall::Close)?;
+        } else if self.opening.as_ref().is_some_and(|opening| opening.is_last_to_close(rank)) {
+            self.notify_node(rank, step, SharedCall::CloseForAll)?;
         }
         Ok(())
     }
 
-    /// A rank takes its next step.
+    /// Makes the next step of the program of a rank.
     fn depart(&mut self, rank: u32) -> Result<()> {
-        let is_at_table = self.opening.as_ref().is_some_and(Opening::is_at_table);
+        let has_table = self.opening.as_ref().is_some_and(OpenedFile::has_table);
         let is_ahead = self.ranks[rank as usize].most == FAR_AHEAD;
         let is_started = is_ahead || self.rng.u8(0..4) > 0;
         let state = &mut self.ranks[rank as usize];
@@ -86,18 +85,18 @@ impl World {
             Step::OwnSeek(seek) => return self.seek_alone(rank, seek),
             Step::Transfer(transfer) => SharedCall::Transfer(transfer),
             Step::Seek(seek) => SharedCall::Seek(seek),
-            Step::Close if !mode.meets_in(Kind::Close) => SharedCall::Close,
-            Step::Close => SharedCall::Meet { number: state.rounds, call: Call::Close },
-            Step::Meet(call) => SharedCall::Meet { number: state.rounds, call },
+            Step::Close if !mode.is_collective(CallKind::Close) => SharedCall::Close,
+            Step::Close => SharedCall::Collective { number: state.rounds, call: Call::Close },
+            Step::Collective(call) => SharedCall::Collective { number: state.rounds, call },
         };
         state.under_way += 1;
-        if let SharedCall::Meet { .. } = call {
+        if let SharedCall::Collective { .. } = call {
             state.rounds += 1;
-            state.is_arriving = is_at_table;
+            state.is_arriving = has_table;
         }
         let transfer = match &call {
             SharedCall::Transfer(transfer)
-            | SharedCall::Meet { call: Call::Transfer(transfer), .. } => Some(*transfer),
+            | SharedCall::Collective { call: Call::Transfer(transfer), .. } => Some(*transfer),
             _ => None,
         };
         let has_own_pointer = mode.axes().pointer == Pointer::Private;
@@ -108,10 +107,10 @@ impl World {
             let access = Access::new(step, transfer, mode, is_started);
             state.lane.push_back(access);
         }
-        self.call(rank, step, What::Call, call, Vec::new())
+        self.call(rank, step, TicketPurpose::Call, call, Vec::new())
     }
 
-    /// An access where the rank's own pointer is: it asks nobody for the place.
+    /// Makes an access at the private pointer of a rank, without a request for its range.
     fn depart_alone(
         &mut self,
         rank: u32,
@@ -128,22 +127,24 @@ impl World {
             state.pointer = position.offset;
             placed
         } else {
-            Ok(Placement { offset: state.pointer, len: transfer.len })
+            Ok(AccessRange { offset: state.pointer, len: transfer.len })
         };
         let given = match placed {
-            Ok(Placement { offset, len }) => Expected::Place(offset.into(), len.into()),
+            Ok(AccessRange { offset, len }) => {
+                Expected::CoordinationState(offset.into(), len.into())
+            }
             Err(_) => Expected::Refused,
         };
         if let Some(opening) = &mut self.opening {
             let expected = opening.pointers.own_transfer(rank, transfer);
             ensure!(given == expected, "rank {rank} goes to {given:?} and not {expected:?}");
         }
-        let Ok(placement) = placed else { return Ok(()) };
+        let Ok(range) = placed else { return Ok(()) };
         let mut access = Access::new(step, transfer, state.mode, is_started);
-        (access.placement, access.phase) = (placement, Phase::Placed);
+        (access.range, access.phase) = (range, Phase::Placed);
         state.lane.push_back(access);
         state.under_way += 1;
-        // Where it is after a read is known when it is done.
+        // The pointer after a read is known when the read is done.
         if !is_started || !transfer.is_write && state.mode != Mode::Record {
             state.waits_for = Some(step);
         }
@@ -168,45 +169,45 @@ impl World {
         Ok(())
     }
 
-    /// A rank calls something where all meet.
+    /// Sends a call of a rank to the coordination.
     pub(super) fn call(
         &mut self,
         rank: u32,
         step: usize,
-        what: What,
+        what: TicketPurpose,
         call: SharedCall,
         data: Vec<u8>,
     ) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
-        let (id, index, is_for_node) = (opening.id, opening.index, !opening.is_at_table());
+        let (id, index, is_for_node) = (opening.id, opening.index, !opening.has_table());
         let is_lost = is_for_node && self.is_lost_on_the_way(rank)?;
         let state = &mut self.ranks[rank as usize];
         let connection = state.connection;
         let ticket = Ticket { rank, step, what, opening: index, connection };
-        if what != What::Say {
+        if what != TicketPurpose::Notify {
             state.pending.insert(ticket);
         }
         if !is_lost {
-            self.network.push(Event::Call { ticket, id, call, data, is_for_node });
+            self.network.push(NetworkEvent::Call { ticket, id, call, data, is_for_node });
         }
         Ok(())
     }
 
-    /// A rank tells the node something, wherever they meet.
-    fn say_to_node(&mut self, rank: u32, step: usize, call: SharedCall) -> Result<()> {
+    /// Notifies the node, wherever the ranks coordinate.
+    fn notify_node(&mut self, rank: u32, step: usize, call: SharedCall) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
         let (id, opening) = (opening.id, opening.index);
         if !self.is_lost_on_the_way(rank)? {
             let connection = self.ranks[rank as usize].connection;
-            let ticket = Ticket { rank, step, what: What::Say, opening, connection };
+            let ticket = Ticket { rank, step, what: TicketPurpose::Notify, opening, connection };
             let data = Vec::new();
-            self.network.push(Event::Call { ticket, id, call, data, is_for_node: true });
+            self.network.push(NetworkEvent::Call { ticket, id, call, data, is_for_node: true });
         }
         Ok(())
     }
 
-    /// Whether what a rank sends goes to a node that is not there any more. If not, and its
-    /// connection is broken, it has noticed that and has another one.
+    /// Whether a message of a rank goes to the earlier node and is lost. If not, and its connection
+    /// is broken, the rank notices that and connects again.
     fn is_lost_on_the_way(&mut self, rank: u32) -> Result<bool> {
         if !self.ranks[rank as usize].is_cut_off {
             return Ok(false);
@@ -218,11 +219,11 @@ impl World {
         Ok(false)
     }
 
-    /// A call comes to where all meet.
+    /// Delivers a call to the coordination.
     pub(super) fn arrive(
         &mut self,
         ticket: Ticket,
-        id: AssemblyId,
+        id: SharedFileId,
         call: SharedCall,
         data: Vec<u8>,
         is_for_node: bool,
@@ -230,77 +231,81 @@ impl World {
         let Some(opening) = self.opening.as_mut().filter(|one| one.index == ticket.opening) else {
             return self.arrive_late(ticket, id, call);
         };
-        let mut said = Vec::new();
+        let mut outputs = Vec::new();
         let has_noticed = opening.is_orphan && !self.ranks[ticket.rank as usize].is_cut_off;
-        match &mut opening.place {
-            // Who knows that the node is gone does nothing at a table.
-            Place::Table(_) if has_noticed && !is_for_node => {
-                return self.deliver(ticket, Err(Trouble::Unknown), Vec::new());
+        match &mut opening.coordination {
+            // A rank that knows that the node is gone does nothing at a table.
+            CoordinationState::Table(_) if has_noticed && !is_for_node => {
+                return self.deliver(ticket, Err(CollectiveError::Unknown), Vec::new());
             }
-            Place::Table(table) if !is_for_node => {
-                let turn = table.call(ticket, call.clone(), self.file.len(), &mut said);
-                if turn == Turn::Locked {
-                    self.network.push(Event::Call { ticket, id, call, data, is_for_node });
+            CoordinationState::Table(table) if !is_for_node => {
+                let turn = table.call(ticket, call.clone(), self.file.len(), &mut outputs);
+                if turn == CallAttempt::Locked {
+                    self.network.push(NetworkEvent::Call { ticket, id, call, data, is_for_node });
                     return Ok(());
                 }
             }
-            _ => said = self.home.call(ticket.rank, id, call.clone(), ticket)?,
+            _ => outputs = self.home.call(ticket.rank, id, call.clone(), ticket)?,
         }
-        if opening.lock_died.is_none() && is_for_node != opening.is_at_table() {
+        if opening.lock_died.is_none() && is_for_node != opening.has_table() {
             opening.hear(&ticket, &call);
         }
-        self.process(said, &data)
+        self.process(outputs, &data)
     }
 
-    /// Somebody says something of a file that nobody has open any more.
-    fn arrive_late(&mut self, ticket: Ticket, id: AssemblyId, call: SharedCall) -> Result<()> {
-        ensure!(ticket.what == What::Say, "{ticket:?} is from another opening");
+    /// Delivers a notification for a file that no rank has open any more.
+    fn arrive_late(&mut self, ticket: Ticket, id: SharedFileId, call: SharedCall) -> Result<()> {
+        ensure!(ticket.what == TicketPurpose::Notify, "{ticket:?} is from another opening");
         self.home.call(ticket.rank, id, call, ticket)?;
         Ok(())
     }
 
-    /// A rank is heard that wants to open the file.
+    /// Delivers a collective open to the node.
     pub(super) fn ask_home(&mut self, rank: u32, number: u64) -> Result<()> {
         let is_known = self.ranks[rank as usize].known_since == Some(self.incarnation);
-        let gathered = self.home.ask(rank, number)?;
-        let is_unknown =
-            |one: &Gathered| matches!(one, Gathered::Told(told, Trouble::Unknown) if *told == rank);
-        let is_told = gathered.iter().any(is_unknown);
-        let must_be_told = number > 0 && !is_known;
-        ensure!(is_told == must_be_told, "rank {rank} asks for the {number}th time: {is_told}");
-        if !is_told {
+        let job_outputs = self.home.ask(rank, number)?;
+        let is_unknown = |one: &JobOutput| matches!(one, JobOutput::Failed(failed, CollectiveError::Unknown) if *failed == rank);
+        let is_refused = job_outputs.iter().any(is_unknown);
+        let must_be_refused = number > 0 && !is_known;
+        ensure!(
+            is_refused == must_be_refused,
+            "rank {rank} asks for the {number}th time: {is_refused}"
+        );
+        if !is_refused {
             self.ranks[rank as usize].known_since = Some(self.incarnation);
         }
-        self.gather(gathered);
+        self.gather(job_outputs);
         Ok(())
     }
 
-    pub(super) fn gather(&mut self, gathered: Vec<Gathered>) {
-        for one in gathered {
+    pub(super) fn gather(&mut self, job_outputs: Vec<JobOutput>) {
+        for one in job_outputs {
             let event = match one {
-                Gathered::All(callers) => Event::Names(callers),
-                Gathered::Told(rank, trouble) => Event::Opened { rank, result: Err(trouble) },
+                JobOutput::AllCalled(callers) => NetworkEvent::Names(callers),
+                JobOutput::Failed(rank, error) => NetworkEvent::Opened { rank, result: Err(error) },
             };
             self.network.push(event);
         }
     }
 
-    /// The names were looked at: the file is open for all.
+    /// Opens the file for all ranks.
     pub(super) fn open(&mut self, callers: &[u32]) -> Result<()> {
         self.check_file()?;
         self.home.check_closed()?;
         let plan = self.plans[self.opened].clone();
         let is_created = self.file.len() == 0 && self.rng.bool();
-        let has_table = self.place == Where::Table;
+        let has_table = self.kind == CoordinationKind::Table;
         let (id, memory) = self.home.open(callers, (plan.mode, is_created), has_table)?;
-        let place = memory.map_or(Place::Node, |memory| Place::Table(AtTable::new(memory)));
-        self.opening = Some(Opening::new(id, self.opened, plan, place));
+        let place = memory.map_or(CoordinationState::Node, |memory| {
+            CoordinationState::Table(TableMembers::new(memory))
+        });
+        self.opening = Some(OpenedFile::new(id, self.opened, plan, place));
         self.opened += 1;
         for &rank in callers {
             if self.home.is_here(rank) {
-                self.network.push(Event::Opened { rank, result: Ok(()) });
+                self.network.push(NetworkEvent::Opened { rank, result: Ok(()) });
             } else {
-                // It was lost meanwhile.
+                // The rank was lost in between.
                 self.home_loses(rank)?;
             }
         }
@@ -311,26 +316,26 @@ impl World {
         let Some(opening) = &mut self.opening else { return Ok(()) };
         opening.is_measuring = false;
         opening.pointers.measured(self.file.len());
-        let said = self.home.measured(opening.id, self.file.len())?;
-        self.process(said, &[])
+        let outputs = self.home.measured(opening.id, self.file.len())?;
+        self.process(outputs, &[])
     }
 
-    /// What came out is checked, and goes to those whom it concerns.
-    pub(super) fn process(&mut self, said: Vec<Said>, data: &[u8]) -> Result<()> {
-        for one in said {
+    /// Checks the outputs of the coordination, and passes them to the ranks.
+    pub(super) fn process(&mut self, outputs: Vec<FileOutput>, data: &[u8]) -> Result<()> {
+        for one in outputs {
             let Some(opening) = &mut self.opening else { continue };
             match one {
-                Said::Measure => {
+                FileOutput::Measure => {
                     ensure!(!opening.is_measuring, "the file is measured twice at a time");
                     opening.is_measuring = true;
-                    self.network.push(Event::Measured);
+                    self.network.push(NetworkEvent::Measured);
                 }
-                Said::Measured => opening.pointers.measured(self.file.len()),
-                Said::Counted(ticket, number, call) => {
-                    opening.counted(&ticket, number, call);
+                FileOutput::Measured => opening.pointers.measured(self.file.len()),
+                FileOutput::Recorded(ticket, number, call) => {
+                    opening.record_round_call(&ticket, number, call);
                     self.ranks[ticket.rank as usize].is_arriving = false;
                 }
-                Said::Answer(ticket, result) => self.answer(ticket, result, data)?,
+                FileOutput::Answer(ticket, result) => self.answer(ticket, result, data)?,
             }
         }
         if let Some(opening) = &mut self.opening {

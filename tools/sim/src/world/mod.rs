@@ -1,5 +1,5 @@
-//! Ranks, their network, the node and the file around the coordination, moved by one source of
-//! chance.
+//! The simulated world: ranks, their network, the node and the file, driven by one random
+//! generator.
 
 mod accidents;
 mod answers;
@@ -11,73 +11,73 @@ use std::ops::AddAssign;
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
-use pario_proto::{AssemblyId, Outcome, SharedCall, Trouble};
+use pario_proto::{CallOutcome, CollectiveError, SharedCall, SharedFileId};
 
 use crate::bytes::Bytes;
-use crate::home::Home;
+use crate::home_node::HomeNode;
 use crate::model::Contents;
-use crate::opening::{Opening, Place};
 use crate::program::Plan;
 use crate::rank::{Rank, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
 
-/// Calls that a rank may have under way that runs ahead: more than a table has room for.
+/// Calls under way of a rank that runs ahead: more than a table has slots for.
 const FAR_AHEAD: usize = 60;
 
-/// What a run was.
+/// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct FileRun {
     /// Events that happened.
     pub steps: u64,
     /// Calls that were answered.
     pub answers: u64,
-    /// Calls that failed, as they had to.
+    /// Calls that failed as expected.
     pub failures: u64,
     /// Bytes that were read and compared.
     pub bytes_read: u64,
     /// Ranks that were lost.
     pub lost: u64,
-    /// How often the node was started again.
+    /// Restarts of the node.
     pub restarts: u64,
 }
 
-/// Where the ranks meet.
+/// Where the ranks coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum CoordinationKind {
     /// At a node, by messages.
     Node,
-    /// In common memory.
+    /// In shared memory.
     Table,
 }
 
-/// By what an answer finds who asked.
+/// Identifies a call, to route its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Who.
+    /// The rank.
     pub rank: u32,
-    /// In which step of its program.
+    /// The step of its program.
     pub step: usize,
-    /// What for.
-    pub what: What,
-    /// In which opening.
+    /// The purpose.
+    pub what: TicketPurpose,
+    /// The number of the open.
     pub opening: usize,
-    /// Over which of its connections.
+    /// The number of its connection.
     pub connection: u64,
 }
 
-/// What is asked in a step.
+/// The purpose of a call in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
-    /// What the step is about.
+pub enum TicketPurpose {
+    /// The step itself.
     Call,
-    /// Bytes for itself.
+    /// A claim of bytes.
     Lock,
-    /// That it has done something for all.
+    /// The report of an access that was performed for all.
     Report,
-    /// Nothing: somebody is told.
-    Say,
+    /// A notification without a reply.
+    Notify,
 }
 
-enum Event {
+enum NetworkEvent {
     /// To the node, or to the table.
     Ask {
         rank: u32,
@@ -85,7 +85,7 @@ enum Event {
     },
     Call {
         ticket: Ticket,
-        id: AssemblyId,
+        id: SharedFileId,
         call: SharedCall,
         data: Vec<u8>,
         is_for_node: bool,
@@ -97,47 +97,47 @@ enum Event {
     /// To a rank.
     Answer {
         ticket: Ticket,
-        result: Result<Outcome, Trouble>,
+        result: Result<CallOutcome, CollectiveError>,
         data: Vec<u8>,
     },
     Opened {
         rank: u32,
-        result: Result<(), Trouble>,
+        result: Result<(), CollectiveError>,
     },
     Broken(u32),
 }
 
 struct World {
     rng: Rng,
-    place: Where,
+    kind: CoordinationKind,
     size: u32,
     ranks: Vec<Rank>,
-    home: Home,
-    /// How often that was started.
+    home: HomeNode,
+    /// The number of restarts of the node.
     incarnation: u64,
-    /// What is under way; what goes one way between a rank and the node stays in order.
-    network: Vec<Event>,
+    /// Messages under way; messages in one direction between a rank and the node stay in order.
+    network: Vec<NetworkEvent>,
     file: Bytes,
     contents: Contents,
-    /// What is left to be done with it.
+    /// The programs for the remaining opens.
     plans: Vec<Plan>,
     opened: usize,
-    opening: Option<Opening>,
-    /// How many of a thousand steps are accidents.
+    opening: Option<OpenedFile>,
+    /// Accidents per thousand steps.
     accidents: u32,
-    /// A rank that has less time than the others.
+    /// A rank that gets less time than the others.
     slow: Option<u32>,
-    run: Run,
+    run: FileRun,
 }
 
-/// Runs a seed to its end; fails when something comes out that must not, or nothing comes where
-/// something must.
-pub fn run(seed: u64, place: Where) -> Result<Run> {
-    let mut world = World::new(Rng::with_seed(seed), place);
+/// Runs a seed to its end. Fails if the coordination does something that it must not, or does not
+/// do something that it must.
+pub fn run(seed: u64, kind: CoordinationKind) -> Result<FileRun> {
+    let mut world = World::new(Rng::with_seed(seed), kind);
     world.go().with_context(|| {
         let (size, run) = (world.size, world.run);
         format!(
-            "seed {seed}, {place:?}, {size} ranks, {run:?}; to see it again: \
+            "seed {seed}, {kind:?}, {size} ranks, {run:?}; to see it again: \
              cargo run --release -p pario-sim -- --seed {seed}"
         )
     })?;
@@ -145,7 +145,7 @@ pub fn run(seed: u64, place: Where) -> Result<Run> {
 }
 
 impl World {
-    fn new(mut rng: Rng, place: Where) -> Self {
+    fn new(mut rng: Rng, kind: CoordinationKind) -> Self {
         let size = rng.u32(1..6);
         let can_disagree = rng.u8(0..3) == 0;
         let plans: Vec<Plan> =
@@ -159,10 +159,10 @@ impl World {
         let contents = Contents::new(&file);
         let mut world = Self {
             rng,
-            place,
+            kind,
             size,
             ranks: Vec::new(),
-            home: Home::new(size),
+            home: HomeNode::new(size),
             incarnation: 0,
             network: Vec::new(),
             file,
@@ -172,13 +172,13 @@ impl World {
             opening: None,
             accidents,
             slow,
-            run: Run::default(),
+            run: FileRun::default(),
         };
         world.launch();
         world
     }
 
-    /// The processes of the job are started.
+    /// Starts the processes of the job.
     fn launch(&mut self) {
         self.home.launch();
         let size = self.size;
@@ -206,7 +206,7 @@ impl World {
         self.home.check_empty()
     }
 
-    /// Something happens, if anything can.
+    /// Makes a random step. Returns false if none is possible.
     fn step(&mut self) -> Result<bool> {
         if self.rng.u32(0..1000) < self.accidents {
             self.accident()?;
@@ -240,12 +240,12 @@ impl World {
         }
         self.look(false)?;
         if self.rng.u8(0..16) == 0 && self.is_quiet() {
-            self.contents.settle(&self.file, self.run.steps)?;
+            self.contents.stabilize(&self.file, self.run.steps)?;
         }
         Ok(true)
     }
 
-    /// One of some ranks.
+    /// Chooses one of some ranks.
     fn any(&mut self, ranks: &[u32]) -> u32 {
         let any = ranks[self.rng.usize(0..ranks.len())];
         if self.slow == Some(any) && self.rng.u8(0..16) > 0 {
@@ -254,17 +254,16 @@ impl World {
         any
     }
 
-    /// The first event that goes the same way as one that chance has chosen, since links keep the
-    /// order.
-    fn pick(&mut self) -> Event {
-        let way = |event: &Event| match event {
-            Event::Ask { rank, .. } | Event::Loss(rank) => (0, *rank),
-            Event::Call { ticket, .. } => (0, ticket.rank),
-            Event::Answer { ticket, .. } => (1, ticket.rank),
-            Event::Opened { rank, .. } => (1, *rank),
-            Event::Broken(rank) => (2, *rank),
-            Event::Names(_) => (3, 0),
-            Event::Measured => (4, 0),
+    /// Removes the first event of a randomly chosen direction, since links keep the order.
+    fn pick(&mut self) -> NetworkEvent {
+        let way = |event: &NetworkEvent| match event {
+            NetworkEvent::Ask { rank, .. } | NetworkEvent::Loss(rank) => (0, *rank),
+            NetworkEvent::Call { ticket, .. } => (0, ticket.rank),
+            NetworkEvent::Answer { ticket, .. } => (1, ticket.rank),
+            NetworkEvent::Opened { rank, .. } => (1, *rank),
+            NetworkEvent::Broken(rank) => (2, *rank),
+            NetworkEvent::Names(_) => (3, 0),
+            NetworkEvent::Measured => (4, 0),
         };
         let at = self.rng.usize(0..self.network.len());
         let chosen = way(&self.network[at]);
@@ -272,39 +271,43 @@ impl World {
         self.network.remove(first.unwrap_or(at))
     }
 
-    fn happen(&mut self, event: Event) -> Result<()> {
+    fn happen(&mut self, event: NetworkEvent) -> Result<()> {
         match event {
-            Event::Ask { rank, number } => self.ask_home(rank, number),
-            Event::Call { ticket, id, call, data, is_for_node } => {
+            NetworkEvent::Ask { rank, number } => self.ask_home(rank, number),
+            NetworkEvent::Call { ticket, id, call, data, is_for_node } => {
                 self.arrive(ticket, id, call, data, is_for_node)
             }
-            Event::Loss(rank) => self.home_loses(rank),
-            Event::Names(callers) => self.open(&callers),
-            Event::Measured => self.measured(),
-            Event::Answer { ticket, result, data } => self.deliver(ticket, result, data),
-            Event::Opened { rank, result } => self.deliver_opened(rank, result),
-            Event::Broken(rank) => self.broken(rank),
+            NetworkEvent::Loss(rank) => self.home_loses(rank),
+            NetworkEvent::Names(callers) => self.open(&callers),
+            NetworkEvent::Measured => self.measured(),
+            NetworkEvent::Answer { ticket, result, data } => self.deliver(ticket, result, data),
+            NetworkEvent::Opened { rank, result } => self.deliver_opened(rank, result),
+            NetworkEvent::Broken(rank) => self.broken(rank),
         }
     }
 
-    /// Ranks at a table that were woken look, some of them or all; whether any did.
+    /// Lets ranks at a table that were woken look, some of them or all. Returns whether any did.
     fn look(&mut self, all: bool) -> Result<bool> {
-        let Some(Opening { place: Place::Table(table), .. }) = &mut self.opening else {
+        let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+            &mut self.opening
+        else {
             return Ok(false);
         };
-        let mut said = Vec::new();
-        let is_any = table.look(&mut self.rng, all, self.file.len(), &mut said);
-        self.process(said, &[])?;
+        let mut outputs = Vec::new();
+        let is_any = table.look(&mut self.rng, all, self.file.len(), &mut outputs);
+        self.process(outputs, &[])?;
         Ok(is_any)
     }
 
-    /// Nothing can happen any more: nobody may wait.
+    /// Fails if a rank waits although nothing can happen any more.
     fn check_rest(&mut self) -> Result<()> {
         let len = self.file.len();
         for rank in 0..self.size {
             self.check_lane(rank)?;
         }
-        if let Some(Opening { place: Place::Table(table), .. }) = &mut self.opening {
+        if let Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) =
+            &mut self.opening
+        {
             table.check_wake_ups(len)?;
         }
         for (number, rank) in self.ranks.iter().enumerate() {
@@ -314,15 +317,15 @@ impl World {
         self.home.check_closed()
     }
 
-    /// Nobody has the file open: it must be as the model says, all of it.
+    /// Fails if the file differs from the model. No rank has it open.
     fn check_file(&mut self) -> Result<()> {
-        ensure!(self.is_quiet(), "somebody still writes");
-        self.contents.settle(&self.file, self.run.steps)?;
+        ensure!(self.is_quiet(), "a rank still writes");
+        self.contents.stabilize(&self.file, self.run.steps)?;
         self.contents.compare(&self.file)
     }
 }
 
-impl AddAssign for Run {
+impl AddAssign for FileRun {
     fn add_assign(&mut self, other: Self) {
         self.steps += other.steps;
         self.answers += other.answers;
@@ -333,19 +336,19 @@ impl AddAssign for Run {
     }
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for FileRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, answers, failures, bytes_read, lost, restarts } = self;
         write!(
             f,
-            "{steps} steps, {answers} calls answered, {failures} with a failure that had to be, \
+            "{steps} steps, {answers} calls answered, {failures} with an expected failure, \
              {bytes_read} bytes read, {lost} ranks lost, {restarts} restarts of the node"
         )
     }
 }
 
 impl Ticket {
-    /// The step of a rank that it belongs to.
+    /// The rank and step of the call.
     pub fn key(&self) -> (u32, usize) {
         (self.rank, self.step)
     }

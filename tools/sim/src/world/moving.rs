@@ -1,23 +1,23 @@
-//! Bytes on their way between ranks and the file, in parts, each in its own time.
+//! Bytes that move between ranks and the file, in parts and at any time.
 
 use anyhow::{Result, bail, ensure};
-use pario_proto::{Mode, Placement, SharedCall, Transfer, Trouble};
+use pario_proto::{AccessRange, CollectiveError, Mode, SharedCall, Transfer};
 
-use super::{What, World};
-use crate::at_table::Progress;
+use super::{TicketPurpose, World};
 use crate::model::Read;
-use crate::opening::{Opening, Place};
 use crate::rank::{Access, Phase, Stage};
+use crate::shared_file::{CoordinationState, OpenedFile};
+use crate::table_members::Progress;
 
 impl Access {
-    /// An access that waits for its place.
+    /// An access that waits for its range.
     pub fn new(step: usize, transfer: Transfer, mode: Mode, is_started: bool) -> Self {
         Self {
             step,
             transfer,
             mode,
             is_started,
-            placement: Placement::default(),
+            range: AccessRange::default(),
             phase: Phase::Asked,
             once: None,
             buffer: Vec::new(),
@@ -41,8 +41,8 @@ impl World {
         match first.phase {
             Phase::Placed | Phase::Moving(_) | Phase::Given => true,
             Phase::Giving | Phase::Getting => match &self.opening {
-                Some(Opening { place: Place::Table(table), .. }) => {
-                    state.seen != Some(table.events())
+                Some(OpenedFile { coordination: CoordinationState::Table(table), .. }) => {
+                    state.seen != Some(table.event_count())
                 }
                 _ => false,
             },
@@ -50,19 +50,19 @@ impl World {
         }
     }
 
-    /// Whether nobody reads or writes.
+    /// Whether no rank reads or writes.
     pub(super) fn is_quiet(&self) -> bool {
         let mut accesses = self.ranks.iter().flat_map(|rank| &rank.lane);
         !accesses.any(|access| matches!(access.phase, Phase::Moving(_) | Phase::Giving))
     }
 
-    /// The first access of a rank goes on.
+    /// Continues the first access of a rank.
     pub(super) fn move_bytes(&mut self, rank: u32) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let Some(first) = state.lane.front_mut() else { return Ok(()) };
         match &mut first.phase {
             Phase::Placed => {
-                let Placement { offset: from, len } = first.placement;
+                let AccessRange { offset: from, len } = first.range;
                 if !first.is_atomic() || self.size == 1 || len == 0 {
                     return self.begin_to_move(rank);
                 }
@@ -70,7 +70,7 @@ impl World {
                 let (step, is_write) = (first.step, first.transfer.is_write);
                 state.ranges += 1;
                 let call = SharedCall::Lock { number: state.ranges, from, len, is_write };
-                self.call(rank, step, What::Lock, call, Vec::new())
+                self.call(rank, step, TicketPurpose::Lock, call, Vec::new())
             }
             Phase::Moving(_) => self.move_part(rank),
             Phase::Giving => self.give(rank),
@@ -83,15 +83,15 @@ impl World {
         }
     }
 
-    /// The first access of a rank has its place, and its bytes for itself if need be.
+    /// Begins to move the bytes of the first access of a rank.
     pub(super) fn begin_to_move(&mut self, rank: u32) -> Result<()> {
         let (now, opened) = (self.run.steps, self.opened);
         let Some(first) = self.ranks[rank as usize].lane.front_mut() else { return Ok(()) };
-        let Placement { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.range;
         let len = usize::try_from(len)?;
-        if first.is_atomic() && self.contents.is_unsettled() {
-            // Before the mode was changed all were quiet.
-            self.contents.settle(&self.file, now)?;
+        if first.is_atomic() && self.contents.is_unstable() {
+            // All ranks were quiet before the mode was changed.
+            self.contents.stabilize(&self.file, now)?;
         }
         first.began = now;
         first.buffer = vec![0; len];
@@ -122,7 +122,7 @@ impl World {
         }
         let Some((from, to)) = parts.pop() else { return Ok(()) };
         let is_last = parts.is_empty();
-        let offset = first.placement.offset + from as u64;
+        let offset = first.range.offset + from as u64;
         if first.transfer.is_write {
             self.file.write(offset, &first.buffer[from..to]);
         } else {
@@ -131,11 +131,11 @@ impl World {
         if is_last { self.end_of_move(rank) } else { Ok(()) }
     }
 
-    /// All bytes of the first access of a rank have moved.
+    /// Ends the move of all bytes of the first access of a rank.
     fn end_of_move(&mut self, rank: u32) -> Result<()> {
         let (now, file_len) = (self.run.steps, self.file.len());
         let Some(mut first) = self.ranks[rank as usize].lane.pop_front() else { return Ok(()) };
-        let Placement { offset, len } = first.placement;
+        let AccessRange { offset, len } = first.range;
         if let Some(write) = first.write.take() {
             self.contents.finish(write, now);
         } else {
@@ -151,7 +151,13 @@ impl World {
         self.ranks[rank as usize].lane.push_front(first);
         if is_alone {
             let number = self.ranks[rank as usize].ranges;
-            self.call(rank, step, What::Say, SharedCall::Unlock { number }, Vec::new())?;
+            self.call(
+                rank,
+                step,
+                TicketPurpose::Notify,
+                SharedCall::Unlock { number },
+                Vec::new(),
+            )?;
         }
         match once {
             Some(number) => self.report(rank, step, number, Ok(done), data),
@@ -159,11 +165,11 @@ impl World {
         }
     }
 
-    /// Bytes were read: the model must have them too.
+    /// Checks a read against the model.
     fn check_read(&mut self, rank: u32, access: &Access) -> Result<()> {
         let read = Read {
-            from: access.placement.offset,
-            wanted: usize::try_from(access.placement.len)?,
+            from: access.range.offset,
+            wanted: usize::try_from(access.range.len)?,
             bytes: &access.buffer,
             time: (access.began, self.run.steps),
             is_atomic: access.is_atomic(),
@@ -182,20 +188,28 @@ impl World {
         Ok(())
     }
 
-    /// What one rank has read for all must have come to another one.
+    /// Checks that a rank has received the bytes that another rank has read for all.
     fn check_given(&self, access: &Access) -> Result<()> {
         let performances = self.opening.as_ref().map(|opening| &opening.performances);
         let done = performances.zip(access.once).and_then(|(all, number)| all.get(&number));
-        let Some(done) = done else { bail!("nobody has done step {} for all", access.step) };
-        ensure!(!done.has_failed, "rank {} could not do it, and nobody was told", done.rank);
+        let Some(done) = done else { bail!("no rank has performed step {} for all", access.step) };
+        ensure!(
+            !done.has_failed,
+            "rank {} failed to perform the access, and the others got no error",
+            done.rank
+        );
         if !access.transfer.is_write {
             let is_same = done.read.as_ref() == Some(&access.buffer);
-            ensure!(is_same, "what rank {} has read for all has not come to all", done.rank);
+            ensure!(
+                is_same,
+                "not all ranks have received what rank {} has read for all",
+                done.rank
+            );
         }
         Ok(())
     }
 
-    /// The first access of a rank, which it does for all, cannot be done.
+    /// Fails the first access of a rank, which it performs for all.
     fn fail_for_all(&mut self, rank: u32) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let Some(first) = state.lane.front_mut() else { return Ok(()) };
@@ -221,21 +235,22 @@ impl World {
         done: Result<u64, String>,
         data: Vec<u8>,
     ) -> Result<()> {
-        self.call(rank, step, What::Report, SharedCall::Performed { number, done }, data)
+        self.call(rank, step, TicketPurpose::Report, SharedCall::Performed { number, done }, data)
     }
 
-    /// A rank reads the next part for all.
+    /// Reads the next chunk for all.
     fn give(&mut self, rank: u32) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
             return Ok(());
         };
-        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+        let (CoordinationState::Table(table), Some(number)) = (&opening.coordination, first.once)
+        else {
             return Ok(());
         };
-        let (Placement { offset, len }, file, step) = (first.placement, &self.file, first.step);
-        let events = table.events();
-        let given = table.give((rank, number), &mut first.buffer, len, |from, wanted| {
+        let (AccessRange { offset, len }, file, step) = (first.range, &self.file, first.step);
+        let events = table.event_count();
+        let given = table.broadcast((rank, number), &mut first.buffer, len, |from, wanted| {
             let there = file.len().saturating_sub(offset + from).min(wanted as u64);
             file.read(offset + from, usize::try_from(there).unwrap_or(wanted))
         });
@@ -250,23 +265,24 @@ impl World {
                 self.ranks[rank as usize].lane.push_front(first);
                 return self.report(rank, step, number, Ok(count), Vec::new());
             }
-            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+            Err(error) => return self.fail_at_table(rank, step, &error),
         }
         Ok(())
     }
 
-    /// A rank takes the next part of what another one does for all.
+    /// Receives the next chunk of what another rank performs for all.
     fn get(&mut self, rank: u32) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let (Some(first), Some(opening)) = (state.lane.front_mut(), &self.opening) else {
             return Ok(());
         };
-        let (Place::Table(table), Some(number)) = (&opening.place, first.once) else {
+        let (CoordinationState::Table(table), Some(number)) = (&opening.coordination, first.once)
+        else {
             return Ok(());
         };
-        let wanted = (!first.transfer.is_write).then_some(first.placement.len);
-        let (events, step) = (table.events(), first.step);
-        match table.get((rank, number), &mut first.buffer, wanted) {
+        let wanted = (!first.transfer.is_write).then_some(first.range.len);
+        let (events, step) = (table.event_count(), first.step);
+        match table.receive((rank, number), &mut first.buffer, wanted) {
             Ok(Progress::Sleeps) => state.seen = Some(events),
             Ok(Progress::Part) => state.seen = None,
             Ok(Progress::All(count)) => {
@@ -275,27 +291,27 @@ impl World {
                 self.check_given(&self.ranks[rank as usize].lane[0])?;
                 return self.finish_first(rank);
             }
-            Err(trouble) => return self.fail_at_table(rank, step, &trouble),
+            Err(error) => return self.fail_at_table(rank, step, &error),
         }
         Ok(())
     }
 
-    /// What one does for all has failed, as another one sees it.
-    fn fail_at_table(&mut self, rank: u32, step: usize, trouble: &Trouble) -> Result<()> {
+    /// Ends an access that failed because the performing rank failed.
+    fn fail_at_table(&mut self, rank: u32, step: usize, error: &CollectiveError) -> Result<()> {
         let Some(opening) = &self.opening else { return Ok(()) };
         self.ranks[rank as usize].seen = None;
-        let is_due = match trouble {
-            Trouble::Gone { rank: gone } => opening.left.contains(gone),
-            Trouble::NotPerformed { rank: by, .. } => {
+        let is_due = match error {
+            CollectiveError::Gone { rank: gone } => opening.left.contains(gone),
+            CollectiveError::NotPerformed { rank: by, .. } => {
                 opening.performances.values().any(|done| done.rank == *by && done.has_failed)
             }
             _ => false,
         };
-        ensure!(is_due, "rank {rank} was told: {trouble}");
-        self.fail(rank, step, trouble)
+        ensure!(is_due, "rank {rank} got the error: {error}");
+        self.fail(rank, step, error)
     }
 
-    /// The first access of a rank is done.
+    /// Ends the first access of a rank.
     pub(super) fn finish_first(&mut self, rank: u32) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let Some(first) = state.lane.pop_front() else { return Ok(()) };
@@ -303,7 +319,7 @@ impl World {
         Ok(())
     }
 
-    /// An access of a rank goes no further, if the step is one.
+    /// Stops an access of a rank, if the step is one.
     pub(super) fn stop(&mut self, rank: u32, step: usize) -> Result<()> {
         let state = &mut self.ranks[rank as usize];
         let Some(at) = state.lane.iter().position(|access| access.step == step) else {
@@ -315,7 +331,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing can happen: the first access of a rank must not be one that could go on.
+    /// Fails if the first access of a rank sleeps although it could go on. Nothing else can happen.
     pub(super) fn check_lane(&mut self, rank: u32) -> Result<()> {
         let state = &self.ranks[rank as usize];
         if state.seen.is_none() || !state.is_alive() {
@@ -323,12 +339,12 @@ impl World {
         }
         self.move_bytes(rank)?;
         let is_asleep = self.ranks[rank as usize].seen.is_some();
-        ensure!(is_asleep, "nobody has woken rank {rank} for what is done for all");
+        ensure!(is_asleep, "rank {rank} was not woken for a broadcast");
         Ok(())
     }
 }
 
-/// Bytes that nobody else writes, and never zero.
+/// Fills a buffer with bytes that no other access writes, and never zero.
 fn fill(buffer: &mut [u8], (rank, opening, step): (u32, usize, usize)) {
     let seed = (u64::from(rank) << 40) ^ ((opening as u64) << 32) ^ step as u64;
     let mut rng = fastrand::Rng::with_seed(seed);

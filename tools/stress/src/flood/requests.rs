@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use pario_net::{Address, Asker, Bulk, Pending, Space, SpaceId};
 use pario_proto::{
-    Access, Answer, Failure, FilePath, GROUP_LIMIT, Identity, JobCall, LockCall, LockKind,
-    LockRange, LockRequest, NamespaceRequest, PROTOCOL_VERSION, PeerKind, Question, ROUNDS_LIMIT,
-    Reply, Request, Seat,
+    Access, Answer, Failure, FilePath, Identity, JOB_SIZE_LIMIT, JobCall, LockCall, LockKind,
+    LockRange, LockRequest, Member, NamespaceRequest, PROTOCOL_VERSION, PeerKind, Question,
+    ROUNDS_LIMIT, Reply, Request,
 };
 
 use crate::honest::TARGET;
@@ -167,10 +167,13 @@ pub fn claim_much(socket: &Path, end: Instant) -> Result<String> {
         let mut kept = Vec::new();
         for job in 0..20 {
             for round in [0, 1, ROUNDS_LIMIT - 1] {
-                let seat =
-                    Seat { job: format!("j{job}"), size: GROUP_LIMIT, rank: GROUP_LIMIT - 1 };
+                let member = Member {
+                    job: format!("j{job}"),
+                    size: JOB_SIZE_LIMIT,
+                    rank: JOB_SIZE_LIMIT - 1,
+                };
                 let call = JobCall::Barrier { is_near: true };
-                kept.push(client.start(Request::Job { seat, number: round, call })?);
+                kept.push(client.start(Request::Job { member, number: round, call })?);
             }
         }
         waiting += kept.len();
@@ -192,8 +195,8 @@ fn claim(number: u64) -> Request {
             Request::Namespace(NamespaceRequest::List { path, after, limit: short() })
         }
         1 => {
-            let seat = Seat { job: "claims".to_owned(), size: short(), rank: short() };
-            Request::Job { seat, number: u64::MAX, call: JobCall::Barrier { is_near: true } }
+            let member = Member { job: "claims".to_owned(), size: short(), rank: short() };
+            Request::Job { member, number: u64::MAX, call: JobCall::Barrier { is_near: true } }
         }
         2 => Request::Namespace(NamespaceRequest::Close { handle: long() }),
         _ => {

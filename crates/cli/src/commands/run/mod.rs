@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory};
-use pario::GROUP_LIMIT;
+use pario::JOB_SIZE_LIMIT;
 use serde_json::json;
 
 use crate::arguments::{Arguments, GlobalOptions, parse_seconds};
@@ -136,8 +136,8 @@ fn as_json(job: &str, address: &str, report: &JobReport) -> serde_json::Value {
 }
 
 fn parse_processes(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (1..=GROUP_LIMIT).contains(number));
-    number.ok_or_else(|| format!("it must be a number of processes from 1 to {GROUP_LIMIT}"))
+    let number = text.parse().ok().filter(|number| (1..=JOB_SIZE_LIMIT).contains(number));
+    number.ok_or_else(|| format!("it must be a number of processes from 1 to {JOB_SIZE_LIMIT}"))
 }
 
 #[cfg(test)]

@@ -308,7 +308,7 @@ fn node_json(node: &NodeView) -> Value {
         "oldest_request_ms": status.oldest_request_ms,
         "open_files": of_interface(status.open_files),
         "files": of_interface(status.files),
-        "unfinished_deletions": of_interface(status.doomed),
+        "unfinished_deletions": of_interface(status.unfinished_deletions),
         "cache_bytes": status.cache_bytes,
         "cache_hits": status.cache_hits,
         "cache_misses": status.cache_misses,
@@ -382,7 +382,7 @@ pub mod tests {
             clients: vec![client],
             open_files: 1,
             files: 9,
-            doomed: 0,
+            unfinished_deletions: 0,
             cache_bytes: 0,
             cache_hits: 0,
             cache_misses: 0,
@@ -441,7 +441,7 @@ node b is down: node b does not answer since 2.0 s
         let status = view.status.as_mut().unwrap();
         status.disks[0].trouble = Some("its lock is held".to_owned());
         status.oldest_request_ms = 3000;
-        status.doomed = 1;
+        status.unfinished_deletions = 1;
         status.peers.clear();
         let expected = [
             "disk a/disk0 is unusable: its lock is held",
@@ -455,7 +455,7 @@ node b is down: node b does not answer since 2.0 s
     fn deletions_in_the_background_are_no_trouble() {
         let mut view = node("a");
         let status = view.status.as_mut().unwrap();
-        status.doomed = 3000;
+        status.unfinished_deletions = 3000;
         status.peers.clear();
         assert_eq!(problems(&[view]), [""; 0]);
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use pario::{FilePath, JobStatus, LockWait, Ranks};
+use pario::{FilePath, JobStatus, LockWait, RankList};
 use serde_json::json;
 
 use crate::amounts::count;
@@ -80,7 +80,7 @@ fn print_jobs(out: &mut impl Write, path: &FilePath, jobs: &[JobStatus]) -> io::
                 file.mode.to_string(),
                 pointer.unwrap_or_else(|| "-".to_owned()),
                 job.size.to_string(),
-                Ranks(&file.here).to_string(),
+                RankList(&file.here).to_string(),
             ]);
         }
     }

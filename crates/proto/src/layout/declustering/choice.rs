@@ -14,7 +14,7 @@ use super::{clash, resonance};
 /// Up to this number of subfiles all windows are counted.
 const COUNTED_SUBFILES_MAX: u32 = 1_024;
 
-/// Up to this number of subfiles mirror images are told apart.
+/// Up to this number of subfiles mirror images are distinguished.
 const MIRRORED_SUBFILES_MAX: u32 = 12;
 
 /// The best row offset of an image.

@@ -1,4 +1,5 @@
-//! Locks against a model that knows bytes instead of ranges, and asks everything anew each time.
+//! Record locks against a model that stores bytes instead of ranges, and recomputes everything each
+//! time.
 
 use pario_proto::LOCK_END;
 use proptest::collection::vec;
@@ -27,46 +28,46 @@ fn range((from, to): (usize, usize)) -> LockRange {
     LockRange { from: from as u64, to: if to == BYTES { LOCK_END } else { to as u64 } }
 }
 
-fn wish(bytes: (usize, usize), kind: LockKind) -> Wish {
-    Wish { range: range(bytes), kind }
+fn claim(bytes: (usize, usize), kind: LockKind) -> LockClaim {
+    LockClaim { range: range(bytes), kind }
 }
 
-/// What a process does with a file.
+/// A step of a process.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum LockStep {
     Lock((usize, usize), LockKind),
     Wait((usize, usize), LockKind),
     Unlock((usize, usize)),
     Test((usize, usize), LockKind),
-    /// Gives up the first of its waits, or one that is over.
+    /// Withdraws the first of its waits, or one that is over.
     Withdraw,
     Leave,
     Lose,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn lock_step() -> impl Strategy<Value = LockStep> {
     let bytes = (0..BYTES).prop_flat_map(|from| (Just(from), from + 1..=BYTES));
     let kind = prop_oneof![Just(LockKind::Shared), Just(LockKind::Exclusive)];
     let wanted = (bytes.clone(), kind);
     prop_oneof![
-        3 => wanted.clone().prop_map(|(bytes, kind)| Deed::Lock(bytes, kind)),
-        6 => wanted.clone().prop_map(|(bytes, kind)| Deed::Wait(bytes, kind)),
-        4 => bytes.prop_map(Deed::Unlock),
-        1 => wanted.prop_map(|(bytes, kind)| Deed::Test(bytes, kind)),
-        1 => Just(Deed::Withdraw),
-        1 => Just(Deed::Leave),
-        1 => Just(Deed::Lose),
+        3 => wanted.clone().prop_map(|(bytes, kind)| LockStep::Lock(bytes, kind)),
+        6 => wanted.clone().prop_map(|(bytes, kind)| LockStep::Wait(bytes, kind)),
+        4 => bytes.prop_map(LockStep::Unlock),
+        1 => wanted.prop_map(|(bytes, kind)| LockStep::Test(bytes, kind)),
+        1 => Just(LockStep::Withdraw),
+        1 => Just(LockStep::Leave),
+        1 => Just(LockStep::Lose),
     ]
 }
 
-type Told = (u64, Result<LockOutcome, Failure>);
+type Answered = (u64, Result<LockOutcome, Failure>);
 
 #[derive(Clone, Debug, Default)]
 struct Model {
     /// By file, process and byte.
     held: [[[Option<LockKind>; BYTES]; PROCESSES]; FILES],
-    /// Those who wait, in the order in which they came.
-    line: Vec<ModelWait>,
+    /// The waits, oldest first.
+    queue: Vec<ModelWait>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +94,11 @@ impl Model {
         self.held.iter().any(|file| file[process].iter().any(Option::is_some))
     }
 
-    /// Those from which one can come to others by following waits.
+    /// Whether one process reaches another by following waits.
     fn waits_for(&self, one: usize, other: usize) -> bool {
         let mut reached = [false; PROCESSES];
         for _ in 0..PROCESSES {
-            for wait in &self.line {
+            for wait in &self.queue {
                 if wait.process == one || reached[wait.process] {
                     self.holders(wait).into_iter().for_each(|holder| reached[holder] = true);
                 }
@@ -106,10 +107,10 @@ impl Model {
         reached[other]
     }
 
-    /// Whether somebody who came before wants what clashes.
+    /// Whether an earlier wait conflicts.
     fn is_behind(&self, at: usize) -> bool {
-        let wait = &self.line[at];
-        self.line[..at].iter().any(|before| {
+        let wait = &self.queue[at];
+        self.queue[..at].iter().any(|before| {
             before.file == wait.file
                 && before.process != wait.process
                 && !before.kind.goes_with(wait.kind)
@@ -119,7 +120,7 @@ impl Model {
     }
 
     fn can_be_over(&self, at: usize) -> bool {
-        let wait = &self.line[at];
+        let wait = &self.queue[at];
         self.holders(wait).is_empty() && (self.has_locked(wait.process) || !self.is_behind(at))
     }
 
@@ -127,26 +128,26 @@ impl Model {
         self.held[at][by][from..to].fill(kind);
     }
 
-    /// Beginning with one file, until nothing changes any more.
-    fn settle(&mut self, first: usize) -> Vec<Told> {
-        let mut told = Vec::new();
-        let (mut file, mut vain) = (first, 0);
-        while vain < FILES {
-            let is_next = |at: &usize| self.line[*at].file == file && self.can_be_over(*at);
-            if let Some(at) = (0..self.line.len()).find(is_next) {
-                let wait = self.line.remove(at);
+    /// Grants waits, beginning with one file, until nothing changes any more.
+    fn grant_waiting(&mut self, first: usize) -> Vec<Answered> {
+        let mut answered = Vec::new();
+        let (mut file, mut idle) = (first, 0);
+        while idle < FILES {
+            let is_next = |at: &usize| self.queue[*at].file == file && self.can_be_over(*at);
+            if let Some(at) = (0..self.queue.len()).find(is_next) {
+                let wait = self.queue.remove(at);
                 self.set(file, wait.process, wait.bytes, Some(wait.kind));
-                told.push((wait.ticket, Ok(LockOutcome::Done)));
-                vain = 0;
+                answered.push((wait.ticket, Ok(LockOutcome::Done)));
+                idle = 0;
             } else {
-                (file, vain) = ((file + 1) % FILES, vain + 1);
+                (file, idle) = ((file + 1) % FILES, idle + 1);
             }
         }
-        told
+        answered
     }
 
-    /// The first lock in the way: as many bytes as the process has locked in one piece.
-    fn first_in_the_way(&self, wait: &ModelWait) -> Option<HeldLock> {
+    /// The first lock that conflicts: the whole range that the process has locked.
+    fn first_conflict(&self, wait: &ModelWait) -> Option<HeldLock> {
         let piece = |by: usize, byte: usize| {
             let held = &self.held[wait.file][by];
             let kind = held[byte]?;
@@ -165,96 +166,102 @@ impl Model {
         Some(HeldLock { range: range((from, to)), kind, pid: u32::try_from(by).unwrap() })
     }
 
-    fn act(&mut self, process: usize, file: usize, deed: Deed, ticket: u64) -> Vec<Told> {
+    fn act(
+        &mut self,
+        process: usize,
+        file: usize,
+        lock_step: LockStep,
+        ticket: u64,
+    ) -> Vec<Answered> {
         let wait = |bytes, kind| ModelWait { process, file, bytes, kind, ticket };
         let done = |ticket| vec![(ticket, Ok(LockOutcome::Done))];
-        match deed {
-            Deed::Lock(bytes, kind) => {
-                if let Some(held) = self.first_in_the_way(&wait(bytes, kind)) {
+        match lock_step {
+            LockStep::Lock(bytes, kind) => {
+                if let Some(held) = self.first_conflict(&wait(bytes, kind)) {
                     return vec![(ticket, Ok(LockOutcome::Held(held)))];
                 }
                 self.set(file, process, bytes, Some(kind));
-                [done(ticket), self.settle(file)].concat()
+                [done(ticket), self.grant_waiting(file)].concat()
             }
-            Deed::Unlock(bytes) => {
+            LockStep::Unlock(bytes) => {
                 self.set(file, process, bytes, None);
-                [done(ticket), self.settle(file)].concat()
+                [done(ticket), self.grant_waiting(file)].concat()
             }
-            Deed::Wait(bytes, kind) => {
+            LockStep::Wait(bytes, kind) => {
                 let new = wait(bytes, kind);
                 let endless = |other: &usize| self.waits_for(*other, process);
                 if let Some(pid) = self.holders(&new).into_iter().find(endless) {
                     let pid = u32::try_from(pid).unwrap();
                     return vec![(ticket, Err(Failure::Deadlock { pid }))];
                 }
-                self.line.push(new);
-                self.settle(file)
+                self.queue.push(new);
+                self.grant_waiting(file)
             }
-            Deed::Test(bytes, kind) => {
-                let held = self.first_in_the_way(&wait(bytes, kind));
+            LockStep::Test(bytes, kind) => {
+                let held = self.first_conflict(&wait(bytes, kind));
                 vec![(ticket, Ok(held.map_or(LockOutcome::Done, LockOutcome::Held)))]
             }
-            Deed::Withdraw => {
-                let its = self.line.iter().position(|wait| wait.process == process);
-                let Some(withdrawn) = its.map(|at| self.line.remove(at)) else {
+            LockStep::Withdraw => {
+                let its = self.queue.iter().position(|wait| wait.process == process);
+                let Some(withdrawn) = its.map(|at| self.queue.remove(at)) else {
                     return Vec::new();
                 };
-                let told = vec![(withdrawn.ticket, Ok(LockOutcome::Withdrawn))];
-                [told, self.settle(withdrawn.file)].concat()
+                let answered = vec![(withdrawn.ticket, Ok(LockOutcome::Withdrawn))];
+                [answered, self.grant_waiting(withdrawn.file)].concat()
             }
-            Deed::Leave => {
+            LockStep::Leave => {
                 let is_its = |wait: &&ModelWait| wait.process == process && wait.file == file;
-                let its: Vec<_> = self.line.iter().filter(is_its).copied().collect();
-                self.line.retain(|wait| !is_its(&wait));
+                let its: Vec<_> = self.queue.iter().filter(is_its).copied().collect();
+                self.queue.retain(|wait| !is_its(&wait));
                 self.held[file][process] = Default::default();
-                let told = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
-                [told.collect(), self.settle(file)].concat()
+                let answered = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
+                [answered.collect(), self.grant_waiting(file)].concat()
             }
-            Deed::Lose => {
-                let mut its = self.line.clone();
+            LockStep::Lose => {
+                let mut its = self.queue.clone();
                 its.retain(|wait| wait.process == process);
                 its.sort_by_key(|wait| (wait.file, wait.ticket));
-                self.line.retain(|wait| wait.process != process);
+                self.queue.retain(|wait| wait.process != process);
                 self.held.iter_mut().for_each(|held| held[process] = Default::default());
-                let told = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
-                [told.collect(), self.settle(0)].concat()
+                let answered = its.iter().map(|wait| (wait.ticket, Ok(LockOutcome::Withdrawn)));
+                [answered.collect(), self.grant_waiting(0)].concat()
             }
         }
     }
 
     /// Whether a process is waiting.
     fn is_waiting(&self, process: usize) -> bool {
-        self.line.iter().any(|wait| wait.process == process)
+        self.queue.iter().any(|wait| wait.process == process)
     }
 }
 
 fn act(
     locks: &mut Locks<u64>,
     model: &Model,
-    step: (usize, usize, Deed),
+    step: (usize, usize, LockStep),
     ticket: u64,
-) -> Vec<Told> {
-    let (process, number, deed) = step;
+) -> Vec<Answered> {
+    let (process, number, lock_step) = step;
     let (file, who) = (file(number), locker(process));
-    match deed {
-        Deed::Lock(bytes, kind) => locks.lock(file, who, wish(bytes, kind), ticket),
-        Deed::Unlock(bytes) => locks.unlock(file, who, range(bytes), ticket),
-        Deed::Wait(bytes, kind) => {
-            locks.wait(file, who, wish(bytes, kind), (ticket, 0), ticket, ticket)
+    match lock_step {
+        LockStep::Lock(bytes, kind) => locks.lock(file, who, claim(bytes, kind), ticket),
+        LockStep::Unlock(bytes) => locks.unlock(file, who, range(bytes), ticket),
+        LockStep::Wait(bytes, kind) => {
+            locks.wait(file, who, claim(bytes, kind), (ticket, 0), ticket, ticket)
         }
-        Deed::Test(bytes, kind) => {
-            vec![(ticket, Ok(locks.test(file, who.space, wish(bytes, kind))))]
+        LockStep::Test(bytes, kind) => {
+            vec![(ticket, Ok(locks.test(file, who.space, claim(bytes, kind))))]
         }
-        Deed::Withdraw => {
-            let first = model.line.iter().find(|wait| wait.process == process);
+        LockStep::Withdraw => {
+            let first = model.queue.iter().find(|wait| wait.process == process);
             locks.withdraw(who.space, first.map_or(0, |wait| wait.ticket))
         }
-        Deed::Leave => locks.leave(file, who.space),
-        Deed::Lose => locks.lose(who.space),
+        LockStep::Leave => locks.leave(file, who.space),
+        LockStep::Lose => locks.lose(who.space),
     }
 }
 
-/// What is kept is what the model says, and nothing beside it.
+/// The locks are those of the model, and nothing else is stored.
 fn compare(locks: &Locks<u64>, model: &Model) {
     for number in 0..FILES {
         for process in 0..PROCESSES {
@@ -262,59 +269,62 @@ fn compare(locks: &Locks<u64>, model: &Model) {
             let mut bytes = [None; BYTES];
             let mut before = None;
             for (&from, &(to, kind)) in its.iter().flat_map(|holder| &holder.ranges) {
-                assert!(from < to && before != Some((from, kind)), "what touches is one");
+                assert!(from < to && before != Some((from, kind)), "adjacent ranges are joined");
                 before = Some((to, kind));
                 let to = if to == LOCK_END { BYTES } else { usize::try_from(to).unwrap() };
                 bytes[usize::try_from(from).unwrap()..to].fill(Some(kind));
             }
             assert_eq!(bytes, model.held[number][process]);
             let is_waiting =
-                model.line.iter().any(|wait| wait.process == process && wait.file == number);
+                model.queue.iter().any(|wait| wait.process == process && wait.file == number);
             let is_known = is_waiting || bytes.iter().any(Option::is_some);
             assert_eq!(locks.is_known(file(number), space(process)), is_known);
         }
         for byte in 0..BYTES {
             let held = model.held[number].iter().filter_map(|process| process[byte]);
             let held: Vec<_> = held.collect();
-            assert!(held.len() < 2 || !held.contains(&LockKind::Exclusive), "one alone");
+            assert!(
+                held.len() < 2 || !held.contains(&LockKind::Exclusive),
+                "an exclusive lock is alone"
+            );
         }
     }
     assert!(locks.known.values().all(|files| !files.is_empty()));
-    assert!(locks.files.values().all(|one| !one.held.is_empty() || !one.line.is_empty()));
+    assert!(locks.files.values().all(|one| !one.held.is_empty() || !one.queue.is_empty()));
     let mut waits: Vec<_> = locks.waits().iter().map(|wait| wait.since_ms).collect();
     waits.sort_unstable();
-    let mut expected: Vec<_> = model.line.iter().map(|wait| wait.ticket).collect();
+    let mut expected: Vec<_> = model.queue.iter().map(|wait| wait.ticket).collect();
     expected.sort_unstable();
     assert_eq!(waits, expected);
-    assert!((0..model.line.len()).all(|at| !model.can_be_over(at)), "nobody waits for nothing");
+    assert!((0..model.queue.len()).all(|at| !model.can_be_over(at)), "every wait has a conflict");
 }
 
-fn steps() -> impl Strategy<Value = Vec<(usize, usize, Deed)>> {
-    vec((0..PROCESSES, 0..FILES, deed()), 1..120)
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, LockStep)>> {
+    vec((0..PROCESSES, 0..FILES, lock_step()), 1..120)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Processes of many threads: each can wait for several locks at a time.
+    /// Processes with several threads: each can wait for several locks at a time.
     #[test]
     fn locks_are_as_the_model_says(steps in steps()) {
         let (mut locks, mut model) = (Locks::default(), Model::default());
         for (ticket, step) in (1..).zip(steps) {
-            let told = act(&mut locks, &model, step, ticket);
+            let answered = act(&mut locks, &model, step, ticket);
             let expected = model.act(step.0, step.1, step.2, ticket);
-            assert_eq!(told, expected, "{step:?}");
+            assert_eq!(answered, expected, "{step:?}");
             compare(&locks, &model);
         }
     }
 
-    /// Processes of one thread, which do nothing while they wait: when all the others unlock what they
-    /// have, sooner or later everybody gets what it waits for.
+    /// Processes with one thread, which do nothing while they wait: once all others unlock what
+    /// they have, every wait ends.
     #[test]
-    fn nobody_waits_for_ever(steps in steps()) {
+    fn every_wait_ends(steps in steps()) {
         let (mut locks, mut model) = (Locks::default(), Model::default());
         for (ticket, step) in (1..).zip(steps) {
-            let ends = matches!(step.2, Deed::Withdraw | Deed::Lose);
+            let ends = matches!(step.2, LockStep::Withdraw | LockStep::Lose);
             if model.is_waiting(step.0) && !ends {
                 continue;
             }
@@ -326,7 +336,7 @@ proptest! {
             for process in 0..PROCESSES {
                 for number in 0..FILES {
                     if !model.is_waiting(process) {
-                        let step = (process, number, Deed::Unlock((0, BYTES)));
+                        let step = (process, number, LockStep::Unlock((0, BYTES)));
                         act(&mut locks, &model, step, 0);
                         model.act(step.0, step.1, step.2, 0);
                     }
@@ -337,52 +347,52 @@ proptest! {
     }
 }
 
-const ALONE: LockKind = LockKind::Exclusive;
+const EXCLUSIVE: LockKind = LockKind::Exclusive;
 const SHARED: LockKind = LockKind::Shared;
 
 #[test]
-fn who_comes_first_is_served_first_and_readers_do_not_overtake_a_writer() {
+fn waits_end_in_order_and_readers_do_not_overtake_a_writer() {
     let mut locks = Locks::default();
     let wait = |locks: &mut Locks<u64>, by, kind, ticket| {
-        locks.wait(file(0), locker(by), wish((0, 4), kind), (ticket, 0), ticket, 0)
+        locks.wait(file(0), locker(by), claim((0, 4), kind), (ticket, 0), ticket, 0)
     };
     let done = |ticket| (ticket, Ok(LockOutcome::Done));
     assert_eq!(wait(&mut locks, 0, SHARED, 1), [done(1)]);
-    assert_eq!(wait(&mut locks, 1, ALONE, 2), []);
+    assert_eq!(wait(&mut locks, 1, EXCLUSIVE, 2), []);
     assert_eq!(wait(&mut locks, 2, SHARED, 3), [], "the writer came before");
     assert_eq!(wait(&mut locks, 3, SHARED, 4), []);
-    let told = locks.unlock(file(0), locker(0), LockRange::ALL, 5);
-    assert_eq!(told, [done(5), done(2)]);
+    let answered = locks.unlock(file(0), locker(0), LockRange::ALL, 5);
+    assert_eq!(answered, [done(5), done(2)]);
     assert_eq!(locks.lose(space(1)), [done(3), done(4)]);
     assert!(locks.waits().is_empty());
 }
 
 #[test]
-fn who_has_something_stands_behind_nobody_who_may_wait_for_it() {
+fn a_process_with_locks_does_not_queue_behind_others() {
     let mut locks = Locks::default();
     let wait = |locks: &mut Locks<u64>, by, bytes, kind, ticket| {
-        locks.wait(file(0), locker(by), wish(bytes, kind), (ticket, 0), ticket, 0)
+        locks.wait(file(0), locker(by), claim(bytes, kind), (ticket, 0), ticket, 0)
     };
     let done = |ticket| (ticket, Ok(LockOutcome::Done));
     assert_eq!(wait(&mut locks, 0, (0, 2), SHARED, 1), [done(1)]);
-    assert_eq!(wait(&mut locks, 1, (0, 4), ALONE, 2), []);
+    assert_eq!(wait(&mut locks, 1, (0, 4), EXCLUSIVE, 2), []);
     // Otherwise both would wait for each other.
     assert_eq!(wait(&mut locks, 0, (2, 4), SHARED, 3), [done(3)]);
-    let told = locks.unlock(file(0), locker(0), LockRange::ALL, 4);
-    assert_eq!(told, [done(4), done(2)]);
+    let answered = locks.unlock(file(0), locker(0), LockRange::ALL, 4);
+    assert_eq!(answered, [done(4), done(2)]);
 }
 
 #[test]
-fn two_who_share_bytes_cannot_both_wait_to_have_them_alone() {
+fn two_shared_locks_cannot_both_wait_to_become_exclusive() {
     let mut locks = Locks::default();
     for by in 0..2 {
-        locks.lock(file(0), locker(by), wish((0, 2), SHARED), by as u64);
+        locks.lock(file(0), locker(by), claim((0, 2), SHARED), by as u64);
     }
-    assert_eq!(locks.wait(file(0), locker(0), wish((0, 2), ALONE), (2, 0), 2, 0), []);
-    let told = locks.wait(file(0), locker(1), wish((0, 2), ALONE), (3, 0), 3, 0);
-    assert_eq!(told, [(3, Err(Failure::Deadlock { pid: 0 }))]);
-    let told = locks.unlock(file(0), locker(1), LockRange::ALL, 4);
-    assert_eq!(told, [(4, Ok(LockOutcome::Done)), (2, Ok(LockOutcome::Done))]);
+    assert_eq!(locks.wait(file(0), locker(0), claim((0, 2), EXCLUSIVE), (2, 0), 2, 0), []);
+    let answered = locks.wait(file(0), locker(1), claim((0, 2), EXCLUSIVE), (3, 0), 3, 0);
+    assert_eq!(answered, [(3, Err(Failure::Deadlock { pid: 0 }))]);
+    let answered = locks.unlock(file(0), locker(1), LockRange::ALL, 4);
+    assert_eq!(answered, [(4, Ok(LockOutcome::Done)), (2, Ok(LockOutcome::Done))]);
 }
 
 #[test]
@@ -392,8 +402,8 @@ fn there_is_a_limit_and_beyond_it_nothing_changes() {
         let from = 2 * from as u64;
         LockRange { from, to: from + len }
     };
-    let shared = |range| Wish { range, kind: SHARED };
-    let alone = |range| Wish { range, kind: ALONE };
+    let shared = |range| LockClaim { range, kind: SHARED };
+    let alone = |range| LockClaim { range, kind: EXCLUSIVE };
     let done = |ticket| vec![(ticket, Ok(LockOutcome::Done))];
     let refused = |ticket| vec![(ticket, Err(too_many()))];
     for at in 0..LOCKS_LIMIT - 1 {
@@ -408,13 +418,13 @@ fn there_is_a_limit_and_beyond_it_nothing_changes() {
     assert_eq!(locks.unlock(file(0), locker(0), middle, 4), refused(4), "one would become two");
     assert_eq!(locks.lock(file(1), locker(0), shared(more), 5), done(5), "another file");
     assert_eq!(locks.lock(file(0), locker(1), shared(middle), 6), done(6), "another process");
-    // What becomes one with others is no more than before.
+    // A range that is joined with others adds nothing to the count.
     let between = LockRange { from: 1, to: 2 };
     assert_eq!(locks.lock(file(0), locker(0), shared(between), 7), done(7));
     assert_eq!(locks.wait(file(0), locker(0), alone(middle), (8, 0), 8, 0), [], "it waits");
-    // When the wait could be over, one range would become three.
-    let told = locks.unlock(file(0), locker(1), LockRange::ALL, 9);
-    assert_eq!(told, [done(9), refused(8)].concat());
+    // When the wait could end, one range would become three.
+    let answered = locks.unlock(file(0), locker(1), LockRange::ALL, 9);
+    assert_eq!(answered, [done(9), refused(8)].concat());
     assert_eq!(locks.count(file(0), space(0)), LOCKS_LIMIT - 1);
     assert_eq!(locks.unlock(file(0), locker(0), LockRange::ALL, 10), done(10));
     assert_eq!(locks.count(file(0), space(0)), 0);

@@ -1,0 +1,395 @@
+//! The coordination of a shared file, as one rank sees it: in the job memory if all ranks run on
+//! the node's machine, otherwise by messages to the node. Both give the same results.
+
+use std::sync::OnceLock;
+
+use pario_net::Bulk;
+use pario_proto::{
+    AccessRange, BytesUse, Call, CallOutcome, CollectiveError, Reply, Request, Seek, SharedCall,
+    SharedFileId, SharedRequest, TableLocation, Transfer,
+};
+use parking_lot::Mutex;
+
+use super::sequencer::{SequenceTicket, Sequencer};
+use super::table_member::TableMember;
+use super::{Group, strange_answer};
+use crate::connection::Waiting;
+use crate::error::Error;
+use crate::file::File;
+
+/// The coordination of a shared file by one rank.
+pub(super) struct Coordination {
+    group: Group,
+    pub file: File,
+    shared_file: SharedFileId,
+    /// The table, if the ranks coordinate in the job memory; attached at its first use.
+    table: Option<(TableLocation, OnceLock<TableMember>)>,
+    /// Orders the accesses that one rank performs for all by their rounds.
+    sequencer: Sequencer,
+    /// Held while this process holds claimed bytes; the number of its claims so far.
+    ranges: Mutex<u64>,
+}
+
+/// A call whose outcome is pending.
+pub(super) enum PendingRound {
+    /// The node will reply.
+    AtNode(Waiting),
+    /// The round is decided at the table.
+    AtTable { number: u64, ticket: SequenceTicket },
+}
+
+/// A placed access.
+pub(super) enum PlacedAccess {
+    /// The range of the access.
+    Placed(AccessRange),
+    /// The range; this rank performs the access for all.
+    Perform(AccessRange, PerformTask),
+    /// The range; another rank performs the access for all.
+    Performed(AccessRange, PerformTask),
+}
+
+/// An access that one rank performs for all.
+pub(super) enum PerformTask {
+    /// The node takes the report, or has sent the bytes that were read.
+    AtNode { number: u64, data: Vec<Bulk> },
+    /// The ranks exchange reports and bytes through the table.
+    AtTable { number: u64, ticket: SequenceTicket },
+}
+
+impl Coordination {
+    pub fn new(
+        group: &Group,
+        file: File,
+        shared_file: SharedFileId,
+        table: Option<TableLocation>,
+    ) -> Self {
+        Self {
+            group: group.clone(),
+            file,
+            shared_file,
+            table: table.map(|location| (location, OnceLock::new())),
+            sequencer: Sequencer::default(),
+            ranges: Mutex::new(0),
+        }
+    }
+
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Makes a collective call.
+    pub fn collective_call(&self, number: u64, call: Call) -> Result<PendingRound, Error> {
+        let Some(table) = self.table()? else {
+            return Ok(PendingRound::AtNode(
+                self.request(SharedCall::Collective { number, call })?,
+            ));
+        };
+        table.call(number, &call, || self.measure()).map_err(|error| self.error(error))?;
+        Ok(PendingRound::AtTable { number, ticket: self.sequencer.next_ticket() })
+    }
+
+    /// Records a call of this rank alone, for display.
+    pub fn record_call(&self, call: &Call) {
+        if let Ok(Some(table)) = self.table() {
+            table.record_call(call, "");
+        }
+    }
+
+    /// Records the close of the file in the table of the job, for display: the table of the file
+    /// will be gone.
+    fn record_close(&self) {
+        let Some((location, _)) = &self.table else { return };
+        let job_memory = self.group.job_memory(location.memory);
+        if let Ok(job) =
+            job_memory.and_then(|job_memory| TableMember::new(job_memory, 0, self.group.rank()))
+        {
+            job.record_call(&Call::Close, self.file.path().as_str());
+        }
+    }
+
+    /// Waits for the outcome of a call that moves no bytes.
+    pub fn wait_outcome(&self, round: PendingRound) -> Result<CallOutcome, Error> {
+        match round {
+            PendingRound::AtNode(waiting) => match waiting.wait()?.0 {
+                Reply::Shared(outcome) => Ok(outcome),
+                _ => Err(strange_answer()),
+            },
+            PendingRound::AtTable { number, .. } => match self.table()? {
+                Some(table) => table.outcome(number).map_err(|error| self.error(error)),
+                None => Err(strange_answer()),
+            },
+        }
+    }
+
+    /// Waits for the range of an access.
+    pub fn wait_placed(&self, round: PendingRound) -> Result<PlacedAccess, Error> {
+        let (outcome, task) = match round {
+            PendingRound::AtNode(waiting) => match waiting.wait()? {
+                (Reply::Shared(outcome), data) => {
+                    let number = match &outcome {
+                        CallOutcome::Perform { number, .. } => *number,
+                        _ => 0,
+                    };
+                    (outcome, PerformTask::AtNode { number, data })
+                }
+                _ => return Err(strange_answer()),
+            },
+            PendingRound::AtTable { number, ticket } => match self.table()? {
+                Some(table) => {
+                    let outcome = table.outcome(number).map_err(|error| self.error(error))?;
+                    (outcome, PerformTask::AtTable { number, ticket })
+                }
+                None => return Err(strange_answer()),
+            },
+        };
+        match outcome {
+            CallOutcome::Placed(range) => Ok(PlacedAccess::Placed(range)),
+            CallOutcome::Perform { range, .. } => Ok(PlacedAccess::Perform(range, task)),
+            CallOutcome::Performed { range, .. } => Ok(PlacedAccess::Performed(range, task)),
+            CallOutcome::Done | CallOutcome::At(_) => Err(strange_answer()),
+        }
+    }
+
+    /// Reads for all ranks.
+    pub fn read_for_all(
+        &self,
+        range: AccessRange,
+        task: PerformTask,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let buffer = cut(buffer, range);
+        match task {
+            PerformTask::AtNode { number, .. } => {
+                let read = self.file.read_at(buffer, range.offset);
+                let count = read.as_ref().map_or(0, |count| *count);
+                self.report(number, read.as_ref().map(|count| *count as u64), &buffer[..count])?;
+                read
+            }
+            PerformTask::AtTable { number, ticket } => {
+                ticket.wait();
+                let table = self.table()?.ok_or_else(strange_answer)?;
+                let mut failed = None;
+                let given = table.broadcast_read(number, buffer, |from, piece| {
+                    self.file.read_at(piece, range.offset + from).map_err(|error| {
+                        let why = error.to_string();
+                        failed = Some(error);
+                        why
+                    })
+                });
+                match (given.map_err(|error| self.error(error))?, failed) {
+                    (Ok(count), _) => Ok(count),
+                    (Err(_), Some(error)) => Err(error),
+                    (Err(why), None) => Err(Error::other(why)),
+                }
+            }
+        }
+    }
+
+    /// Receives the bytes that another rank has read for all.
+    pub fn read_by_other(
+        &self,
+        range: AccessRange,
+        task: PerformTask,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        match task {
+            PerformTask::AtNode { data, .. } => {
+                let count = usize::try_from(range.len).unwrap_or(usize::MAX);
+                let data = data.first().map(|bulk| &bulk[..]).unwrap_or_default();
+                if data.len() != count || count > buffer.len() {
+                    return Err(strange_answer());
+                }
+                buffer[..count].copy_from_slice(data);
+                Ok(count)
+            }
+            PerformTask::AtTable { number, ticket } => {
+                ticket.wait();
+                let table = self.table()?.ok_or_else(strange_answer)?;
+                table.receive_read(number, cut(buffer, range)).map_err(|error| self.error(error))
+            }
+        }
+    }
+
+    /// Writes for all ranks.
+    pub fn write_for_all(
+        &self,
+        range: AccessRange,
+        task: PerformTask,
+        buffer: &[u8],
+    ) -> Result<(), Error> {
+        let write = || self.file.write_at(buffer, range.offset);
+        match task {
+            PerformTask::AtNode { number, .. } => {
+                let written = write();
+                self.report(number, written.as_ref().map(|()| range.len), &[])?;
+                written
+            }
+            PerformTask::AtTable { number, ticket } => {
+                ticket.wait();
+                let table = self.table()?.ok_or_else(strange_answer)?;
+                let written = write();
+                let done = written.as_ref().map(|()| range.len).map_err(ToString::to_string);
+                table.report_performed(number, &done).map_err(|error| self.error(error))?;
+                written
+            }
+        }
+    }
+
+    /// Waits until another rank has written for all.
+    pub fn written_by_other(&self, task: PerformTask) -> Result<(), Error> {
+        match task {
+            // The node replies when the write is done.
+            PerformTask::AtNode { .. } => Ok(()),
+            PerformTask::AtTable { number, ticket } => {
+                ticket.wait();
+                let table = self.table()?.ok_or_else(strange_answer)?;
+                table.wait_performed(number).map(|_| ()).map_err(|error| self.error(error))
+            }
+        }
+    }
+
+    /// Places an access at the shared pointer, first come, first served.
+    pub fn transfer(&self, wanted: Transfer) -> Result<Result<AccessRange, PendingRound>, Error> {
+        let Some(table) = self.table()? else {
+            return Ok(Err(PendingRound::AtNode(self.request(SharedCall::Transfer(wanted))?)));
+        };
+        let placed = table.transfer(wanted, || self.measure());
+        placed.map(Ok).map_err(|error| self.error(error))
+    }
+
+    /// Moves the shared pointer, without the other ranks.
+    pub fn seek(&self, seek: Seek) -> Result<u64, Error> {
+        match self.table()? {
+            Some(table) => table.seek(seek, || self.measure()).map_err(|error| self.error(error)),
+            None => offset_of(
+                self.wait_outcome(PendingRound::AtNode(self.request(SharedCall::Seek(seek))?))?,
+            ),
+        }
+    }
+
+    /// The shared pointer.
+    pub fn tell(&self) -> Result<u64, Error> {
+        match self.table()? {
+            Some(table) => table.offset().map_err(|error| self.error(error)),
+            None => {
+                offset_of(self.wait_outcome(PendingRound::AtNode(self.request(SharedCall::Tell)?))?)
+            }
+        }
+    }
+
+    /// Runs `what` while no other rank uses the bytes, or while no other rank writes them.
+    pub fn exclusively<R>(
+        &self,
+        range: AccessRange,
+        is_write: bool,
+        what: impl FnOnce() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut ranges = self.ranges.lock();
+        let AccessRange { offset: from, len } = range;
+        if self.group.size() == 1 || len == 0 {
+            return what();
+        }
+        if let Some(table) = self.table()? {
+            let done = table.with_range(BytesUse::new(from, len, is_write), what);
+            return done.map_err(|error| self.error(error))?;
+        }
+        *ranges += 1;
+        let number = *ranges;
+        self.request(SharedCall::Lock { number, from, len, is_write })?.wait()?;
+        let done = what();
+        self.notify(SharedCall::Unlock { number });
+        done
+    }
+
+    /// Closes the file: in a collective round, or without the other ranks.
+    pub fn close(&self, round: Option<u64>) -> Result<(), Error> {
+        let Some(table) = self.table()? else {
+            return match round {
+                Some(number) => {
+                    self.wait_outcome(self.collective_call(number, Call::Close)?).map(|_| ())
+                }
+                None => self.request(SharedCall::Close)?.wait().map(|_| ()),
+            };
+        };
+        self.record_close();
+        // The node can forget the file; this call does not wait for that.
+        let Some(number) = round else {
+            table.close().map_err(|error| self.error(error))?;
+            self.notify(SharedCall::Close);
+            return Ok(());
+        };
+        drop(self.collective_call(number, Call::Close)?);
+        if table.wait_closed(number).map_err(|error| self.error(error))? {
+            self.notify(SharedCall::CloseForAll);
+        }
+        Ok(())
+    }
+
+    /// Drops the file without closing it: collective calls of the other ranks fail.
+    pub fn leave(&self) {
+        if let Ok(Some(table)) = self.table() {
+            table.leave();
+        }
+        self.notify(SharedCall::Leave);
+    }
+
+    /// The table, if the ranks coordinate in the job memory.
+    fn table(&self) -> Result<Option<&TableMember>, Error> {
+        let Some((location, once)) = &self.table else { return Ok(None) };
+        if let Some(table) = once.get() {
+            return Ok(Some(table));
+        }
+        let job_memory = self.group.job_memory(location.memory);
+        let table = job_memory.and_then(|job_memory| {
+            TableMember::new(job_memory, location.number, self.group.rank())
+        });
+        let table = table.map_err(|why| Error::other(format!("{}: {why}", self.file.path())))?;
+        Ok(Some(once.get_or_init(|| table)))
+    }
+
+    fn measure(&self) -> Result<u64, String> {
+        self.file.len().map_err(|error| error.to_string())
+    }
+
+    fn error(&self, error: CollectiveError) -> Error {
+        self.group.error_of(self.file.path().to_string(), error)
+    }
+
+    /// Reports the result of an access that this rank has performed for all, with the bytes that it
+    /// read.
+    fn report(&self, number: u64, done: Result<u64, &Error>, bytes: &[u8]) -> Result<(), Error> {
+        let done = done.map_err(ToString::to_string);
+        let request = SharedRequest {
+            shared_file: self.shared_file,
+            call: SharedCall::Performed { number, done },
+        };
+        let node = self.group.cluster.shared.interface();
+        // SAFETY: the bytes are borrowed until the reply has been waited for.
+        let waiting = unsafe { node.start_lent(Request::Shared(request), &[bytes]) }?;
+        waiting.without_limit().wait().map(|_| ())
+    }
+
+    fn notify(&self, call: SharedCall) {
+        let request = SharedRequest { shared_file: self.shared_file, call };
+        self.group.cluster.shared.interface().tell(Request::Shared(request));
+    }
+
+    fn request(&self, call: SharedCall) -> Result<Waiting, Error> {
+        let request = SharedRequest { shared_file: self.shared_file, call };
+        self.group.start(Request::Shared(request))
+    }
+}
+
+/// Returns the offset of an outcome.
+pub(super) fn offset_of(outcome: CallOutcome) -> Result<u64, Error> {
+    match outcome {
+        CallOutcome::At(offset) => Ok(offset),
+        _ => Err(strange_answer()),
+    }
+}
+
+/// Cuts a buffer to the length of a range.
+fn cut(buffer: &mut [u8], range: AccessRange) -> &mut [u8] {
+    let len = usize::try_from(range.len).unwrap_or(usize::MAX).min(buffer.len());
+    &mut buffer[..len]
+}

@@ -1,0 +1,41 @@
+//! Times and ids of a node come from the clock that it was given.
+
+use pario_proto::{
+    Access, CollectiveOpen, FilePath, JobCall, Member, Mode, NamespaceRequest, Reply, Request,
+};
+
+use super::Node;
+use super::panic_tests::Client;
+use crate::config::Config;
+use crate::namespace::Clock;
+
+const NOW_NS: u64 = 7_000_000_001;
+
+#[test]
+fn files_and_jobs_use_the_clock_of_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::alone(&dir.path().join("data"));
+    config.nodes[0].socket = dir.path().join("s");
+    let clock = Clock::new(|| NOW_NS);
+    let _node = Node::new().clock(clock).start_beside(&config, "local").unwrap();
+    let client = Client::new(&config, "client");
+    let record = client.create("/file").record;
+    assert_eq!((record.created_ns, record.changed_ns), (NOW_NS, NOW_NS));
+    let path = FilePath::new("/file").unwrap();
+    let stat = Request::Namespace(NamespaceRequest::Stat { path: path.clone() });
+    let Ok(Reply::Stat { record, .. }) = client.ask(stat, vec![]) else { panic!("it exists") };
+    assert_eq!((record.created_ns, record.changed_ns), (NOW_NS, NOW_NS));
+
+    let job = |number, call| {
+        let member = Member { job: "job".to_owned(), size: 1, rank: 0 };
+        client.ask(Request::Job { member, number, call }, vec![])
+    };
+    let barrier = job(0, JobCall::Barrier { is_near: true });
+    let Ok(Reply::BarrierDone { memory: Some(memory) }) = barrier else { panic!("{barrier:?}") };
+    assert_eq!(memory.0 >> 32, u128::from(NOW_NS));
+    let (access, mode) = (Access::READ, Mode::Unix);
+    let open = CollectiveOpen { path, access, creation: None, mode, is_near: true };
+    let opened = job(1, JobCall::Open(open));
+    let Ok(Reply::OpenedForAll { shared_file, .. }) = opened else { panic!("{opened:?}") };
+    assert_eq!(shared_file.0 >> 32, u128::from(NOW_NS));
+}

@@ -1,0 +1,484 @@
+//! The collective service of a node: it passes calls of ranks to the job registry, and performs the
+//! resulting actions: it opens files once for all ranks, sends replies, and measures files.
+
+mod monitoring;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pario_flow::RunningProgram;
+use pario_net::{Bulk, SpaceId};
+use pario_proto::{
+    Answer, Call, CallOutcome, CollectiveOpen, Failure, FilePath, Identity, JobCall, JobMemoryId,
+    Layout, LockCall, LockRequest, Member, Mode, NamespaceRequest, OPEN_TEXT_LIMIT_BYTES, Opened,
+    Reply, Request, SharedCall, SharedFileId, SharedRequest, SubfileIndex, SubfileLocation,
+    SubfileMeasure, TeamCall,
+};
+use parking_lot::Mutex;
+
+use crate::job_registry::{
+    FileAction, FileActions, JobAction, JobKey, JobRegistry, check_job_name,
+};
+use crate::limits::{Resource, TEAM_PLACE_LIMIT_BYTES};
+use crate::open_files::OpenFile;
+use crate::program::{NamesCall, Operations, Work, answer};
+use crate::reporter::Reporter;
+use crate::sessions::Session;
+use crate::shared::Shared;
+use crate::team_places::TeamPlaces;
+
+/// Handles the collective calls of jobs, and the calls on shared files, locks and team places.
+#[derive(Clone)]
+pub struct CollectiveService {
+    shared: Arc<Shared>,
+    run: Arc<RunningProgram>,
+    operations: Operations,
+    registry: Arc<JobRegistry<JobCaller, Reporter>>,
+    teams: Arc<TeamPlaces>,
+}
+
+/// A rank that has made a collective call outside of files.
+struct JobCaller {
+    reporter: Reporter,
+    space: SpaceId,
+    who: Identity,
+    member: Member,
+    call: JobCall,
+}
+
+/// The ranks of a job that open a file together.
+struct OpeningRanks {
+    job: JobKey,
+    /// The processes, in the order of ranks.
+    members: Vec<(SpaceId, Identity)>,
+    /// Whether they can coordinate in the job memory.
+    are_near: bool,
+}
+
+impl JobCaller {
+    fn job(&self) -> JobKey {
+        (self.who.uid, self.member.job.clone())
+    }
+}
+
+impl CollectiveService {
+    /// The service of a node.
+    pub fn new(shared: Arc<Shared>, run: Arc<RunningProgram>, operations: Operations) -> Self {
+        let registry = Arc::new(JobRegistry::with_quotas(shared.quotas.clone()));
+        let teams = Arc::default();
+        Self { shared, run, operations, registry, teams }
+    }
+
+    /// Handles a collective call of a rank outside of files.
+    pub fn job_call(
+        &self,
+        session: &Session,
+        member: Member,
+        number: u64,
+        call: JobCall,
+        reporter: Reporter,
+    ) {
+        if let Err(failure) = self.shared.names() {
+            return reporter.send(answer(Err(failure)));
+        }
+        let (space, who) = (session.space, session.identity.clone());
+        let (uid, round_call) = (who.uid, call.as_call());
+        let text_bytes = if let Call::Open(text) = &round_call { text.len() } else { 0 };
+        if text_bytes > OPEN_TEXT_LIMIT_BYTES {
+            let why = format!(
+                "the options of the open have {text_bytes} bytes as text, the limit is \
+                 {OPEN_TEXT_LIMIT_BYTES}: spread the file over fewer disks"
+            );
+            return reporter.fail(Failure::Invalid(why));
+        }
+        let Some(reporter) = reporter.waiting(text_bytes) else { return };
+        let caller = JobCaller { reporter, space, who, member: member.clone(), call };
+        let now_ms = self.now_ms();
+        let actions =
+            self.registry.job_call(uid, space, &member, (number, round_call), caller, now_ms);
+        self.act_for_jobs(actions);
+    }
+
+    /// Handles a call of a rank on a shared file.
+    pub fn file_call(
+        &self,
+        session: &Session,
+        request: SharedRequest,
+        data: &[Bulk],
+        reporter: Reporter,
+    ) {
+        let SharedRequest { shared_file, call } = request;
+        // Calls that give something up are never refused.
+        let reporter = match call {
+            SharedCall::Collective { .. }
+            | SharedCall::Transfer(_)
+            | SharedCall::Seek(_)
+            | SharedCall::Tell
+            | SharedCall::Lock { .. } => reporter.waiting(0),
+            SharedCall::Unlock { .. }
+            | SharedCall::Close
+            | SharedCall::CloseForAll
+            | SharedCall::Leave
+            | SharedCall::Performed { .. } => Some(reporter),
+        };
+        let Some(reporter) = reporter else { return };
+        let actions =
+            self.registry.file_call(session.space, shared_file, call, reporter, self.now_ms());
+        self.act_for_files(actions, data);
+    }
+
+    /// Handles a call of a process on the locks of an open file.
+    pub fn lock_call(&self, session: &Session, request: LockRequest, reporter: Reporter) {
+        let names = match self.shared.names() {
+            Ok(names) => names,
+            Err(failure) => return reporter.send(answer(Err(failure))),
+        };
+        let (node, now_ms) = (self.shared.name(), self.now_ms());
+        // Calls that give something up are never refused.
+        let reporter = match request.call {
+            LockCall::Wait { .. } => reporter.waiting(0),
+            _ => Some(reporter),
+        };
+        let Some(reporter) = reporter else { return };
+        names.locks.call(node, &names.open_files, session, request, reporter, now_ms);
+    }
+
+    /// Handles a request about the place where the machines of a job meet.
+    pub fn team_call(
+        &self,
+        session: &Session,
+        job: String,
+        call: TeamCall,
+    ) -> Result<Reply, Failure> {
+        // All machines must ask the same node.
+        self.shared.names()?;
+        check_job_name(&job).map_err(Failure::Invalid)?;
+        let job = (session.identity.uid, job);
+        match call {
+            TeamCall::Settle(offer) => {
+                let bytes = offer.address.len() + offer.key.len();
+                if bytes > TEAM_PLACE_LIMIT_BYTES {
+                    let why = format!(
+                        "address and key of a team have {bytes} bytes together: the limit is \
+                         {TEAM_PLACE_LIMIT_BYTES}"
+                    );
+                    return Err(Failure::Invalid(why));
+                }
+                let (own, all) = self.teams.count(&job);
+                self.shared.quotas.check(job.0, Resource::TeamPlaces, own, all)?;
+                self.teams.settle(job, session.space, offer).map(Reply::TeamPlace)
+            }
+            TeamCall::Withdraw => {
+                self.teams.withdraw(&job, session.space);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    /// Removes a process that is lost.
+    pub fn remove_process(&self, space: SpaceId) {
+        self.teams.lose(space);
+        let (job_actions, actions) = self.registry.remove_process(space);
+        self.act_for_jobs(job_actions);
+        self.act_for_files(actions, &[]);
+    }
+
+    fn act_for_jobs(&self, actions: Vec<JobAction<JobCaller>>) {
+        for action in actions {
+            match action {
+                JobAction::Fail(caller, failure) => caller.reporter.send_now(answer(Err(failure))),
+                JobAction::AllCalled(callers) => {
+                    match callers.first().map(|one| one.call.clone()) {
+                        Some(JobCall::Open(open)) => self.open_for_callers(callers, open),
+                        Some(JobCall::Barrier { .. }) => self.answer_barrier(callers),
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn act_for_files(&self, actions: FileActions<Reporter>, data: &[Bulk]) {
+        for action in actions {
+            match action {
+                FileAction::Answer(reporter, result) => {
+                    let data = match &result {
+                        Ok(CallOutcome::Performed { .. }) => data.to_vec(),
+                        _ => Vec::new(),
+                    };
+                    let result = result.map(Reply::Shared);
+                    reporter.send_now(Answer { result, data });
+                }
+                FileAction::Measure(shared_file, opened) => self.measure(shared_file, &opened),
+                FileAction::Close(handle, space) => {
+                    if let Some(names) = &self.shared.names {
+                        names.close(handle, space);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a barrier. If all ranks can map the job memory, they coordinate there from now on.
+    fn answer_barrier(&self, callers: Vec<JobCaller>) {
+        let is_near =
+            |caller: &JobCaller| matches!(caller.call, JobCall::Barrier { is_near: true });
+        let first = callers.first().filter(|_| callers.iter().all(is_near));
+        let memory = first.and_then(|first| self.job_memory(&first.job()));
+        for caller in callers {
+            caller.reporter.send_now(answer(Ok(Reply::BarrierDone { memory })));
+        }
+    }
+
+    /// Returns the memory of a job, and lets its user get it.
+    fn job_memory(&self, job: &JobKey) -> Option<JobMemoryId> {
+        let now_ns = self.shared.names().ok()?.namespace.now_ns();
+        if !self.registry.has_memory(job) {
+            let (own, all) = self.shared.job_memories.count(job.0);
+            // Without a job memory, ranks coordinate by messages.
+            self.shared.quotas.check(job.0, Resource::JobMemories, own, all).ok()?;
+        }
+        let (id, memory) = self.registry.job_memory(job, now_ns)?;
+        self.shared.job_memories.add(id, job.0, &memory);
+        Some(id)
+    }
+
+    /// Opens a file for ranks that have all asked for it, and answers each of them.
+    fn open_for_callers(&self, callers: Vec<JobCaller>, open: CollectiveOpen) {
+        let Some(first) = callers.first() else { return };
+        let is_near = |caller: &JobCaller| match &caller.call {
+            JobCall::Open(open) => open.is_near,
+            JobCall::Barrier { .. } => false,
+        };
+        let job = first.job();
+        let are_near = callers.iter().all(is_near) && self.job_memory(&job).is_some();
+        let members = callers.iter().map(|caller| (caller.space, caller.who.clone())).collect();
+        self.open(OpeningRanks { job, members, are_near }, open, move |result| {
+            for (rank, caller) in (0..).zip(callers) {
+                let mut result = result.clone();
+                if let Ok(Reply::OpenedForAll { opened, .. }) = &mut result {
+                    opened.handle += rank;
+                }
+                caller.reporter.send_now(answer(result));
+            }
+        });
+    }
+
+    /// Opens a file for all ranks of a job, which have agreed on it in the job memory.
+    pub fn open_for_all(
+        &self,
+        session: &Session,
+        member: &Member,
+        open: CollectiveOpen,
+        reporter: Reporter,
+    ) {
+        let job = (session.identity.uid, member.job.clone());
+        let spaces = match self.registry.spaces_of_job(job.0, session.space, member) {
+            Ok(spaces) => spaces,
+            Err(error) => {
+                let (what, job) = (JobCall::Open(open).as_call().to_string(), job.1);
+                let failure = Failure::Collective { what, job, error };
+                return reporter.send(answer(Err(failure)));
+            }
+        };
+        let identity = |space| match self.shared.sessions.of(space) {
+            Some(session) => session.identity.clone(),
+            None => session.identity.clone(),
+        };
+        let members = spaces.into_iter().map(|space| (space, identity(space))).collect();
+        self.open(OpeningRanks { job, members, are_near: true }, open, move |result| {
+            reporter.send_now(answer(result));
+        });
+    }
+
+    /// Opens a file for ranks, with one request to the namespace. The reply is for rank 0.
+    fn open(
+        &self,
+        ranks: OpeningRanks,
+        open: CollectiveOpen,
+        then: impl FnOnce(Result<Reply, Failure>) + Send + 'static,
+    ) {
+        let Some((space, who)) = ranks.members.first().cloned() else { return };
+        let CollectiveOpen { path, access, creation, mode, .. } = open;
+        let request = match creation {
+            Some(options) => NamespaceRequest::Create {
+                path: path.clone(),
+                access,
+                is_new: options.is_new,
+                mode: options.mode,
+                layout: options.layout,
+            },
+            None => NamespaceRequest::Open { path: path.clone(), access },
+        };
+        let call = NamesCall { space, who, request };
+        let this = self.clone();
+        let started = self.run.start_then(self.operations.names, call, move |result| {
+            let internal = |why: String| {
+                let node = this.shared.name().to_owned();
+                Failure::Internal { node, why }
+            };
+            let result = match result {
+                Ok(answer) => answer.result,
+                Err(error) => Err(internal(error.to_string())),
+            };
+            then(result.and_then(|reply| match reply {
+                Reply::Opened(opened) => this.opened(ranks, &path, mode, opened),
+                _ => Err(internal(
+                    "the namespace has answered an open with another reply".to_owned(),
+                )),
+            }));
+        });
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start an operation of the node");
+        }
+    }
+
+    fn opened(
+        &self,
+        ranks: OpeningRanks,
+        path: &FilePath,
+        mode: Mode,
+        opened: Opened,
+    ) -> Result<Reply, Failure> {
+        let names = self.shared.names()?;
+        let OpeningRanks { job, members, are_near } = ranks;
+        let spaces: Vec<SpaceId> = members.iter().map(|(space, _)| *space).collect();
+        let (record, access) = (&opened.record, opened.grant.access);
+        let (own, all) = self.registry.file_count(job.0);
+        let quotas = &self.shared.quotas;
+        let checked = quotas.check(job.0, Resource::SharedFiles, own, all);
+        let shares: Result<Vec<_>, Failure> = checked.and_then(|()| {
+            let take =
+                |(_, who): &(SpaceId, Identity)| quotas.account(who.uid).take(Resource::Handles, 1);
+            members.iter().map(take).collect()
+        });
+        let shares = match shares {
+            Ok(shares) => shares,
+            Err(failure) => {
+                names.close(opened.handle, spaces[0]);
+                return Err(failure);
+            }
+        };
+        let opening = members.into_iter().map(|(space, identity)| OpenFile {
+            space,
+            identity,
+            path: path.clone(),
+            record: record.clone(),
+            access,
+        });
+        let handle = names.open_files.open_all(opening.zip(shares));
+        // Rank 0 has a new handle in place of this one.
+        let _kept = names.open_files.close(opened.handle, spaces[0]);
+        let opened = Opened { handle, ..opened };
+        let now_ns = names.namespace.now_ns();
+        let (shared_file, table) =
+            self.registry.register_file(&job, path, mode, &opened, (&spaces, are_near), now_ns);
+        for space in spaces {
+            // A process that was lost in between has nothing open.
+            if self.shared.sessions.of(space).is_none() {
+                names.lose(space);
+                self.remove_process(space);
+            }
+        }
+        Ok(Reply::OpenedForAll { opened, shared_file, table })
+    }
+
+    /// Measures a file: asks all its nodes at once.
+    fn measure(&self, shared_file: SharedFileId, opened: &Opened) {
+        let mut by_node: BTreeMap<usize, Vec<SubfileLocation>> = BTreeMap::new();
+        let layout = opened.record.layout.as_ref();
+        let disks = layout.map(|layout| layout.disks().as_slice()).unwrap_or_default();
+        for (index, &disk) in (0..).zip(disks) {
+            let Some((node, _)) = self.shared.map.read().disk(disk) else {
+                return self
+                    .measured(shared_file, Err(format!("no node has {disk} at the moment")));
+            };
+            let part = SubfileLocation { disk, subfile: SubfileIndex(index) };
+            by_node.entry(node as usize).or_default().push(part);
+        }
+        let query = Arc::new(SizeQuery {
+            service: self.clone(),
+            shared_file,
+            layout: opened.record.layout.clone(),
+            found: Mutex::new((by_node.len(), Ok(Vec::new()))),
+        });
+        for (node, parts) in by_node {
+            let query = query.clone();
+            if node != self.shared.me {
+                let files = vec![(self.shared.reissue(&opened.grant), parts)];
+                self.shared.peers.ask_then(node, Request::Measure { files }, move |answer| {
+                    query.take(answer.and_then(|answer| answer.result));
+                });
+                continue;
+            }
+            let number =
+                |part: &SubfileLocation| Ok((self.shared.disks.number_of(part.disk)?, *part));
+            let parts: Result<Vec<_>, Failure> = parts.iter().map(number).collect();
+            let work = match parts {
+                Ok(parts) => Work::Measure { files: vec![(opened.grant.clone(), parts)] },
+                Err(failure) => {
+                    query.take(Err(failure));
+                    continue;
+                }
+            };
+            let started = self.run.start_then(self.operations.here, work, move |result| {
+                let node = query.service.shared.name().to_owned();
+                let internal = |why| Failure::Internal { node, why };
+                let result = result.map_err(|error| internal(error.to_string()));
+                query.take(result.and_then(|answer| answer.result));
+            });
+            if let Err(error) = started {
+                tracing::error!(%error, "cannot start an operation of the node");
+            }
+        }
+    }
+
+    fn measured(&self, shared_file: SharedFileId, len: Result<u64, String>) {
+        let actions = self.registry.measured(shared_file, len);
+        self.act_for_files(actions, &[]);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.shared.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A file whose nodes were asked for sizes.
+struct SizeQuery {
+    service: CollectiveService,
+    shared_file: SharedFileId,
+    layout: Option<Layout>,
+    /// The number of nodes that have not answered, and the sizes from the others.
+    found: Mutex<(usize, Result<Vec<SubfileMeasure>, String>)>,
+}
+
+impl SizeQuery {
+    /// Takes the answer of a node; the last one ends the query.
+    fn take(&self, answered: Result<Reply, Failure>) {
+        let found = {
+            let mut state = self.found.lock();
+            let (left, found) = &mut *state;
+            *left -= 1;
+            match (answered, &mut *found) {
+                (Ok(Reply::Measured(lists)), Ok(all)) => all.extend(lists.into_iter().flatten()),
+                (Err(failure), Ok(_)) => *found = Err(failure.to_string()),
+                _ => {}
+            }
+            if *left > 0 {
+                return;
+            }
+            std::mem::replace(found, Ok(Vec::new()))
+        };
+        let len = found.and_then(|mut all| {
+            all.sort_by_key(|measure| measure.subfile);
+            let lens: Vec<u64> = all.iter().map(|measure| measure.len).collect();
+            match &self.layout {
+                Some(Layout::Striped(striped)) => {
+                    striped.file_size_bytes(&lens).map_err(|error| error.to_string())
+                }
+                _ => Err("it is not a flat file".to_owned()),
+            }
+        });
+        self.service.measured(self.shared_file, len);
+    }
+}

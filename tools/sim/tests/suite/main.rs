@@ -1,0 +1,3 @@
+//! The simulators, from seeds.
+
+mod seeds;
