@@ -130,7 +130,7 @@ fn extents(cluster: &Cluster, content: &Content, phases: &mut Phases) -> anyhow:
     let Some(Layout::Extents(layout)) = &file.record().layout else {
         bail!("/extents: it has another layout than requested; this is a bug");
     };
-    let place = |number: u64| -> anyhow::Result<ExtentPlace> {
+    let place = |number: u64| -> anyhow::Result<ExtentPlacement> {
         layout
             .locate(number)
             .with_context(|| format!("/extents: extent {number} has no placement; this is a bug"))

@@ -248,8 +248,8 @@ pub fn problems(nodes: &[NodeView]) -> Vec<String> {
             problems.push(format!("node {name}: its oldest request is {age} old"));
         }
         // A node removes deleted files in the background; only a missing disk stops it.
-        if status.doomed > 0 && are_disks_missing(nodes) {
-            let files = count(status.doomed, "deletion");
+        if status.unfinished_deletions > 0 && are_disks_missing(nodes) {
+            let files = count(status.unfinished_deletions, "deletion");
             problems.push(format!("node {name}: {files} not finished, because disks are missing"));
         }
     }
