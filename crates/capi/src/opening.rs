@@ -194,7 +194,7 @@ fn open_unnamed(
 /// Creates the missing parent directories of a new file.
 pub fn make_parents(cluster: &Cluster, directory: &str) -> CallResult<()> {
     match cluster.metadata(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == pario::ErrorKind::NotFound => {
             cluster.make_directories(directory).in_call(CallKind::Open)
         }
         // Creating the file reports any other problem with the directory.

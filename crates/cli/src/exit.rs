@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pario::ErrorKind;
 use pario_image::ImageError;
 use pario_server::NodeError;
 use pario_server::config::ConfigError;
@@ -89,11 +90,15 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<u8> {
             error => code_of_kind(error.kind()),
         })
     } else if let Some(error) = error.downcast_ref::<NodeError>() {
-        Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
+        Some(code_of_kind(error.kind().into()))
+            .filter(|code| *code != NOT_REACHABLE)
+            .or(Some(FAILED))
     } else {
         // An unreachable local file is not an unreachable node.
         let error: &io::Error = error.downcast_ref()?;
-        Some(code_of_kind(error.kind())).filter(|code| *code != NOT_REACHABLE).or(Some(FAILED))
+        Some(code_of_kind(error.kind().into()))
+            .filter(|code| *code != NOT_REACHABLE)
+            .or(Some(FAILED))
     }
 }
 
@@ -108,20 +113,12 @@ fn code_of_cluster(error: &pario::Error) -> u8 {
     }
 }
 
-fn code_of_kind(kind: io::ErrorKind) -> u8 {
-    use io::ErrorKind as Kind;
+fn code_of_kind(kind: ErrorKind) -> u8 {
     match kind {
-        Kind::InvalidInput | Kind::InvalidFilename => WRONG_USAGE,
-        Kind::NotFound => NOT_FOUND,
-        Kind::PermissionDenied => NOT_PERMITTED,
-        Kind::ConnectionRefused
-        | Kind::ConnectionReset
-        | Kind::ConnectionAborted
-        | Kind::NotConnected
-        | Kind::HostUnreachable
-        | Kind::NetworkUnreachable
-        | Kind::NetworkDown
-        | Kind::TimedOut => NOT_REACHABLE,
+        ErrorKind::Invalid => WRONG_USAGE,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::PermissionDenied => NOT_PERMITTED,
+        ErrorKind::NodeUnreachable | ErrorKind::TimedOut => NOT_REACHABLE,
         _ => FAILED,
     }
 }
@@ -168,10 +165,10 @@ mod tests {
 
     #[test]
     fn kinds_become_codes() {
-        assert_eq!(code_of_kind(io::ErrorKind::InvalidInput), WRONG_USAGE);
-        assert_eq!(code_of_kind(io::ErrorKind::NotFound), NOT_FOUND);
-        assert_eq!(code_of_kind(io::ErrorKind::ConnectionRefused), NOT_REACHABLE);
-        assert_eq!(code_of_kind(io::ErrorKind::StorageFull), FAILED);
+        assert_eq!(code_of_kind(ErrorKind::Invalid), WRONG_USAGE);
+        assert_eq!(code_of_kind(ErrorKind::NotFound), NOT_FOUND);
+        assert_eq!(code_of_kind(io::ErrorKind::ConnectionRefused.into()), NOT_REACHABLE);
+        assert_eq!(code_of_kind(ErrorKind::NoSpace), FAILED);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A new extent file that is removed unless it is completed.
 
 use std::cell::Cell;
-use std::io;
 
 use pario::{Cluster, FilePath};
 
@@ -25,7 +24,7 @@ impl<'c> UnfinishedFile<'c> {
                 let name = partial::unique(to.name().unwrap_or_default().as_ref());
                 to.parent().unwrap_or_else(FilePath::root).join(&name)?
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => to.clone(),
+            Err(error) if error.kind() == pario::ErrorKind::NotFound => to.clone(),
             Err(error) => return Err(error),
         };
         Ok(Self { cluster, path, to: to.clone(), is_created: Cell::new(false) })
@@ -35,7 +34,9 @@ impl<'c> UnfinishedFile<'c> {
     pub fn new(cluster: &'c Cluster, to: &FilePath) -> Result<Self, pario::Error> {
         match cluster.metadata(to.as_str()) {
             Ok(_) => Err(pario::Failure::Exists { path: to.clone() }.into()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::replacing(cluster, to),
+            Err(error) if error.kind() == pario::ErrorKind::NotFound => {
+                Self::replacing(cluster, to)
+            }
             Err(error) => Err(error),
         }
     }

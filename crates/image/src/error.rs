@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pario::ErrorKind;
 use thiserror::Error;
 
 use crate::filter::{FilterError, PixelsError, TileGridError};
@@ -79,19 +80,17 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    /// What kind of error an operating system would call it.
-    pub fn kind(&self) -> io::ErrorKind {
+    /// Returns what a program can react to.
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Cluster(error) => error.kind(),
             Self::Format(error) => match &**error {
-                FormatError::Io { source, .. } => source.kind(),
-                FormatError::Damaged { .. } | FormatError::Short { .. } => {
-                    io::ErrorKind::InvalidData
-                }
-                _ => io::ErrorKind::InvalidInput,
+                FormatError::Io { source, .. } => source.kind().into(),
+                FormatError::Damaged { .. } | FormatError::Short { .. } => ErrorKind::Damaged,
+                _ => ErrorKind::Invalid,
             },
-            Self::Parts(_) | Self::Other { .. } => io::ErrorKind::Other,
-            _ => io::ErrorKind::InvalidInput,
+            Self::Parts(_) | Self::Other { .. } => ErrorKind::Other,
+            _ => ErrorKind::Invalid,
         }
     }
 

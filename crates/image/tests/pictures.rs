@@ -392,7 +392,7 @@ fn work_can_be_given_up_and_leaves_nothing() {
     let filter = Filter::Convolution { width: 31, height: 31, weights, divisor: 1.0, offset: 0.0 };
     let give_up = |_: &pario::Report| ControlFlow::Break(());
     let error = image.apply_watched(&filter, Edge::Clamp, "/target", give_up).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "{error}");
+    assert_eq!(error.kind(), pario::ErrorKind::Cancelled, "{error}");
     assert!(cluster.open("/target").is_err(), "what was made of it is gone");
 
     let image = ImageOptions::new([500, 500], Pixel::GREY).tile([10, 10]);
@@ -401,12 +401,12 @@ fn work_can_be_given_up_and_leaves_nothing() {
     let sink = create_picture(&file, 500, 500, Pixel::GREY).unwrap();
     let window = image.window();
     let error = image.export(window, sink, |_| ControlFlow::Break(())).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    assert_eq!(error.kind(), pario::ErrorKind::Cancelled);
     let sink = create_picture(&file, 500, 500, Pixel::GREY).unwrap();
     image.export(window, sink, |_| ControlFlow::Continue(())).unwrap();
     let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
     let error = image.import(&mut *rows, |_| ControlFlow::Break(())).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    assert_eq!(error.kind(), pario::ErrorKind::Cancelled);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn what_cannot_be_is_told() {
     ];
     for options in wrong {
         let error = options.clone().create(cluster, "/wrong").unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{options:?}: {error}");
+        assert_eq!(error.kind(), pario::ErrorKind::Invalid, "{options:?}: {error}");
         assert!(cluster.open("/wrong").is_err(), "nothing was made");
     }
     let image = options().create(cluster, "/image").unwrap();
@@ -447,12 +447,12 @@ fn what_cannot_be_is_told() {
         image.apply(&Filter::Median { radius: 16 }, Edge::Clamp, "/wrong").unwrap_err(),
     ];
     for error in errors {
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), pario::ErrorKind::Invalid, "{error}");
     }
     assert!(cluster.open("/wrong").is_err(), "nothing was made");
     // A file that is there is not replaced.
     let error = image.map(&Pixelwise::Invert, "/image").unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(error.kind(), pario::ErrorKind::AlreadyExists, "{error}");
 
     cluster.create("/bytes").unwrap();
     VolumeOptions::new([10, 10, 10], Pixel::GREY).create(cluster, "/volume").unwrap();

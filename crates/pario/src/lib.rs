@@ -56,7 +56,7 @@ mod unanswered;
 
 pub use cached::{CachedFile, CachedOptions};
 pub use cluster::{Cluster, ClusterOptions, FileSystemId};
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use file::{Extent, Extents, File, FileContent, LockRequest, ReadRequest, WriteRequest};
 pub use group::{Group, GroupOptions, SharedFile, SharedRead, SharedReadInto, SharedWrite};
 pub use listing::{ListedEntry, Listing};

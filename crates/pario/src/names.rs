@@ -4,7 +4,7 @@ use pario_proto::{FilePath, NamespaceRequest, Reply};
 
 use crate::cluster::Cluster;
 use crate::connection::strange;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::listing::Listing;
 use crate::metadata::Metadata;
@@ -147,7 +147,7 @@ impl Cluster {
         for name in FilePath::new(path)?.names() {
             reached = reached.join(name)?;
             match self.make_directory(reached.as_str()) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => made?,
             }
         }

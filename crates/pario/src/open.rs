@@ -6,7 +6,7 @@ use pario_proto::{
 
 use crate::cluster::Cluster;
 use crate::connection::strange;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::file::File;
 
 /// How a file is opened or created; made by [`Cluster::options`].
@@ -213,7 +213,7 @@ impl<'c> OpenOptions<'c> {
         }
         let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else { return Ok(()) };
         match self.cluster.metadata(parent.as_str()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.cluster.make_directories(parent.as_str())
             }
             // What else is wrong with it, the creation says.

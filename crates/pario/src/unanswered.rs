@@ -132,7 +132,7 @@ mod tests {
             (KeyProblem::Unneeded, "leave the key out"),
         ] {
             let error = key_error(problem, "tcp:10.0.0.1:7411", Some(file));
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(error.kind(), crate::ErrorKind::PermissionDenied);
             assert!(error.to_string().contains(told), "{error}");
             assert!(error.to_string().contains("tcp:10.0.0.1:7411"), "{error}");
         }

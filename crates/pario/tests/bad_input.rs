@@ -310,6 +310,6 @@ fn nodes_and_addresses() {
         "the key in /nonexistent/key: No such file or directory",
     );
     let error = Cluster::embedded(site.dir.path()).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+    assert_eq!(error.kind(), pario::ErrorKind::Busy);
     assert!(error.to_string().contains("is in use by another process"), "{error}");
 }

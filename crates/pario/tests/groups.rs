@@ -418,7 +418,7 @@ fn all_must_open_the_same() {
             let error = group.create("/a", mode).unwrap_err().to_string();
             assert!(error.contains("in mode M_SYNC"), "{error}");
             let error = group.open("/none", Mode::Log).unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+            assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
             group.create("/a", Mode::Log).unwrap().close().unwrap();
         });
         assert!(site.cluster.metadata("/b").is_err());
@@ -444,7 +444,7 @@ fn files_are_opened_and_closed_again_and_again() {
                 file.close().unwrap();
             }
             let error = group.open("/none", Mode::Log).unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+            assert_eq!(error.kind(), pario::ErrorKind::NotFound, "{error}");
             group.barrier().unwrap();
             // While all are there: who leaves has nothing open.
             ways::until("all is closed", || site.status().open_files == 0);
@@ -673,6 +673,6 @@ fn the_first_rank_makes_the_directories_above_a_new_file() {
         let said = together(&site, 2, |group| {
             group.create_all("/runs/7/log/x/y", Mode::Log).map(|_| ()).unwrap_err().kind()
         });
-        assert_eq!(said, [std::io::ErrorKind::NotADirectory; 2]);
+        assert_eq!(said, [pario::ErrorKind::NotADirectory; 2]);
     }
 }

@@ -134,7 +134,7 @@ fn circles_are_refused_over_all_files() {
         let error = wanted_by_them.lock(0..1, SHARED).unwrap_err();
         let is_deadlock = matches!(&error, Error::File { failure: Failure::Deadlock { .. }, path } if path == "/a");
         assert!(is_deadlock, "{error}");
-        assert_eq!(error.kind(), std::io::ErrorKind::Deadlock);
+        assert_eq!(error.kind(), pario::ErrorKind::Deadlock);
         theirs.unlock(..).unwrap();
         waiting.wait().unwrap();
     });
@@ -153,7 +153,7 @@ fn rights_and_ranges_are_checked() {
         writing.unlock(LOCK_END - 1..).unwrap();
         for (from, to) in [(3, 3), (4, 3), (0, LOCK_END + 1), (u64::MAX, u64::MAX)] {
             let error = writing.try_lock(from..to, ALONE).unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+            assert_eq!(error.kind(), pario::ErrorKind::Invalid, "{error}");
         }
         assert!(writing.try_lock(..=u64::MAX, ALONE).is_err());
     });

@@ -90,7 +90,7 @@ fn files_are_written_read_and_removed_in_every_way() {
         let entries: Vec<Removal> = paths.iter().map(|path| removal(path, false)).collect();
         let entries = [vec![removal("/d", true)], entries, vec![removal("/d", true)]].concat();
         let removed = cluster.remove_many(&entries);
-        assert_eq!(removed[0].as_ref().unwrap_err().kind(), std::io::ErrorKind::DirectoryNotEmpty);
+        assert_eq!(removed[0].as_ref().unwrap_err().kind(), pario::ErrorKind::DirectoryNotEmpty);
         assert!(removed[1..].iter().all(Result::is_ok), "{removed:?}");
         assert!(cluster.metadata("/d").is_err());
         // Who has one of them open can still use it.
@@ -128,7 +128,7 @@ fn more_files_than_one_request_takes() {
     }
     let again = site.cluster.options().create_new(true).write_files(&files[..10]);
     assert!(again.iter().all(|file| {
-        file.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
+        file.as_ref().is_err_and(|error| error.kind() == pario::ErrorKind::AlreadyExists)
     }));
     let entries: Vec<_> = paths.iter().map(|path| removal(path, false)).collect();
     assert!(site.cluster.remove_many(&entries).iter().all(Result::is_ok));

@@ -3,11 +3,10 @@
 mod ways;
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::ErrorKind;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pario::{Cluster, FileKind};
+use pario::{Cluster, ErrorKind, FileKind};
 use ways::{Over, Site, in_every_way, until};
 
 fn names(cluster: &Cluster, path: &str) -> Vec<String> {
@@ -89,12 +88,12 @@ fn files_and_directories_are_renamed() {
         site.wait_for_deletions();
         assert_eq!(site.subfiles(), subfiles);
         let kind = |from, to| cluster.rename(from, to).unwrap_err().kind();
-        assert_eq!(kind("/from", "/from/below/x"), ErrorKind::InvalidInput);
+        assert_eq!(kind("/from", "/from/below/x"), ErrorKind::Invalid);
         assert_eq!(kind("/from", "/to"), ErrorKind::DirectoryNotEmpty);
         assert_eq!(kind("/to/b", "/from"), ErrorKind::IsADirectory);
         assert_eq!(kind("/from", "/to/b"), ErrorKind::NotADirectory);
         assert_eq!(kind("/none", "/x"), ErrorKind::NotFound);
-        assert_eq!(kind("/", "/x"), ErrorKind::InvalidInput);
+        assert_eq!(kind("/", "/x"), ErrorKind::Invalid);
         cluster.rename("/to", "/from/below").unwrap();
         assert_eq!(text(cluster, "/from/below/b"), "a");
     });
@@ -339,7 +338,7 @@ fn a_listing_that_cannot_go_on_has_given_every_name_before() {
     site.nodes.clear();
     let mut listed: Vec<_> = listing.collect();
     let last = listed.pop().unwrap();
-    assert_eq!(last.unwrap_err().kind(), ErrorKind::NotConnected);
+    assert_eq!(last.unwrap_err().kind(), ErrorKind::NodeUnreachable);
     let listed: Vec<String> = listed.into_iter().map(|entry| entry.unwrap().name).collect();
     assert_eq!(listed, (0..1000).map(|number| format!("{number:04}")).collect::<Vec<_>>());
 }

@@ -2,14 +2,14 @@
 
 mod ways;
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use pario::{
-    CheckDepth, CheckRequest, Cluster, ClusterOptions, ExtentIndex, ExtentPlacement, SubfileIndex,
+    CheckDepth, CheckRequest, Cluster, ClusterOptions, ErrorKind, ExtentIndex, ExtentPlacement,
+    SubfileIndex,
 };
 use pario_server::Node;
 use ways::{NodeProcess, alone, interface_status, until};
@@ -128,7 +128,7 @@ fn a_client_outlives_its_node() {
             let begun = Instant::now();
             let error = work().unwrap_err();
             assert!(begun.elapsed() < Duration::from_secs(2), "{what}: {:?}", begun.elapsed());
-            assert_eq!(error.kind(), ErrorKind::NotConnected, "{what}: {error}");
+            assert_eq!(error.kind(), ErrorKind::NodeUnreachable, "{what}: {error}");
             let error = error.to_string();
             let is_told = error.contains("node local") && error.contains(" does not answer");
             assert!(is_told, "{what}: {error}");

@@ -85,6 +85,16 @@ impl TeamError {
         }
     }
 
+    /// Returns the rank that was lost, has left or whose callback failed, if the error names one.
+    pub fn rank(&self) -> Option<u32> {
+        match self {
+            Self::Lost { rank, .. } | Self::Left { rank, .. } | Self::Callback { rank, .. } => {
+                Some(*rank)
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn system(doing: &str, error: impl std::fmt::Display) -> Self {
         Self::System(format!("{doing}: {error}"))
     }

@@ -1,7 +1,6 @@
 //! `pario mv`: renames files and directories.
 
 use std::ffi::OsString;
-use std::io;
 
 use clap::Args;
 use pario::{Cluster, FilePath};
@@ -52,7 +51,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
 fn is_directory(cluster: &Cluster, path: &FilePath) -> Result<bool, pario::Error> {
     match cluster.metadata(path.as_str()) {
         Ok(known) => Ok(known.is_directory()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == pario::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -1,7 +1,6 @@
 //! `pario rm`: removes files and directory trees.
 
 use std::ffi::OsString;
-use std::io;
 
 use clap::Args;
 use pario::{Cluster, FilePath, Listing, Removal};
@@ -125,7 +124,7 @@ impl Remover<'_> {
     fn list(&self, path: &FilePath) -> anyhow::Result<Option<(FilePath, Listing)>> {
         match self.cluster.list_names(path.as_str()) {
             Ok(listing) => Ok(Some((path.clone(), listing))),
-            Err(error) if self.is_forced && error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if self.is_forced && error.kind() == pario::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -141,7 +140,8 @@ impl Remover<'_> {
         for (removal, removed) in batch.iter().zip(self.cluster.remove_many(batch)) {
             match removed {
                 Err(error)
-                    if removal.is_directory && error.kind() == io::ErrorKind::DirectoryNotEmpty =>
+                    if removal.is_directory
+                        && error.kind() == pario::ErrorKind::DirectoryNotEmpty =>
                 {
                     kept.get_or_insert(error);
                 }
@@ -159,7 +159,7 @@ impl Remover<'_> {
     fn is_directory(&self, path: &FilePath) -> anyhow::Result<bool> {
         match self.cluster.metadata(path.as_str()) {
             Ok(known) => Ok(known.is_directory()),
-            Err(error) if self.is_forced && error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if self.is_forced && error.kind() == pario::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -168,7 +168,7 @@ impl Remover<'_> {
     fn done(&self, removed: Result<(), pario::Error>) -> anyhow::Result<bool> {
         match removed {
             Ok(()) => Ok(true),
-            Err(error) if self.is_forced && error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if self.is_forced && error.kind() == pario::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

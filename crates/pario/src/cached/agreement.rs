@@ -55,7 +55,7 @@ impl From<io::Error> for Trouble {
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
-        Self { number: number_of(error.kind()), text: error.to_string(), is_final: false }
+        Self { number: number_of(error.kind().into()), text: error.to_string(), is_final: false }
     }
 }
 
@@ -73,6 +73,13 @@ fn number_of(kind: io::ErrorKind) -> i32 {
         Kind::InvalidInput => Errno::INVAL,
         Kind::NotConnected => Errno::NOTCONN,
         Kind::StaleNetworkFileHandle => Errno::STALE,
+        Kind::ConnectionAborted => Errno::CONNABORTED,
+        Kind::ResourceBusy => Errno::BUSY,
+        Kind::QuotaExceeded => Errno::DQUOT,
+        Kind::Deadlock => Errno::DEADLK,
+        Kind::TimedOut => Errno::TIMEDOUT,
+        Kind::OutOfMemory => Errno::NOMEM,
+        Kind::FileTooLarge => Errno::FBIG,
         _ => Errno::IO,
     };
     number.raw_os_error()

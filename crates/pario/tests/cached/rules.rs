@@ -161,7 +161,7 @@ fn what_one_cannot_do_all_are_told() {
     let errors = together(3, |team| {
         let missing = dir.path().join("missing");
         let error = CachedFile::open(&team, &missing).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert_eq!(error.kind(), pario::ErrorKind::NotFound);
         assert!(CachedFile::open(&team, dir.path()).unwrap_err().to_string().contains("directory"));
         says(CachedFile::open(&team, "/dev/null"), "it is a device, which cannot be cached");
         // The memory of this machine does not hold so much.
@@ -302,7 +302,7 @@ fn groups_cache_files_of_their_cluster() {
     let missing = Place::of_cluster(cluster, "/missing");
     let team = Team::meet(&new_job(), 1, 0).unwrap();
     let error = CachedFile::open(&team, missing).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(error.kind(), pario::ErrorKind::NotFound);
 }
 
 /// Tells a process which file it is to write, and in how much memory.
@@ -351,7 +351,7 @@ fn limited_process() {
         team.barrier().unwrap();
         for _ in 0..2 {
             let error = file.flush().unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
+            assert_eq!(error.kind(), pario::ErrorKind::TooLarge, "{error}");
             says(Err::<(), _>(error), "rank 1 cannot write: File too large");
         }
     });

@@ -197,7 +197,7 @@ fn a_delete_while_a_node_is_down_is_finished_when_it_is_back() {
     let began = Instant::now();
     cluster.remove("/gone").unwrap();
     assert!(began.elapsed() < ALLOWED, "the delete took {:?}", began.elapsed());
-    assert_eq!(cluster.open("/gone").err().unwrap().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(cluster.open("/gone").err().unwrap().kind(), pario::ErrorKind::NotFound);
     // The others have removed their parts; this one could not.
     until("two nodes have removed it", || {
         let report = cluster.check(crate::names::LOOK).unwrap();

@@ -50,12 +50,12 @@ fn storm(
                 acknowledged.fetch_add(1, Ordering::SeqCst);
                 now
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == pario::ErrorKind::NotFound => {
                 let before = known.get(&name);
                 assert_eq!(before, Some(&Known::Unsure), "{path} was acknowledged: {error}");
                 Known::Gone
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == pario::ErrorKind::AlreadyExists => {
                 panic!("{path} was deleted, and that was acknowledged: {error}")
             }
             Err(_) => Known::Unsure,

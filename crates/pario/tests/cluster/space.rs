@@ -30,7 +30,7 @@ fn a_full_disk_fails_what_needs_it_and_keeps_what_was_acknowledged() {
         }
     };
     assert!(written > 20, "only {written} pieces were written");
-    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert_eq!(error.kind(), pario::ErrorKind::NoSpace, "{error}");
     assert!(error.to_string().contains(FULL), "{FULL} is not named: {error}");
 
     // Small pieces and creations, until nothing goes any more.
@@ -44,7 +44,7 @@ fn a_full_disk_fails_what_needs_it_and_keeps_what_was_acknowledged() {
         }
         created += 1;
     };
-    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    assert_eq!(error.kind(), pario::ErrorKind::NoSpace, "{error}");
     assert!(error.to_string().contains(FULL), "{FULL} is not named: {error}");
 
     // The namespace knows every file that was made, and no other; the disks agree.
@@ -115,7 +115,7 @@ fn a_full_disk_of_this_machine_is_named() {
                     Err(error) => break error,
                 }
             };
-            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+            assert_eq!(error.kind(), pario::ErrorKind::NoSpace, "{error}");
             let told = error.to_string();
             assert!(told.contains(path) && told.contains("local/disk1"), "{told}");
         }

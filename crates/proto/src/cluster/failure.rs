@@ -306,6 +306,51 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns the path that the failure concerns, if it names one.
+    pub fn path(&self) -> Option<&FilePath> {
+        match self {
+            Self::NotFound { path }
+            | Self::Exists { path }
+            | Self::NotADirectory { path }
+            | Self::IsADirectory { path }
+            | Self::NotEmpty { path }
+            | Self::IntoItself { from: path, .. }
+            | Self::Denied { path, .. }
+            | Self::Layout { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the node that the failure concerns, if it names one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::StaleHandle { node }
+            | Self::NodeDown { node, .. }
+            | Self::Stopping { node }
+            | Self::NotInterface { node, .. }
+            | Self::Version { node, .. }
+            | Self::Refused { node, .. }
+            | Self::Metadata { node, .. }
+            | Self::Internal { node, .. }
+            | Self::Uninformed { node, .. } => Some(node),
+            Self::UnknownOperation { node, .. }
+            | Self::Operation { node, .. }
+            | Self::LimitReached { node, .. } => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns the disk that the failure concerns, as `node/disk`, if it names one.
+    pub fn disk(&self) -> Option<&str> {
+        match self {
+            Self::DiskFull { disk, .. }
+            | Self::DiskReadOnly { disk, .. }
+            | Self::Disk { disk, .. }
+            | Self::SubfileMissing { disk, .. } => Some(disk),
+            _ => None,
+        }
+    }
+
     /// Whether a new grant may help: this one has expired, or rights have changed since.
     pub fn needs_renewal(&self) -> bool {
         matches!(self, Failure::Revoked { .. } | Failure::GrantExpired { .. })

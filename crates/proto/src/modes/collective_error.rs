@@ -89,3 +89,18 @@ pub enum CollectiveError {
         why: String,
     },
 }
+
+impl CollectiveError {
+    /// Returns the rank that has left, differs or could not do its part, if the error names one.
+    pub fn rank(&self) -> Option<u32> {
+        match self {
+            Self::Gone { rank }
+            | Self::Closed { rank }
+            | Self::NoSuchRank { rank, .. }
+            | Self::WrongSize { rank, .. }
+            | Self::RankTaken { rank }
+            | Self::NotPerformed { rank, .. } => Some(*rank),
+            _ => None,
+        }
+    }
+}

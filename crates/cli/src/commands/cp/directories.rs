@@ -2,7 +2,6 @@
 //! them.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -37,8 +36,8 @@ pub fn make(cluster: &Cluster, directory: &Directory) -> anyhow::Result<bool> {
         Location::Cluster(path) => {
             let is_new = match cluster.make_directory(path.as_str()) {
                 Ok(()) => true,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(error) if error.kind() == pario::ErrorKind::AlreadyExists => false,
+                Err(error) if error.kind() == pario::ErrorKind::NotFound => {
                     cluster.make_directories(path.as_str())?;
                     true
                 }

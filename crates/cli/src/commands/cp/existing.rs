@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 
 use pario::{Cluster, FileKind, FilePath};
 
@@ -64,7 +63,7 @@ impl<'c> ExistingFiles<'c> {
     fn list(&self, directory: &FilePath) -> anyhow::Result<HashMap<String, ExistingFile>> {
         let listing = match self.cluster.list(directory.as_str()) {
             Ok(listing) => listing,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+            Err(error) if error.kind() == pario::ErrorKind::NotFound => return Ok(HashMap::new()),
             Err(error) => return Err(error.into()),
         };
         let mut files = HashMap::new();

@@ -366,7 +366,7 @@ impl Planner<'_> {
             Location::Local(path) => path.is_dir(),
             Location::Cluster(path) => match self.cluster.metadata(path.as_str()) {
                 Ok(known) => known.is_directory(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) if error.kind() == pario::ErrorKind::NotFound => false,
                 Err(error) => return Err(error.into()),
             },
         })

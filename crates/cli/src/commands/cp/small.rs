@@ -67,7 +67,7 @@ impl Copier<'_> {
             let Ok(bytes) = &contents[at] else { continue };
             results[at] = match written {
                 // An existing file is replaced individually.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                Err(error) if error.kind() == pario::ErrorKind::AlreadyExists => None,
                 Err(error) => Some(Err(error.into())),
                 Ok(()) => {
                     let copied = CopiedFile { bytes: bytes.len() as u64, continued_at: 0, took };

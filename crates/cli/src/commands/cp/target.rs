@@ -367,7 +367,7 @@ fn existing_in_cluster(
 ) -> Result<Option<FileRecord>, pario::Error> {
     match cluster.options().write(true).open(path.as_str()) {
         Ok(file) => Ok(Some(file.record().clone())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == pario::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

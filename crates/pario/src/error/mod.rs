@@ -1,11 +1,15 @@
 //! What can go wrong, in sentences.
 
+mod kind;
+
 use std::io;
 
 use pario_proto::{Failure, FilePath, PathError};
 use pario_records::RecordError;
 use pario_team::TeamError;
 use thiserror::Error;
+
+pub use kind::ErrorKind;
 
 /// Why a call failed. Each error says what happened, to what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -142,6 +146,9 @@ pub enum Error {
     /// What the processes of a job do with their memory has failed.
     #[error(transparent)]
     Team(#[from] TeamError),
+    /// A call on a record file has failed.
+    #[error(transparent)]
+    Records(#[from] RecordError),
     /// Anything else.
     #[error("{text}")]
     Other {
@@ -151,28 +158,65 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kind of error, as the standard library sorts them.
-    pub fn kind(&self) -> io::ErrorKind {
-        use io::ErrorKind as Kind;
+    /// Returns what a program can react to.
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Path(_) => Kind::InvalidInput,
-            Self::Failure(failure) | Self::File { failure, .. } => kind_of(failure),
-            Self::NoParent { .. } => Kind::NotFound,
-            Self::NotRunning { .. } => Kind::NotConnected,
-            Self::SeveralNodes { .. } => Kind::InvalidInput,
-            Self::NamespaceMissing { .. } => Kind::InvalidData,
-            Self::InUse { .. } => Kind::ResourceBusy,
-            Self::Refused { .. } => Kind::PermissionDenied,
-            Self::KeyFile { kind, .. } => *kind,
-            Self::NodeDown { .. } => Kind::NotConnected,
-            Self::Invalid { .. } => Kind::InvalidInput,
-            Self::Ended { .. } => Kind::UnexpectedEof,
-            Self::LocksLost { .. } => Kind::StaleNetworkFileHandle,
-            Self::Stopped { .. } => Kind::Interrupted,
-            Self::Disagree { .. } => Kind::InvalidInput,
-            Self::Cached { kind, .. } => *kind,
-            Self::Team(error) => error.kind(),
-            Self::Other { .. } => Kind::Other,
+            Self::Path(_) | Self::SeveralNodes { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Failure(failure) | Self::File { failure, .. } => ErrorKind::from(failure),
+            Self::NoParent { .. } => ErrorKind::NotFound,
+            Self::NotRunning { .. } | Self::NodeDown { .. } => ErrorKind::NodeUnreachable,
+            Self::NamespaceMissing { .. } => ErrorKind::Damaged,
+            Self::InUse { .. } => ErrorKind::Busy,
+            Self::Refused { .. } => ErrorKind::PermissionDenied,
+            Self::KeyFile { kind, .. } | Self::Cached { kind, .. } => ErrorKind::from(*kind),
+            Self::Ended { .. } => ErrorKind::UnexpectedEnd,
+            Self::LocksLost { .. } => ErrorKind::Stale,
+            Self::Stopped { .. } => ErrorKind::Cancelled,
+            Self::Disagree { .. } => ErrorKind::Mismatch,
+            Self::Team(error) => ErrorKind::from(error),
+            Self::Records(error) => ErrorKind::from(error),
+            Self::Other { .. } => ErrorKind::Other,
+        }
+    }
+
+    /// Returns the path of the file or directory that the error concerns, if the error names one.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Failure(failure) => failure.path().map(FilePath::as_str),
+            Self::File { path, .. }
+            | Self::NoParent { path, .. }
+            | Self::Ended { path, .. }
+            | Self::LocksLost { path }
+            | Self::Cached { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the node that the error concerns, if the error names one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::Failure(failure) | Self::File { failure, .. } => failure.node(),
+            Self::NodeDown { node, .. } => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Returns the disk that the error concerns, as `node/disk`, if the error names one.
+    pub fn disk(&self) -> Option<&str> {
+        match self {
+            Self::Failure(failure) | Self::File { failure, .. } => failure.disk(),
+            _ => None,
+        }
+    }
+
+    /// Returns the rank that was lost, has left or could not do its part, if the error names one.
+    pub fn rank(&self) -> Option<u32> {
+        match self {
+            Self::Failure(Failure::Collective { error, .. })
+            | Self::File { failure: Failure::Collective { error, .. }, .. } => error.rank(),
+            Self::Cached { rank, .. } => Some(*rank),
+            Self::Team(error) | Self::Records(RecordError::Team(error)) => error.rank(),
+            _ => None,
         }
     }
 
@@ -226,37 +270,6 @@ impl Error {
     }
 }
 
-fn kind_of(failure: &Failure) -> io::ErrorKind {
-    use io::ErrorKind as Kind;
-    match failure {
-        Failure::NotFound { .. } | Failure::Deleted { .. } => Kind::NotFound,
-        Failure::Exists { .. } => Kind::AlreadyExists,
-        Failure::NotADirectory { .. } => Kind::NotADirectory,
-        Failure::IsADirectory { .. } => Kind::IsADirectory,
-        Failure::NotEmpty { .. } => Kind::DirectoryNotEmpty,
-        Failure::Denied { .. }
-        | Failure::NotAdministrator { .. }
-        | Failure::BadGrant { .. }
-        | Failure::Revoked { .. }
-        | Failure::GrantExpired { .. }
-        | Failure::Refused { .. } => Kind::PermissionDenied,
-        Failure::DiskFull { .. } => Kind::StorageFull,
-        Failure::DiskReadOnly { .. } => Kind::ReadOnlyFilesystem,
-        Failure::NodeDown { .. } | Failure::Stopping { .. } | Failure::Uninformed { .. } => {
-            Kind::NotConnected
-        }
-        Failure::StaleHandle { .. } => Kind::StaleNetworkFileHandle,
-        Failure::Deadlock { .. } => Kind::Deadlock,
-        Failure::TooManyLocks { .. } | Failure::LimitReached { .. } => Kind::QuotaExceeded,
-        Failure::Root
-        | Failure::IntoItself { .. }
-        | Failure::WrongKind { .. }
-        | Failure::Invalid(_)
-        | Failure::Layout { .. } => Kind::InvalidInput,
-        _ => Kind::Other,
-    }
-}
-
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
@@ -271,16 +284,6 @@ impl From<Failure> for Error {
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        io::Error::new(error.kind(), error)
-    }
-}
-impl From<RecordError> for Error {
-    fn from(error: RecordError) -> Self {
-        match error {
-            RecordError::Team(error) => Self::Team(error),
-            RecordError::Invalid(text) => Self::Invalid { text },
-            RecordError::InUse(text) => Self::InUse { text },
-            other => Self::other(other.to_string()),
-        }
+        io::Error::new(error.kind().into(), error)
     }
 }
