@@ -1,5 +1,6 @@
 //! What nodes can do with images and volumes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pario::Cluster;
@@ -8,13 +9,16 @@ use pario::operation::Operation;
 use crate::picture::{
     FilterOperation, MeasureOperation, PixelwiseOperation, ResampleOperation, WindowOperation,
 };
-use crate::volume::{MeasureVolumeOperation, PhantomOperation, SlabOperation, SliceOperation};
+#[cfg(feature = "phantom")]
+use crate::volume::PhantomOperation;
+use crate::volume::{MeasureVolumeOperation, SlabOperation, SliceOperation};
 
 /// A slice through a volume.
 pub(crate) const SLICE: &str = "volume slice";
 /// Several slices as one.
 pub(crate) const SLAB: &str = "volume slab";
 /// A body that does not exist.
+#[cfg(feature = "phantom")]
 pub(crate) const PHANTOM: &str = "volume phantom";
 /// A histogram or summary of a volume.
 pub(crate) const MEASURE_VOLUME: &str = "volume measure";
@@ -39,6 +43,7 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
     vec![
         (SLICE, Arc::new(SliceOperation)),
         (SLAB, Arc::new(SlabOperation)),
+        #[cfg(feature = "phantom")]
         (PHANTOM, Arc::new(PhantomOperation)),
         (MEASURE_VOLUME, Arc::new(MeasureVolumeOperation)),
         (WINDOW, Arc::new(WindowOperation)),
@@ -50,8 +55,13 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
 }
 
 /// A node in this process can do it from now on.
-pub(crate) fn teach(cluster: &Cluster) {
+pub(crate) fn register_operations(cluster: &Cluster) {
     for (name, operation) in operations() {
         cluster.add_operation(name, operation);
     }
+}
+
+/// Returns the error for a result of a node that does not fit into what the client asked for.
+pub(crate) fn bad_result(error: impl fmt::Display) -> pario::Error {
+    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
 }

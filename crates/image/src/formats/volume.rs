@@ -4,10 +4,10 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::nrrd::{self, Beside};
+use super::byte_io::ByteSource;
+use super::nrrd::{self, HeaderLocation};
 use super::open::{buffered, head_of};
-use super::source::Source;
-use super::stack::{Stack, natural_order};
+use super::stack::{PictureStack, natural_order};
 use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
 use super::{dicom, nifti, npy, read_picture, tiff};
 use crate::{Pixel, VoxelUnits};
@@ -33,7 +33,7 @@ impl VolumeSource {
     }
 
     /// The same volume, of which it is known what its values and its spacing are counted in.
-    pub(super) fn counted_in(mut self, units: VoxelUnits) -> VolumeSource {
+    pub(super) fn with_units(mut self, units: VoxelUnits) -> VolumeSource {
         self.units = units;
         self
     }
@@ -51,7 +51,7 @@ impl VolumeSource {
     }
 
     /// A stack of pictures, with pixels and planes at these distances.
-    pub fn stack(stack: Stack, spacing: [f64; 3]) -> VolumeSource {
+    pub fn stack(stack: PictureStack, spacing: [f64; 3]) -> VolumeSource {
         let (width, rows) = stack.size();
         let depth = stack.depth();
         VolumeSource::new(stack, [width, rows / depth, depth], spacing)
@@ -132,30 +132,30 @@ fn open_files(
         let name = path.display().to_string();
         let mut source = buffered(path)?;
         if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
-            return nrrd::open(&name, source, Beside::Header(path), options);
+            return nrrd::open(&name, source, HeaderLocation::File(path), options);
         }
         return read_volume(&name, source, options);
     }
     let mut paths = paths.to_vec();
     paths.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
-    Ok(VolumeSource::stack(Stack::open(paths, options)?, [1.0; 3]))
+    Ok(VolumeSource::stack(PictureStack::open(paths, options)?, [1.0; 3]))
 }
 
 /// Reads a volume from bytes: what they are is seen from their beginning.
-pub fn read_volume<S: Source + 'static>(
+pub fn read_volume<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
     let head = head_of(name, &mut source)?;
     if nrrd::is_nrrd(&head) {
-        return nrrd::open(name, source, Beside::Nothing, options);
+        return nrrd::open(name, source, HeaderLocation::InMemory, options);
     }
     if nifti::is_nifti(&head) {
         return nifti::open(name, source, &head, options);
     }
     if npy::is_npy(&head) {
-        let (rows, size) = npy::open(name, source, npy::Wanted::Volume, options)?;
+        let (rows, size) = npy::open(name, source, npy::ArrayKind::Volume, options)?;
         return Ok(VolumeSource::new(rows, size, [1.0; 3]));
     }
     let rows: Box<dyn Rows> = if tiff::is_tiff(&head) {

@@ -15,10 +15,10 @@ use pario_proto::{PixelPosition, Shape};
 use thiserror::Error;
 
 use crate::pixel::{Pixel, Sample};
-use body::{Body, DEPTH_CM, HEIGHT_CM, Part, WIDTH_CM};
+use body::{Body, BodyPart, DEPTH_CM, HEIGHT_CM, WIDTH_CM};
 use noise::{Noise, hash, unit};
-use shape::{Bounds, Knot, LANES, Lanes, RowPlace};
-use tissue::{Paint, Spot, Tissue, paint};
+use shape::{Bounds, Knot, LANES, Lanes, RowPosition};
+use tissue::{Paint, Tissue, TissueSample, paint};
 
 /// Blocks are so long along each axis.
 const BLOCK: u64 = LANES as u64;
@@ -142,11 +142,11 @@ impl Phantom {
             low: [0, 1, 2].map(|axis| self.cm(axis, start[axis])),
             high: [0, 1, 2].map(|axis| self.cm(axis, start[axis].saturating_add(BLOCK))),
         };
-        let choose = |parts: &'a [Part], widened: f32, chosen: &mut Vec<Chosen<'a>>| {
+        let choose = |parts: &'a [BodyPart], widened: f32, chosen: &mut Vec<BlockPart<'a>>| {
             chosen.clear();
             let bounds = bounds.widened(widened);
             let parts = parts.iter().filter(|part| part.bounds.meet(&bounds));
-            chosen.extend(parts.map(|part| Chosen { part, section: None }));
+            chosen.extend(parts.map(|part| BlockPart { part, section: None }));
         };
         choose(&self.body.outline, SMOOTH_CM, &mut block.outline);
         choose(&self.body.inside, 0.0, &mut block.inside);
@@ -155,7 +155,7 @@ impl Phantom {
     /// Makes a row of a block, from a voxel on.
     fn fill_row(&self, block: &Block<'_>, start: [u64; 3], pixel: Pixel, out: &mut [u8]) {
         let [x, y, z] = start;
-        let mut row = RowPlace { x: [0.0; LANES], y: self.cm(1, y), z: self.cm(2, z) };
+        let mut row = RowPosition { x: [0.0; LANES], y: self.cm(1, y), z: self.cm(2, z) };
         // Always from the beginning of the block.
         let first = x / BLOCK * BLOCK;
         for (lane, slot) in (0..).zip(&mut row.x) {
@@ -174,19 +174,19 @@ impl Phantom {
         for (lane, out) in lanes.zip(out.chunks_exact_mut(pixel.bytes())) {
             let [x, y, z] = [low(first.saturating_add(lane as u64)), low(y), low(z)];
             let grain = unit(hash(self.seed, x, y, z)) - 0.5;
-            let spot = Spot {
+            let sample = TissueSample {
                 tissue: tissues[lane],
                 depth: depths[lane],
                 slow: slow[lane],
                 fast: fast[lane],
                 grain,
             };
-            put(&paint(&spot), spot.tissue != Tissue::Outside, pixel, out);
+            put(&paint(&sample), sample.tissue != Tissue::Outside, pixel, out);
         }
     }
 
     /// A texture with so many cells to a centimetre, along a row.
-    fn texture(&self, number: i32, cells_per_cm: f32, row: &RowPlace) -> Lanes {
+    fn texture(&self, number: i32, cells_per_cm: f32, row: &RowPosition) -> Lanes {
         // Two layers, each slanted its own way: so no lattice is to be seen.
         let layer = |layer: i32, fineness: f32, slant: [f32; 3]| {
             let seed = hash(self.seed, number, layer, 0);
@@ -213,13 +213,13 @@ impl Phantom {
 /// The parts that matter in a block.
 #[derive(Default)]
 struct Block<'a> {
-    outline: Vec<Chosen<'a>>,
-    inside: Vec<Chosen<'a>>,
+    outline: Vec<BlockPart<'a>>,
+    inside: Vec<BlockPart<'a>>,
 }
 
 /// A part and its cross-section at the height that is being made.
-struct Chosen<'a> {
-    part: &'a Part,
+struct BlockPart<'a> {
+    part: &'a BodyPart,
     section: Option<Knot>,
 }
 
@@ -227,19 +227,19 @@ impl Block<'_> {
     /// Makes ready for rows at a height.
     fn set_height(&mut self, z: f32) {
         for chosen in self.outline.iter_mut().chain(&mut self.inside) {
-            chosen.section = chosen.part.form.section(z);
+            chosen.section = chosen.part.solid.section(z);
         }
     }
 }
 
-impl Chosen<'_> {
-    fn depths(&self, row: &RowPlace) -> Lanes {
-        self.part.form.depths(row, &self.part.bounds, self.section.as_ref())
+impl BlockPart<'_> {
+    fn depths(&self, row: &RowPosition) -> Lanes {
+        self.part.solid.depths(row, &self.part.bounds, self.section.as_ref())
     }
 }
 
 /// Depths under the skin: the parts of the outline flow into each other.
-fn depths_of_outline(block: &Block<'_>, row: &RowPlace) -> Lanes {
+fn depths_of_outline(block: &Block<'_>, row: &RowPosition) -> Lanes {
     let mut depths = [-100.0; LANES];
     for part in &block.outline {
         for (depth, new) in depths.iter_mut().zip(part.depths(row)) {
@@ -253,7 +253,7 @@ fn depths_of_outline(block: &Block<'_>, row: &RowPlace) -> Lanes {
 /// What is where, and how deep in it.
 fn tissues(
     block: &Block<'_>,
-    row: &RowPlace,
+    row: &RowPosition,
     skin: &Lanes,
     slow: &Lanes,
 ) -> ([Tissue; LANES], Lanes) {

@@ -1,6 +1,6 @@
 //! Texture from hashed whole numbers: the same everywhere, and the same for the same seed.
 
-use super::shape::{LANES, Lanes, RowPlace};
+use super::shape::{LANES, Lanes, RowPosition};
 
 /// So many cells are shared by the voxels of a row.
 const COLUMNS: i32 = 64;
@@ -31,7 +31,7 @@ pub(super) struct Noise {
 
 impl Noise {
     /// The values along a row.
-    pub fn row(&self, row: &RowPlace) -> Lanes {
+    pub fn row(&self, row: &RowPosition) -> Lanes {
         let [per_x, per_y, per_z] = self.cells_per_cm;
         let (y, part_y) = split(row.y * per_y);
         let (z, part_z) = split(row.z * per_z);

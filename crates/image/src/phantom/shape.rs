@@ -14,7 +14,7 @@ pub(super) type Lanes = [f32; LANES];
 
 /// Where neighbours lie, in centimetres.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowPlace {
+pub(super) struct RowPosition {
     pub x: Lanes,
     pub y: f32,
     pub z: f32,
@@ -22,7 +22,7 @@ pub(super) struct RowPlace {
 
 /// A formula.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum Solid {
     /// An ellipsoid.
     Ellipsoid { center: [f32; 3], radii: [f32; 3] },
     /// The wall of an ellipsoid, half as thick on either side of its surface as said, cut off at the
@@ -65,32 +65,32 @@ impl Bounds {
     }
 }
 
-impl Form {
+impl Solid {
     /// The box around it.
     pub fn bounds(&self) -> Bounds {
         match self {
-            Form::Ellipsoid { center, radii } => around(*center, *radii),
-            Form::Shell { center, radii, half_thickness, .. } => {
+            Solid::Ellipsoid { center, radii } => around(*center, *radii),
+            Solid::Shell { center, radii, half_thickness, .. } => {
                 around(*center, radii.map(|radius| radius + half_thickness))
             }
-            Form::Capsule { from, to, radii } => {
+            Solid::Capsule { from, to, radii } => {
                 let radius = radii[0].max(radii[1]);
                 Bounds {
                     low: [0, 1, 2].map(|axis| from[axis].min(to[axis]) - radius),
                     high: [0, 1, 2].map(|axis| from[axis].max(to[axis]) + radius),
                 }
             }
-            Form::Column { knots, .. } => around_knots(knots, [0.0; 2]),
-            Form::Ribs { cage } => around_knots(cage, [1.0, 1.0]),
-            Form::Vertebrae { spine } => around_knots(spine, [3.0, 6.0]),
+            Solid::Column { knots, .. } => around_knots(knots, [0.0; 2]),
+            Solid::Ribs { cage } => around_knots(cage, [1.0, 1.0]),
+            Solid::Vertebrae { spine } => around_knots(spine, [3.0, 6.0]),
         }
     }
 
     /// How deep inside the places of a row are, given its bounds and its section at this height.
-    pub fn depths(&self, row: &RowPlace, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
+    pub fn depths(&self, row: &RowPosition, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
         match self {
-            Form::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
-            Form::Shell { center, radii, half_thickness, taper } => {
+            Solid::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
+            Solid::Shell { center, radii, half_thickness, taper } => {
                 let mut depths = ellipsoid(row, *center, *radii);
                 let sides = (row.y - bounds.low[1]).min(bounds.high[1] - row.y);
                 let ends = (row.z - bounds.low[2]).min(bounds.high[2] - row.z);
@@ -103,12 +103,12 @@ impl Form {
                 }
                 depths
             }
-            Form::Capsule { from, to, radii } => capsule(row, *from, *to, *radii),
-            Form::Column { squareness, .. } => {
+            Solid::Capsule { from, to, radii } => capsule(row, *from, *to, *radii),
+            Solid::Column { squareness, .. } => {
                 section.map_or([-100.0; LANES], |section| column(row, section, *squareness))
             }
-            Form::Ribs { .. } => section.map_or([-100.0; LANES], |section| ribs(row, section)),
-            Form::Vertebrae { .. } => {
+            Solid::Ribs { .. } => section.map_or([-100.0; LANES], |section| ribs(row, section)),
+            Solid::Vertebrae { .. } => {
                 section.map_or([-100.0; LANES], |section| vertebrae(row, section))
             }
         }
@@ -117,10 +117,10 @@ impl Form {
     /// The cross-section at a height, for those that have one there.
     pub fn section(&self, z: f32) -> Option<Knot> {
         match self {
-            Form::Column { knots, .. } => section(knots, z),
-            Form::Ribs { cage } => section(cage, z),
-            Form::Vertebrae { spine } => section(spine, z),
-            Form::Ellipsoid { .. } | Form::Shell { .. } | Form::Capsule { .. } => None,
+            Solid::Column { knots, .. } => section(knots, z),
+            Solid::Ribs { cage } => section(cage, z),
+            Solid::Vertebrae { spine } => section(spine, z),
+            Solid::Ellipsoid { .. } | Solid::Shell { .. } | Solid::Capsule { .. } => None,
         }
     }
 }
@@ -147,7 +147,7 @@ fn around_knots(knots: &[Knot], more: [f32; 2]) -> Bounds {
     bounds
 }
 
-fn ellipsoid(row: &RowPlace, center: [f32; 3], radii: [f32; 3]) -> Lanes {
+fn ellipsoid(row: &RowPosition, center: [f32; 3], radii: [f32; 3]) -> Lanes {
     let smallest = radii[0].min(radii[1]).min(radii[2]);
     let (y, z) = ((row.y - center[1]) / radii[1], (row.z - center[2]) / radii[2]);
     let (rest, per_x) = (y * y + z * z, 1.0 / radii[0]);
@@ -157,7 +157,7 @@ fn ellipsoid(row: &RowPlace, center: [f32; 3], radii: [f32; 3]) -> Lanes {
     })
 }
 
-fn capsule(row: &RowPlace, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> Lanes {
+fn capsule(row: &RowPosition, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> Lanes {
     let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
     let length = along[0] * along[0] + along[1] * along[1] + along[2] * along[2];
     let (y, z) = (row.y - from[1], row.z - from[2]);
@@ -197,7 +197,7 @@ fn section(knots: &[Knot], z: f32) -> Option<Knot> {
     })
 }
 
-fn column(row: &RowPlace, section: &Knot, squareness: f32) -> Lanes {
+fn column(row: &RowPosition, section: &Knot, squareness: f32) -> Lanes {
     let smallest = section.radii[0].min(section.radii[1]);
     let y = (row.y - section.center[1]) / section.radii[1];
     let (y, per_x) = (y * y, 1.0 / section.radii[0]);
@@ -209,7 +209,7 @@ fn column(row: &RowPlace, section: &Knot, squareness: f32) -> Lanes {
     })
 }
 
-fn ribs(row: &RowPlace, section: &Knot) -> Lanes {
+fn ribs(row: &RowPosition, section: &Knot) -> Lanes {
     const FIRST: f32 = 31.0;
     const PITCH: f32 = 2.7;
     // Ribs run down to the front.
@@ -230,7 +230,7 @@ fn ribs(row: &RowPlace, section: &Knot) -> Lanes {
     depths
 }
 
-fn vertebrae(row: &RowPlace, section: &Knot) -> Lanes {
+fn vertebrae(row: &RowPosition, section: &Knot) -> Lanes {
     let [x, y] = section.center;
     // Vertebrae grow from 2 cm at the neck to 3.5 cm: the number of those above grows ever slower.
     let below = row.z - 21.0;

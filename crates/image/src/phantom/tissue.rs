@@ -38,7 +38,7 @@ pub(super) enum Tissue {
 
 /// What is known of a place when it is painted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct TissueSample {
     pub tissue: Tissue,
     /// How deep inside of its shape.
     pub depth: f32,
@@ -53,10 +53,10 @@ pub(super) type Paint = [f32; 4];
 
 const OUTSIDE: Paint = [0.0, 0.0, 0.0, 0.0];
 
-/// The paint of a spot.
-pub(super) fn paint(spot: &Spot) -> Paint {
-    let Spot { depth, slow, fast, grain, .. } = *spot;
-    let (plain, roughness) = match spot.tissue {
+/// The paint of a sample.
+pub(super) fn paint(sample: &TissueSample) -> Paint {
+    let TissueSample { depth, slow, fast, grain, .. } = *sample;
+    let (plain, roughness) = match sample.tissue {
         Tissue::Outside => return OUTSIDE,
         Tissue::Skin => (blend(rgb(214, 160, 128, 52), rgb(176, 112, 84, 56), fast), 0.05),
         Tissue::Fat => {

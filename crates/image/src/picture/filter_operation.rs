@@ -8,16 +8,16 @@ use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wa
 use pario_proto::{Shape, TilePosition};
 use serde::{Deserialize, Serialize};
 
-use super::tile::{Tiled, part_of};
+use super::tiled_image::{TiledImage, part_of};
 use crate::filter::channel::sample_bytes;
-use crate::filter::{self, Edge, Filter, Framed, Pixels, TileGrid, Window};
+use crate::filter::{self, Edge, Filter, ImageWindow, PaddedTile, Pixels, TileGrid};
 use crate::pixel::Pixel;
-use crate::stored::Placed;
+use crate::stored::ImageLayout;
 
 /// Which filter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilterCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub filter: Filter,
     pub edge: Edge,
 }
@@ -26,37 +26,37 @@ pub struct FilterCall {
 pub struct FilterOperation;
 
 struct FilterTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     extents: Vec<ExtentPlace>,
     border: u32,
-    sparing: Sparing,
+    sparsity: Sparsity,
     call: FilterCall,
 }
 
 /// A part of a tile that is wanted at another one, both counted from the corner of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Part {
-    tile: Window,
-    part: Window,
+struct NeighbourPart {
+    tile: ImageWindow,
+    part: ImageWindow,
     pixel: Pixel,
 }
 
 #[derive(Default)]
-struct Room {
+struct FilterScratch {
     unpacked: Vec<u8>,
-    scratch: filter::Scratch,
+    scratch: filter::FilterBuffers,
 }
 
 /// Of which tiles it is known that they become 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sparing {
+pub struct Sparsity {
     /// Whether what is 0 in all that is in reach becomes 0.
     pub keeps_zeros: bool,
     /// Whether what lies beyond the edges of an image that is 0 is 0, too.
     pub is_blank_outside: bool,
 }
 
-impl Sparing {
+impl Sparsity {
     /// Of a filter and pixels. What is wrong with the filter is told.
     pub fn new(filter: &Filter, edge: Edge, pixel: Pixel) -> Result<Self, String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
@@ -66,10 +66,11 @@ impl Sparing {
         let blank = Pixels::blank(1, 1, pixel).map_err(|error| told(&error))?;
         let parts = [(blank.window(), &blank)];
         let corner = TilePosition::image(0, 0);
-        let framed = Framed::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
+        let framed = PaddedTile::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
             .map_err(|error| told(&error))?;
-        let made =
-            filter.apply(&framed, &mut filter::Scratch::new()).map_err(|error| told(&error))?;
+        let made = filter
+            .apply(&framed, &mut filter::FilterBuffers::new())
+            .map_err(|error| told(&error))?;
         let outside = match edge {
             Edge::Clamp | Edge::Mirror => Vec::new(),
             Edge::Constant(value) => sample_bytes(pixel, value),
@@ -79,7 +80,7 @@ impl Sparing {
     }
 
     /// Whether a tile becomes 0 if it is 0 and so is what surrounds it in the image.
-    fn spares(self, image: Window, tile: Window, border: u32) -> bool {
+    fn stays_blank(self, image: ImageWindow, tile: ImageWindow, border: u32) -> bool {
         let is_inside = tile.x >= border
             && tile.y >= border
             && tile.right() + u64::from(border) <= image.right()
@@ -91,15 +92,15 @@ impl Sparing {
 impl Operation for FilterOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
         let wanted: FilterCall = call.decode()?;
-        let tiled = Tiled::told(&wanted.placed)?;
-        let sparing = Sparing::new(&wanted.filter, wanted.edge, tiled.description.pixel)?;
-        let (extents, border) = (tiled.here(call), wanted.filter.radius());
-        Ok(Box::new(FilterTask { tiled, extents, border, sparing, call: wanted }))
+        let tiled = TiledImage::decode(&wanted.layout)?;
+        let sparsity = Sparsity::new(&wanted.filter, wanted.edge, tiled.description.pixel)?;
+        let (extents, border) = (tiled.at_node(call), wanted.filter.radius());
+        Ok(Box::new(FilterTask { tiled, extents, border, sparsity, call: wanted }))
     }
 
     /// Nothing is cut out of a tile that nobody has written.
     fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
-        let Part { tile, part, pixel } = postcard::from_bytes(what)
+        let NeighbourPart { tile, part, pixel } = postcard::from_bytes(what)
             .map_err(|error| format!("what is wanted cannot be understood: {error}"))?;
         match extent {
             Some(extent) => part_of(extent, tile, part, pixel, &mut Vec::new()),
@@ -113,9 +114,9 @@ impl FilterTask {
     fn framed(
         &self,
         seen: &Seen<'_>,
-        (position, tile): (TilePosition, Window),
+        (position, tile): (TilePosition, ImageWindow),
         room: &mut Vec<u8>,
-    ) -> Result<Framed, String> {
+    ) -> Result<PaddedTile, String> {
         let pixel = self.tiled.description.pixel;
         let grid = &self.tiled.grid;
         let pieces = grid.neighbours(position, self.border);
@@ -125,7 +126,7 @@ impl FilterTask {
         }
         let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, room)?)];
         for (piece, bytes) in pieces.iter().zip(seen.neighbours) {
-            let Window { width, height, .. } = piece.window;
+            let ImageWindow { width, height, .. } = piece.window;
             let pixels = match bytes.is_empty() {
                 true => Pixels::blank(width, height, pixel),
                 false => Pixels::new(width, height, pixel, bytes.to_vec()),
@@ -133,7 +134,7 @@ impl FilterTask {
             parts.push((piece.window, pixels.map_err(|error| error.to_string())?));
         }
         let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
-        Framed::assemble(grid, position, self.border, self.call.edge, parts)
+        PaddedTile::assemble(grid, position, self.border, self.call.edge, parts)
             .map_err(|error| error.to_string())
     }
 }
@@ -144,7 +145,7 @@ impl Task for FilterTask {
     }
 
     fn scratch(&self) -> Scratch {
-        Box::new(Room::default())
+        Box::new(FilterScratch::default())
     }
 
     fn sees_absent(&self) -> bool {
@@ -154,21 +155,21 @@ impl Task for FilterTask {
     fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
         let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
         let pixel = self.tiled.description.pixel;
-        let wanted = |piece: filter::Piece| {
+        let wanted = |piece: filter::TilePart| {
             let (tile, part) = (self.tiled.grid.tile(piece.tile)?, piece.window);
-            let what = postcard::to_allocvec(&Part { tile, part, pixel }).ok()?;
+            let what = postcard::to_allocvec(&NeighbourPart { tile, part, pixel }).ok()?;
             Some(Wanted { place: self.tiled.tiles.locate(piece.tile).ok()?, what })
         };
         self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(wanted).collect()
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Room>() else {
+        let Some(room) = scratch.downcast_mut::<FilterScratch>() else {
             unreachable!("a scratch is given to the task that has made it")
         };
         let (position, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
         let is_blank = seen.extent.is_none() && seen.neighbours.iter().all(|part| part.is_empty());
-        if is_blank && self.sparing.spares(self.tiled.image(), tile, self.border) {
+        if is_blank && self.sparsity.stays_blank(self.tiled.image(), tile, self.border) {
             return Ok(Outcome::Nothing);
         }
         let framed = self.framed(seen, (position, tile), &mut room.unpacked)?;
@@ -197,7 +198,7 @@ mod tests {
     fn zeros_are_kept_by_what_keeps_them() {
         let real = Pixel::new(Sample::F32, 2).unwrap();
         let keeps =
-            |filter: &Filter, pixel| Sparing::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;
+            |filter: &Filter, pixel| Sparsity::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;
         for filter in [
             Filter::Gaussian { sigma: 1.0 },
             Filter::Median { radius: 2 },
@@ -210,24 +211,24 @@ mod tests {
         assert!(!keeps(&convolution(1.0, 0.5), Pixel::GREY));
         assert!(keeps(&convolution(1.0, 0.4), Pixel::GREY), "it is rounded to 0");
         assert!(!keeps(&convolution(1.0, 0.4), real));
-        assert!(Sparing::new(&Filter::Median { radius: 99 }, Edge::Clamp, real).is_err());
+        assert!(Sparsity::new(&Filter::Median { radius: 99 }, Edge::Clamp, real).is_err());
     }
 
     #[test]
     fn what_lies_beyond_an_edge_matters_only_there() {
-        let image = Window { x: 0, y: 0, width: 100, height: 50 };
+        let image = ImageWindow { x: 0, y: 0, width: 100, height: 50 };
         let filter = Filter::Dilation { radius: 3 };
         let spares = |value, tile| {
-            let sparing = Sparing::new(&filter, Edge::Constant(value), Pixel::GREY).unwrap();
-            sparing.spares(image, tile, 3)
+            let sparsity = Sparsity::new(&filter, Edge::Constant(value), Pixel::GREY).unwrap();
+            sparsity.stays_blank(image, tile, 3)
         };
-        let inside = Window { x: 3, y: 3, width: 94, height: 44 };
+        let inside = ImageWindow { x: 3, y: 3, width: 94, height: 44 };
         assert!(spares(0.0, image) && spares(0.4, image) && spares(9.0, inside));
         for edge in [
-            Window { x: 2, ..inside },
-            Window { y: 2, ..inside },
-            Window { width: 95, ..inside },
-            Window { height: 45, ..inside },
+            ImageWindow { x: 2, ..inside },
+            ImageWindow { y: 2, ..inside },
+            ImageWindow { width: 95, ..inside },
+            ImageWindow { height: 45, ..inside },
         ] {
             assert!(!spares(9.0, edge), "{edge}");
         }
@@ -235,18 +236,20 @@ mod tests {
 
     #[test]
     fn only_what_is_in_a_tile_is_cut() {
-        let tile = Window { x: 10, y: 0, width: 3, height: 2 };
+        let tile = ImageWindow { x: 10, y: 0, width: 3, height: 2 };
         let (header, body) = crate::Compression::None.pack(&[1, 2, 3, 4, 5, 6]);
-        let cut = |tile: Window, part: Window| {
-            let what = postcard::to_allocvec(&Part { tile, part, pixel: Pixel::GREY }).unwrap();
+        let cut = |tile: ImageWindow, part: ImageWindow| {
+            let what =
+                postcard::to_allocvec(&NeighbourPart { tile, part, pixel: Pixel::GREY }).unwrap();
             FilterOperation.cut(&what, Some(Stored { header: &header, body: &body }))
         };
-        assert_eq!(cut(tile, Window { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
-        assert!(cut(tile, Window { x: 9, ..tile }).is_err());
-        let huge = Window { width: u32::MAX, height: u32::MAX, ..tile };
+        assert_eq!(cut(tile, ImageWindow { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
+        assert!(cut(tile, ImageWindow { x: 9, ..tile }).is_err());
+        let huge = ImageWindow { width: u32::MAX, height: u32::MAX, ..tile };
         assert!(cut(huge, tile).unwrap_err().contains("the limit is"));
         assert!(FilterOperation.cut(&[1], None).is_err());
-        let what = postcard::to_allocvec(&Part { tile, part: tile, pixel: Pixel::GREY }).unwrap();
+        let what =
+            postcard::to_allocvec(&NeighbourPart { tile, part: tile, pixel: Pixel::GREY }).unwrap();
         assert_eq!(FilterOperation.cut(&what, None), Ok(Vec::new()));
     }
 }

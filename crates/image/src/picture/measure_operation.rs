@@ -3,16 +3,16 @@
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::Tiled;
+use super::tiled_image::TiledImage;
 use crate::filter::Pixels;
 use crate::pixel::Pixel;
 use crate::pixelwise::{Bins, Histogram, Summary};
-use crate::stored::Placed;
+use crate::stored::ImageLayout;
 
 /// What is to be measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub quantity: Quantity,
 }
 
@@ -27,7 +27,7 @@ pub enum Quantity {
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Measured {
+pub enum Measurement {
     Histogram(Histogram),
     Summary(Summary),
 }
@@ -36,18 +36,35 @@ pub enum Measured {
 pub struct MeasureOperation;
 
 struct MeasureTask {
-    tiled: Tiled,
-    nothing: Measured,
+    tiled: TiledImage,
+    empty: Measurement,
 }
 
-struct Found {
-    measured: Measured,
-    room: Vec<u8>,
+/// The measurement of one compute thread, and its buffer for unpacked tiles.
+pub struct MeasureScratch {
+    pub measured: Measurement,
+    pub unpacked: Vec<u8>,
 }
 
-impl Measured {
+impl MeasureScratch {
+    /// Returns the scratch of a thread that has measured nothing.
+    pub fn new(empty: &Measurement) -> Scratch {
+        Box::new(Self { measured: empty.clone(), unpacked: Vec::new() })
+    }
+
+    /// Merges the measurements of all threads into one message.
+    pub fn merge(empty: &Measurement, scratches: &[Scratch]) -> Result<Option<Vec<u8>>, String> {
+        let mut all = empty.clone();
+        for scratch in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Self>()) {
+            all.add(&scratch.measured)?;
+        }
+        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+impl Measurement {
     /// Nothing yet.
-    pub fn nothing(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
+    pub fn empty(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
         match quantity {
             Quantity::Summary => Ok(Self::Summary(Summary::new(pixel))),
             Quantity::Histogram(bins) => match Histogram::new(pixel, bins) {
@@ -80,6 +97,22 @@ impl Measured {
         }
     }
 
+    /// Returns the histogram of a measurement that was started with bins.
+    pub fn into_histogram(self) -> Histogram {
+        match self {
+            Self::Histogram(histogram) => histogram,
+            Self::Summary(_) => unreachable!("a histogram was begun with"),
+        }
+    }
+
+    /// Returns the summary of a measurement that was started without bins.
+    pub fn into_summary(self) -> Summary {
+        match self {
+            Self::Summary(summary) => summary,
+            Self::Histogram(_) => unreachable!("a summary was begun with"),
+        }
+    }
+
     /// How many pixels there were.
     fn pixels(&self) -> u64 {
         match self {
@@ -100,7 +133,7 @@ impl Measured {
         let mut missing = pixels
             .checked_sub(seen)
             .ok_or_else(|| format!("{seen} pixels were measured, and there are {pixels}"))?;
-        let mut zeros = Self::nothing(quantity, pixel)?;
+        let mut zeros = Self::empty(quantity, pixel)?;
         zeros.count(&Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?)?;
         // So many times, by doubling.
         while missing > 0 {
@@ -118,35 +151,31 @@ impl Measured {
 
 impl Operation for MeasureOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let MeasureCall { placed, quantity } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
-        let nothing = Measured::nothing(quantity, tiled.description.pixel)?;
-        Ok(Box::new(MeasureTask { tiled, nothing }))
+        let MeasureCall { layout, quantity } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
+        let empty = Measurement::empty(quantity, tiled.description.pixel)?;
+        Ok(Box::new(MeasureTask { tiled, empty }))
     }
 }
 
 impl Task for MeasureTask {
     fn scratch(&self) -> Scratch {
-        Box::new(Found { measured: self.nothing.clone(), room: Vec::new() })
+        MeasureScratch::new(&self.empty)
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
+        let Some(found) = scratch.downcast_mut::<MeasureScratch>() else {
             unreachable!("a scratch is given to the task that has made it")
         };
         if let Some((_, tile)) = self.tiled.at(seen.place) {
-            let pixels = self.tiled.pixels(tile, seen.extent, &mut found.room)?;
+            let pixels = self.tiled.pixels(tile, seen.extent, &mut found.unpacked)?;
             found.measured.count(&pixels)?;
         }
         Ok(Outcome::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let mut all = self.nothing.clone();
-        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
-            all.add(&found.measured)?;
-        }
-        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+        MeasureScratch::merge(&self.empty, &scratches)
     }
 }
 
@@ -161,7 +190,7 @@ mod tests {
             let pixel = Pixel::new(sample, 2).unwrap();
             for quantity in [Quantity::Summary, Quantity::Histogram(Bins::usual(sample))] {
                 for missing in [0, 1, 2, 3, 1000, 2_400_000_000] {
-                    let mut measured = Measured::nothing(quantity, pixel).unwrap();
+                    let mut measured = Measurement::empty(quantity, pixel).unwrap();
                     measured.count(&Pixels::blank(5, 7, pixel).unwrap()).unwrap();
                     measured.fill(35 + missing, quantity, pixel).unwrap();
                     assert_eq!(measured.pixels(), 35 + missing);

@@ -4,15 +4,15 @@ use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::Tiled;
+use super::tiled_image::TiledImage;
 use crate::filter::Pixels;
-use crate::pixelwise::{Pixelwise, Prepared};
-use crate::stored::Placed;
+use crate::pixelwise::{Pixelwise, PreparedPixelwise};
+use crate::stored::ImageLayout;
 
 /// Which operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PixelwiseCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub operation: Pixelwise,
 }
 
@@ -20,22 +20,22 @@ pub struct PixelwiseCall {
 pub struct PixelwiseOperation;
 
 struct PixelwiseTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     /// All tiles, unless those that nobody has written stay as they are.
     extents: Option<Vec<ExtentPlace>>,
-    prepared: Prepared,
+    prepared: PreparedPixelwise,
 }
 
 impl Operation for PixelwiseOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let PixelwiseCall { placed, operation } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
+        let PixelwiseCall { layout, operation } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
         let pixel = tiled.description.pixel;
         let prepared = operation.prepare(pixel).map_err(|error| error.to_string())?;
         let blank = Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?;
         let made = prepared.apply(&blank).map_err(|error| error.to_string())?;
         let keeps_zeros = made.data().iter().all(|byte| *byte == 0);
-        let extents = (!keeps_zeros).then(|| tiled.here(call));
+        let extents = (!keeps_zeros).then(|| tiled.at_node(call));
         Ok(Box::new(PixelwiseTask { tiled, extents, prepared }))
     }
 }

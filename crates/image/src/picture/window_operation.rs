@@ -4,31 +4,31 @@ use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::{Tiled, part_of};
-use crate::filter::{Pixels, Window};
-use crate::stored::Placed;
+use super::tiled_image::{TiledImage, part_of};
+use crate::filter::{ImageWindow, Pixels};
+use crate::stored::ImageLayout;
 
 /// Which window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WindowCall {
-    pub placed: Placed,
-    pub window: Window,
+    pub layout: ImageLayout,
+    pub window: ImageWindow,
 }
 
 /// Takes windows.
 pub struct WindowOperation;
 
 struct WindowTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     extents: Vec<ExtentPlace>,
-    window: Window,
+    window: ImageWindow,
 }
 
 impl Operation for WindowOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let WindowCall { placed, window } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
-        let extents = tiled.here_in(call, window);
+        let WindowCall { layout, window } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
+        let extents = tiled.at_node_in(call, window);
         Ok(Box::new(WindowTask { tiled, extents, window }))
     }
 }
@@ -57,8 +57,8 @@ impl Task for WindowTask {
 
 /// Puts what a node has sent into the window that it is a part of.
 pub fn paste(
-    tiled: &Tiled,
-    window: Window,
+    tiled: &TiledImage,
+    window: ImageWindow,
     place: Option<ExtentPlace>,
     bytes: &[u8],
     pixels: &mut Pixels,

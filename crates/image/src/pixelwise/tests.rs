@@ -44,7 +44,7 @@ fn numbers(image: &Pixels) -> Vec<f64> {
     }
 }
 
-/// The same operation from its definition, before rounding.
+/// The operation by its definition, before rounding.
 fn plain(operation: &Pixelwise, pixel: &[f64], black: f64, white: f64) -> Vec<f64> {
     let each = |change: &dyn Fn(f64) -> f64| pixel.iter().map(|value| change(*value)).collect();
     match operation {

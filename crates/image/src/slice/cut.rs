@@ -3,25 +3,25 @@
 use pario_proto::{Shape, TilePosition};
 use thiserror::Error;
 
+use super::box_run::BoxRun;
 use super::canvas::Slice;
-use super::grid::{BoxPlace, Grid};
+use super::grid::{BoxGrid, BoxPlacement};
 use super::interpolation::Interpolation;
 use super::parts::SliceParts;
 use super::plane::{HALF, Plane, PlaneError};
-use super::rows::{Region, RowSpan, Rows, Slant};
-use super::run::Run;
+use super::row_spans::{PlaneSteps, Region, RowSpan, RowSpans};
 use super::trilinear::WEIGHT;
-use super::{met, nearest, sums, trilinear};
+use super::{boxes, nearest, sums, trilinear};
 use crate::pixel::{Pixel, PixelError, Sample};
 
 /// A slice through a volume whose boxes lie at different places.
 ///
 /// ```
-/// use pario_image::{Cut, Grid, Interpolation, Pixel, Plane, SliceParts};
+/// use pario_image::{Cut, BoxGrid, Interpolation, Pixel, Plane, SliceParts};
 /// use pario_proto::Shape;
 ///
 /// // A volume of 8 x 8 x 8 grey voxels in boxes of 4 x 4 x 4, and its fifth layer.
-/// let grid = Grid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
+/// let grid = BoxGrid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
 /// let plane = Plane::in_voxels([0.0, 0.0, 5.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], 8, 8)?;
 /// let cut = Cut::new(plane, grid, Pixel::GREY, Interpolation::Nearest)?;
 ///
@@ -38,8 +38,8 @@ use crate::pixel::{Pixel, PixelError, Sample};
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     plane: Plane,
-    slant: Slant,
-    grid: Grid,
+    plane_steps: PlaneSteps,
+    grid: BoxGrid,
     pixel: Pixel,
     interpolation: Interpolation,
 }
@@ -115,13 +115,13 @@ impl Cut {
     /// A slice through a volume. Slice and pixel may come from elsewhere: they are checked.
     pub fn new(
         plane: Plane,
-        grid: Grid,
+        grid: BoxGrid,
         pixel: Pixel,
         interpolation: Interpolation,
     ) -> Result<Cut, CutError> {
         plane.validate()?;
         check_pixel(pixel)?;
-        Ok(Cut { slant: Slant::new(&plane), plane, grid, pixel, interpolation })
+        Ok(Cut { plane_steps: PlaneSteps::new(&plane), plane, grid, pixel, interpolation })
     }
 
     /// The slice.
@@ -130,7 +130,7 @@ impl Cut {
     }
 
     /// The boxes of the volume.
-    pub fn grid(&self) -> &Grid {
+    pub fn grid(&self) -> &BoxGrid {
         &self.grid
     }
 
@@ -138,8 +138,13 @@ impl Cut {
     /// z.
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
-        met::add_boxes(&self.grid, (&self.slant, &self.plane), self.interpolation, &mut boxes);
-        met::tidy(&mut boxes);
+        boxes::add_boxes(
+            &self.grid,
+            (&self.plane_steps, &self.plane),
+            self.interpolation,
+            &mut boxes,
+        );
+        boxes::sort_and_dedup(&mut boxes);
         boxes
     }
 
@@ -150,10 +155,10 @@ impl Cut {
         voxels: &[u8],
         parts: &mut SliceParts,
     ) -> Result<(), ExtractError> {
-        let place = place_of(&self.grid, self.pixel, tile, voxels)?;
+        let placement = checked_placement(&self.grid, self.pixel, tile, voxels)?;
         add_parts(
-            (&self.slant, &self.plane),
-            &place,
+            (&self.plane_steps, &self.plane),
+            &placement,
             (self.pixel, self.interpolation),
             voxels,
             0,
@@ -169,7 +174,7 @@ impl Cut {
 }
 
 /// A slice, and what it has in common with those parallel to it.
-pub(super) type Sloping<'a> = (&'a Slant, &'a Plane);
+pub(super) type SlicePlane<'a> = (&'a PlaneSteps, &'a Plane);
 
 /// Refuses pixels that came from elsewhere and do not exist.
 pub(super) fn check_pixel(pixel: Pixel) -> Result<(), PixelError> {
@@ -177,44 +182,44 @@ pub(super) fn check_pixel(pixel: Pixel) -> Result<(), PixelError> {
 }
 
 /// Where a box lies, if these can be its voxels.
-pub(super) fn place_of(
-    grid: &Grid,
+pub(super) fn checked_placement(
+    grid: &BoxGrid,
     pixel: Pixel,
     tile: TilePosition,
     voxels: &[u8],
-) -> Result<BoxPlace, ExtractError> {
+) -> Result<BoxPlacement, ExtractError> {
     let (volume, core) = (grid.volume(), grid.core());
-    let place = grid.place(tile).ok_or(ExtractError::NoSuchBox { tile, volume, core })?;
-    let stored = place.stored.iter().product::<i64>().unsigned_abs();
+    let placement = grid.placement(tile).ok_or(ExtractError::NoSuchBox { tile, volume, core })?;
+    let stored = placement.stored.iter().product::<i64>().unsigned_abs();
     let expected = usize::try_from(stored).unwrap_or(usize::MAX).saturating_mul(pixel.bytes());
     match voxels.len() {
-        found if found == expected => Ok(place),
+        found if found == expected => Ok(placement),
         found => Err(ExtractError::Length { tile, expected, found }),
     }
 }
 
 /// Adds what of a slice lies in a box.
 pub(super) fn add_parts(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     (pixel, interpolation): (Pixel, Interpolation),
     voxels: &[u8],
     layer: u16,
     parts: &mut SliceParts,
 ) {
     match (interpolation, pixel.bytes()) {
-        (Interpolation::Nearest, 1) => add_nearest::<1>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 2) => add_nearest::<2>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 3) => add_nearest::<3>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 4) => add_nearest::<4>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 6) => add_nearest::<6>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 8) => add_nearest::<8>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, 12) => add_nearest::<12>(sloping, place, voxels, parts),
-        (Interpolation::Nearest, _) => add_nearest::<16>(sloping, place, voxels, parts),
+        (Interpolation::Nearest, 1) => add_nearest::<1>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 2) => add_nearest::<2>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 3) => add_nearest::<3>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 4) => add_nearest::<4>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 6) => add_nearest::<6>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 8) => add_nearest::<8>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, 12) => add_nearest::<12>(slice, placement, voxels, parts),
+        (Interpolation::Nearest, _) => add_nearest::<16>(slice, placement, voxels, parts),
         (Interpolation::Trilinear, _) => {
             for_pixel!(
                 pixel,
-                add_trilinear::<S, C, N>(sloping, place, pixel, voxels, layer, parts)
+                add_trilinear::<S, C, N>(slice, placement, pixel, voxels, layer, parts)
             );
         }
     }
@@ -222,8 +227,8 @@ pub(super) fn add_parts(
 
 /// Calls for each pixel of which the box has some with row, column, weight and sums.
 pub(super) fn for_sums(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     (pixel, interpolation): (Pixel, Interpolation),
     voxels: &[u8],
     mut take: impl FnMut(RowSpan, u32, &[u64]),
@@ -231,9 +236,9 @@ pub(super) fn for_sums(
     match interpolation {
         Interpolation::Nearest => {
             let mut parts = SliceParts::new();
-            add_parts(sloping, place, (pixel, interpolation), voxels, 0, &mut parts);
+            add_parts(slice, placement, (pixel, interpolation), voxels, 0, &mut parts);
             let (sample, mut pixels) = (pixel.sample(), parts.pixels.chunks_exact(pixel.bytes()));
-            for span in Rows::new(sloping.0, sloping.1, place.nearest()) {
+            for span in RowSpans::new(slice.0, slice.1, placement.nearest()) {
                 for (column, pixel) in (span.first..span.end).zip(&mut pixels) {
                     let mut found = [0; 4];
                     let channels = pixel.chunks_exact(sample.bytes());
@@ -250,68 +255,68 @@ pub(super) fn for_sums(
             }
         }
         Interpolation::Trilinear => {
-            for_pixel!(pixel, for_trilinear_sums::<S, C, N>(sloping, place, voxels, take));
+            for_pixel!(pixel, for_trilinear_sums::<S, C, N>(slice, placement, voxels, take));
         }
     }
 }
 
 fn add_nearest<const N: usize>(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     voxels: &[u8],
     parts: &mut SliceParts,
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    let region = place.nearest();
-    for_runs(sloping, place, region, HALF, parts, |run, out| nearest::copy_run(voxels, run, out));
+    let region = placement.nearest();
+    for_runs(slice, placement, region, HALF, parts, |run, out| nearest::copy_run(voxels, run, out));
 }
 
 /// Adds the runs of a region, then their pixels: so room for them is made once.
 fn for_runs<const N: usize>(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     region: Region,
     shift: i64,
     parts: &mut SliceParts,
-    mut fill: impl FnMut(&Run, &mut [[u8; N]]),
+    mut fill: impl FnMut(&BoxRun, &mut [[u8; N]]),
 ) {
     let (old_runs, old_pixels) = (parts.runs.len(), parts.pixels.len());
     let mut pixels = 0;
-    for span in Rows::new(sloping.0, sloping.1, region) {
+    for span in RowSpans::new(slice.0, slice.1, region) {
         parts.push_run(span);
         pixels += (span.end - span.first) as usize;
     }
     parts.pixels.resize(old_pixels + pixels * N, 0);
     let (mut left, _) = parts.pixels[old_pixels..].as_chunks_mut::<N>();
     for run in parts.runs[old_runs..].as_chunks().0 {
-        let run = Run::new(sloping.1, place, RowSpan::decode(*run), shift);
+        let run = BoxRun::new(slice.1, placement, RowSpan::decode(*run), shift);
         let (out, rest) = left.split_at_mut(run.len);
         fill(&run, out);
         left = rest;
     }
 }
 
-fn add_trilinear<S: trilinear::Channel, const C: usize, const N: usize>(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+fn add_trilinear<S: trilinear::TrilinearSample, const C: usize, const N: usize>(
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     pixel: Pixel,
     voxels: &[u8],
     layer: u16,
     parts: &mut SliceParts,
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    for_runs(sloping, place, place.complete(), 0, parts, |run, out| {
+    for_runs(slice, placement, placement.complete(), 0, parts, |run, out| {
         trilinear::blend_run::<S, C, N>(voxels, run, out);
     });
     // Where the box has only a share: left and right of what is complete.
-    let mut complete = Rows::new(sloping.0, sloping.1, place.complete()).peekable();
-    for span in Rows::new(sloping.0, sloping.1, place.shared()) {
+    let mut complete = RowSpans::new(slice.0, slice.1, placement.complete()).peekable();
+    for span in RowSpans::new(slice.0, slice.1, placement.shared()) {
         let inner = complete.next_if(|inner| inner.row == span.row);
         let (end, first) = inner.map_or((span.end, span.end), |inner| (inner.first, inner.end));
         for share in [RowSpan { end, ..span }, RowSpan { first, ..span }] {
             if share.first < share.end {
                 parts.push_share_run(layer, share);
-                let run = Run::new(sloping.1, place, share, 0);
+                let run = BoxRun::new(slice.1, placement, share, 0);
                 trilinear::add_shares::<S, C, N>(voxels, &run, |weight, sums| {
                     parts.push_share(pixel, weight, &sums);
                 });
@@ -320,15 +325,15 @@ fn add_trilinear<S: trilinear::Channel, const C: usize, const N: usize>(
     }
 }
 
-fn for_trilinear_sums<S: trilinear::Channel, const C: usize, const N: usize>(
-    sloping: Sloping<'_>,
-    place: &BoxPlace,
+fn for_trilinear_sums<S: trilinear::TrilinearSample, const C: usize, const N: usize>(
+    slice: SlicePlane<'_>,
+    placement: &BoxPlacement,
     voxels: &[u8],
     mut take: impl FnMut(RowSpan, u32, &[u64]),
 ) {
     let (voxels, _) = voxels.as_chunks::<N>();
-    for span in Rows::new(sloping.0, sloping.1, place.shared()) {
-        let run = Run::new(sloping.1, place, span, 0);
+    for span in RowSpans::new(slice.0, slice.1, placement.shared()) {
+        let run = BoxRun::new(slice.1, placement, span, 0);
         let mut columns = span.first..span.end;
         trilinear::add_shares::<S, C, N>(voxels, &run, |weight, sums| {
             if let Some(column) = columns.next() {

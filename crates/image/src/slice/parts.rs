@@ -14,7 +14,7 @@
 
 use thiserror::Error;
 
-use super::rows::RowSpan;
+use super::row_spans::RowSpan;
 use super::sums;
 use crate::pixel::Pixel;
 

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::wish::PlaneWish;
+use super::query::SliceQuery;
 
 /// A slice is at most so many pixels wide and high.
 pub const SLICE_LIMIT: u32 = 65_536;
@@ -119,29 +119,29 @@ pub enum PlaneError {
 impl Plane {
     /// A slice whose middle is at a place of the world, where voxel (x, y, z) lies at x, y and z
     /// times its spacing. Say more with the methods of what is returned.
-    pub fn through(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center)
+    pub fn through(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center)
     }
 
     /// A slice given by the place of pixel (0, 0) and by the steps from a pixel to its neighbour on
     /// the right and to that below it, all in the world.
-    pub fn spanned(origin: [f64; 3], right: [f64; 3], down: [f64; 3]) -> PlaneWish {
-        PlaneWish::spanned(origin, right, down)
+    pub fn spanned(origin: [f64; 3], right: [f64; 3], down: [f64; 3]) -> SliceQuery {
+        SliceQuery::spanned(origin, right, down)
     }
 
     /// A slice across the z axis, with x to the right and y down.
-    pub fn axial(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([0.0, 0.0, 1.0]).up([0.0, -1.0, 0.0])
+    pub fn axial(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([0.0, 0.0, 1.0]).up([0.0, -1.0, 0.0])
     }
 
     /// A slice across the y axis, with x to the right and z down.
-    pub fn coronal(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([0.0, -1.0, 0.0]).up([0.0, 0.0, -1.0])
+    pub fn coronal(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([0.0, -1.0, 0.0]).up([0.0, 0.0, -1.0])
     }
 
     /// A slice across the x axis, with y to the right and z down.
-    pub fn sagittal(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([1.0, 0.0, 0.0]).up([0.0, 0.0, -1.0])
+    pub fn sagittal(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([1.0, 0.0, 0.0]).up([0.0, 0.0, -1.0])
     }
 
     /// A slice given in voxels.

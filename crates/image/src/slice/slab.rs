@@ -7,13 +7,13 @@
 use pario_proto::TilePosition;
 use serde::{Deserialize, Serialize};
 
-use super::cut::{CutError, ExtractError, add_parts, check_pixel, for_sums, place_of};
-use super::grid::Grid;
+use super::boxes;
+use super::cut::{CutError, ExtractError, add_parts, check_pixel, checked_placement, for_sums};
+use super::grid::BoxGrid;
 use super::interpolation::Interpolation;
-use super::met;
 use super::parts::SliceParts;
 use super::plane::{Plane, PlaneError};
-use super::rows::Slant;
+use super::row_spans::PlaneSteps;
 use super::slab_parts::SlabParts;
 use crate::pixel::Pixel;
 
@@ -26,7 +26,7 @@ pub enum Blend {
     Mean,
 }
 
-/// A slice with others behind it; see [`PlaneWish::slab_in_volume`](super::PlaneWish::slab_in_volume).
+/// A slice with others behind it; see [`SliceQuery::slab_in_volume`](super::SliceQuery::slab_in_volume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slab {
     plane: Plane,
@@ -38,10 +38,10 @@ pub struct Slab {
 /// A slab through a volume whose boxes lie at different places.
 ///
 /// ```
-/// use pario_image::{Blend, Grid, Interpolation, Pixel, Plane, SlabCut};
+/// use pario_image::{Blend, BoxGrid, Interpolation, Pixel, Plane, SlabCut};
 /// use pario_proto::Shape;
 ///
-/// let grid = Grid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
+/// let grid = BoxGrid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
 /// let plane = Plane::spanned([0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).size(8, 8);
 /// let slab = plane.slab_in_volume([1.0; 3], 8, 1.0, Blend::Mean)?;
 /// let cut = SlabCut::new(slab, grid, Pixel::GREY, Interpolation::Nearest)?;
@@ -59,8 +59,8 @@ pub struct Slab {
 #[derive(Clone, Copy, Debug)]
 pub struct SlabCut {
     slab: Slab,
-    slant: Slant,
-    grid: Grid,
+    plane_steps: PlaneSteps,
+    grid: BoxGrid,
     pixel: Pixel,
     interpolation: Interpolation,
 }
@@ -109,13 +109,13 @@ impl SlabCut {
     /// A slab through a volume. Slab and pixel may come from elsewhere: they are checked.
     pub fn new(
         slab: Slab,
-        grid: Grid,
+        grid: BoxGrid,
         pixel: Pixel,
         interpolation: Interpolation,
     ) -> Result<SlabCut, CutError> {
         slab.validate()?;
         check_pixel(pixel)?;
-        Ok(SlabCut { slant: Slant::new(&slab.plane), slab, grid, pixel, interpolation })
+        Ok(SlabCut { plane_steps: PlaneSteps::new(&slab.plane), slab, grid, pixel, interpolation })
     }
 
     /// The slab.
@@ -128,9 +128,14 @@ impl SlabCut {
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
         for (_, plane) in self.slab.layers() {
-            met::add_boxes(&self.grid, (&self.slant, &plane), self.interpolation, &mut boxes);
+            boxes::add_boxes(
+                &self.grid,
+                (&self.plane_steps, &plane),
+                self.interpolation,
+                &mut boxes,
+            );
             // No more than twice what is found in the end, and a slice.
-            met::tidy(&mut boxes);
+            boxes::sort_and_dedup(&mut boxes);
         }
         boxes
     }
@@ -142,18 +147,29 @@ impl SlabCut {
         voxels: &[u8],
         parts: &mut SlabParts,
     ) -> Result<(), ExtractError> {
-        let place = place_of(&self.grid, self.pixel, tile, voxels)?;
+        let placement = checked_placement(&self.grid, self.pixel, tile, voxels)?;
         let kind = (self.pixel, self.interpolation);
         for (layer, plane) in self.slab.layers() {
             match self.slab.blend {
-                Blend::Mean => {
-                    for_sums((&self.slant, &plane), &place, kind, voxels, |span, weight, sums| {
+                Blend::Mean => for_sums(
+                    (&self.plane_steps, &plane),
+                    &placement,
+                    kind,
+                    voxels,
+                    |span, weight, sums| {
                         parts.add_sum(span, weight, sums);
-                    })
-                }
+                    },
+                ),
                 Blend::Maximum => {
                     let mut found = SliceParts::new();
-                    add_parts((&self.slant, &plane), &place, kind, voxels, layer, &mut found);
+                    add_parts(
+                        (&self.plane_steps, &plane),
+                        &placement,
+                        kind,
+                        voxels,
+                        layer,
+                        &mut found,
+                    );
                     parts.add_pixels(&found);
                 }
             }

@@ -11,7 +11,7 @@
 
 use super::canvas::{OpenPixels, Slice};
 use super::parts::{PartsError, PartsView, RUN_BYTES, SliceParts};
-use super::rows::RowSpan;
+use super::row_spans::RowSpan;
 use super::slab::Blend;
 use super::sums;
 use crate::pixel::{Pixel, Sample};

@@ -4,9 +4,9 @@
 //! the weights of a pixel add up to 2²⁴. Of whole numbers, sums are exact, so it does not matter who
 //! adds them up and in which order; they are rounded once. A voxel of weight 0 is not looked at.
 
-use super::run::Run;
+use super::box_run::BoxRun;
 use super::sums;
-use crate::filter::channel::Channel as Keyed;
+use crate::filter::channel::Channel;
 use crate::pixel::Sample;
 
 /// A 256th of a voxel, as a coordinate: positions are rounded down to it.
@@ -16,7 +16,7 @@ pub(super) const GRAIN: i64 = 1 << 24;
 pub(super) const WEIGHT: u32 = 1 << 24;
 
 /// A type of channel.
-pub(super) trait Channel: Copy {
+pub(super) trait TrilinearSample: Copy {
     /// Holds a channel times [`WEIGHT`].
     type Sum: Copy + Default;
     /// Its name as a value.
@@ -32,7 +32,7 @@ pub(super) trait Channel: Copy {
     fn put(sum: Self::Sum, out: &mut [u8]);
 }
 
-impl Channel for u8 {
+impl TrilinearSample for u8 {
     type Sum = u32;
     const SAMPLE: Sample = Sample::U8;
 
@@ -54,7 +54,7 @@ impl Channel for u8 {
     }
 }
 
-impl Channel for u16 {
+impl TrilinearSample for u16 {
     type Sum = u64;
     const SAMPLE: Sample = Sample::U16;
 
@@ -75,7 +75,7 @@ impl Channel for u16 {
     }
 }
 
-impl Channel for i8 {
+impl TrilinearSample for i8 {
     type Sum = u32;
     const SAMPLE: Sample = Sample::I8;
 
@@ -97,7 +97,7 @@ impl Channel for i8 {
     }
 }
 
-impl Channel for i16 {
+impl TrilinearSample for i16 {
     type Sum = u64;
     const SAMPLE: Sample = Sample::I16;
 
@@ -119,7 +119,7 @@ impl Channel for i16 {
     }
 }
 
-impl Channel for f32 {
+impl TrilinearSample for f32 {
     type Sum = f64;
     const SAMPLE: Sample = Sample::F32;
 
@@ -144,9 +144,9 @@ impl Channel for f32 {
 
 /// Computes the pixels of a run, all of whose neighbours are stored, from voxels of N bytes and C
 /// channels.
-pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
+pub(super) fn blend_run<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
-    run: &Run,
+    run: &BoxRun,
     out: &mut [[u8; N]],
 ) {
     let mut at = run.at;
@@ -159,7 +159,7 @@ pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
     }
 }
 
-fn between_neighbours<S: Channel, const C: usize, const N: usize>(
+fn between_neighbours<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
     at: [i64; 3],
     strides: [usize; 3],
@@ -192,9 +192,9 @@ fn between_neighbours<S: Channel, const C: usize, const N: usize>(
 }
 
 /// Adds the shares that a box has in the pixels of a run: for each the weight, then the sums.
-pub(super) fn add_shares<S: Channel, const C: usize, const N: usize>(
+pub(super) fn add_shares<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
-    run: &Run,
+    run: &BoxRun,
     mut out: impl FnMut(u32, [u64; C]),
 ) {
     let mut at = run.at;

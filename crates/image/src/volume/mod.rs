@@ -1,18 +1,18 @@
-//! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
+//! Volumes: cut into boxes, one extent each, choose_disks over disks; slices are taken where the boxes lie.
 
+mod boxes;
 mod export;
 mod import;
 mod measure_operation;
 mod options;
+#[cfg(feature = "phantom")]
 mod phantom_operation;
-mod series;
 mod slab_operation;
 mod slice_operation;
+mod slice_series;
 mod statistics;
-mod writing;
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pario::{Cluster, File, Report};
@@ -21,17 +21,19 @@ use parking_lot::Mutex;
 
 pub(crate) use measure_operation::MeasureVolumeOperation;
 pub use options::VolumeOptions;
+#[cfg(feature = "phantom")]
 pub(crate) use phantom_operation::PhantomOperation;
-pub use series::Series;
 pub(crate) use slab_operation::SlabOperation;
 pub(crate) use slice_operation::SliceOperation;
+pub use slice_series::SliceSeries;
 
 use crate::error::ImageError;
-use crate::node;
-use crate::slice::{Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice};
-use crate::stored::{Description, Placed, SelfDescription, VoxelStatistics, read_description};
+use crate::node::{self, bad_result};
+use crate::slice::{Blend, BoxGrid, Cut, Interpolation, Plane, SlabCut, Slice, SliceQuery};
+use crate::stored::{
+    ImageDescription, ImageLayout, StoredDescription, VoxelStatistics, read_description,
+};
 use crate::units::VoxelUnits;
-use phantom_operation::PhantomCall;
 use slab_operation::SlabCall;
 use slice_operation::SliceCall;
 
@@ -55,16 +57,16 @@ use slice_operation::SliceCall;
 /// ```
 #[derive(Clone)]
 pub struct Volume {
-    shared: Arc<Shared>,
+    state: Arc<VolumeState>,
 }
 
-struct Shared {
+struct VolumeState {
     cluster: Cluster,
     file: File,
     tiles: Tiles,
-    grid: Grid,
-    description: Description,
-    placed: Placed,
+    grid: BoxGrid,
+    description: ImageDescription,
+    layout: ImageLayout,
     /// What the header says of the values.
     statistics: Mutex<Option<VoxelStatistics>>,
     units: VoxelUnits,
@@ -90,55 +92,56 @@ impl Volume {
         cluster: &Cluster,
         file: File,
         tiles: Tiles,
-        described: SelfDescription,
+        described: StoredDescription,
     ) -> Result<Self, ImageError> {
-        node::teach(cluster);
-        let SelfDescription { description, statistics, units } = described;
+        node::register_operations(cluster);
+        let StoredDescription { description, statistics, units } = described;
         let grid = description.grid(&tiles)?;
-        let placed = Placed::new(&tiles, description);
+        let layout = ImageLayout::new(&tiles, description);
         let (cluster, statistics) = (cluster.clone(), Mutex::new(statistics));
-        let shared = Shared { cluster, file, tiles, grid, description, placed, statistics, units };
-        Ok(Self { shared: Arc::new(shared) })
+        let state =
+            VolumeState { cluster, file, tiles, grid, description, layout, statistics, units };
+        Ok(Self { state: Arc::new(state) })
     }
 
     /// How many voxels it has along each axis.
     pub fn shape(&self) -> Shape {
-        self.shared.tiles.image()
+        self.state.tiles.image()
     }
 
     /// How far its voxels are apart.
     pub fn spacing(&self) -> [f64; 3] {
-        self.shared.description.spacing
+        self.state.description.spacing
     }
 
     /// What its values and its spacing are counted in.
     pub fn units(&self) -> VoxelUnits {
-        self.shared.units
+        self.state.units
     }
 
     /// What its voxels are, and how they are stored.
-    pub fn description(&self) -> &Description {
-        &self.shared.description
+    pub fn description(&self) -> &ImageDescription {
+        &self.state.description
     }
 
     /// How it is cut into boxes, and where they lie.
     pub fn tiles(&self) -> &Tiles {
-        &self.shared.tiles
+        &self.state.tiles
     }
 
     /// Its file.
     pub fn file(&self) -> &File {
-        &self.shared.file
+        &self.state.file
     }
 
     /// Bytes of its voxels.
     pub fn voxel_bytes(&self) -> u64 {
-        self.shared.description.bytes_of(self.shape()) as u64
+        self.state.description.bytes_of(self.shape()) as u64
     }
 
     /// Bytes of its voxels as boxes hold them, some more than once, before they are packed.
     pub fn stored_bytes(&self) -> u64 {
-        let (tiles, grid) = (&self.shared.tiles, &self.shared.grid);
+        let (tiles, grid) = (&self.state.tiles, &self.state.grid);
         let along = |axis: fn(Shape) -> u64, tile: fn(u64) -> TilePosition| -> u64 {
             let boxes = axis(tiles.tiles_per_axis());
             let stored = |number| grid.stored(tile(number)).map_or(0, |stored| axis(stored.size));
@@ -149,7 +152,7 @@ impl Volume {
         let x = along(|shape| shape.x, |x| TilePosition { x, y: 0, z: 0 });
         let y = along(|shape| shape.y, |y| TilePosition { x: 0, y, z: 0 });
         let z = along(|shape| shape.z, |z| TilePosition { x: 0, y: 0, z });
-        x * y * z * self.shared.description.pixel.bytes() as u64
+        x * y * z * self.state.description.pixel.bytes() as u64
     }
 
     /// The place of its middle, in the units of the spacing.
@@ -162,7 +165,7 @@ impl Volume {
     }
 
     /// A slice: to each pixel the voxel that is nearest. Outside of the volume it is 0.
-    pub fn slice(&self, plane: PlaneWish) -> Result<Slice, ImageError> {
+    pub fn slice(&self, plane: SliceQuery) -> Result<Slice, ImageError> {
         let plane = plane.in_volume(self.spacing())?;
         Ok(self.slice_of(&plane, Interpolation::Nearest, &[])?.0)
     }
@@ -203,8 +206,8 @@ impl Volume {
     }
 
     fn cut(&self, plane: &Plane, interpolation: Interpolation) -> Result<Cut, ImageError> {
-        let shared = &self.shared;
-        Ok(Cut::new(*plane, shared.grid, shared.description.pixel, interpolation)?)
+        let state = &self.state;
+        Ok(Cut::new(*plane, state.grid, state.description.pixel, interpolation)?)
     }
 
     /// Has the nodes fill a blank slice.
@@ -215,12 +218,12 @@ impl Volume {
         interpolation: Interpolation,
         is_traced: bool,
     ) -> Result<(Slice, Report), ImageError> {
-        let shared = &self.shared;
-        let call = SliceCall { placed: shared.placed.clone(), plane: *plane, interpolation };
-        let work = shared.cluster.process(&shared.file).operation(node::SLICE, call);
-        let report = work.trace(is_traced).for_each_bytes(|_, message| {
-            slice.paste_message(&message).map_err(|error| unfit(&error))
-        })?;
+        let state = &self.state;
+        let call = SliceCall { layout: state.layout.clone(), plane: *plane, interpolation };
+        let work = state.cluster.process(&state.file).operation(node::SLICE, call);
+        let report = work
+            .trace(is_traced)
+            .for_each_bytes(|_, message| slice.paste_message(&message).map_err(bad_result))?;
         slice.check_finished()?;
         Ok((slice, report))
     }
@@ -228,21 +231,20 @@ impl Volume {
     /// Several parallel slices, `step` apart in the units of the spacing, as one.
     pub fn slab(
         &self,
-        plane: PlaneWish,
+        plane: SliceQuery,
         depth: u32,
         step: f64,
         blend: Blend,
         interpolation: Interpolation,
     ) -> Result<(Slice, Report), ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let slab = plane.slab_in_volume(self.spacing(), depth, step, blend)?;
-        let cut = SlabCut::new(slab, shared.grid, shared.description.pixel, interpolation)?;
+        let cut = SlabCut::new(slab, state.grid, state.description.pixel, interpolation)?;
         let mut whole = cut.blank();
-        let call = SlabCall { placed: shared.placed.clone(), slab, interpolation };
-        let work = shared.cluster.process(&shared.file).operation(node::SLAB, call);
-        let report = work.for_each_bytes(|_, message| {
-            whole.merge_message(&message).map_err(|error| unfit(&error))
-        })?;
+        let call = SlabCall { layout: state.layout.clone(), slab, interpolation };
+        let work = state.cluster.process(&state.file).operation(node::SLAB, call);
+        let report =
+            work.for_each_bytes(|_, message| whole.merge_message(&message).map_err(bad_result))?;
         Ok((whole.finish(&[])?, report))
     }
 
@@ -251,31 +253,8 @@ impl Volume {
         &self,
         planes: impl IntoIterator<Item = Plane>,
         interpolation: Interpolation,
-    ) -> Series {
-        Series::new(self.clone(), planes.into_iter().collect(), interpolation)
-    }
-
-    /// Fills the volume with a body that does not exist, made of a seed, where its boxes lie.
-    pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
-        self.generate_watched(seed, |_| ControlFlow::Continue(()))
-    }
-
-    /// The same; `watch` is told how far it has come, and can end it: boxes that were made stay.
-    pub fn generate_watched(
-        &self,
-        seed: u64,
-        mut watch: impl FnMut(&Report) -> ControlFlow<()>,
-    ) -> Result<Report, ImageError> {
-        let shared = &self.shared;
-        let call = PhantomCall { placed: shared.placed.clone(), seed };
-        let work = shared.cluster.process(&shared.file).operation(node::PHANTOM, call);
-        let stopper = work.stopper();
-        let watch = |report: &Report| {
-            if watch(report).is_break() {
-                stopper.stop();
-            }
-        };
-        Ok(work.watch(watch).write_to(&shared.file)?)
+    ) -> SliceSeries {
+        SliceSeries::new(self.clone(), planes.into_iter().collect(), interpolation)
     }
 
     /// The voxels of a box, as they are stored; nothing if nobody has written them.
@@ -283,27 +262,22 @@ impl Volume {
         &self,
         tile: TilePosition,
     ) -> Result<Option<(PixelWindow, Vec<u8>)>, ImageError> {
-        writing::read_box(&self.shared, tile)
+        boxes::read_box(&self.state, tile)
     }
 
     /// Writes the voxels of a box, all that it stores: also the layer that is the first of the next.
     pub fn write_box(&self, tile: TilePosition, voxels: &[u8]) -> Result<(), ImageError> {
-        writing::write_box(&self.shared, tile, voxels)
+        boxes::write_box(&self.state, tile, voxels)
     }
 
     /// Makes what was written durable.
     pub fn sync(&self) -> Result<(), ImageError> {
-        Ok(self.shared.file.sync()?)
+        Ok(self.state.file.sync()?)
     }
-}
-
-/// What a node has sent is not a part of what was asked for.
-fn unfit(error: &impl fmt::Display) -> pario::Error {
-    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
 }
 
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Volume({}, {})", self.shared.file.path(), self.shape())
+        write!(f, "Volume({}, {})", self.state.file.path(), self.shape())
     }
 }

@@ -6,7 +6,9 @@ use pario_proto::{Shape, Tiles};
 use super::Volume;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
-use crate::stored::{Compression, Description, SelfDescription, spread, write_description};
+use crate::stored::{
+    Compression, ImageDescription, StoredDescription, choose_disks, write_description,
+};
 use crate::units::VoxelUnits;
 
 /// A volume that is to be made: everything but its size and its voxels has a default.
@@ -14,7 +16,7 @@ use crate::units::VoxelUnits;
 pub struct VolumeOptions {
     shape: Shape,
     core: Shape,
-    description: Description,
+    description: ImageDescription,
     units: VoxelUnits,
     disks: Option<u32>,
 }
@@ -24,7 +26,7 @@ impl VolumeOptions {
     /// first of the next box.
     pub fn new(voxels: [u64; 3], pixel: Pixel) -> Self {
         let [x, y, z] = voxels;
-        let description = Description {
+        let description = ImageDescription {
             pixel,
             spacing: [1.0; 3],
             overlap: [false, false, true],
@@ -61,7 +63,7 @@ impl VolumeOptions {
         self
     }
 
-    /// Over how many disks it is spread; over all if nothing is said.
+    /// Over how many disks it is choose_disks; over all if nothing is said.
     pub fn disk_count(mut self, disks: u32) -> Self {
         self.disks = Some(disks);
         self
@@ -74,7 +76,7 @@ impl VolumeOptions {
             let spacing = self.description.spacing;
             return Err(ImageError::Invalid(format!("voxels cannot be {spacing:?} apart")));
         }
-        let disks = spread(cluster, self.disks)?;
+        let disks = choose_disks(cluster, self.disks)?;
         let tiles = Tiles::new(self.shape, self.core, disks)
             .map_err(|error| ImageError::Invalid(error.to_string()))?;
         let grid = self.description.grid(&tiles)?;
@@ -92,7 +94,7 @@ impl VolumeOptions {
         let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
         let Self { description, units, .. } = self;
         write_description(&file, &tiles, &description, None, units)?;
-        let described = SelfDescription { description, statistics: None, units };
+        let described = StoredDescription { description, statistics: None, units };
         Volume::new(cluster, file, tiles, described)
     }
 }

@@ -2,10 +2,9 @@
 
 use super::Volume;
 use super::measure_operation::MeasureVolumeCall;
-use super::unfit;
 use crate::error::ImageError;
-use crate::node;
-use crate::picture::{Measured, Quantity};
+use crate::node::{self, bad_result};
+use crate::picture::{Measurement, Quantity};
 use crate::pixel::Sample;
 use crate::pixelwise::{Bins, Histogram, Summary};
 use crate::stored::{VoxelStatistics, write_description};
@@ -22,34 +21,28 @@ const CLOSER: f64 = 64.0;
 impl Volume {
     /// How often values occur, counted at the nodes.
     pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
-        bins.validate(self.shared.description.pixel)?;
-        match self.measure(Quantity::Histogram(bins))? {
-            Measured::Histogram(histogram) => Ok(histogram),
-            Measured::Summary(_) => unreachable!("a histogram was begun with"),
-        }
+        bins.validate(self.state.description.pixel)?;
+        Ok(self.measure(Quantity::Histogram(bins))?.into_histogram())
     }
 
     /// The smallest and the greatest value and the mean of each channel, found at the nodes.
     pub fn summary(&self) -> Result<Summary, ImageError> {
-        match self.measure(Quantity::Summary)? {
-            Measured::Summary(summary) => Ok(summary),
-            Measured::Histogram(_) => unreachable!("a summary was begun with"),
-        }
+        Ok(self.measure(Quantity::Summary)?.into_summary())
     }
 
     /// What the header says of the values of the voxels: nothing for colours, and until
     /// [`Volume::record_statistics`] or [`Volume::compute_statistics`] is called. Voxels that are
     /// written later do not change it.
     pub fn statistics(&self) -> Option<VoxelStatistics> {
-        *self.shared.statistics.lock()
+        *self.state.statistics.lock()
     }
 
     /// Has the nodes find extremes and percentiles, and writes them into the header. Volumes of
     /// several channels and of values that are not finite have none.
     pub fn record_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let found = self.compute_statistics()?;
-        write_description(&shared.file, &shared.tiles, &shared.description, found, shared.units)?;
+        write_description(&state.file, &state.tiles, &state.description, found, state.units)?;
         Ok(found)
     }
 
@@ -57,12 +50,12 @@ impl Volume {
     /// [`Volume::statistics`] of this volume and its clones tells them from now on.
     pub fn compute_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
         let found = self.find_statistics()?.filter(VoxelStatistics::is_possible);
-        *self.shared.statistics.lock() = found;
+        *self.state.statistics.lock() = found;
         Ok(found)
     }
 
     fn find_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
-        let pixel = self.shared.description.pixel;
+        let pixel = self.state.description.pixel;
         if pixel.channels() != 1 {
             return Ok(None);
         }
@@ -112,16 +105,16 @@ impl Volume {
         Ok(Some(found))
     }
 
-    fn measure(&self, quantity: Quantity) -> Result<Measured, ImageError> {
-        let shared = &self.shared;
-        let pixel = shared.description.pixel;
-        let mut all = Measured::nothing(quantity, pixel).map_err(ImageError::Invalid)?;
-        let call = MeasureVolumeCall { placed: shared.placed.clone(), quantity };
-        let work = shared.cluster.process(&shared.file).operation(node::MEASURE_VOLUME, call);
-        work.for_each(|_, more: Measured| all.add(&more).map_err(|error| unfit(&error)))?;
+    fn measure(&self, quantity: Quantity) -> Result<Measurement, ImageError> {
+        let state = &self.state;
+        let pixel = state.description.pixel;
+        let mut all = Measurement::empty(quantity, pixel).map_err(ImageError::Invalid)?;
+        let call = MeasureVolumeCall { layout: state.layout.clone(), quantity };
+        let work = state.cluster.process(&state.file).operation(node::MEASURE_VOLUME, call);
+        work.for_each(|_, more: Measurement| all.add(&more).map_err(bad_result))?;
         let shape = self.shape();
         let voxels = shape.x.saturating_mul(shape.y).saturating_mul(shape.z);
-        all.fill(voxels, quantity, pixel).map_err(|error| unfit(&error))?;
+        all.fill(voxels, quantity, pixel).map_err(bad_result)?;
         Ok(all)
     }
 }

@@ -1,58 +1,37 @@
-//! Writing a TIFF: plain strips after a directory that is known beforehand, so that nothing has to
-//! be kept and nothing to be put right afterwards.
+//! Writes a TIFF: plain strips after a directory that is computed in advance, so that the writer
+//! keeps nothing in memory and need not seek back.
 
 use std::io::{self, Write};
 
-use super::super::frame::Frame;
-use super::super::{FormatError, RowSink};
+use super::super::raster::Raster;
+use super::super::{FormatError, RawSink};
 use super::{kind, tag};
 use crate::{Pixel, Sample};
 
-/// A strip has about so many bytes.
+/// Approximate bytes of a strip.
 const STRIP_BYTES: usize = 256 << 10;
 
-/// Writes a TIFF of any pixel: BigTIFF if it is 4 GiB or more.
-#[derive(Debug)]
-pub struct TiffSink<W> {
-    frame: Frame,
-    output: W,
-}
-
-impl<W: Write + Send> TiffSink<W> {
-    /// A picture of this size and pixel.
-    pub fn new(
-        name: &str,
-        mut output: W,
-        size: (u64, u64),
-        pixel: Pixel,
-    ) -> Result<TiffSink<W>, FormatError> {
-        let frame = Frame::to_write(name, size, pixel)?;
-        let (Ok(width), Ok(height)) = (u32::try_from(size.0), u32::try_from(size.1)) else {
-            let what = format!("TIFF has no pictures of {} x {} pixels", size.0, size.1);
-            return Err(FormatError::unsupported(name, what, "choose NRRD or raw"));
-        };
-        let head = Head::new(&frame, false);
-        let head = if head.end() >> 32 == 0 { head } else { Head::new(&frame, true) };
-        head.write(&mut output, (width, height), pixel)
-            .map_err(|error| FormatError::writing(name, error))?;
-        Ok(TiffSink { frame, output })
-    }
-}
-
-impl<W: Write + Send> RowSink for TiffSink<W> {
-    fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.frame.count_row(row.len())?;
-        self.output.write_all(row).map_err(|error| FormatError::writing(&self.frame.name, error))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<(), FormatError> {
-        self.frame.check_done()?;
-        self.output.flush().map_err(|error| FormatError::writing(&self.frame.name, error))
-    }
+/// Returns a sink that writes a TIFF of any pixel, or a BigTIFF from 4 GiB on.
+pub fn tiff_sink<W: Write + Send>(
+    name: &str,
+    mut output: W,
+    size: (u64, u64),
+    pixel: Pixel,
+) -> Result<RawSink<W>, FormatError> {
+    let raster = Raster::to_write(name, size, pixel)?;
+    let (Ok(width), Ok(height)) = (u32::try_from(size.0), u32::try_from(size.1)) else {
+        let what = format!("TIFF has no pictures of {} x {} pixels", size.0, size.1);
+        return Err(FormatError::unsupported(name, what, "choose NRRD or raw"));
+    };
+    let head = TiffHead::new(&raster, false);
+    let head = if head.end() >> 32 == 0 { head } else { TiffHead::new(&raster, true) };
+    head.write(&mut output, (width, height), pixel)
+        .map_err(|error| FormatError::writing(name, error))?;
+    RawSink::new(name, output, size, pixel)
 }
 
 /// Everything before the pixels: the header, the directory, and values that do not fit into it.
-struct Head {
+struct TiffHead {
     big: bool,
     channels: u64,
     strip_rows: u64,
@@ -70,17 +49,17 @@ struct Field {
     value: u64,
 }
 
-impl Head {
-    fn new(frame: &Frame, big: bool) -> Head {
-        let strip_rows = (STRIP_BYTES / frame.row_bytes).max(1) as u64;
-        let strip_rows = strip_rows.min(frame.height);
-        Head {
+impl TiffHead {
+    fn new(raster: &Raster, big: bool) -> TiffHead {
+        let strip_rows = (STRIP_BYTES / raster.row_bytes).max(1) as u64;
+        let strip_rows = strip_rows.min(raster.height);
+        TiffHead {
             big,
-            channels: frame.pixel.channels() as u64,
+            channels: raster.pixel.channels() as u64,
             strip_rows,
-            strip_bytes: strip_rows * frame.row_bytes as u64,
-            strips: frame.height.div_ceil(strip_rows),
-            data_bytes: frame.data_bytes,
+            strip_bytes: strip_rows * raster.row_bytes as u64,
+            strips: raster.height.div_ceil(strip_rows),
+            data_bytes: raster.data_bytes,
         }
     }
 
@@ -130,7 +109,7 @@ impl Head {
         (width, height): (u32, u32),
         pixel: Pixel,
     ) -> io::Result<()> {
-        let mut at = Counted { output, bytes: 0 };
+        let mut at = CountingWriter { output, bytes: 0 };
         if self.big {
             at.write_all(b"II+\0\x08\0\0\0")?;
             at.word(16, 8)?;
@@ -210,12 +189,12 @@ impl Head {
 }
 
 /// An output that knows how much was written.
-struct Counted<'a, W> {
+struct CountingWriter<'a, W> {
     output: &'a mut W,
     bytes: u64,
 }
 
-impl<W: Write> Counted<'_, W> {
+impl<W: Write> CountingWriter<'_, W> {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
         self.output.write_all(bytes)

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use pario_proto::{Shape, TilePosition};
 use proptest::prelude::*;
 
-use crate::slice::{Grid, Interpolation, Plane};
+use crate::slice::{BoxGrid, Interpolation, Plane};
 use crate::{Pixel, Sample};
 
 /// A volume in memory.
@@ -45,7 +45,7 @@ impl Volume {
     }
 
     /// The bytes of a box.
-    pub fn stored(&self, grid: &Grid, tile: TilePosition) -> Vec<u8> {
+    pub fn stored(&self, grid: &BoxGrid, tile: TilePosition) -> Vec<u8> {
         let window = grid.stored(tile).unwrap();
         let mut bytes = Vec::new();
         for z in window.start.z..window.start.z + window.size.z {
@@ -123,7 +123,7 @@ pub fn mixture(volume: Shape, at: [i64; 3], interpolation: Interpolation) -> Opt
 }
 
 /// The boxes that have pixels of a slice or shares in them, pixel by pixel.
-pub fn boxes(grid: &Grid, plane: &Plane, interpolation: Interpolation) -> Vec<TilePosition> {
+pub fn boxes(grid: &BoxGrid, plane: &Plane, interpolation: Interpolation) -> Vec<TilePosition> {
     let core = [grid.core().x, grid.core().y, grid.core().z].map(u64::cast_signed);
     let mut found = BTreeSet::new();
     for j in 0..plane.height() {
@@ -185,11 +185,11 @@ pub fn interpolations() -> impl Strategy<Value = Interpolation> {
 }
 
 /// Small volumes in boxes, also of one voxel and of more than all.
-pub fn grids() -> impl Strategy<Value = Grid> {
+pub fn grids() -> impl Strategy<Value = BoxGrid> {
     let shape = |longest: u64| (1..=longest, 1..=longest, 1..=longest);
     (shape(14), shape(9), any::<[bool; 3]>()).prop_map(|(volume, core, overlap)| {
         let volume = Shape::volume(volume.0, volume.1, volume.2);
-        Grid::new(volume, Shape::volume(core.0, core.1, core.2), overlap).unwrap()
+        BoxGrid::new(volume, Shape::volume(core.0, core.1, core.2), overlap).unwrap()
     })
 }
 
