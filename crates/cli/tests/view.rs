@@ -523,7 +523,7 @@ fn what_cannot_be_shown_is_told() {
     site.write("x", 100, 1);
     site.ok(&["cp", "x", "/x"]);
     assert!(site.refused(3, &["view", "/nothing"]).contains("/nothing"));
-    assert!(site.refused(2, &["view", "/x"]).contains("/x: this is no image or volume"));
+    assert!(site.refused(2, &["view", "/x"]).contains("/x: not an image or volume"));
     for (arguments, told) in [
         (&["view"][..], "VOLUME"),
         (&["view", "body"], "relative"),

@@ -44,11 +44,11 @@ fn in_tiles(image: &Pixels, grid: &TileGrid, filter: &Filter, edge: Edge, more: 
     let border = filter.radius() + more;
     for (tile, window) in tiles(grid) {
         let neighbours = grid.neighbours(tile, border);
-        for piece in &neighbours {
-            assert!(grid.tile(piece.tile).unwrap().contains(piece.window));
-            assert_ne!(piece.tile, tile);
+        for part in &neighbours {
+            assert!(grid.tile(part.tile).unwrap().contains(part.window));
+            assert_ne!(part.tile, tile);
         }
-        let windows = neighbours.iter().map(|piece| piece.window).chain([window]);
+        let windows = neighbours.iter().map(|part| part.window).chain([window]);
         let parts: Vec<(ImageWindow, Pixels)> =
             windows.map(|window| (window, image.cut(window).unwrap())).collect();
         let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
@@ -90,18 +90,18 @@ proptest! {
     }
 
     #[test]
-    fn pieces_cover_a_window_once((image, grid) in cut_image(40), x in 0u32..50, y in 0u32..50, width in 0u32..50, height in 0u32..50) {
+    fn parts_cover_a_window_once((image, grid) in cut_image(40), x in 0u32..50, y in 0u32..50, width in 0u32..50, height in 0u32..50) {
         let window = ImageWindow { x, y, width, height };
-        let pieces = grid.parts(window);
+        let parts = grid.parts(window);
         for down in 0..image.height() {
             for across in 0..image.width() {
                 let point = ImageWindow { x: across, y: down, width: 1, height: 1 };
-                let found = pieces.iter().filter(|piece| piece.window.contains(point)).count();
+                let found = parts.iter().filter(|part| part.window.contains(point)).count();
                 prop_assert_eq!(found, usize::from(window.contains(point)));
             }
         }
-        for piece in pieces {
-            prop_assert!(grid.tile(piece.tile).unwrap().contains(piece.window));
+        for part in parts {
+            prop_assert!(grid.tile(part.tile).unwrap().contains(part.window));
         }
     }
 

@@ -116,11 +116,11 @@ impl TileGrid {
         let columns = tiles(window.x, window.width, self.tile_width);
         let rows = tiles(window.y, window.height, self.tile_height);
         let positions = rows.flat_map(|y| columns.clone().map(move |x| TilePosition::image(x, y)));
-        let piece = |tile| {
+        let part = |tile| {
             let window = self.tile(tile)?.intersection(window)?;
             Some(TilePart { tile, window })
         };
-        positions.filter_map(piece).collect()
+        positions.filter_map(part).collect()
     }
 
     /// Returns the window that a tile with a border of `radius` pixels needs: all pixels of the
@@ -133,9 +133,9 @@ impl TileGrid {
     /// Returns the parts of other tiles that the border of a tile needs; more than eight where
     /// tiles are smaller than the border.
     pub fn neighbours(&self, tile: TilePosition, radius: u32) -> Vec<TilePart> {
-        let mut pieces =
+        let mut parts =
             self.surroundings(tile, radius).map(|window| self.parts(window)).unwrap_or_default();
-        pieces.retain(|piece| piece.tile != tile);
-        pieces
+        parts.retain(|part| part.tile != tile);
+        parts
     }
 }

@@ -1,19 +1,19 @@
-//! The body: where its shapes lie, in centimetres.
+//! The shapes of the body, in centimetres.
 //!
-//! The head is up and z runs down from the top of it; x runs to the left hand, y to the back. The
-//! spine is near x = 0.
+//! z runs from the top of the head to the feet, x to the left hand, y to the back. The spine is
+//! near x = 0.
 
 use super::noise::{hash, unit};
 use super::shape::{Bounds, Knot, Solid};
 use super::tissue::Tissue;
 
-/// From the top of the head to the soles.
+/// Height from the top of the head to the soles.
 pub(super) const HEIGHT_CM: f32 = 180.0;
-/// The width that shows all of it, and the depth.
+/// Width and depth that show the whole body.
 pub(super) const WIDTH_CM: f32 = 66.0;
 pub(super) const DEPTH_CM: f32 = 36.0;
 
-/// A shape and what it is made of.
+/// A solid and its tissue.
 #[derive(Clone, Debug)]
 pub(super) struct BodyPart {
     pub tissue: Tissue,
@@ -21,7 +21,7 @@ pub(super) struct BodyPart {
     pub bounds: Bounds,
 }
 
-/// The skin, and what is under it: later parts lie in front of earlier ones.
+/// The skin and the parts under it; later parts cover earlier ones.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
     pub outline: Vec<BodyPart>,
@@ -29,7 +29,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// A body of its own for each seed.
+    /// Creates a body that depends on the seed.
     pub fn new(seed: u32) -> Body {
         let mut build = Builder { seed, parts: Vec::new() };
         build.outline();
@@ -56,7 +56,7 @@ impl Builder {
         self.parts.push(BodyPart { tissue, solid, bounds });
     }
 
-    /// An ellipsoid that is a little different for each seed.
+    /// Adds an ellipsoid that varies a little with the seed.
     fn organ(&mut self, tissue: Tissue, center: [f32; 3], radii: [f32; 3]) {
         let number = i32::try_from(self.parts.len()).unwrap_or(0);
         let vary = |what: i32| (unit(hash(self.seed, number, what, 0)) - 0.5) * 0.08;
@@ -73,7 +73,7 @@ impl Builder {
         self.add(tissue, Solid::Capsule { from, to, radii });
     }
 
-    /// A capsule on either side.
+    /// Adds a capsule on either side.
     fn capsules(&mut self, tissue: Tissue, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) {
         for side in BOTH {
             let turn = |at: [f32; 3]| [side * at[0], at[1], at[2]];
@@ -81,7 +81,7 @@ impl Builder {
         }
     }
 
-    /// A part of the wall of an ellipsoid.
+    /// Adds a part of the wall of an ellipsoid.
     fn shell(
         &mut self,
         tissue: Tissue,
@@ -95,7 +95,7 @@ impl Builder {
         self.parts.push(BodyPart { tissue, solid, bounds: Bounds { low, high } });
     }
 
-    /// A tube through points (z, x, y, radius along x, radius along y).
+    /// Adds a tube through points (z, x, y, radius along x, radius along y).
     fn column(&mut self, tissue: Tissue, squareness: f32, points: &[[f32; 5]]) {
         self.add(tissue, Solid::Column { knots: knots(points, 1.0), squareness });
     }
@@ -186,7 +186,7 @@ impl Builder {
     }
 
     fn trunk(&mut self) {
-        // What is inside of the cage and the belly is not muscle.
+        // The inside of the rib cage and the belly is not muscle.
         self.column(
             Tissue::Fat,
             0.3,

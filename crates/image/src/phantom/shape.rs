@@ -1,18 +1,18 @@
-//! Bodies given by formulas: how deep inside of them is a place?
+//! Solids as formulas that give the depth of a point inside.
 //!
-//! Invariants: a depth is about a distance in centimetres to the surface, positive inside; only
-//! additions, products, quotients, roots and comparisons make it, so it is the same on every machine.
-//! A shape is asked only within its bounds, and counts as far away outside of them.
+//! Invariants: a depth is about a distance in centimetres to the surface, positive inside. It uses
+//! only additions, products, quotients, roots and comparisons, so it is the same on every machine.
+//! Callers evaluate a solid only within its bounds, and treat it as far away outside of them.
 
 use super::noise::floor;
 
-/// So many neighbours along x are computed together.
+/// Neighbours along x that are computed together.
 pub(super) const LANES: usize = 16;
 
 /// A value for each neighbour.
 pub(super) type Lanes = [f32; LANES];
 
-/// Where neighbours lie, in centimetres.
+/// Positions of neighbours, in centimetres.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowPosition {
     pub x: Lanes,
@@ -20,17 +20,17 @@ pub(super) struct RowPosition {
     pub z: f32,
 }
 
-/// A formula.
+/// A formula of a solid.
 #[derive(Clone, Debug)]
 pub(super) enum Solid {
     /// An ellipsoid.
     Ellipsoid { center: [f32; 3], radii: [f32; 3] },
-    /// The wall of an ellipsoid, half as thick on either side of its surface as said, cut off at the
-    /// bounds; on the side away from x = 0 it loses `taper` with every centimetre down.
+    /// The wall of an ellipsoid with half of its thickness on either side of the surface, cut off
+    /// at the bounds; on the side away from x = 0 it loses `taper` with every centimetre down.
     Shell { center: [f32; 3], radii: [f32; 3], half_thickness: f32, taper: f32 },
-    /// All places near a line between two points, with a radius at each.
+    /// All points near a line between two points, with a radius at each.
     Capsule { from: [f32; 3], to: [f32; 3], radii: [f32; 2] },
-    /// An upright tube of changing place and size; `squareness` from 0 (ellipse) to 1.
+    /// An upright tube of changing position and size; `squareness` from 0 (ellipse) to 1.
     Column { knots: Vec<Knot>, squareness: f32 },
     /// Rings on the wall of a column, sloping down to the front.
     Ribs { cage: Vec<Knot> },
@@ -46,7 +46,7 @@ pub(super) struct Knot {
     pub radii: [f32; 2],
 }
 
-/// The box around a shape.
+/// The bounding box of a solid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub low: [f32; 3],
@@ -54,19 +54,19 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether two boxes have something in common.
-    pub fn meet(&self, other: &Bounds) -> bool {
+    /// Returns whether two boxes intersect.
+    pub fn intersects(&self, other: &Bounds) -> bool {
         (0..3).all(|axis| self.low[axis] <= other.high[axis] && other.low[axis] <= self.high[axis])
     }
 
-    /// A box that is larger on all sides.
+    /// Returns a box that is larger on all sides.
     pub fn widened(&self, by: f32) -> Bounds {
         Bounds { low: self.low.map(|low| low - by), high: self.high.map(|high| high + by) }
     }
 }
 
 impl Solid {
-    /// The box around it.
+    /// Returns the bounding box.
     pub fn bounds(&self) -> Bounds {
         match self {
             Solid::Ellipsoid { center, radii } => around(*center, *radii),
@@ -86,7 +86,7 @@ impl Solid {
         }
     }
 
-    /// How deep inside the places of a row are, given its bounds and its section at this height.
+    /// Returns the depths of the points of a row, given the bounds and the section at this height.
     pub fn depths(&self, row: &RowPosition, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
         match self {
             Solid::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
@@ -114,7 +114,7 @@ impl Solid {
         }
     }
 
-    /// The cross-section at a height, for those that have one there.
+    /// Returns the cross-section at a height, for solids that have one there.
     pub fn section(&self, z: f32) -> Option<Knot> {
         match self {
             Solid::Column { knots, .. } => section(knots, z),
@@ -170,7 +170,7 @@ fn capsule(row: &RowPosition, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> 
     })
 }
 
-/// The cross-section at a height, on a smooth curve through the knots.
+/// Returns the cross-section at a height, on a smooth curve through the knots.
 fn section(knots: &[Knot], z: f32) -> Option<Knot> {
     let after = knots.iter().position(|knot| knot.z >= z)?;
     let before = after.checked_sub(1)?;
@@ -232,7 +232,7 @@ fn ribs(row: &RowPosition, section: &Knot) -> Lanes {
 
 fn vertebrae(row: &RowPosition, section: &Knot) -> Lanes {
     let [x, y] = section.center;
-    // Vertebrae grow from 2 cm at the neck to 3.5 cm: the number of those above grows ever slower.
+    // Vertebrae grow from 2 cm at the neck to 3.5 cm, so their number per centimetre falls.
     let below = row.z - 21.0;
     let turn = (0.5 - 0.001_64 * below) * below;
     let pitch = 1.0 / (0.5 - 0.003_28 * below);

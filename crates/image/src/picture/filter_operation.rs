@@ -1,7 +1,7 @@
-//! Neighbourhood operations, at the nodes: each filters its tiles, with borders of the tiles around
-//! them, wherever these are.
+//! The filter operation: each node filters its tiles with borders from the tiles around them,
+//! wherever these lie.
 //!
-//! Invariant: a tile that is 0 throughout is not written, so what is sparse stays so.
+//! Invariant: a tile that is 0 throughout is not written, so a sparse image stays sparse.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wanted};
@@ -14,7 +14,7 @@ use crate::filter::{self, Edge, Filter, ImageWindow, PaddedTile, Pixels, TileGri
 use crate::pixel::Pixel;
 use crate::stored::ImageLayout;
 
-/// Which filter.
+/// The parameters of a filter call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilterCall {
     pub layout: ImageLayout,
@@ -33,7 +33,8 @@ struct FilterTask {
     call: FilterCall,
 }
 
-/// A part of a tile that is wanted at another one, both counted from the corner of the image.
+/// A request for a part of a neighbouring tile; both windows are counted from the corner of the
+/// image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct NeighbourPart {
     tile: ImageWindow,
@@ -44,33 +45,33 @@ struct NeighbourPart {
 #[derive(Default)]
 struct FilterScratch {
     unpacked: Vec<u8>,
-    scratch: filter::FilterBuffers,
+    buffers: filter::FilterBuffers,
 }
 
-/// Of which tiles it is known that they become 0.
+/// Which tiles are known to become 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sparsity {
-    /// Whether what is 0 in all that is in reach becomes 0.
+    /// Whether a pixel becomes 0 if all pixels within the radius are 0.
     pub keeps_zeros: bool,
-    /// Whether what lies beyond the edges of an image that is 0 is 0, too.
+    /// Whether the values beyond the edges of an image that is 0 are 0, too.
     pub is_blank_outside: bool,
 }
 
 impl Sparsity {
-    /// Of a filter and pixels. What is wrong with the filter is told.
+    /// Determines the sparsity of a filter. Fails if the filter is not valid.
     pub fn new(filter: &Filter, edge: Edge, pixel: Pixel) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        filter.validate().map_err(|error| told(&error))?;
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        filter.validate().map_err(|error| text(&error))?;
         let one = Shape::image(1, 1);
-        let grid = TileGrid::new(one, one).map_err(|error| told(&error))?;
-        let blank = Pixels::blank(1, 1, pixel).map_err(|error| told(&error))?;
+        let grid = TileGrid::new(one, one).map_err(|error| text(&error))?;
+        let blank = Pixels::blank(1, 1, pixel).map_err(|error| text(&error))?;
         let parts = [(blank.window(), &blank)];
         let corner = TilePosition::image(0, 0);
-        let framed = PaddedTile::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
-            .map_err(|error| told(&error))?;
+        let padded = PaddedTile::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
+            .map_err(|error| text(&error))?;
         let made = filter
-            .apply(&framed, &mut filter::FilterBuffers::new())
-            .map_err(|error| told(&error))?;
+            .apply(&padded, &mut filter::FilterBuffers::new())
+            .map_err(|error| text(&error))?;
         let outside = match edge {
             Edge::Clamp | Edge::Mirror => Vec::new(),
             Edge::Constant(value) => sample_bytes(pixel, value),
@@ -79,7 +80,7 @@ impl Sparsity {
         Ok(Self { keeps_zeros: is_blank(made.data()), is_blank_outside: is_blank(&outside) })
     }
 
-    /// Whether a tile becomes 0 if it is 0 and so is what surrounds it in the image.
+    /// Returns whether a tile becomes 0 if it and its border in the image are 0.
     fn stays_blank(self, image: ImageWindow, tile: ImageWindow, border: u32) -> bool {
         let is_inside = tile.x >= border
             && tile.y >= border
@@ -91,17 +92,18 @@ impl Sparsity {
 
 impl Operation for FilterOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: FilterCall = call.decode()?;
-        let tiled = TiledImage::decode(&wanted.layout)?;
-        let sparsity = Sparsity::new(&wanted.filter, wanted.edge, tiled.description.pixel)?;
-        let (extents, border) = (tiled.at_node(call), wanted.filter.radius());
-        Ok(Box::new(FilterTask { tiled, extents, border, sparsity, call: wanted }))
+        let parameters: FilterCall = call.decode()?;
+        let tiled = TiledImage::decode(&parameters.layout)?;
+        let sparsity = Sparsity::new(&parameters.filter, parameters.edge, tiled.description.pixel)?;
+        let (extents, border) = (tiled.at_node(call), parameters.filter.radius());
+        Ok(Box::new(FilterTask { tiled, extents, border, sparsity, call: parameters }))
     }
 
-    /// Nothing is cut out of a tile that nobody has written.
+    /// Cuts an unwritten tile to nothing.
     fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
-        let NeighbourPart { tile, part, pixel } = postcard::from_bytes(what)
-            .map_err(|error| format!("what is wanted cannot be understood: {error}"))?;
+        let NeighbourPart { tile, part, pixel } = postcard::from_bytes(what).map_err(|error| {
+            format!("the request for a part of a tile cannot be decoded: {error}")
+        })?;
         match extent {
             Some(extent) => part_of(extent, tile, part, pixel, &mut Vec::new()),
             None => Ok(Vec::new()),
@@ -110,28 +112,30 @@ impl Operation for FilterOperation {
 }
 
 impl FilterTask {
-    /// The tile and what surrounds it.
-    fn framed(
+    /// Assembles the tile and its border.
+    fn padded(
         &self,
         seen: &Seen<'_>,
         (position, tile): (TilePosition, ImageWindow),
-        room: &mut Vec<u8>,
+        unpacked: &mut Vec<u8>,
     ) -> Result<PaddedTile, String> {
         let pixel = self.tiled.description.pixel;
         let grid = &self.tiled.grid;
-        let pieces = grid.neighbours(position, self.border);
-        if pieces.len() != seen.neighbours.len() {
-            let (wanted, came) = (pieces.len(), seen.neighbours.len());
-            return Err(format!("{wanted} parts of other tiles were wanted, and {came} came"));
+        let parts_needed = grid.neighbours(position, self.border);
+        if parts_needed.len() != seen.neighbours.len() {
+            let (requested, received) = (parts_needed.len(), seen.neighbours.len());
+            return Err(format!(
+                "{requested} parts of other tiles were requested, {received} received"
+            ));
         }
-        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, room)?)];
-        for (piece, bytes) in pieces.iter().zip(seen.neighbours) {
-            let ImageWindow { width, height, .. } = piece.window;
+        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, unpacked)?)];
+        for (part, bytes) in parts_needed.iter().zip(seen.neighbours) {
+            let ImageWindow { width, height, .. } = part.window;
             let pixels = match bytes.is_empty() {
                 true => Pixels::blank(width, height, pixel),
                 false => Pixels::new(width, height, pixel, bytes.to_vec()),
             };
-            parts.push((piece.window, pixels.map_err(|error| error.to_string())?));
+            parts.push((part.window, pixels.map_err(|error| error.to_string())?));
         }
         let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
         PaddedTile::assemble(grid, position, self.border, self.call.edge, parts)
@@ -155,28 +159,28 @@ impl Task for FilterTask {
     fn wants(&self, place: ExtentPlace) -> Vec<Wanted> {
         let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
         let pixel = self.tiled.description.pixel;
-        let wanted = |piece: filter::TilePart| {
-            let (tile, part) = (self.tiled.grid.tile(piece.tile)?, piece.window);
+        let request = |neighbour: filter::TilePart| {
+            let (tile, part) = (self.tiled.grid.tile(neighbour.tile)?, neighbour.window);
             let what = postcard::to_allocvec(&NeighbourPart { tile, part, pixel }).ok()?;
-            Some(Wanted { place: self.tiled.tiles.locate(piece.tile).ok()?, what })
+            Some(Wanted { place: self.tiled.tiles.locate(neighbour.tile).ok()?, what })
         };
-        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(wanted).collect()
+        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(request).collect()
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<FilterScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<FilterScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (position, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (position, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
         let is_blank = seen.extent.is_none() && seen.neighbours.iter().all(|part| part.is_empty());
         if is_blank && self.sparsity.stays_blank(self.tiled.image(), tile, self.border) {
             return Ok(Outcome::Nothing);
         }
-        let framed = self.framed(seen, (position, tile), &mut room.unpacked)?;
+        let padded = self.padded(seen, (position, tile), &mut scratch.unpacked)?;
         let made = self
             .call
             .filter
-            .apply(&framed, &mut room.scratch)
+            .apply(&padded, &mut scratch.buffers)
             .map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
             Some((header, body)) => Outcome::Extent { place: seen.place, header, body },

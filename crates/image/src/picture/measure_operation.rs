@@ -1,4 +1,4 @@
-//! Histograms and summaries, at the nodes: each counts the pixels of its tiles, and sends one result.
+//! The measure operation: each node counts the pixels of its tiles and sends one result.
 
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
@@ -9,30 +9,30 @@ use crate::pixel::Pixel;
 use crate::pixelwise::{Bins, Histogram, Summary};
 use crate::stored::ImageLayout;
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureCall {
     pub layout: ImageLayout,
     pub quantity: Quantity,
 }
 
-/// What can be measured.
+/// The available quantities.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Quantity {
-    /// How often values occur.
+    /// Counts of values.
     Histogram(Bins),
     /// The smallest and the greatest value, and the mean.
     Summary,
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Measurement {
     Histogram(Histogram),
     Summary(Summary),
 }
 
-/// Measures.
+/// Measures images.
 pub struct MeasureOperation;
 
 struct MeasureTask {
@@ -63,7 +63,7 @@ impl MeasureScratch {
 }
 
 impl Measurement {
-    /// Nothing yet.
+    /// Creates a measurement without pixels.
     pub fn empty(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
         match quantity {
             Quantity::Summary => Ok(Self::Summary(Summary::new(pixel))),
@@ -74,7 +74,7 @@ impl Measurement {
         }
     }
 
-    /// Takes the pixels of a tile.
+    /// Counts the pixels of a tile.
     pub fn count(&mut self, pixels: &Pixels) -> Result<(), String> {
         match self {
             Self::Histogram(histogram) => {
@@ -84,7 +84,7 @@ impl Measurement {
         }
     }
 
-    /// Adds what was measured elsewhere.
+    /// Adds another measurement.
     pub fn add(&mut self, other: &Self) -> Result<(), String> {
         match (self, other) {
             (Self::Histogram(all), Self::Histogram(more)) => {
@@ -93,7 +93,7 @@ impl Measurement {
             (Self::Summary(all), Self::Summary(more)) => {
                 all.add(more).map_err(|error| error.to_string())
             }
-            _ => Err("something else was measured".to_owned()),
+            _ => Err("the nodes measured different quantities".to_owned()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Measurement {
     pub fn into_histogram(self) -> Histogram {
         match self {
             Self::Histogram(histogram) => histogram,
-            Self::Summary(_) => unreachable!("a histogram was begun with"),
+            Self::Summary(_) => unreachable!("a measurement of bins stays a histogram"),
         }
     }
 
@@ -109,11 +109,11 @@ impl Measurement {
     pub fn into_summary(self) -> Summary {
         match self {
             Self::Summary(summary) => summary,
-            Self::Histogram(_) => unreachable!("a summary was begun with"),
+            Self::Histogram(_) => unreachable!("a measurement without bins stays a summary"),
         }
     }
 
-    /// How many pixels there were.
+    /// Returns the number of pixels counted.
     fn pixels(&self) -> u64 {
         match self {
             Self::Histogram(histogram) => {
@@ -127,15 +127,15 @@ impl Measurement {
         }
     }
 
-    /// Takes pixels that are 0 until there were so many in all.
+    /// Counts pixels that are 0 until there are `pixels` in all.
     pub fn fill(&mut self, pixels: u64, quantity: Quantity, pixel: Pixel) -> Result<(), String> {
         let seen = self.pixels();
         let mut missing = pixels
             .checked_sub(seen)
-            .ok_or_else(|| format!("{seen} pixels were measured, and there are {pixels}"))?;
+            .ok_or_else(|| format!("the nodes measured {seen} pixels, the image has {pixels}"))?;
         let mut zeros = Self::empty(quantity, pixel)?;
         zeros.count(&Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?)?;
-        // So many times, by doubling.
+        // Adds the zeros by doubling.
         while missing > 0 {
             if missing % 2 == 1 {
                 self.add(&zeros)?;
@@ -165,7 +165,7 @@ impl Task for MeasureTask {
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
         let Some(found) = scratch.downcast_mut::<MeasureScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+            unreachable!("a task gets back the scratch that it created")
         };
         if let Some((_, tile)) = self.tiled.at(seen.place) {
             let pixels = self.tiled.pixels(tile, seen.extent, &mut found.unpacked)?;

@@ -1,10 +1,10 @@
-//! Two-dimensional images: cut into tiles, one extent each, choose_disks over disks; what is computed with
-//! them is computed where the tiles lie.
+//! Two-dimensional images: cut into tiles, one extent each, on many disks. The nodes compute with
+//! the tiles on their disks.
 //!
-//! `tile` is what nodes and clients know of tiles. `window_operation`, `resample_operation`,
+//! Nodes and clients share `tiled_image`. `window_operation`, `resample_operation`,
 //! `filter_operation`, `pixelwise_operation` and `measure_operation` run at the nodes; `scaling`
-//! says what of a change of scale they do, `sparse` which tiles need not be looked at. `writing` and
-//! `transfer` run at the client.
+//! says which part of a change of scale they compute, `sparsity` which tiles a filter can skip.
+//! `writing` and `transfer` run at the client.
 
 mod filter_operation;
 mod measure_operation;
@@ -53,19 +53,19 @@ use window_operation::WindowCall;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// use pario_image::{Compression, Edge, Filter, ImageOptions, Pixel, Pixels, ImageWindow};
+/// use pario_image::{Compression, Edge, Filter, ImageOptions, ImageWindow, Pixel, Pixels};
 ///
 /// let cluster = pario::Cluster::embedded(dir.path())?;
 /// let options = ImageOptions::new([60_000, 40_000], Pixel::RGB).compression(Compression::Lz4);
-/// let sky = options.create(&cluster, "/sky")?; // what nobody has written is 0
+/// let sky = options.create(&cluster, "/sky")?; // unwritten pixels are 0
 /// let star = Pixels::new(1, 1, Pixel::RGB, vec![250, 240, 200])?;
 /// sky.write(30_000, 20_000, &star)?;
 ///
-/// // At the nodes; only tiles in reach of the star are looked at, and written.
+/// // The nodes read and write only the tiles within reach of the star.
 /// let soft = sky.apply(&Filter::Dilation { radius: 2 }, Edge::Clamp, "/soft")?;
 /// let window = ImageWindow { x: 29_990, y: 19_990, width: 20, height: 20 };
-/// let seen = soft.read(window)?.data().iter().filter(|byte| **byte > 0).count();
-/// assert_eq!(seen, 5 * 5 * 3);
+/// let bright = soft.read(window)?.data().iter().filter(|byte| **byte > 0).count();
+/// assert_eq!(bright, 5 * 5 * 3);
 /// assert_eq!(soft.summary()?.channels()[0].maximum, 250.0);
 /// # Ok(())
 /// # }
@@ -83,7 +83,7 @@ struct ImageState {
 }
 
 impl ImageState {
-    /// An error if a window is not in the image.
+    /// Fails if a window is not in the image.
     fn check(&self, window: ImageWindow) -> Result<(), ImageError> {
         let image = self.tiled.image();
         if !window.is_empty() && image.contains(window) {
@@ -124,48 +124,48 @@ impl Image {
         let layout = ImageLayout::new(&tiles, description);
         let tiled = TiledImage::new(tiles, description).map_err(|why| {
             let path = file.path().to_string();
-            ImageError::NotAnImage { path, why: format!("of two dimensions it is none: {why}") }
+            ImageError::NotAnImage { path, why: format!("it is not two-dimensional: {why}") }
         })?;
         Ok(Self { state: Arc::new(ImageState { cluster: cluster.clone(), file, tiled, layout }) })
     }
 
-    /// Width and height.
+    /// Returns width and height.
     pub fn size(&self) -> [u32; 2] {
         let ImageWindow { width, height, .. } = self.window();
         [width, height]
     }
 
-    /// All of it.
+    /// Returns the window of the whole image.
     pub fn window(&self) -> ImageWindow {
         self.state.tiled.image()
     }
 
-    /// What its pixels are.
+    /// Returns the pixel type.
     pub fn pixel(&self) -> Pixel {
         self.state.tiled.description.pixel
     }
 
-    /// What its pixels are, and how they are stored.
+    /// Returns the pixel type, and how pixels are stored.
     pub fn description(&self) -> &ImageDescription {
         &self.state.tiled.description
     }
 
-    /// How it is cut into tiles, and where they lie.
+    /// Returns the tiles, and where they lie.
     pub fn tiles(&self) -> &Tiles {
         &self.state.tiled.tiles
     }
 
-    /// Its file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
         &self.state.file
     }
 
-    /// The pixels of a window, which lies in the image.
+    /// Reads the pixels of a window, which must lie in the image.
     pub fn read(&self, window: ImageWindow) -> Result<Pixels, ImageError> {
         Ok(self.read_reported(window)?.0)
     }
 
-    /// The same; the report says what it has cost.
+    /// Reads the pixels of a window. The report says what it cost.
     pub fn read_reported(&self, window: ImageWindow) -> Result<(Pixels, Report), ImageError> {
         let state = &self.state;
         state.check(window)?;
@@ -178,18 +178,18 @@ impl Image {
         Ok((pixels, report))
     }
 
-    /// Writes pixels from a position on. Tiles that are covered as a whole are replaced; of others
-    /// the rest is read before. Two writers of one tile at the same time must not be, unless both
-    /// cover it as a whole: one would undo what the other has done.
+    /// Writes pixels from a position on. Replaces tiles that are covered as a whole; reads the rest
+    /// of the others first. Two writers must not write one tile at the same time, unless both cover
+    /// it as a whole: one would undo the work of the other.
     pub fn write(&self, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
         writing::write(&self.state, x, y, pixels)
     }
 
-    /// A window as a picture of a size.
+    /// Reads a window as a picture of a size.
     ///
-    /// Where sizes differ by a whole factor along both axes, each pixel is the mean of a box.
-    /// Otherwise the nodes reduce the window by the largest whole factor that fits, and the rest is
-    /// done between the means, bilinear. What is larger than the window is bilinear, too.
+    /// If the sizes differ by a whole factor along both axes, each pixel is the mean of a cell.
+    /// Otherwise the nodes reduce the window by the largest whole factor that fits, and the client
+    /// interpolates between the means, bilinear. Enlarged windows are bilinear, too.
     pub fn read_scaled(
         &self,
         window: ImageWindow,
@@ -207,8 +207,8 @@ impl Image {
         Ok(canvas.finish())
     }
 
-    /// A window that is turned around its middle, in as many pixels. At 90 degrees, rows run down
-    /// the image. What lies outside of the image is background.
+    /// Reads a window that is turned around its middle, in as many pixels. At 90 degrees, rows run
+    /// down the image. Pixels outside of the image are background.
     pub fn read_turned(
         &self,
         window: ImageWindow,
@@ -224,7 +224,7 @@ impl Image {
         self.read_resampled(turned, background)
     }
 
-    /// The image at any positions, or reduced. What lies outside of the image is background.
+    /// Reads the image at any positions, or reduced. Pixels outside of the image are background.
     pub fn read_resampled(
         &self,
         resampling: Resampling,
@@ -242,14 +242,14 @@ impl Image {
         Ok(canvas.finish())
     }
 
-    /// Filters the image, at the nodes, into a new one with the same tiles at the same places.
+    /// Filters the image at the nodes into a new one, with the same tiles at the same placements.
     pub fn apply(&self, filter: &Filter, edge: Edge, target: &str) -> Result<Image, ImageError> {
         let go_on = |_: &Report| ControlFlow::Continue(());
         Ok(self.apply_watched(filter, edge, target, go_on)?.0)
     }
 
-    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
-    /// until then is removed.
+    /// Filters the image; `watch` receives a report of the progress and can stop the work. On
+    /// failure the new image is removed.
     pub fn apply_watched(
         &self,
         filter: &Filter,
@@ -271,14 +271,14 @@ impl Image {
         self.make(target, pixel, work, watch)
     }
 
-    /// Does something with each pixel, at the nodes, into a new image with the same tiles at the
-    /// same places; its pixels may be others.
+    /// Applies a pixel-wise operation at the nodes into a new image, with the same tiles at the
+    /// same placements; its pixels may be of another type.
     pub fn map(&self, operation: &Pixelwise, target: &str) -> Result<Image, ImageError> {
         Ok(self.map_watched(operation, target, |_| ControlFlow::Continue(()))?.0)
     }
 
-    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
-    /// until then is removed.
+    /// Applies a pixel-wise operation; `watch` receives a report of the progress and can stop the
+    /// work. On failure the new image is removed.
     pub fn map_watched(
         &self,
         operation: &Pixelwise,
@@ -291,19 +291,19 @@ impl Image {
         self.make(target, pixel, self.work(node::PIXELWISE, call), watch)
     }
 
-    /// How often values occur, counted at the nodes.
+    /// Counts the values of all pixels at the nodes.
     pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
         bins.validate(self.pixel())?;
         Ok(self.measure(Quantity::Histogram(bins))?.into_histogram())
     }
 
-    /// The smallest and the greatest value and the mean of each channel, found at the nodes.
+    /// Computes the smallest and the greatest value and the mean of each channel at the nodes.
     pub fn summary(&self) -> Result<Summary, ImageError> {
         Ok(self.measure(Quantity::Summary)?.into_summary())
     }
 
     /// Writes all rows of a picture of the same size and pixels, a row of tiles at a time. `watch`
-    /// is told how many rows have been read, and can end it.
+    /// receives the number of rows read, and can stop the import.
     pub fn import(
         &self,
         rows: &mut dyn Rows,
@@ -312,8 +312,9 @@ impl Image {
         transfer::import(self, rows, watch)
     }
 
-    /// Puts the rows of a window into a picture of the same size and pixels, and ends it; the next
-    /// row of tiles is read meanwhile. `watch` is told how many rows have been put, and can end it.
+    /// Writes the rows of a window to a picture of the same size and pixels, and ends it. Reads the
+    /// next row of tiles at the same time. `watch` receives the number of rows written, and can
+    /// stop the export.
     pub fn export(
         &self,
         window: ImageWindow,
@@ -323,7 +324,7 @@ impl Image {
         transfer::export(self, window, sink, watch)
     }
 
-    /// Makes what was written durable.
+    /// Makes written pixels durable.
     pub fn sync(&self) -> Result<(), ImageError> {
         Ok(self.state.file.sync()?)
     }
@@ -332,7 +333,7 @@ impl Image {
         self.state.cluster.process(&self.state.file).operation(operation, call)
     }
 
-    /// Has the nodes write a new image, with tiles at the same places.
+    /// Runs work that writes a new image with tiles at the same placements.
     fn make<'f>(
         &'f self,
         path: &str,
@@ -354,7 +355,7 @@ impl Image {
             Ok(report) => Ok((target, report)),
             Err(error) => {
                 drop(target);
-                // What failed is worth telling, and not that half an image stays.
+                // Report the failure of the work, not that of the removal.
                 let _ = cluster.remove(path);
                 Err(error)
             }
@@ -372,7 +373,7 @@ impl Image {
     }
 }
 
-/// Work and the file that it writes to live for different times.
+/// Gives the work and the target file separate lifetimes.
 fn write_to(work: Work<'_>, target: &File) -> Result<Report, ImageError> {
     Ok(work.write_to(target)?)
 }

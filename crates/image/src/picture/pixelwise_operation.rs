@@ -1,4 +1,4 @@
-//! Pixel-wise operations, at the nodes: each does it with its tiles.
+//! The pixel-wise operation: each node maps the pixels of its tiles.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -9,19 +9,19 @@ use crate::filter::Pixels;
 use crate::pixelwise::{Pixelwise, PreparedPixelwise};
 use crate::stored::ImageLayout;
 
-/// Which operation.
+/// The parameters of a pixel-wise call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PixelwiseCall {
     pub layout: ImageLayout,
     pub operation: Pixelwise,
 }
 
-/// Does it.
+/// Maps the pixels of images.
 pub struct PixelwiseOperation;
 
 struct PixelwiseTask {
     tiled: TiledImage,
-    /// All tiles, unless those that nobody has written stay as they are.
+    /// All tiles of the node, or `None` if unwritten tiles stay 0.
     extents: Option<Vec<ExtentPlace>>,
     prepared: PreparedPixelwise,
 }
@@ -54,11 +54,11 @@ impl Task for PixelwiseTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
         let Some((_, tile)) = self.tiled.at(seen.place) else { return Ok(Outcome::Nothing) };
-        let pixels = self.tiled.pixels(tile, seen.extent, room)?;
+        let pixels = self.tiled.pixels(tile, seen.extent, unpacked)?;
         let made = self.prepared.apply(&pixels).map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
             Some((header, body)) => Outcome::Extent { place: seen.place, header, body },

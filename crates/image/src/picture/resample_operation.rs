@@ -1,4 +1,4 @@
-//! Windows at another scale or turned, at the nodes: each finds what its tiles contribute.
+//! The resample operation: each node computes the contributions of its tiles.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -9,19 +9,19 @@ use crate::filter::ImageWindow;
 use crate::resample::{Contribution, ONE_PIXEL, PixelRun, PixelShare, Resampling};
 use crate::stored::ImageLayout;
 
-/// So much of an output is worth sending while the rest is computed.
+/// Bytes of an output that a node sends before the rest is computed.
 const PART_BYTES: usize = 256 << 10;
 
-/// Which output.
+/// The parameters of a resample call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResampleCall {
     pub layout: ImageLayout,
     pub resampling: Resampling,
-    /// Whether tiles that nobody has written are as good as what lies outside of the image.
+    /// Whether unwritten tiles equal the background.
     pub is_blank_outside: bool,
 }
 
-/// Makes windows at another scale or turned.
+/// Resamples images.
 pub struct ResampleOperation;
 
 struct ResampleTask {
@@ -38,16 +38,16 @@ struct ResampleScratch {
 
 impl Operation for ResampleOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: ResampleCall = call.decode()?;
-        let tiled = TiledImage::decode(&wanted.layout)?;
-        let resampling = wanted.resampling;
+        let parameters: ResampleCall = call.decode()?;
+        let tiled = TiledImage::decode(&parameters.layout)?;
+        let resampling = parameters.resampling;
         resampling.validate().map_err(|error| error.to_string())?;
         let image = tiled.image();
         let mut extents =
             resampling.source(image).map_or_else(Vec::new, |window| tiled.at_node_in(call, window));
         extents
             .retain(|place| tiled.at(*place).is_some_and(|(_, tile)| may_touch(&resampling, tile)));
-        Ok(Box::new(ResampleTask { tiled, extents, call: wanted }))
+        Ok(Box::new(ResampleTask { tiled, extents, call: parameters }))
     }
 }
 
@@ -66,9 +66,9 @@ impl Task for ResampleTask {
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
         let Some(found) = scratch.downcast_mut::<ResampleScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
         let pixels = self.tiled.pixels(tile, seen.extent, &mut found.unpacked)?;
         let image = self.tiled.image();
         self.call
@@ -92,8 +92,8 @@ impl Task for ResampleTask {
     }
 }
 
-/// Whether a tile of the window in which an output lies may contribute to it. It is found without
-/// looking at each row of the output; a tile that is two pixels away may be taken for one that does.
+/// Returns whether a tile may contribute to an output. It does not examine each row of the output,
+/// so it accepts tiles that are up to two pixels away.
 fn may_touch(resampling: &Resampling, tile: ImageWindow) -> bool {
     const NEAR: f64 = 2.0;
     let Resampling::Mapped { map, width, height, .. } = resampling else { return true };
@@ -106,7 +106,7 @@ fn may_touch(resampling: &Resampling, tile: ImageWindow) -> bool {
     }
     let across = [f64::from(tile.x) - NEAR, f64::from(tile.x) + f64::from(tile.width) + NEAR];
     let along = [f64::from(tile.y) - NEAR, f64::from(tile.y) + f64::from(tile.height) + NEAR];
-    // Column and row of the output at the corners of the tile.
+    // Columns and rows of the output at the corners of the tile.
     let corners =
         across.iter().flat_map(|x| along.iter().map(|y| [*x - origin[0], *y - origin[1]]));
     let places = corners.map(|corner| [cross(corner, down) / area, cross(right, corner) / area]);
@@ -121,7 +121,7 @@ fn may_touch(resampling: &Resampling, tile: ImageWindow) -> bool {
     meets(0, *width) && meets(1, *height)
 }
 
-/// A contribution as it travels: how many bytes its pixels have, these, and the rest.
+/// Encodes a contribution: the length of its pixels, the pixels, and the rest.
 fn encoded(mut contribution: Contribution) -> Result<Vec<u8>, String> {
     contribution.merge_shares();
     let Contribution { runs, pixels, shares } = contribution;
@@ -130,9 +130,9 @@ fn encoded(mut contribution: Contribution) -> Result<Vec<u8>, String> {
     postcard::to_extend(&(runs, shares), message).map_err(|error| error.to_string())
 }
 
-/// What has travelled.
+/// Decodes a contribution.
 pub fn decode(message: &[u8]) -> Result<Contribution, String> {
-    let wrong = || "its parts cannot be told from each other".to_owned();
+    let wrong = || "the message of a contribution is too short".to_owned();
     let (len, rest) = message.split_first_chunk().ok_or_else(wrong)?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok();
     let (pixels, rest) = len.and_then(|len| rest.split_at_checked(len)).ok_or_else(wrong)?;

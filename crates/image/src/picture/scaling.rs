@@ -1,21 +1,22 @@
-//! How a window becomes a picture of a size: what nodes do of it, and what is left for the caller.
+//! Scaling a window to a size: the part that nodes compute, and the part that the client computes.
 
 use crate::error::ImageError;
 use crate::filter::ImageWindow;
 use crate::resample::{AffineMap, Resampling, Sampling};
 
-/// A window as a picture of a size.
+/// A plan for scaling a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScalingPlan {
-    /// What nodes make of the window.
+    /// The resampling at the nodes.
     pub at_nodes: Resampling,
-    /// What is to be made of that then, if it has not the size yet.
+    /// The resampling of their result at the client, if it does not have the size yet.
     pub at_client: Option<Resampling>,
 }
 
 impl ScalingPlan {
-    /// A whole factor along both axes makes means of boxes. Otherwise the largest one that fits
-    /// along both does, and the rest is done between those, by their distance.
+    /// Plans the scaling. A whole factor along both axes gives means of cells. Otherwise the nodes
+    /// reduce by the largest factor that fits along both, and the client interpolates between the
+    /// means.
     pub fn new(window: ImageWindow, width: u32, height: u32) -> Result<Self, ImageError> {
         let scaled = AffineMap::scaled(window, width, height)?;
         let mapped =
@@ -49,7 +50,7 @@ mod tests {
         assert_eq!(scaling.at_client, None);
         let same = ScalingPlan::new(window, 600, 400).unwrap();
         assert_eq!(same.at_nodes, Resampling::Reduction { window, factor: 1 });
-        // A rest at the edges is a smaller box.
+        // Cells at the edges may be smaller.
         let window = ImageWindow { width: 599, height: 399, ..window };
         assert_eq!(ScalingPlan::new(window, 300, 200).unwrap().at_client, None);
     }
@@ -61,7 +62,7 @@ mod tests {
         assert_eq!(scaling.at_nodes, Resampling::Reduction { window, factor: 2 });
         let Some(Resampling::Mapped { map, .. }) = scaling.at_client else { panic!("{scaling:?}") };
         assert_eq!(map.right, [ONE_PIXEL * 5 / 4, 0]);
-        // Larger, or hardly smaller: the nodes do all.
+        // Larger, or hardly smaller: the nodes compute everything.
         for size in [(700, 300), (400, 290), (1000, 100)] {
             let scaling = ScalingPlan::new(window, size.0, size.1).unwrap();
             assert!(matches!(scaling.at_nodes, Resampling::Mapped { .. }));

@@ -1,4 +1,4 @@
-//! Which tiles of a sparse image a filter has to look at.
+//! The tiles of a sparse image that a filter must process.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::filter_operation::Sparsity;
 use crate::error::ImageError;
 use crate::filter::ImageWindow;
 
-/// If the tiles that are there are so few of all, it is worth while to name those that matter.
+/// The client lists tiles only if at most one in this many is written.
 const FEW: u64 = 4;
 
-/// The tiles that a filter can make something else of than 0, in the order in which they are
-/// visited. Nothing if that is most of them, or nobody knows: then nodes look at all of theirs.
+/// Returns the tiles that a filter can change from 0, in the order of processing. `None` if these
+/// are most tiles, or if the filter does not keep zeros: then each node processes all of its tiles.
 pub fn tiles_in_reach(
     state: &ImageState,
     border: u32,
@@ -32,8 +32,8 @@ pub fn tiles_in_reach(
     // By row, alternately from the left and from the right.
     let mut near = BTreeSet::new();
     let mut add = |window: ImageWindow| {
-        for piece in tiled.grid.parts(window) {
-            let TilePosition { x, y, .. } = piece.tile;
+        for part in tiled.grid.parts(window) {
+            let TilePosition { x, y, .. } = part.tile;
             near.insert((y, if y % 2 == 0 { x } else { u64::MAX - x }));
         }
         near.len() as u64 <= limit
@@ -58,7 +58,7 @@ pub fn tiles_in_reach(
     Ok(Some(near.into_iter().filter_map(place).collect()))
 }
 
-/// The pixels from which a filter sees what lies beyond the edges.
+/// Returns the strips of pixels whose results depend on values beyond the edges.
 fn edges(image: ImageWindow, border: u32) -> [ImageWindow; 4] {
     let ImageWindow { x, y, width, height } = image;
     let (across, down) = (border.min(width), border.min(height));

@@ -1,4 +1,4 @@
-//! The tiles of an image, as nodes and clients see them.
+//! The tiles of an image, for nodes and clients.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Stored};
@@ -8,12 +8,12 @@ use crate::filter::{ImageWindow, Pixels, TileGrid, TileScan};
 use crate::pixel::Pixel;
 use crate::stored::{Compression, ImageDescription, ImageLayout, tiles_at_node};
 
-/// The largest tile.
+/// Limit for the bytes of a tile.
 const TILE_LIMIT_BYTES: u64 = 16 << 20;
-/// The most tiles: a node has a list of them in memory.
+/// Limit for the number of tiles: a node lists them in memory.
 const TILES_LIMIT: u64 = 1 << 23;
 
-/// The tiles of an image: where they lie, and what they hold.
+/// The tiles of an image: their placements and their pixels.
 #[derive(Clone, Debug)]
 pub struct TiledImage {
     pub tiles: Tiles,
@@ -22,7 +22,7 @@ pub struct TiledImage {
 }
 
 impl TiledImage {
-    /// The tiles of a layout. What cannot be a two-dimensional image is told.
+    /// Checks the tiles of a layout. Fails if they are not a two-dimensional image.
     pub fn new(tiles: Tiles, description: ImageDescription) -> Result<Self, String> {
         if tiles.image().z != 1 || tiles.tile().z != 1 || description.overlap != [false; 3] {
             return Err("it is a volume".to_owned());
@@ -39,64 +39,60 @@ impl TiledImage {
         Ok(Self { tiles, grid, description })
     }
 
-    /// The tiles of an image of which a node was told.
+    /// Decodes the layout that a client sent.
     pub fn decode(layout: &ImageLayout) -> Result<Self, String> {
         Self::new(layout.decode()?.0, layout.description)
     }
 
-    /// The whole image.
+    /// Returns the window of the whole image.
     pub fn image(&self) -> ImageWindow {
         self.grid.image()
     }
 
-    /// The tile at a place, and its pixels. What describes the image lies at none.
+    /// Returns the tile at a placement, and its window; `None` for the description.
     pub fn at(&self, place: ExtentPlace) -> Option<(TilePosition, ImageWindow)> {
         let tile = self.tiles.tile_at(place)?;
         Some((tile, self.grid.tile(tile)?))
     }
 
-    /// All tiles that are at a node, each followed by a neighbour if there is one.
+    /// Returns all tiles on this node; consecutive tiles are neighbours where possible.
     pub fn at_node(&self, call: &Call<'_>) -> Vec<ExtentPlace> {
         let all = TileWindow { start: TilePosition::image(0, 0), size: self.grid.tiles() };
         tiles_at_node(call, &self.tiles, TileScan::new(all))
     }
 
-    /// The tiles that are at a node and have pixels of a window.
+    /// Returns the tiles on this node that have pixels of a window.
     pub fn at_node_in(&self, call: &Call<'_>, window: ImageWindow) -> Vec<ExtentPlace> {
-        tiles_at_node(
-            call,
-            &self.tiles,
-            self.grid.parts(window).into_iter().map(|piece| piece.tile),
-        )
+        tiles_at_node(call, &self.tiles, self.grid.parts(window).into_iter().map(|part| part.tile))
     }
 
-    /// The pixels of a tile; 0 where nobody has written any.
+    /// Returns the pixels of a tile; 0 if it is not written.
     pub fn pixels(
         &self,
         tile: ImageWindow,
         extent: Option<Stored<'_>>,
-        room: &mut Vec<u8>,
+        unpacked: &mut Vec<u8>,
     ) -> Result<Pixels, String> {
         let ImageWindow { width, height, .. } = tile;
         let pixel = self.description.pixel;
         match extent {
             None => Pixels::blank(width, height, pixel).map_err(|error| error.to_string()),
             Some(extent) => {
-                let bytes = unpacked(extent, tile, pixel, room)?;
+                let bytes = unpack(extent, tile, pixel, unpacked)?;
                 Pixels::new(width, height, pixel, bytes.to_vec()).map_err(|error| error.to_string())
             }
         }
     }
 
-    /// Header and body of a tile that is to be stored; nothing if it is 0 throughout, as all are
-    /// that nobody has written.
+    /// Returns header and body of a tile to be stored; `None` if it is 0 throughout, like unwritten
+    /// tiles.
     pub fn packed(&self, pixels: &Pixels) -> Option<(Vec<u8>, Vec<u8>)> {
         let is_blank = pixels.data().iter().all(|byte| *byte == 0);
         (!is_blank).then(|| self.description.compression.pack(pixels.data()))
     }
 }
 
-/// An error if tiles of so many pixels are too large.
+/// Fails if tiles of this many pixels are too large.
 fn check_tile(pixels: u64, pixel: Pixel, tile: Shape) -> Result<(), String> {
     match pixels.saturating_mul(pixel.bytes() as u64) {
         ..=TILE_LIMIT_BYTES => Ok(()),
@@ -108,18 +104,18 @@ fn check_tile(pixels: u64, pixel: Pixel, tile: Shape) -> Result<(), String> {
     }
 }
 
-/// The bytes of a part of a tile; both are counted from the corner of the image.
+/// Returns the bytes of a part of a tile; both windows are counted from the corner of the image.
 pub fn part_of(
     extent: Stored<'_>,
     tile: ImageWindow,
     part: ImageWindow,
     pixel: Pixel,
-    room: &mut Vec<u8>,
+    unpacked: &mut Vec<u8>,
 ) -> Result<Vec<u8>, String> {
     if !tile.contains(part) {
         return Err(format!("{part} are not all in a tile of {tile}"));
     }
-    let bytes = unpacked(extent, tile, pixel, room)?;
+    let bytes = unpack(extent, tile, pixel, unpacked)?;
     if part == tile {
         return Ok(bytes.to_vec());
     }
@@ -132,13 +128,14 @@ pub fn part_of(
     Ok(cut)
 }
 
-fn unpacked<'a>(
+fn unpack<'a>(
     extent: Stored<'a>,
     tile: ImageWindow,
     pixel: Pixel,
-    room: &'a mut Vec<u8>,
+    unpacked: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], String> {
     check_tile(tile.area(), pixel, Shape::image(tile.width.into(), tile.height.into()))?;
     let bytes = tile.width as usize * tile.height as usize * pixel.bytes();
-    Compression::unpack(extent.header, extent.body, bytes, room).map_err(|error| error.to_string())
+    Compression::unpack(extent.header, extent.body, bytes, unpacked)
+        .map_err(|error| error.to_string())
 }

@@ -1,5 +1,4 @@
-//! Pictures of other programs that come in and go out by rows: a row of tiles at a time, the next
-//! one while that is written.
+//! Import and export of pictures: a row of tiles at a time, while the next one is read.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +8,7 @@ use crate::error::ImageError;
 use crate::filter::{ImageWindow, Pixels};
 use crate::formats::{RowSink, Rows};
 
-/// Writes all rows of a picture to an image. `watch` is told how many have been read.
+/// Writes all rows of a picture to an image. `watch` receives the number of rows read.
 pub fn import(
     image: &Image,
     rows: &mut dyn Rows,
@@ -30,7 +29,7 @@ pub fn import(
         )));
     }
     std::thread::scope(|scope| {
-        // Nothing waits between the two: there are two rows of tiles in memory.
+        // The channel holds nothing: two rows of tiles are in memory.
         let (sender, receiver) = sync_channel::<(ImageWindow, Pixels)>(0);
         let writer = scope.spawn(move || {
             let written =
@@ -45,7 +44,7 @@ pub fn import(
                     return Err(stopped("import"));
                 }
             }
-            // Who does not take it has failed, and tells why.
+            // If the writer has ended, it failed, and its error is reported.
             sender.send((band, pixels)).map_err(|_| stopped("import"))
         });
         drop(sender);
@@ -54,7 +53,8 @@ pub fn import(
     })
 }
 
-/// Puts all rows of a window into a picture, and ends it. `watch` is told how many.
+/// Writes all rows of a window to a picture, and ends it. `watch` receives the number of rows
+/// written.
 pub fn export(
     image: &Image,
     window: ImageWindow,
@@ -66,7 +66,7 @@ pub fn export(
         let (sender, receiver) = sync_channel(0);
         scope.spawn(move || read_ahead(image, window, &sender));
         let put = put_all(&receiver, &mut *sink, &mut watch);
-        // Who reads ahead finds nobody who takes it.
+        // This ends the reader.
         drop(receiver);
         put
     })?;
@@ -102,16 +102,16 @@ fn put_all(
     Ok(())
 }
 
-/// What of each row of tiles is in a window.
+/// Returns the windows of the rows of tiles within a window.
 fn bands(state: &ImageState, window: ImageWindow) -> impl Iterator<Item = ImageWindow> {
     let tiles = state.tiled.grid.parts(ImageWindow { width: 1, ..window });
-    tiles.into_iter().map(move |piece| {
-        let ImageWindow { y, height, .. } = piece.window;
+    tiles.into_iter().map(move |part| {
+        let ImageWindow { y, height, .. } = part.window;
         ImageWindow { y, height, ..window }
     })
 }
 
-/// Who watches wants the end.
+/// Returns the error of a transfer that `watch` stopped.
 pub fn stopped(what: &str) -> ImageError {
     ImageError::Cluster(pario::Error::Stopped { operation: format!("image {what}") })
 }

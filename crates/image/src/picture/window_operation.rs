@@ -1,4 +1,4 @@
-//! Windows, at the nodes: each sends what its tiles have of the window.
+//! The window operation: each node sends the parts of a window that lie in its tiles.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -8,14 +8,14 @@ use super::tiled_image::{TiledImage, part_of};
 use crate::filter::{ImageWindow, Pixels};
 use crate::stored::ImageLayout;
 
-/// Which window.
+/// The parameters of a window call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WindowCall {
     pub layout: ImageLayout,
     pub window: ImageWindow,
 }
 
-/// Takes windows.
+/// Reads windows of images.
 pub struct WindowOperation;
 
 struct WindowTask {
@@ -43,19 +43,19 @@ impl Task for WindowTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
         let (Some(part), Some(extent)) = (tile.intersection(self.window), seen.extent) else {
             return Ok(Outcome::Nothing);
         };
         let pixel = self.tiled.description.pixel;
-        part_of(extent, tile, part, pixel, room).map(Outcome::Result)
+        part_of(extent, tile, part, pixel, unpacked).map(Outcome::Result)
     }
 }
 
-/// Puts what a node has sent into the window that it is a part of.
+/// Pastes a part that a node sent into its window.
 pub fn paste(
     tiled: &TiledImage,
     window: ImageWindow,
@@ -64,7 +64,9 @@ pub fn paste(
     pixels: &mut Pixels,
 ) -> Result<(), String> {
     let tile = place.and_then(|place| tiled.at(place)).map(|(_, tile)| tile);
-    let part = tile.and_then(|tile| tile.intersection(window)).ok_or("it is of no tile of it")?;
+    let part = tile
+        .and_then(|tile| tile.intersection(window))
+        .ok_or("its extent is not a tile of the window")?;
     let pixel = pixels.pixel().bytes();
     let along = part.width as usize * pixel;
     if bytes.len() != along * part.height as usize {

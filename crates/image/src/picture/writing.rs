@@ -1,4 +1,4 @@
-//! Pixels that are written: whole tiles as they are, parts of tiles into what is there.
+//! Writing pixels: tiles that are covered as a whole, and parts of tiles.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::ImageState;
 use crate::error::ImageError;
 use crate::filter::{ImageWindow, Pixels, TilePart};
 
-/// So many tiles are under way at once.
+/// Tiles that are written at the same time.
 const UNDER_WAY: usize = 4;
 
 /// Writes pixels from a position on.
@@ -22,17 +22,17 @@ pub fn write(state: &ImageState, x: u32, y: u32, pixels: &Pixels) -> Result<(), 
     }
     let window = ImageWindow { x, y, ..pixels.window() };
     state.check(window)?;
-    let pieces = state.tiled.grid.parts(window);
-    let threads = UNDER_WAY.min(pieces.len());
-    let waiting = Mutex::new(pieces.into_iter());
+    let parts = state.tiled.grid.parts(window);
+    let threads = UNDER_WAY.min(parts.len());
+    let waiting = Mutex::new(parts.into_iter());
     let has_failed = AtomicBool::new(false);
     let next = || {
         let mut waiting = waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         waiting.next().filter(|_| !has_failed.load(Ordering::Relaxed))
     };
     let work = || {
-        while let Some(piece) = next() {
-            if let Err(error) = write_piece(state, window, piece, pixels) {
+        while let Some(part) = next() {
+            if let Err(error) = write_part(state, window, part, pixels) {
                 has_failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
@@ -52,8 +52,8 @@ pub fn write(state: &ImageState, x: u32, y: u32, pixels: &Pixels) -> Result<(), 
     })
 }
 
-/// Writes what a window has of a tile.
-fn write_piece(
+/// Writes the part of a window that lies in a tile.
+fn write_part(
     state: &ImageState,
     window: ImageWindow,
     TilePart { tile, window: part }: TilePart,

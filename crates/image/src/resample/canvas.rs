@@ -43,7 +43,7 @@ pub enum CanvasError {
         height: u32,
     },
     /// The number of bytes is wrong.
-    #[error("runs of pixels with {needed} bytes came with {given}")]
+    #[error("runs of pixels need {needed} bytes, {given} were given")]
     Bytes {
         /// The number of bytes of the runs.
         needed: u64,

@@ -276,7 +276,7 @@ fn contributions_that_are_none_are_refused() {
     let run = PixelRun { x: 1, y: 1, length: 1 };
     let share = PixelShare { x: 0, y: 1, weight: 3, sums: ChannelSums::Whole([765, 0, 0, 0]) };
     assert_eq!(refused(&[run], 1, &[share]), Ok(()));
-    assert_eq!(refused(&[run], 2, &[]).unwrap_err(), "runs of pixels with 1 bytes came with 2");
+    assert_eq!(refused(&[run], 2, &[]).unwrap_err(), "runs of pixels need 1 bytes, 2 were given");
     assert_eq!(
         refused(&[PixelRun { length: 2, ..run }], 2, &[]).unwrap_err(),
         "a run of 2 pixels from (1, 1) on leaves an output of 2 x 2"

@@ -1,26 +1,26 @@
-//! Some neighbouring pixels of a row, as a box sees them.
+//! Consecutive pixels of a row in the coordinates of a box.
 
 use super::grid::BoxPlacement;
 use super::plane::{Plane, VOXEL};
 use super::row_spans::RowSpan;
 
-/// Pixels of one row and where they lie in a box.
+/// Pixels of one row and their positions in a box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BoxRun {
-    /// Where the first pixel lies, counted from the first voxel of the box.
+    /// The position of the first pixel, counted from the first voxel of the box.
     pub at: [i64; 3],
     /// The step to the next pixel.
     pub right: [i64; 3],
-    /// How many pixels there are.
+    /// Number of pixels.
     pub len: usize,
-    /// How many voxels are stored along each axis.
+    /// Number of stored voxels along each axis.
     pub stored: [i64; 3],
-    /// How many voxels further the next one along each axis is stored.
+    /// Distance in memory of neighbouring voxels along each axis, in voxels.
     pub strides: [usize; 3],
 }
 
 impl BoxRun {
-    /// The pixels of a span, each moved by `shift` along all axes.
+    /// Returns the pixels of a span, each moved by `shift` along all axes.
     pub fn new(plane: &Plane, placement: &BoxPlacement, span: RowSpan, shift: i64) -> BoxRun {
         let at = plane.position(span.first, span.row);
         let [width, height, _] = placement.stored.map(size);
@@ -33,7 +33,7 @@ impl BoxRun {
         }
     }
 
-    /// Whether the pixels are neighbouring voxels of a row.
+    /// Returns whether the pixels are neighbouring voxels of a row.
     pub fn is_along_x(&self) -> bool {
         self.right == [VOXEL, 0, 0]
     }

@@ -1,11 +1,12 @@
-//! Which boxes have pixels of a slice.
+//! The boxes that a slice intersects.
 //!
-//! Each axis is cut into cells: the boxes, and where neighbours are not stored in the box, the seams
-//! between a box and the next, where both have a share. Each row is walked from cell to cell.
+//! Each axis is cut into cells: the boxes, and where a box does not store its neighbour's first
+//! layer, the seams between a box and the next, where both have a share. Each row is walked from
+//! cell to cell.
 //!
-//! Invariants: along a row no axis ever turns back, so the cells of a row come in a strict order that
-//! is the same for all rows; what is new in a row is found by walking along the one before it. A cell
-//! may come back after a row without it: so what was found is sorted, and named once.
+//! Invariants: along a row no axis turns back, so the cells of a row have a strict order that is
+//! the same for all rows; comparing with the row above finds the new cells of a row. A cell may
+//! occur again after a row without it: so the boxes are sorted and deduplicated at the end.
 
 use pario_proto::{Shape, TilePosition};
 
@@ -16,10 +17,10 @@ use super::plane::{HALF, VOXEL};
 use super::row_spans::{Region, RowSpans};
 use super::trilinear::GRAIN;
 
-/// A cell along each axis: twice the box, and one more in the seam behind it.
+/// A cell along each axis: twice the box, plus one in the seam after it.
 type Cell = [i64; 3];
 
-/// Adds the boxes that have pixels, or shares in pixels, of a slice that was checked.
+/// Adds the boxes that have pixels, or shares of pixels, of a checked slice.
 pub(super) fn add_boxes(
     grid: &BoxGrid,
     (plane_steps, plane): SlicePlane<'_>,
@@ -28,7 +29,7 @@ pub(super) fn add_boxes(
 ) {
     let cells = Cells::new(grid, interpolation);
     let (right, down) = (plane.right(), plane.down());
-    // Then rows that lie in the same cells across meet the same cells.
+    // Rows that start in the same cells then intersect the same cells.
     let is_straight = (0..3).all(|axis| right[axis] == 0 || down[axis] == 0);
     let (mut above, mut row, mut new) = (Vec::new(), Vec::new(), Vec::<Cell>::new());
     let mut last = None;
@@ -49,7 +50,7 @@ pub(super) fn add_boxes(
         let mut walk = Walk::new(&cells, plane.position(span.first, span.row), right);
         let mut left = i64::from(span.end - span.first);
         loop {
-            // Turned so that each axis runs upwards.
+            // Negate the axes that run down, so that all run up.
             let key = [0, 1, 2]
                 .map(|axis| if right[axis] < 0 { !walk.cell[axis] } else { walk.cell[axis] });
             while above.get(seen).is_some_and(|known| *known < key) {
@@ -73,7 +74,7 @@ pub(super) fn add_boxes(
     }
 }
 
-/// Sorts boxes, z slowest, and names each once.
+/// Sorts boxes, z slowest, and removes duplicates.
 pub(super) fn sort_and_dedup(boxes: &mut Vec<TilePosition>) {
     boxes.sort_unstable_by_key(|tile| (tile.z, tile.y, tile.x));
     boxes.dedup();
@@ -92,7 +93,7 @@ fn add_boxes_of(cell: Cell, per_axis: Shape, found: &mut Vec<TilePosition>) {
     }
 }
 
-/// Where pixels are not background.
+/// Returns the region whose pixels are not background.
 fn whole(grid: &BoxGrid, interpolation: Interpolation) -> Region {
     let volume = axes(grid.volume()).map(u64::cast_signed);
     match interpolation {
@@ -119,7 +120,7 @@ impl Cells {
             Interpolation::Nearest => ([false; 3], HALF),
             Interpolation::Trilinear => (grid.overlap().map(|overlap| !overlap), 0),
         };
-        // A box longer than the volume is as good as one as long as it.
+        // A box longer than the volume is equivalent to one as long as it.
         Cells {
             core: [0, 1, 2].map(|axis| core[axis].min(volume[axis]).cast_signed()),
             has_seams,
@@ -134,7 +135,7 @@ impl Cells {
         2 * number + i64::from(self.has_seams[axis] && at >= seam)
     }
 
-    /// From where to where a cell reaches.
+    /// Returns start and end of a cell.
     fn span(&self, axis: usize, cell: i64) -> (i64, i64) {
         let (number, core) = (cell >> 1, self.core[axis]);
         let start = number * core * VOXEL - self.shift;
@@ -152,9 +153,9 @@ impl Cells {
 struct Walk {
     at: [i64; 3],
     cell: Cell,
-    /// How many pixels from here on are in the same cell of each axis, with this one.
+    /// Number of pixels, from this one on, in the current cell of each axis.
     stays: [i64; 3],
-    /// The same for all axes together: the smallest.
+    /// The smallest of `stays`.
     stay: i64,
 }
 
@@ -173,14 +174,14 @@ impl Walk {
         self.stay
     }
 
-    /// To the first pixel of the next cell.
+    /// Moves to the first pixel of the next cell.
     fn go_on(&mut self, cells: &Cells, right: [i64; 3]) {
         let stay = self.stay;
         for (axis, right) in right.into_iter().enumerate() {
             self.at[axis] += stay * right;
             self.stays[axis] -= stay;
             if self.stays[axis] == 0 {
-                // Most often it is the next cell.
+                // Usually it is the adjacent cell.
                 let on = if cells.has_seams[axis] { 1 } else { 2 };
                 let next = self.cell[axis] + if right > 0 { on } else { -on };
                 let (start, end) = cells.span(axis, next);

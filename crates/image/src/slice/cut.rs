@@ -1,4 +1,4 @@
-//! A slice through a volume in boxes: which boxes it meets, and what of it lies in each of them.
+//! A slice through a volume in boxes: the boxes that it intersects, and its part in each of them.
 
 use pario_proto::{Shape, TilePosition};
 use thiserror::Error;
@@ -17,7 +17,7 @@ use crate::pixel::{Pixel, PixelError, Sample};
 /// A slice through a volume whose boxes lie at different places.
 ///
 /// ```
-/// use pario_image::{Cut, BoxGrid, Interpolation, Pixel, Plane, SliceParts};
+/// use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, SliceParts};
 /// use pario_proto::Shape;
 ///
 /// // A volume of 8 x 8 x 8 grey voxels in boxes of 4 x 4 x 4, and its fifth layer.
@@ -29,8 +29,8 @@ use crate::pixel::{Pixel, PixelError, Sample};
 /// for tile in cut.boxes() {
 ///     assert_eq!(tile.z, 1);
 ///     let mut parts = SliceParts::new();
-///     cut.extract(tile, &[7; 64], &mut parts)?; // Where the box lies.
-///     slice.paste(&parts)?; // Where the slice is wanted.
+///     cut.extract(tile, &[7; 64], &mut parts)?; // At the node that holds the box.
+///     slice.paste(&parts)?; // At the client.
 /// }
 /// assert_eq!(slice.into_data()?, [7; 64]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,46 +44,46 @@ pub struct Cut {
     interpolation: Interpolation,
 }
 
-/// Why there can be no such slice.
+/// The error of a slice that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum CutError {
-    /// The slice itself is wrong.
+    /// The plane is not valid.
     #[error(transparent)]
     Plane(#[from] PlaneError),
-    /// The pixels are.
+    /// The pixel is not valid.
     #[error(transparent)]
     Pixel(#[from] PixelError),
 }
 
-/// Why nothing can be taken from a box.
+/// The error of a box from which no part can be extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExtractError {
     /// There is no such box.
     #[error("the volume of {volume} voxels has no box at {tile}: its boxes have {core} voxels")]
     NoSuchBox {
-        /// The box asked for.
+        /// The requested box.
         tile: TilePosition,
         /// The size of the volume.
         volume: Shape,
         /// The size of a box.
         core: Shape,
     },
-    /// The voxels are not those of the box.
+    /// The voxels do not have the length of the box.
     #[error(
-        "the box at {tile} came with {found} bytes of voxels instead of {expected}: the volume was \
+        "the box at {tile} has {found} bytes of voxels instead of {expected}: the volume was \
          made with other boxes or pixels"
     )]
     Length {
         /// The box.
         tile: TilePosition,
-        /// The bytes that it has.
+        /// The expected bytes.
         expected: usize,
-        /// The bytes that came.
+        /// The bytes given.
         found: usize,
     },
 }
 
-/// Runs the body for the type S of the channels, their number C, and the bytes N of a pixel.
+/// Calls the function for the sample type S, the number of channels C, and the bytes N of a pixel.
 macro_rules! for_pixel {
     ($pixel:expr, $body:ident::<S, C, N>($($argument:expr),*)) => {
         match ($pixel.sample(), $pixel.channels()) {
@@ -112,7 +112,8 @@ macro_rules! for_pixel {
 }
 
 impl Cut {
-    /// A slice through a volume. Slice and pixel may come from elsewhere: they are checked.
+    /// Creates a slice through a volume. Checks plane and pixel, which may come from another
+    /// process.
     pub fn new(
         plane: Plane,
         grid: BoxGrid,
@@ -124,18 +125,18 @@ impl Cut {
         Ok(Cut { plane_steps: PlaneSteps::new(&plane), plane, grid, pixel, interpolation })
     }
 
-    /// The slice.
+    /// Returns the plane.
     pub fn plane(&self) -> &Plane {
         &self.plane
     }
 
-    /// The boxes of the volume.
+    /// Returns the boxes of the volume.
     pub fn grid(&self) -> &BoxGrid {
         &self.grid
     }
 
-    /// The boxes that have pixels of the slice, or a share in one, each once; x fastest, then y, then
-    /// z.
+    /// Returns the boxes that have pixels of the slice, or shares of pixels, each once; x fastest,
+    /// then y, then z.
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
         boxes::add_boxes(
@@ -148,7 +149,7 @@ impl Cut {
         boxes
     }
 
-    /// Adds what of the slice lies in a box, given its stored voxels.
+    /// Adds the part of the slice that lies in a box with these stored voxels.
     pub fn extract(
         &self,
         tile: TilePosition,
@@ -167,21 +168,21 @@ impl Cut {
         Ok(())
     }
 
-    /// The slice before anything was pasted.
+    /// Returns the slice without parts.
     pub fn blank(&self, background: &[u8]) -> Slice {
         Slice::blank(self.plane.width(), self.plane.height(), self.pixel, background)
     }
 }
 
-/// A slice, and what it has in common with those parallel to it.
+/// A plane, and the steps that it shares with parallel planes.
 pub(super) type SlicePlane<'a> = (&'a PlaneSteps, &'a Plane);
 
-/// Refuses pixels that came from elsewhere and do not exist.
+/// Fails for a pixel from another process that does not exist.
 pub(super) fn check_pixel(pixel: Pixel) -> Result<(), PixelError> {
     Pixel::new(pixel.sample(), u32::try_from(pixel.channels()).unwrap_or(u32::MAX)).map(drop)
 }
 
-/// Where a box lies, if these can be its voxels.
+/// Returns the placement of a box. Fails if the number of voxels is not that of the box.
 pub(super) fn checked_placement(
     grid: &BoxGrid,
     pixel: Pixel,
@@ -198,7 +199,7 @@ pub(super) fn checked_placement(
     }
 }
 
-/// Adds what of a slice lies in a box.
+/// Adds the part of a slice that lies in a box.
 pub(super) fn add_parts(
     slice: SlicePlane<'_>,
     placement: &BoxPlacement,
@@ -225,7 +226,7 @@ pub(super) fn add_parts(
     }
 }
 
-/// Calls for each pixel of which the box has some with row, column, weight and sums.
+/// Calls `take` with row, column, weight and sums for each pixel of which the box has a share.
 pub(super) fn for_sums(
     slice: SlicePlane<'_>,
     placement: &BoxPlacement,
@@ -271,7 +272,7 @@ fn add_nearest<const N: usize>(
     for_runs(slice, placement, region, HALF, parts, |run, out| nearest::copy_run(voxels, run, out));
 }
 
-/// Adds the runs of a region, then their pixels: so room for them is made once.
+/// Adds the runs of a region, then their pixels, so that memory is allocated once.
 fn for_runs<const N: usize>(
     slice: SlicePlane<'_>,
     placement: &BoxPlacement,
@@ -308,7 +309,7 @@ fn add_trilinear<S: trilinear::TrilinearSample, const C: usize, const N: usize>(
     for_runs(slice, placement, placement.complete(), 0, parts, |run, out| {
         trilinear::blend_run::<S, C, N>(voxels, run, out);
     });
-    // Where the box has only a share: left and right of what is complete.
+    // The pixels of which the box has only a share: left and right of the complete ones.
     let mut complete = RowSpans::new(slice.0, slice.1, placement.complete()).peekable();
     for span in RowSpans::new(slice.0, slice.1, placement.shared()) {
         let inner = complete.next_if(|inner| inner.row == span.row);

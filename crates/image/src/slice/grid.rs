@@ -1,8 +1,8 @@
 //! How a volume is cut into boxes.
 //!
-//! Invariants: the cores of the boxes fill the volume without gaps and without meeting each other.
-//! Along an axis with overlap, a box also stores the first layer of its neighbour, unless it is the
-//! last. What is stored ends at the edge of the volume.
+//! Invariants: the cores of the boxes fill the volume without gaps and without overlap. Along an
+//! axis with overlap, a box also stores the first layer of its neighbour, unless it is the last.
+//! Stored voxels end at the edge of the volume.
 
 use pario_proto::{PixelPosition, PixelWindow, Shape, TilePosition};
 use thiserror::Error;
@@ -30,10 +30,10 @@ pub struct BoxGrid {
     overlap: [bool; 3],
 }
 
-/// Why a volume cannot be cut this way.
+/// The error of a volume that cannot be cut into these boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BoxGridError {
-    /// Nothing is there.
+    /// The volume or the box is empty.
     #[error("a volume of {volume} voxels in boxes of {core} is empty: every axis needs at least 1")]
     Empty {
         /// The size of the volume.
@@ -57,12 +57,12 @@ pub enum BoxGridError {
     },
 }
 
-/// What of a slice a box is concerned with, in coordinates of the volume.
+/// The placement of a box in the coordinates of the volume.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BoxPlacement {
     /// The first voxel.
     pub start: [i64; 3],
-    /// How many voxels are stored along each axis.
+    /// Number of stored voxels along each axis.
     pub stored: [i64; 3],
     core_end: [i64; 3],
     volume: [i64; 3],
@@ -70,7 +70,7 @@ pub(super) struct BoxPlacement {
 }
 
 impl BoxGrid {
-    /// A volume cut into boxes of a size, that store one layer more along the axes with overlap.
+    /// Cuts a volume into boxes of a size that store one more layer along the axes with overlap.
     pub fn new(volume: Shape, core: Shape, overlap: [bool; 3]) -> Result<BoxGrid, BoxGridError> {
         if volume.is_empty() || core.is_empty() {
             return Err(BoxGridError::Empty { volume, core });
@@ -87,22 +87,22 @@ impl BoxGrid {
         }
     }
 
-    /// The size of the volume in voxels.
+    /// Returns the size of the volume in voxels.
     pub fn volume(&self) -> Shape {
         self.volume
     }
 
-    /// The size of a box in voxels, without what it has in common with its neighbours.
+    /// Returns the size of a box in voxels, without the layers of its neighbours.
     pub fn core(&self) -> Shape {
         self.core
     }
 
-    /// Along which axes a box stores the first layer of the next.
+    /// Returns the axes along which a box stores the first layer of the next.
     pub fn overlap(&self) -> [bool; 3] {
         self.overlap
     }
 
-    /// The number of boxes along each axis.
+    /// Returns the number of boxes along each axis.
     pub fn boxes_per_axis(&self) -> Shape {
         let (volume, core) = (self.volume, self.core);
         Shape {
@@ -112,7 +112,7 @@ impl BoxGrid {
         }
     }
 
-    /// The voxels that a box stores; nothing if there is no such box.
+    /// Returns the voxels that a box stores; `None` if there is no such box.
     pub fn stored(&self, tile: TilePosition) -> Option<PixelWindow> {
         let placement = self.placement(tile)?;
         let [x, y, z] = placement.start.map(i64::unsigned_abs);
@@ -149,7 +149,7 @@ impl BoxGrid {
 }
 
 impl BoxPlacement {
-    /// Where the nearest voxel is one of the core.
+    /// Returns the region whose nearest voxel is one of the core.
     pub fn nearest(&self) -> Region {
         Region {
             lo: self.start.map(|start| start * VOXEL - HALF),
@@ -157,14 +157,15 @@ impl BoxPlacement {
         }
     }
 
-    /// Where all neighbours are stored in the box, and the first of them is in the core.
+    /// Returns the region whose neighbouring voxels are all stored in the box, the first of them in
+    /// the core.
     pub fn complete(&self) -> Region {
         let end = |axis: usize| (self.start[axis] + self.stored[axis] - 1) * VOXEL + GRAIN;
         let hi = [0, 1, 2].map(|axis| self.end(axis).min(end(axis)));
         Region { lo: self.start.map(|start| start * VOXEL), hi }
     }
 
-    /// Where the box has a share in the pixel.
+    /// Returns the region of which the box has a share.
     pub fn shared(&self) -> Region {
         let lo = [0, 1, 2].map(|axis| {
             let start = self.start[axis] * VOXEL;

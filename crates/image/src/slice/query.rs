@@ -1,12 +1,12 @@
-//! A slice as a user says it: in the world, with defaults for what is left away.
+//! The description of a slice in the world, with defaults.
 //!
-//! Invariant: right, down and normal of a slice are like x, y and z; the normal points away from
-//! who looks at it.
+//! Invariant: right, down and normal of a slice are oriented like x, y and z; the normal points
+//! away from the viewer.
 
 use super::plane::{Plane, PlaneError, coordinates};
 use super::slab::{Blend, Slab};
 
-/// A slice that is being described; see [`Plane::through`].
+/// A builder for a [`Plane`] or a [`Slab`]; see [`Plane::through`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SliceQuery {
     orientation: Orientation,
@@ -39,8 +39,8 @@ impl SliceQuery {
         SliceQuery { orientation, width: 0, height: 0, zoom: 1.0 }
     }
 
-    /// The direction across the slice, of any length, away from who looks at it. Along the z axis if
-    /// it is not said. A slice that is spanned has a normal already and keeps it.
+    /// Sets the direction across the slice, of any length, away from the viewer. The default is the
+    /// z axis. A spanned slice keeps its normal.
     pub fn normal(mut self, direction: [f64; 3]) -> SliceQuery {
         if let Orientation::Through { normal, .. } = &mut self.orientation {
             *normal = direction;
@@ -48,8 +48,8 @@ impl SliceQuery {
         self
     }
 
-    /// The direction that is up in the slice, of any length; only what of it lies in the slice
-    /// counts. If it is not said, z runs down, and in slices across the z axis y does.
+    /// Sets the direction that is up in the slice, of any length; only its part within the slice
+    /// counts. By default z runs down, and in slices across the z axis y does.
     pub fn up(mut self, direction: [f64; 3]) -> SliceQuery {
         if let Orientation::Through { up, .. } = &mut self.orientation {
             *up = Some(direction);
@@ -57,21 +57,20 @@ impl SliceQuery {
         self
     }
 
-    /// The number of pixels: there is no default.
+    /// Sets the number of pixels; there is no default.
     pub fn size(mut self, width: u32, height: u32) -> SliceQuery {
         (self.width, self.height) = (width, height);
         self
     }
 
-    /// How many pixels lie where there would be one: 2 shows everything twice as large, 0.5 half as
-    /// large.
+    /// Sets the zoom: 2 shows everything twice as large, 0.5 half as large.
     pub fn zoom(mut self, zoom: f64) -> SliceQuery {
         self.zoom = zoom;
         self
     }
 
-    /// The slice in a volume whose voxels are so far apart along each axis. At zoom 1, pixels of a
-    /// slice through a place are as far apart as voxels along the axis where they are closest.
+    /// Returns the slice in a volume with this spacing. At zoom 1, the pixels of a slice through a
+    /// point are as far apart as voxels along the axis where they are closest.
     pub fn in_volume(&self, spacing: [f64; 3]) -> Result<Plane, PlaneError> {
         let span = self.span(spacing)?;
         let voxels = |place: [f64; 3]| [0, 1, 2].map(|axis| place[axis] / spacing[axis]);
@@ -79,7 +78,7 @@ impl SliceQuery {
         Plane::in_voxels(voxels(span.origin), right, down, self.width, self.height)
     }
 
-    /// This slice and others behind it, `step` apart in the world, put together to one.
+    /// Returns this slice and others behind it, `step` apart in the world, to be blended into one.
     ///
     /// ```
     /// use pario_image::{Blend, Plane};
@@ -142,7 +141,8 @@ impl SliceQuery {
     }
 }
 
-/// The part of a direction that is across a normal, with length 1; nothing if there is next to none.
+/// Returns the part of a direction that is across a normal, with length 1; `None` if it is almost
+/// 0.
 fn across(direction: [f64; 3], normal: [f64; 3]) -> Option<[f64; 3]> {
     let along = dot(direction, normal);
     let rest = [0, 1, 2].map(|axis| direction[axis] - along * normal[axis]);
@@ -158,9 +158,9 @@ fn check(what: &'static str, direction: [f64; 3]) -> Result<f64, PlaneError> {
     if largest == 0.0 { Err(PlaneError::ZeroDirection { what }) } else { Ok(largest) }
 }
 
-/// The direction with length 1.
+/// Returns the direction with length 1.
 fn unit(what: &'static str, direction: [f64; 3]) -> Result<[f64; 3], PlaneError> {
-    // By the largest coordinate first, so that squares neither overflow nor vanish.
+    // Divide by the largest coordinate first, so that squares neither overflow nor vanish.
     let largest = check(what, direction)?;
     let direction = direction.map(|value| value / largest);
     Ok(scaled(direction, 1.0 / dot(direction, direction).sqrt()))

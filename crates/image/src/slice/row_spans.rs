@@ -1,17 +1,17 @@
-//! Which pixels of each row of a slice lie in a box-shaped region.
+//! The pixels of each row of a slice that lie in a box-shaped region.
 //!
-//! Invariants: all is exact. The rows that may meet the region are found by eliminating the column
-//! from each pair of the bounds, with floating-point numbers; they are widened by more than what
-//! rounding can have cost, because the pixels of each row are found exactly. The bounds of a row are
-//! quotients of whole numbers that grow by the same amount from row to row, so that quotient and
-//! remainder are carried on without dividing again.
+//! Invariants: the result is exact. Floating-point arithmetic finds candidate rows by eliminating
+//! the column from each pair of bounds, and widens them by more than rounding can cost;
+//! whole-number arithmetic then finds the pixels of each row. The bounds of a row are quotients of
+//! whole numbers that grow by the same amount from row to row, so quotient and remainder advance
+//! without another division.
 
 use super::plane::Plane;
 
 /// The pairs of bounds: 0 to 2 are the axes, 3 are the columns.
 const PAIRS: [(usize, usize); 6] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
 
-/// A box in coordinates: from `lo` on, up to but without `hi`.
+/// A box in coordinates: from `lo` up to but not including `hi`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub lo: [i64; 3],
@@ -26,29 +26,30 @@ pub(super) struct RowSpan {
     pub end: u32,
 }
 
-/// What all slices have in common that are parallel and have the same pixels.
+/// The steps and the size of a slice, which parallel slices share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaneSteps {
     right: [i64; 3],
     down: [i64; 3],
     width: u32,
     height: u32,
-    /// By how much the column where an axis is left grows from row to row: quotient and remainder.
+    /// Growth of the column at which a row leaves an axis, from row to row: quotient and remainder.
     per_row: [(i64, i64); 3],
-    /// For each pair of bounds, one over what is left of a row when the column is eliminated; nothing
-    /// if nothing is left.
+    /// For each pair of bounds, the inverse factor of the row after elimination of the column;
+    /// `None` if the row drops out, too.
     per_pair: [Option<f64>; 6],
 }
 
-/// The rows that have pixels in the region.
+/// Iterator over the rows that have pixels in the region.
 #[derive(Clone, Debug)]
 pub(super) struct RowSpans {
     row: u32,
     end: u32,
     width: i64,
-    /// Where the row enters the region along each axis, then where it leaves it.
+    /// The columns at which the row enters the region along each axis, then those at which it
+    /// leaves it.
     edges: Edges,
-    /// Whether that is the same in all rows.
+    /// Whether these columns are the same in all rows.
     is_steady: bool,
 }
 
@@ -63,7 +64,7 @@ struct Edges {
 }
 
 impl PlaneSteps {
-    /// Of a slice that was checked.
+    /// Computes the steps of a checked plane.
     pub fn new(plane: &Plane) -> PlaneSteps {
         let (right, down) = (plane.right(), plane.down());
         let per_row = [0, 1, 2].map(|axis| {
@@ -84,8 +85,8 @@ impl PlaneSteps {
         PlaneSteps { right, down, width, height, per_row, per_pair }
     }
 
-    /// The first row that may meet the region and the one after the last.
-    fn rows_met(&self, origin: [i64; 3], region: Region) -> (u32, u32) {
+    /// Returns the first row that may intersect the region, and the row after the last.
+    fn candidate_rows(&self, origin: [i64; 3], region: Region) -> (u32, u32) {
         // Bounds `low <= right * i + down * j <= high`: of the three axes, and of the columns.
         let mut bounds = [(1.0, 0.0, f64::from(self.width - 1)); 4];
         for axis in 0..3 {
@@ -101,7 +102,7 @@ impl PlaneSteps {
             let Some(per_pair) = per_pair else { continue };
             let ((right, low, high), (other_right, other_low, other_high)) =
                 (bounds[one], bounds[two]);
-            // Both times the other's step to the right: then the column falls out.
+            // Multiply each by the other's step to the right, which eliminates the column.
             let (ours_low, ours_high) = between(other_right * low, other_right * high);
             let (others_low, others_high) = between(right * other_low, right * other_high);
             let one = (ours_low - others_high) * per_pair;
@@ -117,9 +118,9 @@ impl PlaneSteps {
 }
 
 impl RowSpans {
-    /// The rows of a slice.
+    /// Returns the rows of a slice.
     pub fn new(plane_steps: &PlaneSteps, plane: &Plane, region: Region) -> RowSpans {
-        let (mut row, mut end) = plane_steps.rows_met(plane.position(0, 0), region);
+        let (mut row, mut end) = plane_steps.candidate_rows(plane.position(0, 0), region);
         for axis in 0..3 {
             if plane_steps.right[axis] == 0 {
                 let origin = plane.position(0, 0)[axis];
@@ -183,16 +184,16 @@ impl Edges {
             let rest = self.rest[edge] + self.rest_per_row[edge];
             let carry = i64::from(rest >= self.by[edge]);
             self.rest[edge] = rest - (self.by[edge] & -carry);
-            // Beyond the last row the number may leave what the slice was checked for.
+            // After the last row the number may leave its checked range.
             let columns = self.columns_per_row[edge] + carry;
             self.column[edge] = self.column[edge].wrapping_add(columns);
         }
     }
 }
 
-/// Those of some rows, from one up to another, where `low <= down * row < high`.
+/// Returns those rows of a range for which `low <= down * row < high`.
 fn rows_between(down: i64, low: i64, high: i64, (first, end): (u32, u32)) -> (u32, u32) {
-    // The first row that is at least at a bound, or beyond it if rows run the other way.
+    // The first row at or after a bound, or after it if rows run the other way.
     let (from, to) = match down {
         0 if low <= 0 && 0 < high => return (first, end),
         0 => return (0, 0),

@@ -151,8 +151,8 @@ mod tests {
         #[test]
         fn what_is_packed_is_unpacked(pixels in proptest::collection::vec(0u8..4, 0..5000), kind in 0usize..3) {
             let (header, body) = Compression::ALL[kind].pack(&pixels);
-            let mut room = Vec::new();
-            let found = Compression::unpack(&header, &body, pixels.len(), &mut room).unwrap();
+            let mut unpacked = Vec::new();
+            let found = Compression::unpack(&header, &body, pixels.len(), &mut unpacked).unwrap();
             prop_assert_eq!(found, pixels.as_slice());
             prop_assert!(body.len() <= pixels.len());
         }
@@ -164,11 +164,11 @@ mod tests {
             expected in 0usize..1000,
             kind in 0u8..4,
         ) {
-            let mut room = Vec::new();
-            let _ = Compression::unpack(&header, &body, expected, &mut room);
+            let mut unpacked = Vec::new();
+            let _ = Compression::unpack(&header, &body, expected, &mut unpacked);
             let mut header = vec![VERSION, kind, 0, 0];
             header.extend(u32::try_from(expected).unwrap().to_le_bytes());
-            if let Ok(pixels) = Compression::unpack(&header, &body, expected, &mut room) {
+            if let Ok(pixels) = Compression::unpack(&header, &body, expected, &mut unpacked) {
                 prop_assert_eq!(pixels.len(), expected);
             }
         }

@@ -47,7 +47,7 @@ impl ImageDescription {
         let spacing = self.spacing;
         match spacing.iter().all(|side| side.is_finite() && *side > 0.0) {
             true => Ok(self),
-            false => Err(format!("voxels cannot be {spacing:?} apart")),
+            false => Err(format!("the spacing {spacing:?} is not valid")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Voxels of boxes, read and written one box at a time.
+//! Reads and writes the voxels of boxes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,8 +12,8 @@ use crate::stored::Compression;
 /// Threads that read or write boxes at the same time.
 const THREADS: usize = 4;
 
-/// Calls `work` for each box of a layer, on several threads; each has buffers of its own. Returns the
-/// first error, after which no further box is begun.
+/// Calls `work` for each box of a layer on several threads, which have a buffer each. Returns the
+/// first error; after it no thread starts another box.
 pub fn for_each_box<B: Default>(
     state: &VolumeState,
     layer: u64,
@@ -26,14 +26,14 @@ pub fn for_each_box<B: Default>(
     std::thread::scope(|scope| {
         for _ in 0..THREADS.min(count) {
             scope.spawn(|| {
-                let mut buffers = B::default();
+                let mut buffer = B::default();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed) as u64;
                     if number >= count as u64 || failed.lock().is_some() {
                         return;
                     }
                     let tile = TilePosition { x: number % boxes.x, y: number / boxes.x, z: layer };
-                    if let Err(error) = work(tile, &mut buffers) {
+                    if let Err(error) = work(tile, &mut buffer) {
                         failed.lock().get_or_insert(error);
                     }
                 }
@@ -43,7 +43,7 @@ pub fn for_each_box<B: Default>(
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// The voxels that a box stores.
+/// Reads the voxels that a box stores; `None` if it is not written.
 pub fn read_box(
     state: &VolumeState,
     tile: TilePosition,
@@ -55,8 +55,8 @@ pub fn read_box(
     };
     let Some(extent) = state.file.read_extent(place)? else { return Ok(None) };
     let bytes = state.description.bytes_of(stored.size);
-    let mut room = Vec::new();
-    let voxels = Compression::unpack(&extent.header, &extent.body, bytes, &mut room)
+    let mut unpacked = Vec::new();
+    let voxels = Compression::unpack(&extent.header, &extent.body, bytes, &mut unpacked)
         .map_err(|error| ImageError::other(path, format!("box at {tile}: {error}")))?;
     Ok(Some((stored, voxels.to_vec())))
 }

@@ -1,4 +1,4 @@
-//! Volumes for other programs, plane by plane.
+//! Exports volumes to other programs, plane by plane.
 
 use pario_proto::{PixelWindow, Shape};
 use parking_lot::Mutex;
@@ -9,8 +9,9 @@ use crate::error::ImageError;
 use crate::formats::RowSink;
 
 impl Volume {
-    /// Writes all voxels, plane after plane, to a file of another format. What nobody has written is
-    /// 0. `watch` is told after each layer of boxes how many planes are done.
+    /// Writes all voxels, plane after plane, to a file of another format. Unwritten voxels are 0.
+    /// `watch` receives the number of complete planes after each layer of boxes, and can stop the
+    /// export.
     pub fn export(
         &self,
         mut sink: Box<dyn RowSink>,
@@ -48,8 +49,8 @@ impl Volume {
     }
 }
 
-/// Puts the voxels of a box into planes of which the first is that of the box. The layers that the
-/// box has in common with the next one are written twice, with the same voxels.
+/// Copies the voxels of a box into planes; the first plane is that of the box. Layers that the box
+/// shares with the next one are written twice, with the same voxels.
 fn scatter(state: &VolumeState, stored: PixelWindow, depth: u64, voxels: &[u8], planes: &mut [u8]) {
     let (shape, bytes) = (state.tiles.image(), state.description.pixel.bytes());
     let at = |pixel: u64| usize::try_from(pixel).unwrap_or(usize::MAX).saturating_mul(bytes);

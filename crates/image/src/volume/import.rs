@@ -1,4 +1,4 @@
-//! Volumes of other programs, plane by plane.
+//! Imports volumes of other programs, plane by plane.
 
 use pario_proto::{PixelWindow, Shape, TilePosition};
 
@@ -6,12 +6,12 @@ use super::{Volume, VolumeState, boxes};
 use crate::error::ImageError;
 use crate::formats::VolumeSource;
 
-/// Planes of the volume that are in memory at once have at most so many bytes.
+/// Limit for the bytes of planes in memory.
 pub(super) const PLANES_LIMIT_BYTES: usize = 2 << 30;
 
 impl Volume {
-    /// Fills the volume with another one of the same size and voxels, plane by plane. `watch` is
-    /// told after each layer of boxes how many planes are done.
+    /// Fills the volume from another one of the same size and voxels, plane by plane. `watch`
+    /// receives the number of complete planes after each layer of boxes, and can stop the import.
     pub fn import(
         &self,
         source: &mut VolumeSource,
@@ -65,7 +65,7 @@ impl Volume {
     }
 }
 
-/// The voxels of a box, out of whole planes of which the first is that of the box.
+/// Copies the voxels of a box out of planes; the first plane is that of the box.
 fn gather(state: &VolumeState, stored: PixelWindow, planes: &[u8], voxels: &mut Vec<u8>) {
     let (shape, bytes) = (state.tiles.image(), state.description.pixel.bytes());
     let at = |pixel: u64| usize::try_from(pixel).unwrap_or(usize::MAX).saturating_mul(bytes);

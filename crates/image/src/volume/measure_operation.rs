@@ -1,5 +1,5 @@
-//! Histograms and summaries of volumes, at the nodes: each counts the voxels of its boxes, layers
-//! that are also the first of the next box left out, and sends one result.
+//! The measure operation for volumes: each node counts the voxels of its boxes, without the layers
+//! of the next box, and sends one result.
 
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
@@ -10,7 +10,7 @@ use crate::picture::{MeasureScratch, Measurement, Quantity};
 use crate::slice::BoxGrid;
 use crate::stored::{Compression, ImageDescription, ImageLayout};
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureVolumeCall {
     pub layout: ImageLayout,
@@ -43,11 +43,11 @@ impl Task for MeasureVolumeTask {
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
         let Some(found) = scratch.downcast_mut::<MeasureScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+            unreachable!("a task gets back the scratch that it created")
         };
-        // The extent that describes the volume is none of its boxes.
+        // The extent of the description is not a box.
         let Some(tile) = self.tiles.tile_at(seen.place) else { return Ok(Outcome::Nothing) };
-        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
+        let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.description.bytes_of(stored.size);
         let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
             .map_err(|error| error.to_string())?;
@@ -62,7 +62,8 @@ impl Task for MeasureVolumeTask {
 }
 
 impl MeasureVolumeTask {
-    /// The voxels that belong to no other box, rows of all planes one below the other.
+    /// Returns the voxels that belong to no other box, with the rows of all planes one below the
+    /// other.
     fn own_voxels(&self, voxels: &[u8], stored: Shape, own: Shape) -> Result<Pixels, String> {
         let row_bytes = self.description.bytes_of(Shape::image(stored.x, 1));
         let plane_bytes = self.description.bytes_of(Shape::image(stored.x, stored.y));
@@ -80,7 +81,7 @@ impl MeasureVolumeTask {
     }
 }
 
-/// The size of a box without what is also in the next one.
+/// Returns the size of a box without the layers of the next one.
 fn own_size(tiles: &Tiles, tile: TilePosition, stored: PixelWindow) -> Shape {
     let (image, core) = (tiles.image(), tiles.tile());
     let along = |image: u64, core: u64, at: u64, stored: u64| {

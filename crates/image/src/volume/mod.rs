@@ -1,4 +1,5 @@
-//! Volumes: cut into boxes, one extent each, choose_disks over disks; slices are taken where the boxes lie.
+//! Volumes: cut into boxes, one extent each, on many disks. The nodes extract slices from the boxes
+//! on their disks.
 
 mod boxes;
 mod export;
@@ -42,7 +43,7 @@ use slice_operation::SliceCall;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// use pario_image::{Phantom, Pixel, Plane, VolumeOptions};
+/// use pario_image::{Pixel, Plane, VolumeOptions};
 ///
 /// let cluster = pario::Cluster::embedded(dir.path())?;
 /// let options = VolumeOptions::new([64, 64, 48], Pixel::RGB).spacing([1.0, 1.0, 2.0]);
@@ -67,7 +68,7 @@ struct VolumeState {
     grid: BoxGrid,
     description: ImageDescription,
     layout: ImageLayout,
-    /// What the header says of the values.
+    /// The statistics of the header, or those that this process computed.
     statistics: Mutex<Option<VoxelStatistics>>,
     units: VoxelUnits,
 }
@@ -104,48 +105,48 @@ impl Volume {
         Ok(Self { state: Arc::new(state) })
     }
 
-    /// How many voxels it has along each axis.
+    /// Returns the number of voxels along each axis.
     pub fn shape(&self) -> Shape {
         self.state.tiles.image()
     }
 
-    /// How far its voxels are apart.
+    /// Returns the spacing of the voxels.
     pub fn spacing(&self) -> [f64; 3] {
         self.state.description.spacing
     }
 
-    /// What its values and its spacing are counted in.
+    /// Returns the units of values and spacing.
     pub fn units(&self) -> VoxelUnits {
         self.state.units
     }
 
-    /// What its voxels are, and how they are stored.
+    /// Returns the voxel type, and how voxels are stored.
     pub fn description(&self) -> &ImageDescription {
         &self.state.description
     }
 
-    /// How it is cut into boxes, and where they lie.
+    /// Returns the boxes, and where they lie.
     pub fn tiles(&self) -> &Tiles {
         &self.state.tiles
     }
 
-    /// Its file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
         &self.state.file
     }
 
-    /// Bytes of its voxels.
+    /// Returns the bytes of all voxels.
     pub fn voxel_bytes(&self) -> u64 {
         self.state.description.bytes_of(self.shape()) as u64
     }
 
-    /// Bytes of its voxels as boxes hold them, some more than once, before they are packed.
+    /// Returns the bytes of all stored voxels before compression; boxes store some voxels twice.
     pub fn stored_bytes(&self) -> u64 {
         let (tiles, grid) = (&self.state.tiles, &self.state.grid);
         let along = |axis: fn(Shape) -> u64, tile: fn(u64) -> TilePosition| -> u64 {
             let boxes = axis(tiles.tiles_per_axis());
             let stored = |number| grid.stored(tile(number)).map_or(0, |stored| axis(stored.size));
-            // All boxes but the last two of an axis are alike.
+            // All boxes of an axis but the last two are alike.
             let alike = boxes.saturating_sub(2);
             alike * stored(0) + (alike..boxes).map(stored).sum::<u64>()
         };
@@ -155,7 +156,7 @@ impl Volume {
         x * y * z * self.state.description.pixel.bytes() as u64
     }
 
-    /// The place of its middle, in the units of the spacing.
+    /// Returns the position of the middle, in the units of the spacing.
     pub fn centre(&self) -> [f64; 3] {
         let (Shape { x, y, z }, spacing) = (self.shape(), self.spacing());
         let sides = [x, y, z];
@@ -164,14 +165,13 @@ impl Volume {
         [middle(0), middle(1), middle(2)]
     }
 
-    /// A slice: to each pixel the voxel that is nearest. Outside of the volume it is 0.
+    /// Returns a slice of the nearest voxels. Outside of the volume it is 0.
     pub fn slice(&self, plane: SliceQuery) -> Result<Slice, ImageError> {
         let plane = plane.in_volume(self.spacing())?;
         Ok(self.slice_of(&plane, Interpolation::Nearest, &[])?.0)
     }
 
-    /// The same with another way to find the value between voxels, and a background. The report says
-    /// what it has cost.
+    /// Returns a slice with this interpolation and background. The report says what it cost.
     pub fn slice_of(
         &self,
         plane: &Plane,
@@ -181,7 +181,7 @@ impl Volume {
         self.traced_slice(plane, interpolation, background, false)
     }
 
-    /// The same; the report has a trace, too, if that is wanted.
+    /// Returns a slice; the report has a trace if `is_traced`.
     pub fn traced_slice(
         &self,
         plane: &Plane,
@@ -193,8 +193,8 @@ impl Volume {
         self.fill(slice, plane, interpolation, is_traced)
     }
 
-    /// A slice that knows which of its pixels lie in the volume ([`Slice::coverage`]). The others,
-    /// and those of boxes that nobody has written, are 0. The report has a trace if that is wanted.
+    /// Returns a slice that records which of its pixels lie in the volume ([`Slice::coverage`]).
+    /// The others, and those of unwritten boxes, are 0. The report has a trace if `is_traced`.
     pub fn covered_slice(
         &self,
         plane: &Plane,
@@ -210,7 +210,7 @@ impl Volume {
         Ok(Cut::new(*plane, state.grid, state.description.pixel, interpolation)?)
     }
 
-    /// Has the nodes fill a blank slice.
+    /// Fills a blank slice with the parts that the nodes extract.
     fn fill(
         &self,
         mut slice: Slice,
@@ -228,7 +228,7 @@ impl Volume {
         Ok((slice, report))
     }
 
-    /// Several parallel slices, `step` apart in the units of the spacing, as one.
+    /// Returns several parallel slices, `step` apart in the units of the spacing, blended into one.
     pub fn slab(
         &self,
         plane: SliceQuery,
@@ -248,7 +248,7 @@ impl Volume {
         Ok((whole.finish(&[])?, report))
     }
 
-    /// The slices of planes, in order; some of the next are fetched while one is looked at.
+    /// Returns an iterator over the slices of planes, in order, which fetches some slices ahead.
     pub fn series(
         &self,
         planes: impl IntoIterator<Item = Plane>,
@@ -257,7 +257,7 @@ impl Volume {
         SliceSeries::new(self.clone(), planes.into_iter().collect(), interpolation)
     }
 
-    /// The voxels of a box, as they are stored; nothing if nobody has written them.
+    /// Reads the stored voxels of a box; `None` if it is not written.
     pub fn read_box(
         &self,
         tile: TilePosition,
@@ -265,12 +265,12 @@ impl Volume {
         boxes::read_box(&self.state, tile)
     }
 
-    /// Writes the voxels of a box, all that it stores: also the layer that is the first of the next.
+    /// Writes all stored voxels of a box, also the layer that is the first of the next box.
     pub fn write_box(&self, tile: TilePosition, voxels: &[u8]) -> Result<(), ImageError> {
         boxes::write_box(&self.state, tile, voxels)
     }
 
-    /// Makes what was written durable.
+    /// Makes written voxels durable.
     pub fn sync(&self) -> Result<(), ImageError> {
         Ok(self.state.file.sync()?)
     }

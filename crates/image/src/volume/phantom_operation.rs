@@ -1,4 +1,4 @@
-//! A body that does not exist, made at the nodes: each fills its own boxes.
+//! The phantom operation: each node generates a synthetic body scan in its own boxes.
 
 use std::ops::ControlFlow;
 
@@ -14,14 +14,14 @@ use crate::phantom::Phantom;
 use crate::slice::BoxGrid;
 use crate::stored::{ImageLayout, tiles_at_node};
 
-/// Which body.
+/// The parameters of a phantom call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PhantomCall {
     pub layout: ImageLayout,
     pub seed: u64,
 }
 
-/// Makes bodies.
+/// Generates synthetic body scans.
 pub struct PhantomOperation;
 
 struct PhantomTask {
@@ -33,12 +33,14 @@ struct PhantomTask {
 }
 
 impl Volume {
-    /// Fills the volume with a body that does not exist, made of a seed, where its boxes lie.
+    /// Fills the volume with a synthetic body that depends on the seed. The nodes generate their
+    /// own boxes.
     pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
         self.generate_watched(seed, |_| ControlFlow::Continue(()))
     }
 
-    /// The same; `watch` is told how far it has come, and can end it: boxes that were made stay.
+    /// Fills the volume with a synthetic body; `watch` receives a report of the progress and can
+    /// stop the work: finished boxes stay.
     pub fn generate_watched(
         &self,
         seed: u64,
@@ -59,16 +61,16 @@ impl Volume {
 
 impl Operation for PhantomOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: PhantomCall = call.decode()?;
-        let (tiles, grid) = wanted.layout.decode()?;
+        let parameters: PhantomCall = call.decode()?;
+        let (tiles, grid) = parameters.layout.decode()?;
         let corner = TilePosition { x: 0, y: 0, z: 0 };
         let all = TileWindow { start: corner, size: tiles.tiles_per_axis() };
         let every = tiles.tiles_in(all).map_err(|error| error.to_string())?;
         let extents = tiles_at_node(call, &tiles, every);
-        let spacing = wanted.layout.description.spacing;
-        let phantom =
-            Phantom::new(wanted.seed, tiles.image(), spacing).map_err(|error| error.to_string())?;
-        Ok(Box::new(PhantomTask { tiles, grid, extents, phantom, call: wanted }))
+        let spacing = parameters.layout.description.spacing;
+        let phantom = Phantom::new(parameters.seed, tiles.image(), spacing)
+            .map_err(|error| error.to_string())?;
+        Ok(Box::new(PhantomTask { tiles, grid, extents, phantom, call: parameters }))
     }
 }
 
@@ -83,8 +85,8 @@ impl Task for PhantomTask {
 
     fn see(&self, seen: &Seen<'_>, _: &mut Scratch) -> Result<Outcome, String> {
         let description = &self.call.layout.description;
-        let tile = self.tiles.tile_at(seen.place).ok_or("no box lies there")?;
-        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
+        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let mut voxels = vec![0; description.bytes_of(stored.size)];
         self.phantom.fill(stored.start, stored.size, description.pixel, &mut voxels);
         let (header, body) = description.compression.pack(&voxels);

@@ -1,4 +1,4 @@
-//! Slabs, at the nodes: each puts together what of the slices lies in its boxes.
+//! The slab operation: each node blends the parts of the slices that lie in its boxes.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::slice::{BoxGrid, Interpolation, Slab, SlabCut, SlabParts};
 use crate::stored::{Compression, ImageLayout, tiles_at_node};
 
-/// Which slab.
+/// The parameters of a slab call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SlabCall {
     pub layout: ImageLayout,
@@ -16,7 +16,7 @@ pub struct SlabCall {
     pub interpolation: Interpolation,
 }
 
-/// Takes slabs.
+/// Extracts slabs.
 pub struct SlabOperation;
 
 struct SlabTask {
@@ -34,13 +34,13 @@ struct SlabScratch {
 
 impl Operation for SlabOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: SlabCall = call.decode()?;
-        let (tiles, grid) = wanted.layout.decode()?;
-        let pixel = wanted.layout.description.pixel;
-        let cut = SlabCut::new(wanted.slab, grid, pixel, wanted.interpolation)
+        let parameters: SlabCall = call.decode()?;
+        let (tiles, grid) = parameters.layout.decode()?;
+        let pixel = parameters.layout.description.pixel;
+        let cut = SlabCut::new(parameters.slab, grid, pixel, parameters.interpolation)
             .map_err(|error| error.to_string())?;
         let extents = tiles_at_node(call, &tiles, cut.boxes());
-        Ok(Box::new(SlabTask { tiles, grid, cut, extents, call: wanted }))
+        Ok(Box::new(SlabTask { tiles, grid, cut, extents, call: parameters }))
     }
 }
 
@@ -55,10 +55,10 @@ impl Task for SlabTask {
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
         let Some(found) = scratch.downcast_mut::<SlabScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+            unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("no box lies there")?;
-        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
+        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
         let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
             .map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Slices, at the nodes: each takes out of its boxes what of the slice lies in them.
+//! The slice operation: each node extracts the parts of a slice that lie in its boxes.
 
 use pario::ExtentPlace;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::slice::{Cut, Interpolation, Plane, SliceParts};
 use crate::stored::{Compression, ImageLayout, tiles_at_node};
 
-/// So much of a slice is worth sending while the rest is computed.
+/// Bytes of a slice that a node sends before the rest is computed.
 const PART_BYTES: usize = 256 << 10;
 
-/// Which slice.
+/// The parameters of a slice call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SliceCall {
     pub layout: ImageLayout,
@@ -19,7 +19,7 @@ pub struct SliceCall {
     pub interpolation: Interpolation,
 }
 
-/// Takes slices.
+/// Extracts slices.
 pub struct SliceOperation;
 
 struct SliceTask {
@@ -37,13 +37,13 @@ struct SliceScratch {
 
 impl Operation for SliceOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: SliceCall = call.decode()?;
-        let (tiles, grid) = wanted.layout.decode()?;
-        let pixel = wanted.layout.description.pixel;
-        let cut = Cut::new(wanted.plane, grid, pixel, wanted.interpolation)
+        let parameters: SliceCall = call.decode()?;
+        let (tiles, grid) = parameters.layout.decode()?;
+        let pixel = parameters.layout.description.pixel;
+        let cut = Cut::new(parameters.plane, grid, pixel, parameters.interpolation)
             .map_err(|error| error.to_string())?;
         let extents = tiles_at_node(call, &tiles, cut.boxes());
-        Ok(Box::new(SliceTask { tiles, cut, extents, call: wanted }))
+        Ok(Box::new(SliceTask { tiles, cut, extents, call: parameters }))
     }
 }
 
@@ -58,10 +58,10 @@ impl Task for SliceTask {
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
         let Some(found) = scratch.downcast_mut::<SliceScratch>() else {
-            unreachable!("a scratch is given to the task that has made it")
+            unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("no box lies there")?;
-        let stored = self.cut.grid().stored(tile).ok_or("no box lies there")?;
+        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let stored = self.cut.grid().stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
         let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
             .map_err(|error| error.to_string())?;

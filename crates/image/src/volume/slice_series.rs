@@ -1,4 +1,4 @@
-//! Slices one after the other, the next ones fetched ahead.
+//! Consecutive slices, some of them fetched ahead.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,15 +10,15 @@ use super::Volume;
 use crate::error::ImageError;
 use crate::slice::{Interpolation, Plane, Slice};
 
-/// So many slices are under way at once.
+/// Slices that are fetched at the same time.
 const AHEAD: usize = 8;
 
 type SliceResult = Result<(Slice, Report), ImageError>;
 
-/// Slices in order, with what each has cost; made by [`Volume::series`]. Some of the next are fetched
-/// ahead. After an error there are no more.
+/// Iterator over slices in order, with the report of each; made by [`Volume::series`]. It fetches
+/// some slices ahead and ends after an error.
 pub struct SliceSeries {
-    /// Missing when nobody fetches any more.
+    /// `None` after an error, which ends the fetching threads.
     arrived: Option<Receiver<(usize, SliceResult)>>,
     early: BTreeMap<usize, SliceResult>,
     next: usize,
@@ -42,7 +42,7 @@ impl SliceSeries {
     }
 }
 
-/// Fetches one slice after the other, as long as somebody takes them.
+/// Fetches slices until the receiver is dropped.
 fn fetch(
     volume: &Volume,
     interpolation: Interpolation,

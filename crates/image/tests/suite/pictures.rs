@@ -1,5 +1,5 @@
-//! Images on a cluster: what nodes make of tiles is what the plain functions make of the whole
-//! image, bit by bit.
+//! Images on a cluster: the results of the nodes are those of the plain functions of whole images,
+//! bit by bit.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -15,12 +15,12 @@ use pario_image::{
 use pario_proto::{Shape, TilePosition};
 
 /// An image with random pixels, in memory and on a cluster. Some tiles are not written.
-struct Both {
+struct ImagePair {
     image: Image,
     pixels: Pixels,
 }
 
-impl Both {
+impl ImagePair {
     fn random(cluster: &Cluster, path: &str, random: &mut fastrand::Rng) -> Self {
         let [width, height] = [0; 2].map(|_| random.u32(1..90));
         let tile = [0; 2].map(|_| random.u64(1..50));
@@ -33,7 +33,7 @@ impl Both {
             .create(cluster, path)
             .unwrap();
         let mut pixels = Pixels::blank(width, height, pixel).unwrap();
-        // Windows that overlap, until most is written; or hardly anything.
+        // Windows that overlap, until most tiles are written; or hardly any.
         for _ in 0..random.u32(1..6) {
             let window = random_window(random, image.window());
             let part = random_pixels(random, window.width, window.height, pixel);
@@ -44,7 +44,7 @@ impl Both {
     }
 
     /// The whole image as one tile.
-    fn framed(&self, border: u32, edge: Edge) -> PaddedTile {
+    fn padded(&self, border: u32, edge: Edge) -> PaddedTile {
         let size = Shape::image(self.pixels.width().into(), self.pixels.height().into());
         let grid = TileGrid::new(size, size).unwrap();
         let parts = [(self.pixels.window(), &self.pixels)];
@@ -70,7 +70,7 @@ fn resampled(pixels: &Pixels, resampling: Resampling, background: [f32; 4]) -> P
     canvas.finish()
 }
 
-/// What a window as a picture of a size is, said plainly.
+/// A window scaled to a size, by the definition.
 fn scaled(pixels: &Pixels, window: ImageWindow, width: u32, height: u32) -> Pixels {
     let factors =
         [window.width.div_ceil(width), (window.width / width).min(window.height / height)];
@@ -104,30 +104,30 @@ fn same(found: &Pixels, expected: &Pixels) {
     }
 }
 
-/// Does it in a cluster in this process, and in one of two nodes.
-fn on_both_sites(seeds: u64, test: impl Fn(&Both, &Cluster, &str, &mut fastrand::Rng)) {
+/// Runs a test on an embedded cluster and on one of two nodes.
+fn on_pair_sites(seeds: u64, test: impl Fn(&ImagePair, &Cluster, &str, &mut fastrand::Rng)) {
     for site in [Site::embedded(), Site::two_nodes()] {
         for seed in 0..seeds {
             let mut random = fastrand::Rng::with_seed(seed);
             let path = format!("/image {seed}");
-            let both = Both::random(&site.cluster, &path, &mut random);
-            println!("{}, seed {seed}: {:?}, {:?}", site.name, both.image, both.image.pixel());
-            test(&both, &site.cluster, &path, &mut random);
+            let pair = ImagePair::random(&site.cluster, &path, &mut random);
+            println!("{}, seed {seed}: {:?}, {:?}", site.name, pair.image, pair.image.pixel());
+            test(&pair, &site.cluster, &path, &mut random);
         }
     }
 }
 
 #[test]
 fn windows_are_the_same() {
-    on_both_sites(30, |both, cluster, path, random| {
-        // Another opening knows no more than what is stored.
+    on_pair_sites(30, |pair, cluster, path, random| {
+        // A newly opened image knows only what is stored.
         let image = Image::open(cluster, path).unwrap();
-        assert_eq!(image.description(), both.image.description());
-        assert!(image.read(image.window()).unwrap() == both.pixels);
+        assert_eq!(image.description(), pair.image.description());
+        assert!(image.read(image.window()).unwrap() == pair.pixels);
         for _ in 0..5 {
             let window = random_window(random, image.window());
             let (found, report) = image.read_reported(window).unwrap();
-            assert!(found == both.pixels.cut(window).unwrap(), "{window}");
+            assert!(found == pair.pixels.cut(window).unwrap(), "{window}");
             let tiles = TileGrid::new(image.tiles().image(), image.tiles().tile()).unwrap();
             assert_eq!(report.progress.total, tiles.parts(window).len() as u64);
         }
@@ -136,26 +136,26 @@ fn windows_are_the_same() {
 
 #[test]
 fn other_scales_are_the_same() {
-    on_both_sites(30, |both, _, _, random| {
+    on_pair_sites(30, |pair, _, _, random| {
         for _ in 0..6 {
-            let window = random_window(random, both.image.window());
+            let window = random_window(random, pair.image.window());
             let side = |random: &mut fastrand::Rng, length: u32| match random.u32(0..3) {
                 0 => length.div_ceil(random.u32(1..6)),
                 1 => random.u32(1..=length),
                 _ => random.u32(1..60),
             };
             let (width, height) = (side(random, window.width), side(random, window.height));
-            let found = both.image.read_scaled(window, width, height).unwrap();
-            same(&found, &scaled(&both.pixels, window, width, height));
+            let found = pair.image.read_scaled(window, width, height).unwrap();
+            same(&found, &scaled(&pair.pixels, window, width, height));
         }
     });
 }
 
 #[test]
 fn turned_windows_are_the_same() {
-    on_both_sites(30, |both, _, _, random| {
+    on_pair_sites(30, |pair, _, _, random| {
         for sampling in [Sampling::Nearest, Sampling::Bilinear] {
-            let window = random_window(random, both.image.window());
+            let window = random_window(random, pair.image.window());
             let ImageWindow { x, y, width, height } = window;
             let degrees = random.f64() * 720.0 - 360.0;
             let background = if random.bool() { [0.0; 4] } else { [1.0, 2.5, 1e6, -1.0] };
@@ -163,26 +163,26 @@ fn turned_windows_are_the_same() {
                 [(x, width), (y, height)].map(|(x, width)| f64::from(x) + f64::from(width) / 2.0);
             let map = AffineMap::turned(middle, degrees, 1.0, width, height).unwrap();
             let turned = Resampling::Mapped { map, width, height, interpolation: sampling };
-            let found = both.image.read_turned(window, degrees, sampling, background).unwrap();
-            let expected = resampled(&both.pixels, turned, background);
+            let found = pair.image.read_turned(window, degrees, sampling, background).unwrap();
+            let expected = resampled(&pair.pixels, turned, background);
             match sampling {
                 Sampling::Nearest => assert!(found == expected),
                 Sampling::Bilinear => same(&found, &expected),
             }
         }
-        // Quarters of a turn move pixels and change none.
-        let window = both.image.window();
-        let half = both.image.read_turned(window, 180.0, Sampling::Nearest, [0.0; 4]).unwrap();
-        let bytes = both.pixels.pixel().bytes();
+        // Quarter turns move pixels and change none.
+        let window = pair.image.window();
+        let half = pair.image.read_turned(window, 180.0, Sampling::Nearest, [0.0; 4]).unwrap();
+        let bytes = pair.pixels.pixel().bytes();
         let backwards: Vec<u8> =
-            both.pixels.data().chunks(bytes).rev().flatten().copied().collect();
+            pair.pixels.data().chunks(bytes).rev().flatten().copied().collect();
         assert!(half.data() == backwards);
     });
 }
 
 #[test]
 fn filters_are_the_same() {
-    on_both_sites(24, |both, cluster, path, random| {
+    on_pair_sites(24, |pair, cluster, path, random| {
         let side = random.u32(0..4) * 2 + 1;
         let weights = (0..side * 3).map(|_| random.f32() * 4.0 - 1.0).collect();
         let offset = if random.bool() { 0.0 } else { 3.0 };
@@ -197,11 +197,11 @@ fn filters_are_the_same() {
             let edges = [Edge::Clamp, Edge::Mirror, Edge::Constant(0.0), Edge::Constant(7.0)];
             let edge = edges[random.usize(0..4)];
             let target = format!("{path} filter {number}");
-            let made = both.image.apply(filter, edge, &target).unwrap();
-            let framed = both.framed(filter.radius(), edge);
-            let expected = filter.apply(&framed, &mut FilterBuffers::new()).unwrap();
+            let made = pair.image.apply(filter, edge, &target).unwrap();
+            let padded = pair.padded(filter.radius(), edge);
+            let expected = filter.apply(&padded, &mut FilterBuffers::new()).unwrap();
             let made = Image::open(cluster, made.file().path().as_str()).unwrap();
-            assert_eq!(made.tiles(), both.image.tiles());
+            assert_eq!(made.tiles(), pair.image.tiles());
             assert!(made.read(made.window()).unwrap() == expected, "{filter:?} {edge:?}");
         }
     });
@@ -209,8 +209,8 @@ fn filters_are_the_same() {
 
 #[test]
 fn pixelwise_operations_are_the_same() {
-    on_both_sites(20, |both, _, path, random| {
-        let channels = both.pixels.pixel().channels();
+    on_pair_sites(20, |pair, _, path, random| {
+        let channels = pair.pixels.pixel().channels();
         let rows = random.usize(1..5);
         let operations = [
             Pixelwise::Gamma { gamma: 0.2 + random.f64() * 3.0 },
@@ -225,8 +225,8 @@ fn pixelwise_operations_are_the_same() {
         ];
         for (number, operation) in operations.iter().enumerate() {
             let target = format!("{path} map {number}");
-            let made = both.image.map(operation, &target).unwrap();
-            let expected = operation.apply(&both.pixels).unwrap();
+            let made = pair.image.map(operation, &target).unwrap();
+            let expected = operation.apply(&pair.pixels).unwrap();
             assert_eq!(made.pixel(), expected.pixel());
             assert!(made.read(made.window()).unwrap() == expected, "{operation:?}");
         }
@@ -235,8 +235,8 @@ fn pixelwise_operations_are_the_same() {
 
 #[test]
 fn measures_are_the_same() {
-    on_both_sites(40, |both, _, _, _| {
-        let pixel = both.image.pixel();
+    on_pair_sites(40, |pair, _, _, _| {
+        let pixel = pair.image.pixel();
         let mut bins = vec![Bins::usual(pixel.sample())];
         match pixel.sample() {
             Sample::U8 | Sample::I8 => {}
@@ -245,12 +245,12 @@ fn measures_are_the_same() {
         }
         for bins in bins {
             let mut expected = Histogram::new(pixel, bins).unwrap();
-            expected.count(&both.pixels).unwrap();
-            assert!(both.image.histogram(bins).unwrap() == expected);
+            expected.count(&pair.pixels).unwrap();
+            assert!(pair.image.histogram(bins).unwrap() == expected);
         }
         let mut expected = Summary::new(pixel);
-        expected.count(&both.pixels).unwrap();
-        let found = both.image.summary().unwrap();
+        expected.count(&pair.pixels).unwrap();
+        let found = pair.image.summary().unwrap();
         if pixel.sample() != Sample::F32 {
             assert_eq!(found, expected);
         }
@@ -266,10 +266,10 @@ fn measures_are_the_same() {
 
 #[test]
 fn pictures_come_in_and_go_out() {
-    on_both_sites(10, |both, cluster, path, random| {
+    on_pair_sites(10, |pair, cluster, path, random| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("picture.tif");
-        let (window, pixel) = (both.image.window(), both.image.pixel());
+        let (window, pixel) = (pair.image.window(), pair.image.pixel());
         let sink = |window: ImageWindow| {
             create_picture(&file, window.width.into(), window.height.into(), pixel).unwrap()
         };
@@ -278,27 +278,27 @@ fn pictures_come_in_and_go_out() {
             rows_seen = rows;
             ControlFlow::Continue(())
         };
-        both.image.export(window, sink(window), watch).unwrap();
+        pair.image.export(window, sink(window), watch).unwrap();
         assert_eq!(rows_seen, u64::from(window.height));
 
-        let [width, height] = both.image.size();
+        let [width, height] = pair.image.size();
         let copy = ImageOptions::new([width.into(), height.into()], pixel)
             .tile([random.u64(1..40), random.u64(1..40)]);
         let copy = copy.create(cluster, &format!("{path} copy")).unwrap();
         let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
         copy.import(&mut *rows, |_| ControlFlow::Continue(())).unwrap();
-        assert!(copy.read(window).unwrap() == both.pixels);
+        assert!(copy.read(window).unwrap() == pair.pixels);
 
         let part = random_window(random, window);
-        both.image.export(part, sink(part), |_| ControlFlow::Continue(())).unwrap();
+        pair.image.export(part, sink(part), |_| ControlFlow::Continue(())).unwrap();
         let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
         assert_eq!(rows.size(), (part.width.into(), part.height.into()));
         let mut row = vec![0; part.width as usize * pixel.bytes()];
         for y in 0..part.height {
             rows.next_row(&mut row).unwrap();
-            assert!(row == both.pixels.cut(part).unwrap().row(y));
+            assert!(row == pair.pixels.cut(part).unwrap().row(y));
         }
-        // It is not the size of the whole.
+        // It does not have the size of the whole.
         if part != window {
             let mut rows = open_picture(&file, &OpenOptions::default()).unwrap();
             let error = copy.import(&mut *rows, |_| ControlFlow::Continue(())).unwrap_err();
@@ -335,17 +335,17 @@ fn a_huge_image_of_which_little_is_there_costs_little() {
         let size = Shape::image(500, 400);
         let grid = TileGrid::new(size, size).unwrap();
         let parts = [(expected.window(), &expected)];
-        let framed = PaddedTile::assemble(
+        let padded = PaddedTile::assemble(
             &grid,
             TilePosition::image(0, 0),
             filter.radius(),
             Edge::Clamp,
             parts,
         );
-        let expected = filter.apply(&framed.unwrap(), &mut FilterBuffers::new()).unwrap();
+        let expected = filter.apply(&padded.unwrap(), &mut FilterBuffers::new()).unwrap();
         assert!(soft.read(around).unwrap() == expected);
 
-        // What lies beyond the edges comes in there, and nowhere else.
+        // Values beyond the edges matter only near the edges.
         let bright = Edge::Constant(200.0);
         let (grown, report) =
             image.apply_watched(&Filter::Dilation { radius: 1 }, bright, "/grown", go_on).unwrap();
@@ -387,7 +387,7 @@ fn a_huge_image_of_which_little_is_there_costs_little() {
 fn work_can_be_given_up_and_leaves_nothing() {
     let site = Site::embedded();
     let cluster = &site.cluster;
-    // So much work that the first answer comes before the last tile.
+    // Enough work that the first reply arrives before the last tile.
     let pixel = Pixel::new(Sample::F32, 4).unwrap();
     let image = ImageOptions::new([1500, 1000], pixel).tile([50, 50]);
     let image = image.create(cluster, "/large").unwrap();
@@ -455,7 +455,7 @@ fn what_cannot_be_is_told() {
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
     }
     assert!(cluster.open("/wrong").is_err(), "nothing was made");
-    // A file that is there is not replaced.
+    // An existing file is not replaced.
     let error = image.map(&Pixelwise::Invert, "/image").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "{error}");
 
@@ -465,7 +465,7 @@ fn what_cannot_be_is_told() {
         let error = Image::open(cluster, path).unwrap_err();
         assert!(matches!(error, ImageError::NotAnImage { .. }), "{error}");
     }
-    // A tile that is damaged is told, with its place.
+    // The error of a damaged tile names its position.
     let place = image.tiles().locate(TilePosition::image(0, 0)).unwrap();
     image.file().write_extent(place, b"something", b"else").unwrap();
     let told = image.read(image.window()).unwrap_err().to_string();
@@ -482,6 +482,6 @@ fn nodes_that_have_just_joined_find_each_other() {
     let options = ImageOptions::new([400, 300], Pixel::GREY).tile([32, 32]);
     let image = options.create(&site.cluster, "/image").unwrap();
     image.write(0, 0, &pixels).unwrap();
-    // Each tile needs parts of tiles of other nodes, of which some have joined later than its own.
+    // Each tile needs parts of tiles on other nodes, some of which joined later than its own.
     image.apply(&Filter::Dilation { radius: 1 }, Edge::Clamp, "/grown").unwrap();
 }

@@ -1,5 +1,5 @@
-//! A cluster to test with: in this process, or in nodes with two disks each that are reached over TCP
-//! with a key.
+//! A test cluster: embedded in this process, or of nodes with two disks each that are reached over
+//! TCP with a key.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// All in this process.
+    /// A cluster embedded in this process.
     pub fn embedded() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Cluster::embedded(dir.path().join("data")).unwrap();
@@ -32,7 +32,7 @@ impl Site {
         Self::nodes("two nodes", &["a", "b"])
     }
 
-    /// The same with these nodes, which join one after the other.
+    /// A cluster of these nodes, which join one after the other.
     pub fn nodes(name: &'static str, names: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key: String = (0..32).map(|_| format!("{:02x}", fastrand::u8(..))).collect();
@@ -56,13 +56,13 @@ impl Site {
         Self { cluster, name, _nodes: nodes, dir }
     }
 
-    /// A directory for files beside the cluster.
+    /// A directory for files outside of the cluster.
     pub fn directory(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// A client of a cluster in which all nodes have joined.
+/// Connects to a cluster and waits until all nodes have joined.
 fn connect(address: &str, options: &ClusterOptions) -> Cluster {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

@@ -1,4 +1,4 @@
-//! Extremes and percentiles of grey volumes, found at the nodes, against the same in memory.
+//! Extremes and percentiles of grey volumes, computed at the nodes and in memory.
 
 use crate::site::Site;
 #[allow(dead_code, reason = "pixels of pictures are not needed here")]
@@ -57,7 +57,7 @@ fn filled(
     (volume, voxels)
 }
 
-/// From the sorted values.
+/// The statistics of the sorted values.
 fn plain(sample: Sample, voxels: &[u8]) -> VoxelStatistics {
     let mut values: Vec<f64> =
         voxels.chunks(sample.bytes()).map(|bytes| sample.value(bytes)).collect();
@@ -152,7 +152,7 @@ fn colours_and_values_that_are_not_finite_have_no_statistics() {
     let mut infinite = |_: &mut fastrand::Rng| f64::INFINITY;
     let (volume, _) = filled(&site.cluster, "/infinite", real, &mut random, &mut infinite);
     assert_eq!(volume.record_statistics().unwrap(), None);
-    // Nothing was written: all is 0, and there is no window.
+    // Nothing is written: all is 0, and there is no window.
     let grey = VolumeOptions::new([5, 4, 3], Pixel::GREY).create(&site.cluster, "/blank").unwrap();
     let found = grey.record_statistics().unwrap().unwrap();
     assert_eq!((found.minimum, found.maximum, found.window()), (0.0, 0.0, None));
@@ -168,7 +168,7 @@ fn statistics_and_units_are_in_the_header() {
     ct.generate(1).unwrap();
     let computed = ct.compute_statistics().unwrap();
     assert_eq!((ct.statistics(), computed.is_some()), (computed, true));
-    // Only what is recorded is found by others; units are there from the beginning.
+    // Other clients find only recorded statistics; units are stored from the start.
     let again = Volume::open(cluster, "/ct").unwrap();
     assert_eq!((again.statistics(), again.units()), (None, units));
     ct.record_statistics().unwrap();

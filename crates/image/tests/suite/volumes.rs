@@ -1,4 +1,4 @@
-//! Volumes on a cluster: what is stored, and slices that are taken where it lies.
+//! Volumes on a cluster: stored voxels, and slices that the nodes extract.
 
 use pario::Cluster;
 use pario_image::{
@@ -12,14 +12,14 @@ fn at(number: u64) -> usize {
 }
 
 /// A volume with random voxels, in memory and on a cluster.
-struct Both {
+struct VolumePair {
     volume: Volume,
     voxels: Vec<u8>,
     shape: Shape,
     pixel: Pixel,
 }
 
-impl Both {
+impl VolumePair {
     fn random(cluster: &Cluster, path: &str, random: &mut fastrand::Rng) -> Self {
         let sides = [0; 3].map(|_| random.u64(1..40));
         let core = [0; 3].map(|_| random.u64(1..20));
@@ -114,8 +114,8 @@ fn slices_are_the_same_as_in_memory() {
     let cluster = Cluster::embedded(dir.path()).unwrap();
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let both = Both::random(&cluster, &format!("/volume {seed}"), &mut random);
-        // Another opening knows no more than what is stored.
+        let both = VolumePair::random(&cluster, &format!("/volume {seed}"), &mut random);
+        // A newly opened volume knows only what is stored.
         let volume = Volume::open(&cluster, &format!("/volume {seed}")).unwrap();
         for _ in 0..3 {
             let wish = random_plane(&mut random, &volume);
@@ -125,7 +125,7 @@ fn slices_are_the_same_as_in_memory() {
                 let (slice, report) = volume.slice_of(&plane, interpolation, &background).unwrap();
                 both.same(slice.data(), &both.expected(&plane, interpolation, &background));
                 assert_eq!(report.progress.done, report.progress.total);
-                // What is covered does not depend on the background, and all the rest does.
+                // The background shows exactly where a slice is not covered.
                 let (covered, _) = volume.covered_slice(&plane, interpolation, false).unwrap();
                 both.same(covered.data(), &both.expected(&plane, interpolation, &[]));
                 let other = both.expected(&plane, interpolation, &[1; 16]);
@@ -149,7 +149,7 @@ fn slabs_are_the_same_as_in_memory() {
     let cluster = Cluster::embedded(dir.path()).unwrap();
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let both = Both::random(&cluster, &format!("/volume {seed}"), &mut random);
+        let both = VolumePair::random(&cluster, &format!("/volume {seed}"), &mut random);
         let spacing = both.volume.spacing();
         let wish = random_plane(&mut random, &both.volume);
         for blend in [Blend::Maximum, Blend::Mean] {
@@ -193,7 +193,7 @@ fn a_series_comes_in_order_and_a_body_is_the_same_everywhere() {
     let alone = volumes[0].slice_of(&planes[17], Interpolation::Nearest, &[]).unwrap().0;
     assert_eq!(alone.data(), first[17]);
     assert!(first.iter().any(|slice| slice.iter().any(|byte| *byte > 50)), "there is something");
-    // Who wants no more has nothing fetched for it.
+    // Dropping the series stops the fetching.
     drop(volumes[0].series(planes, Interpolation::Nearest).take(3));
 }
 
@@ -205,7 +205,7 @@ fn what_is_no_volume_is_told() {
     cluster.options().write(true).create(true).extents().open("/extents").unwrap();
     for path in ["/bytes", "/extents"] {
         let error = Volume::open(&cluster, path).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("{path}: this is no image or volume")));
+        assert!(error.to_string().starts_with(&format!("{path}: not an image or volume")));
     }
     let options = || VolumeOptions::new([10, 10, 10], Pixel::GREY);
     let wrong = [
@@ -226,7 +226,7 @@ fn what_is_no_volume_is_told() {
     let error = volume.write_box(TilePosition { x: 0, y: 0, z: 0 }, &[1, 2, 3]).unwrap_err();
     assert!(error.to_string().contains("1000 bytes of voxels, and 3 were given"), "{error}");
     assert!(volume.write_box(TilePosition { x: 5, y: 0, z: 0 }, &[]).is_err());
-    // Nobody has written anything: all is background.
+    // Nothing is written: all is background.
     let slice = volume.slice(Plane::axial([5.0; 3]).size(8, 8)).unwrap();
     assert_eq!(slice.data(), [0; 64]);
     assert!(volume.slice(Plane::axial([5.0; 3]).size(0, 8)).is_err());
@@ -239,8 +239,8 @@ fn volumes_of_other_programs_are_imported() {
     let cluster = Cluster::embedded(dir.path().join("cluster")).unwrap();
     for seed in 0..12 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let both = Both::random(&cluster, &format!("/written {seed}"), &mut random);
-        let Both { volume, voxels, shape, pixel } = &both;
+        let both = VolumePair::random(&cluster, &format!("/written {seed}"), &mut random);
+        let VolumePair { volume, voxels, shape, pixel } = &both;
         let path = dir.path().join(format!("{seed}.nrrd"));
         let sides = [shape.x, shape.y, shape.z];
         let mut sink = create_volume(&path, sides, volume.spacing(), *pixel).unwrap();
@@ -268,7 +268,7 @@ fn volumes_of_other_programs_are_imported() {
         for tile in volume.tiles().tiles_in(all).unwrap() {
             assert_eq!(imported.read_box(tile).unwrap(), volume.read_box(tile).unwrap(), "{tile}");
         }
-        // Of another size, or of other voxels, it is none.
+        // A volume of another size or of other voxels is rejected.
         let mut source = open_volume(&[path], &OpenOptions::default()).unwrap();
         let other = VolumeOptions::new([shape.x + 1, shape.y, shape.z], *pixel);
         let other = other.create(&cluster, &format!("/other {seed}")).unwrap();

@@ -45,7 +45,7 @@ struct Field {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The value, or where the values are.
+    /// The value, or the offset of the values.
     value: u64,
 }
 
@@ -63,7 +63,7 @@ impl TiffHead {
         }
     }
 
-    /// Two and four channels end with one that is not a colour.
+    /// Returns whether the last channel is not a colour: with two and four channels.
     fn has_alpha(&self) -> bool {
         self.channels.is_multiple_of(2)
     }
@@ -72,33 +72,33 @@ impl TiffHead {
         11 + u64::from(self.has_alpha())
     }
 
-    /// Bytes of an offset.
+    /// Returns the bytes of an offset.
     fn word(&self) -> u64 {
         if self.big { 8 } else { 4 }
     }
 
-    /// Where the values of one number per channel are.
+    /// Returns the offset of the values with one number per channel.
     fn channel_values(&self) -> u64 {
         let fields = self.field_count();
         if self.big { 16 + 8 + fields * 20 + 8 } else { 8 + 2 + fields * 12 + 4 }
     }
 
-    /// Where the list of strips is.
+    /// Returns the offset of the list of strips.
     fn strip_values(&self) -> u64 {
         (self.channel_values() + 2 * self.channels * 2).next_multiple_of(8)
     }
 
-    /// Where the pixels begin.
+    /// Returns the offset of the pixels.
     fn data(&self) -> u64 {
         (self.strip_values() + 2 * self.strips * self.word()).next_multiple_of(16)
     }
 
-    /// The length of the file.
+    /// Returns the length of the file.
     fn end(&self) -> u64 {
         self.data().saturating_add(self.data_bytes)
     }
 
-    /// The length of a strip; the last may be shorter.
+    /// Returns the length of a strip; the last may be shorter.
     fn length(&self, strip: u64) -> u64 {
         self.strip_bytes.min(self.data_bytes - strip * self.strip_bytes)
     }
@@ -148,7 +148,7 @@ impl TiffHead {
         at.fill_to(self.data())
     }
 
-    /// All tags, in order.
+    /// Returns all tags, in order.
     fn fields(&self, width: u32, height: u32, bits: u16, format: u16) -> Vec<Field> {
         let short = |tag, value| Field { tag, kind: kind::SHORT, count: 1, value };
         let long = |tag, value| Field { tag, kind: kind::LONG, count: 1, value };
@@ -188,7 +188,7 @@ impl TiffHead {
     }
 }
 
-/// An output that knows how much was written.
+/// An output that counts the bytes written.
 struct CountingWriter<'a, W> {
     output: &'a mut W,
     bytes: u64,
@@ -200,7 +200,7 @@ impl<W: Write> CountingWriter<'_, W> {
         self.output.write_all(bytes)
     }
 
-    /// The low bytes of a number.
+    /// Writes the low bytes of a number.
     fn word(&mut self, value: u64, bytes: u64) -> io::Result<()> {
         let word = value.to_le_bytes();
         self.write_all(if bytes == 2 {

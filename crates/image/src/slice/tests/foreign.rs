@@ -1,4 +1,4 @@
-//! Bytes and values from elsewhere: refused or taken, never a panic, never outside.
+//! Bytes and values from other processes: accepted or rejected, never a panic, never outside.
 
 use pario_proto::{Shape, TilePosition};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ proptest! {
     fn any_bytes_can_be_pasted(bytes: Vec<u8>, kind: u8, width in 1..300u32, height in 1..300u32) {
         let mut slice = Slice::blank(width, height, pixel(kind), &[]);
         let _ = slice.paste_message(&bytes);
-        // The same with a head that fits.
+        // The same with a header that fits.
         for runs in [0, bytes.len() / 2, bytes.len()] {
             let lens = [runs, 0].map(|len| u32::try_from(len).unwrap().to_le_bytes());
             let _ = slice.paste_message(&[lens.as_flattened(), &bytes[..]].concat());
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// A plane as somebody else may send it.
+/// A plane as another process may send it.
 fn serde_value(origin: [i64; 3], right: [i64; 3], down: [i64; 3], size: (u32, u32)) -> Plane {
     let json = serde_json::json!({
         "origin": origin, "right": right, "down": down, "width": size.0, "height": size.1,
@@ -191,7 +191,7 @@ fn parts_must_lie_inside() {
             |result: Result<(), PartsError>| matches!(result, Err(PartsError::Outside { .. }));
         assert_eq!((pasted.is_ok(), outside(pasted)), (is_inside, !is_inside));
 
-        // A share of nothing is a share, and has its place.
+        // A share of nothing is a share, and has a position.
         let share = [&[0, 0][..], &run, &vec![0; pixels.len() * 8]].concat();
         let len = u32::try_from(share.len()).unwrap();
         let pasted = slice.paste_message(&[&head(0, len)[..], &share].concat());

@@ -1,4 +1,4 @@
-//! Planes: what users say, and what they may not say.
+//! Planes: valid and invalid descriptions.
 
 use proptest::prelude::*;
 

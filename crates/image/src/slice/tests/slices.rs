@@ -1,4 +1,4 @@
-//! Slices: boxes met, pixels and shares.
+//! Slices: their boxes, pixels and shares.
 
 use pario_proto::Shape;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::reference::{self, Volume, assert_same, grids, interpolations, pixels,
 use crate::slice::{BoxGrid, Cut, Interpolation, Plane, SliceParts};
 use crate::{Pixel, Sample};
 
-/// The slice, put together of the parts of all boxes in a random order, some of them sent together.
+/// The slice, assembled from the parts of all boxes in a random order, some of them in one message.
 fn assembled(cut: &Cut, volume: &Volume, background: &[u8], seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut slice = cut.blank(background);

@@ -1,4 +1,4 @@
-//! Arrays of NumPy, made by hand as `np.save` makes them.
+//! NumPy arrays, made by hand as `np.save` makes them.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use pario_image::formats::{FormatError, OpenOptions, VolumeSource, read_volume};
 
 use super::picture::{Picture, pixel};
 
-/// A file of version 1 with a header that is filled up to a multiple of 64.
+/// A file of version 1 with a header that is padded to a multiple of 64.
 fn saved(descr: &str, order: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
@@ -64,7 +64,7 @@ fn what_cannot_be_read_says_what_to_do() {
     let complex = text(&saved("<c8", "False", "(2, 3, 4)", &[0; 192]));
     assert!(complex.contains("\"<c8\"") && complex.contains("astype"), "{complex}");
     let line = text(&saved("<i2", "False", "(5,)", &[0; 10]));
-    assert!(line.contains("[5] is no volume") && line.contains("(z, y, x)"), "{line}");
+    assert!(line.contains("[5] is not a volume") && line.contains("(z, y, x)"), "{line}");
     let short = text(&saved("<i2", "False", "(2, 3, 4)", &[0; 47]));
     assert!(short.contains("has 175 bytes, 176 are needed"), "{short}");
     let long = text(&saved("<i2", "False", "(2, 3, 4)", &[0; 49]));

@@ -1,4 +1,4 @@
-//! Files cut short and files with bits flipped: an error or pixels, never a panic, never much
+//! Truncated files and files with flipped bits: an error or pixels, never a panic, never much
 //! memory.
 
 use std::fs;
@@ -10,7 +10,7 @@ use pario_image::{Pixel, Sample};
 use tempfile::tempdir;
 
 use super::picture::{Picture, pixel};
-use super::tiff_files::{Make, PLAIN};
+use super::tiff_files::{PLAIN, TiffVariant};
 
 /// Reads all pixels with little memory.
 fn read(bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
@@ -28,7 +28,7 @@ fn read(bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
     Ok(pixels)
 }
 
-/// Files of every format, and how many bytes at the end do not count.
+/// Files of every format, with the number of bytes at the end that do not matter.
 fn files() -> Vec<(&'static str, Vec<u8>, usize)> {
     let dir = tempdir().unwrap();
     let mut files = Vec::new();
@@ -46,17 +46,17 @@ fn files() -> Vec<(&'static str, Vec<u8>, usize)> {
     files.push(("digits", b"P3\n# colours\n2 2\n255\n1 2 3 4 5 6\n7 8 9 10 11 12\n".to_vec(), 2));
     files.push(("bits", b"P1\n3 3\n1 0 1\n0 1 0\n111\n".to_vec(), 1));
     files.push(("packed bits", b"P4\n9 2\n\x55\x80\xaa\x00".to_vec(), 0));
-    let tiles = Make { tile: Some((16, 16)), ..PLAIN };
-    let makes = [
-        ("lzw", Make { compression: 5, predictor: 2, ..PLAIN }),
-        ("deflate", Make { compression: 8, bigtiff: true, big_endian: true, ..tiles }),
-        ("packbits", Make { compression: 32_773, planar: true, ..tiles }),
+    let tiles = TiffVariant { tile: Some((16, 16)), ..PLAIN };
+    let variants = [
+        ("lzw", TiffVariant { compression: 5, predictor: 2, ..PLAIN }),
+        ("deflate", TiffVariant { compression: 8, bigtiff: true, big_endian: true, ..tiles }),
+        ("packbits", TiffVariant { compression: 32_773, planar: true, ..tiles }),
     ];
-    // A BigTIFF may end with the place of a next page, which is not read.
-    let spare = |make: Make| if make.bigtiff { 8 } else { 0 };
-    files.extend(makes.map(|(name, make)| (name, make.file(&colours), spare(make))));
-    let make = Make { compression: 8, predictor: 3, ..PLAIN };
-    files.push(("float tiff", make.file(&floats), 0));
+    // A BigTIFF may end with the offset of a next page, which is not read.
+    let spare = |variant: TiffVariant| if variant.bigtiff { 8 } else { 0 };
+    files.extend(variants.map(|(name, variant)| (name, variant.file(&colours), spare(variant))));
+    let variant = TiffVariant { compression: 8, predictor: 3, ..PLAIN };
+    files.push(("float tiff", variant.file(&floats), 0));
     files
 }
 
@@ -88,7 +88,7 @@ fn a_bit_flipped_anywhere_is_an_error_or_pixels() {
             let mut file = file.clone();
             file[bit / 8] ^= 1 << (bit % 8);
             match read(&file) {
-                // A PNG has checksums: the pixels are right or it is refused.
+                // A PNG has checksums: the pixels are right or it is rejected.
                 Ok(pixels) => assert!(name != "png" || pixels == whole, "bit {bit} of PNG"),
                 Err(_) => refused += 1,
             }

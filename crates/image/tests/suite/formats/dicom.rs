@@ -48,7 +48,7 @@ const CT: Slice = Slice {
 };
 
 impl Slice {
-    /// A slice at a height, whose first value tells which it is.
+    /// A slice at a height, which its first value identifies.
     fn at(height: f64, first: u16) -> Slice {
         let values = (0..6).map(|value| first + value).collect();
         Slice { position: Some([-10.0, 5.0, height]), values, ..CT }
@@ -109,7 +109,7 @@ impl Slice {
     }
 }
 
-/// Appends an element with its type, its length and its value, filled up to an even length.
+/// Appends an element with its type, its length and its value, padded to an even length.
 fn put(file: &mut Vec<u8>, group: u16, element: u16, vr: &str, value: &[u8]) {
     file.extend(group.to_le_bytes());
     file.extend(element.to_le_bytes());
@@ -128,7 +128,7 @@ fn put(file: &mut Vec<u8>, group: u16, element: u16, vr: &str, value: &[u8]) {
     }
 }
 
-/// A directory of slices; names do not tell the order.
+/// A directory of slices, whose names do not give the order.
 fn directory(slices: &[Slice]) -> TempDir {
     let dir = tempdir().unwrap();
     for (number, slice) in slices.iter().enumerate() {
@@ -208,7 +208,7 @@ fn values_are_i16_only_if_all_of_them_fit() {
     assert_eq!((sample, found[0]), (Sample::F32, 0.5));
     let (sample, found) = with(16, false, None, [1, 2, 3, 4, 5, 65_535]);
     assert_eq!((sample, found[5]), (Sample::U16, 65_535.0));
-    // Bits above those that count are something else: an overlay, or copies of no sign.
+    // The unused high bits hold something else: an overlay, or wrong sign bits.
     let (sample, found) = with(12, true, None, [0xF001, 0x0FFF, 2, 3, 4, 5]);
     assert_eq!((sample, found[0], found[1]), (Sample::I16, 1.0, -1.0));
 }
@@ -249,10 +249,10 @@ fn missing_slices_are_named() {
     let slices: Vec<Slice> =
         [0.0, 2.5, 5.0, 6.0].iter().map(|height| Slice::at(*height, 0)).collect();
     let error = open(&directory(&slices)).unwrap_err();
-    assert!(error.contains("not evenly apart"), "{error}");
+    assert!(error.contains("distances of its slices differ"), "{error}");
 
     let error = open(&directory(&[Slice::at(1.0, 0), Slice::at(1.0, 0)])).unwrap_err();
-    assert!(error.contains("98.dcm") && error.contains("at the same place"), "{error}");
+    assert!(error.contains("98.dcm") && error.contains("at the same position"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! TIFF files of other programs, and our files in the eyes of another program.
+//! TIFF files of another program, and our files read by another program.
 
 use std::fs;
 use std::io::Cursor;
@@ -12,9 +12,9 @@ use tiff::encoder::colortype::{ColorType, Gray8, Gray16, Gray32Float, RGB8, RGB1
 use tiff::encoder::{Compression, DeflateLevel, Predictor, TiffEncoder, TiffKindBig, TiffValue};
 
 use super::picture::{Picture, all_pixels, pixel};
-use super::tiff_files::{Make, PLAIN};
+use super::tiff_files::{PLAIN, TiffVariant};
 
-/// What the other program sees in a file, as bytes.
+/// The bytes that the other program reads from a file.
 fn their_bytes(file: &[u8]) -> Vec<u8> {
     match Decoder::new(Cursor::new(file)).unwrap().read_image().unwrap() {
         DecodingResult::U8(values) => values,
@@ -58,7 +58,7 @@ fn theirs<C: ColorType>(
     let bytes = values.iter().flat_map(to_bytes).collect();
     let picture = Picture { size: (40, height.into()), pixel, bytes };
     for (which, compression) in compressions.into_iter().enumerate() {
-        // Differences are for LZW and Deflate, and of whole numbers.
+        // Only LZW and Deflate of whole numbers have differences.
         let differences = matches!(which, 1 | 2) && pixel.sample() != Sample::F32;
         let predictors = [Predictor::None, Predictor::Horizontal];
         for predictor in predictors.into_iter().take(1 + usize::from(differences)) {
@@ -84,7 +84,7 @@ fn theirs<C: ColorType>(
 #[test]
 fn their_files_are_read() {
     let mut rng = fastrand::Rng::with_seed(11);
-    // Runs of equal values, so that compression has something to do.
+    // Runs of equal values, which can be compressed.
     let mut values: Vec<u16> = Vec::new();
     while values.len() < 40 * 50 * 4 {
         let value = rng.u16(..);
@@ -101,11 +101,11 @@ fn their_files_are_read() {
     theirs::<Gray32Float>(pixel(Sample::F32, 1), floats, |v| v.to_le_bytes().to_vec());
 }
 
-fn makes() -> impl Strategy<Value = Make> {
+fn variants() -> impl Strategy<Value = TiffVariant> {
     let tile = prop::option::of((1usize..4, 1usize..4));
     let compression = prop::sample::select(vec![1u16, 5, 8, 32_946, 32_773]);
     (any::<(bool, bool, bool)>(), tile, 1usize..40, compression, 1u16..4).prop_map(
-        |((big_endian, bigtiff, planar), tile, strip_rows, compression, predictor)| Make {
+        |((big_endian, bigtiff, planar), tile, strip_rows, compression, predictor)| TiffVariant {
             big_endian,
             bigtiff,
             tile: tile.map(|(width, height)| (width * 16, height * 16)),
@@ -121,24 +121,24 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn files_of_every_make_are_read(
-        mut make in makes(),
+    fn files_of_every_variant_are_read(
+        mut variant in variants(),
         size in (1u64..70, 1u64..50),
         pixel in prop::sample::select(all_pixels().collect::<Vec<_>>()),
         noise: bool,
         seed: u64,
     ) {
-        if make.predictor == 3 && pixel.sample() != Sample::F32 {
-            make.predictor = 2;
+        if variant.predictor == 3 && pixel.sample() != Sample::F32 {
+            variant.predictor = 2;
         }
         let mut picture = Picture::random(size, pixel, seed);
         if !noise {
             picture.bytes.iter_mut().for_each(|byte| *byte /= 64);
         }
-        let file = make.file(&picture);
+        let file = variant.file(&picture);
         prop_assert!(Picture::parse(&file).unwrap() == picture);
-        // The other program gives the first plane only, and loses its way in short rows of LZW.
-        if !make.planar && make.compression != 5 {
+        // The other program returns the first plane only, and fails on short rows of LZW.
+        if !variant.planar && variant.compression != 5 {
             prop_assert!(their_bytes(&file) == picture.bytes);
         }
     }
@@ -151,8 +151,8 @@ fn long_rows_run_through_many_inputs() {
             let noise = Picture::random((100_001, 5), pixel(Sample::U16, 1), 8);
             let bytes = noise.bytes.iter().map(|byte| byte / 100).collect();
             for picture in [Picture { bytes, ..noise.clone() }, noise] {
-                let make = Make { compression, tile, strip_rows: 5, ..PLAIN };
-                assert!(Picture::parse(&make.file(&picture)).unwrap() == picture, "{make:?}");
+                let variant = TiffVariant { compression, tile, strip_rows: 5, ..PLAIN };
+                assert!(Picture::parse(&variant.file(&picture)).unwrap() == picture, "{variant:?}");
             }
         }
     }
@@ -162,12 +162,12 @@ fn long_rows_run_through_many_inputs() {
 fn rows_of_one_byte_are_parts_of_long_lzw_words() {
     for value in [0, 7] {
         let picture = Picture { size: (1, 5_000), pixel: Pixel::GREY, bytes: vec![value; 5_000] };
-        let make = Make { compression: 5, strip_rows: 5_000, ..PLAIN };
-        assert!(Picture::parse(&make.file(&picture)).unwrap() == picture);
+        let variant = TiffVariant { compression: 5, strip_rows: 5_000, ..PLAIN };
+        assert!(Picture::parse(&variant.file(&picture)).unwrap() == picture);
     }
 }
 
-/// A file in which the first value of a tag is another one.
+/// A file with another first value of a tag.
 fn with_tag(file: &[u8], tag: u16, value: u16) -> Vec<u8> {
     let mut file = file.to_vec();
     let directory = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
@@ -218,8 +218,8 @@ fn what_cannot_be_read_is_said() {
 
 #[test]
 fn tiles_beyond_memory_are_refused() {
-    let make = Make { tile: Some((16, 16)), ..PLAIN };
-    let file = make.file(&Picture::random((640, 3), Pixel::GREY, 2));
+    let variant = TiffVariant { tile: Some((16, 16)), ..PLAIN };
+    let file = variant.file(&Picture::random((640, 3), Pixel::GREY, 2));
     let options = OpenOptions { memory_bytes: 1 << 20, ..OpenOptions::default() };
     let error = read_picture("tiled", Cursor::new(file.clone()), &options).err().unwrap();
     assert!(matches!(error, FormatError::TooLarge { what: "a row of tiles", .. }), "{error}");

@@ -1,5 +1,5 @@
-//! Pictures larger than memory: they are read from a source that makes their bytes, and only a
-//! little memory is taken.
+//! Pictures larger than memory: the tests read them from a source that computes their bytes, and
+//! measure the memory. Each test needs a process of its own, as nextest runs it.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,11 +15,11 @@ use super::picture::pixel;
 const WIDTH: u64 = 60_000;
 const HEIGHT: u64 = 40_000;
 
-/// What may be taken for a picture of 2.4 GB and more.
+/// Limit for the memory of reading a picture of 2.4 GB and more.
 const MEMORY_KIB: u64 = 48 << 10;
 
-/// A header, and then bytes that are made from their position.
-struct Made {
+/// A header, followed by bytes that are computed from their position.
+struct ComputedSource {
     head: Vec<u8>,
     data_bytes: u64,
     at: u64,
@@ -29,9 +29,9 @@ fn value(position: u64) -> u8 {
     (position % 251).to_le_bytes()[0]
 }
 
-impl Made {
-    fn new(head: Vec<u8>, data_bytes: u64) -> Made {
-        Made { head, data_bytes, at: 0 }
+impl ComputedSource {
+    fn new(head: Vec<u8>, data_bytes: u64) -> ComputedSource {
+        ComputedSource { head, data_bytes, at: 0 }
     }
 
     fn length(&self) -> u64 {
@@ -39,7 +39,7 @@ impl Made {
     }
 }
 
-impl Read for Made {
+impl Read for ComputedSource {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut bytes = 0;
         for byte in out.iter_mut().take(usize::try_from(self.length() - self.at).unwrap()) {
@@ -54,7 +54,7 @@ impl Read for Made {
     }
 }
 
-impl Seek for Made {
+impl Seek for ComputedSource {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = match to {
             SeekFrom::Start(place) => place,
@@ -66,14 +66,14 @@ impl Seek for Made {
     }
 }
 
-/// The most memory that this process has had.
+/// The peak memory of this process.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Reads rows and compares them with what was made, while little memory is taken.
+/// Reads rows, compares them with the source, and checks the memory.
 fn check(mut rows: impl Rows, count: u64) {
     let row_bytes = rows.size().0 * rows.pixel().bytes() as u64;
     let mut row = vec![0; usize::try_from(row_bytes).unwrap()];
@@ -90,13 +90,13 @@ fn check(mut rows: impl Rows, count: u64) {
 #[test]
 fn a_pgm_larger_than_memory() {
     let head = format!("P5\n{WIDTH} {HEIGHT}\n255\n").into_bytes();
-    let source = BufReader::new(Made::new(head, WIDTH * HEIGHT));
+    let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
     let rows = PnmRows::open("huge.pgm", source, &OpenOptions::default()).unwrap();
     assert_eq!(rows.size(), (WIDTH, HEIGHT));
     check(rows, 2_000);
 }
 
-/// What comes before the pixels of our TIFF.
+/// The bytes before the pixels of our TIFF.
 fn tiff_head(pixel: Pixel) -> Vec<u8> {
     let mut head = Vec::new();
     tiff_sink("head", &mut head, (WIDTH, HEIGHT), pixel).unwrap();
@@ -107,7 +107,7 @@ fn tiff_head(pixel: Pixel) -> Vec<u8> {
 fn a_tiff_larger_than_memory() {
     let head = tiff_head(Pixel::GREY);
     assert_eq!(head[..4], *b"II*\0");
-    let source = BufReader::new(Made::new(head, WIDTH * HEIGHT));
+    let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
     let rows = TiffRows::open("huge.tif", source, &OpenOptions::default()).unwrap();
     assert_eq!(rows.size(), (WIDTH, HEIGHT));
     check(rows, 2_000);
@@ -119,12 +119,12 @@ fn a_tiff_of_4_gib_and_more_is_bigtiff() {
     let data_bytes = WIDTH * HEIGHT * 6;
     let head = tiff_head(colour);
     assert_eq!(head[..4], *b"II+\0");
-    let source = BufReader::new(Made::new(head.clone(), data_bytes));
+    let source = BufReader::new(ComputedSource::new(head.clone(), data_bytes));
     let rows = TiffRows::open("huge.tif", source, &OpenOptions::default()).unwrap();
     check(rows, 300);
 
     // Another program finds the last strip, which lies far beyond 4 GiB.
-    let mut decoder = Decoder::new(Made::new(head, data_bytes)).unwrap();
+    let mut decoder = Decoder::new(ComputedSource::new(head, data_bytes)).unwrap();
     let strips = decoder.strip_count().unwrap();
     let DecodingResult::U16(samples) = decoder.read_chunk(strips - 1).unwrap() else {
         panic!("other samples")
@@ -155,19 +155,19 @@ fn a_tiff_of_one_strip_is_not_read_as_a_whole() {
     }
     head.extend([0; 4]);
     assert_eq!(head.len() as u64, data);
-    let source = BufReader::new(Made::new(head, WIDTH * HEIGHT));
+    let source = BufReader::new(ComputedSource::new(head, WIDTH * HEIGHT));
     check(TiffRows::open("strip.tif", source, &OpenOptions::default()).unwrap(), 2_000);
 }
 
-/// The beginning of what is written; the rest is counted.
-struct Beginning {
+/// The start of an output; the rest is only counted.
+struct OutputStart {
     bytes: Vec<u8>,
     all: u64,
 }
 
 const KEPT_BYTES: usize = 4 << 20;
 
-impl Write for Beginning {
+impl Write for OutputStart {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = KEPT_BYTES - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -184,10 +184,10 @@ impl Write for Beginning {
 fn a_png_larger_than_memory() {
     use std::sync::mpsc;
 
-    /// Sends what was written when the sink is dropped.
-    struct Sent(Beginning, mpsc::Sender<Vec<u8>>);
+    /// Sends the output when the sink is dropped.
+    struct SentOutput(OutputStart, mpsc::Sender<Vec<u8>>);
 
-    impl Write for Sent {
+    impl Write for SentOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.write(bytes)
         }
@@ -197,14 +197,14 @@ fn a_png_larger_than_memory() {
         }
     }
 
-    impl Drop for Sent {
+    impl Drop for SentOutput {
         fn drop(&mut self) {
             let _ = self.1.send(std::mem::take(&mut self.0.bytes));
         }
     }
 
     let (sender, receiver) = mpsc::channel();
-    let output = Sent(Beginning { bytes: Vec::new(), all: 0 }, sender);
+    let output = SentOutput(OutputStart { bytes: Vec::new(), all: 0 }, sender);
     let before = peak_kib();
     let mut sink = PngSink::new("huge.png", output, (WIDTH, HEIGHT), Pixel::GREY).unwrap();
     for number in 0..300 {

@@ -1,4 +1,4 @@
-//! JPEG, as another library writes it.
+//! JPEG files of another library.
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use pario_image::Pixel;
@@ -7,7 +7,7 @@ use pario_image::formats::{FormatError, read_picture, read_volume};
 
 use super::picture::Picture;
 
-/// A picture whose values change slowly, so that little is lost.
+/// A picture whose values change slowly, so that compression loses little.
 fn smooth(pixel: Pixel, width: u16, height: u16) -> Picture {
     let mut bytes = Vec::new();
     for y in 0..height {

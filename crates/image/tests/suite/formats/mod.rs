@@ -1,4 +1,4 @@
-//! Picture and volume files: written and read back, made by other programs, damaged, huge.
+//! Picture and volume files: round trips, files of other programs, damaged files, huge files.
 
 mod arrays;
 mod damage;

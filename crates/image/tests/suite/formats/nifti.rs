@@ -9,7 +9,7 @@ use pario_image::formats::{FormatError, OpenOptions, VolumeSource, read_volume};
 
 use super::picture::{Picture, pixel};
 
-/// The fields of a header that count here.
+/// The header fields that the tests set.
 #[derive(Clone)]
 struct Header {
     big: bool,
@@ -145,5 +145,5 @@ fn what_cannot_be_read_says_why() {
         let read = volume(&whole[..end]).and_then(|volume| Picture::of(volume.into_rows()));
         assert!(read.is_err() || end >= whole.len() - 8, "{end} of {}", whole.len());
     }
-    assert!(text(&packed(&[7; 500])).contains("no header of NIfTI-1"));
+    assert!(text(&packed(&[7; 500])).contains("not a NIfTI-1 header"));
 }

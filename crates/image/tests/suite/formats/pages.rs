@@ -1,4 +1,4 @@
-//! TIFF of several pages, and of wide numbers, as another library writes it.
+//! TIFF files of several pages, and of wide numbers, as another library writes them.
 
 use std::io::Cursor;
 
@@ -68,7 +68,7 @@ fn pages_that_differ_are_named() {
 #[test]
 fn pages_that_come_again_are_damage() {
     let mut file = pages(2);
-    // The place of the next directory is behind the entries of the last one: let it be the first.
+    // The offset of the next directory follows the entries of the last one: set it to the first.
     let first = u32::from_le_bytes(file[4..8].try_into().unwrap());
     let entries =
         |at: u32| u32::from(u16::from_le_bytes([file[at as usize], file[at as usize + 1]]));

@@ -1,4 +1,4 @@
-//! Pictures in memory, and how they are read and written.
+//! Pictures in memory, with functions to read and write them.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Any bytes.
+    /// A picture of random bytes.
     pub fn random(size: (u64, u64), pixel: Pixel, seed: u64) -> Picture {
         let mut rng = Rng::with_seed(seed);
         let bytes = size.0 * size.1 * pixel.bytes() as u64;
@@ -69,7 +69,7 @@ pub fn pixel(sample: Sample, channels: u32) -> Pixel {
     Pixel::new(sample, channels).unwrap()
 }
 
-/// Every pixel there is.
+/// All pixel types.
 pub fn all_pixels() -> impl Iterator<Item = Pixel> {
     Sample::ALL.into_iter().flat_map(|sample| (1..=4).map(move |channels| pixel(sample, channels)))
 }

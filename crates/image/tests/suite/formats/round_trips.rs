@@ -1,4 +1,4 @@
-//! What was written is read back, byte by byte; what a format cannot hold is refused.
+//! Every format reads back what it wrote, byte by byte, and rejects what it cannot hold.
 
 use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use super::picture::{Picture, all_pixels, pixel};
 
-/// Whether names with this ending can have such pixels.
+/// Whether files with this extension can have such pixels.
 fn holds(ending: &str, pixel: Pixel) -> bool {
     let float = pixel.sample() == Sample::F32;
     let unsigned = matches!(pixel.sample(), Sample::U8 | Sample::U16);
@@ -147,7 +147,7 @@ fn rows_of_a_wrong_length_or_number_are_refused() {
     }
 }
 
-/// An output that takes so many bytes.
+/// An output with space for a limited number of bytes.
 struct Disk {
     left: usize,
 }
@@ -198,7 +198,7 @@ fn a_disk_that_is_full_at_any_byte_is_told_by_every_format() {
         };
         let needed = (0..1_000).find(|bytes| write(*bytes).is_ok()).expect("it fits");
         assert!(needed >= 24);
-        // Once it fits, it fits in more; before, every failure is told.
+        // A disk that is large enough succeeds; every smaller one reports an error.
         assert!((needed..1_000).all(|bytes| write(bytes).is_ok()));
         let error = write(needed - 1).unwrap_err();
         assert!(matches!(error, FormatError::Io { action: "write", .. }), "{error}");

@@ -1,4 +1,4 @@
-//! TIFF files of every make: byte orders, strips and tiles, planes, compressions, predictors.
+//! TIFF files of every variant: byte orders, strips and tiles, planes, compressions, predictors.
 
 use std::io::Write;
 
@@ -10,12 +10,12 @@ use weezl::encode::Encoder;
 
 use super::picture::Picture;
 
-/// How a file is made.
+/// A variant of the format.
 #[derive(Clone, Copy, Debug)]
-pub struct Make {
+pub struct TiffVariant {
     pub big_endian: bool,
     pub bigtiff: bool,
-    /// The size of tiles, or strips of so many rows.
+    /// The size of tiles; strips of `strip_rows` if it is `None`.
     pub tile: Option<(usize, usize)>,
     pub strip_rows: usize,
     pub planar: bool,
@@ -23,7 +23,7 @@ pub struct Make {
     pub predictor: u16,
 }
 
-pub const PLAIN: Make = Make {
+pub const PLAIN: TiffVariant = TiffVariant {
     big_endian: false,
     bigtiff: false,
     tile: None,
@@ -33,7 +33,7 @@ pub const PLAIN: Make = Make {
     predictor: 1,
 };
 
-impl Make {
+impl TiffVariant {
     pub fn file(&self, picture: &Picture) -> Vec<u8> {
         let side = |side: u64| usize::try_from(side).unwrap();
         let (width, height) = (side(picture.size.0), side(picture.size.1));
@@ -45,7 +45,7 @@ impl Make {
         for plane in 0..planes {
             for top in (0..height).step_by(chunk_height) {
                 for left in (0..width).step_by(chunk_width) {
-                    // Tiles are always whole, the last strip may be lower.
+                    // Tiles are always whole, the last strip may be shorter.
                     let rows = if self.tile.is_some() {
                         chunk_height
                     } else {
@@ -76,7 +76,7 @@ impl Make {
         if self.planar { pixel[plane * sample..][..sample].to_vec() } else { pixel }
     }
 
-    /// The row as it is before compression, in the byte order of the file.
+    /// The row before compression, in the byte order of the file.
     fn predict(&self, row: Vec<u8>, sample: Sample, channels: usize) -> Vec<u8> {
         let bytes = sample.bytes();
         let values: Vec<u32> = row
@@ -209,7 +209,7 @@ impl Make {
     }
 }
 
-/// Runs of equal bytes as repeats, others as literals, with idle bytes in between.
+/// Runs of equal bytes as repeats, others as literals, with no-op bytes in between.
 fn pack_bits(data: &[u8]) -> Vec<u8> {
     let mut packed = vec![128];
     for run in data.chunk_by(|a, b| a == b) {

@@ -87,7 +87,7 @@ fn what_is_no_picture_is_named() {
     let (dir, paths) = directory(&["a1.png"]);
     std::fs::write(dir.path().join("notes.txt"), "hello there").unwrap();
     let error = open_volume(&[dir.path().to_owned()], &OpenOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("notes.txt: it is no picture"), "{error}");
+    assert!(error.to_string().contains("notes.txt: its format is not known"), "{error}");
 
     std::fs::write(&paths[0], "hello there").unwrap();
     let error = open_volume(&paths, &OpenOptions::default()).unwrap_err();
@@ -110,7 +110,7 @@ fn numbers_in_names_are_ordered_as_numbers() {
     let ordered = ["a", "a1", "a01", "a2", "a10", "a10b", "a11", "ab", "b", "é1", "é2"];
     for (i, a) in ordered.iter().enumerate() {
         for (j, b) in ordered.iter().enumerate() {
-            // Zeros in front only decide between names that are otherwise the same.
+            // Leading zeros only decide between names that are otherwise the same.
             if !matches!((*a, *b), ("a1", "a01") | ("a01", "a1")) {
                 assert_eq!(natural_order(a, b), i.cmp(&j), "{a} {b}");
             }
