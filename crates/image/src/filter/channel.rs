@@ -68,7 +68,7 @@ impl Channel for u8 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> u8 {
         rounded(real.clamp(0.0, 255.0)) as u8
     }
@@ -100,7 +100,7 @@ impl Channel for u16 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> u16 {
         rounded(real.clamp(0.0, 65_535.0)) as u16
     }
@@ -132,7 +132,7 @@ impl Channel for i8 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> i8 {
         rounded_signed(real.clamp(-128.0, 127.0)) as i8
     }
@@ -165,7 +165,7 @@ impl Channel for i16 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> i16 {
         rounded_signed(real.clamp(-32_768.0, 32_767.0)) as i16
     }
@@ -197,7 +197,7 @@ impl Channel for f32 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the nearest value is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest value")]
     fn nearest(real: f64) -> f32 {
         one_nan(real as f32)
     }

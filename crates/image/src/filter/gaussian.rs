@@ -16,7 +16,7 @@ use crate::pixelwise::power::exponential;
 const SIDE_BY_SIDE: usize = 16;
 
 /// Returns the radius of the filter.
-#[expect(clippy::cast_possible_truncation, reason = "what is too far was refused")]
+#[expect(clippy::cast_possible_truncation, reason = "larger values were refused")]
 pub(crate) fn radius(sigma: f64) -> u32 {
     (3.0 * sigma).ceil() as u32
 }

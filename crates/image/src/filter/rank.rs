@@ -96,14 +96,17 @@ fn medians<N: Copy + TryInto<usize>, T: Channel>(
     radius: u32,
     padded: &PaddedTile,
     numbers: &[N],
-    mut counts: Counts<'_>,
+    counts: Counts<'_>,
     value: impl Fn(usize) -> T,
 ) -> Vec<u8> {
     let channels = padded.pixels().pixel().channels();
     let (width, side) = (padded.width() as usize, 2 * radius as usize + 1);
     let stride = (width + side - 1) * channels;
     let middle = (side * side / 2) as u16;
+    let Counts { each, groups, shift } = counts;
     padded.compute_rows(|y, values: &mut Vec<T>| {
+        // A local variable keeps the slices in registers.
+        let mut counts = Counts { each: &mut *each, groups: &mut *groups, shift };
         values.resize(width * channels, T::default());
         let rows = &numbers[y * stride..][..side * stride];
         for channel in 0..channels {

@@ -168,7 +168,7 @@ fn gaussian(sigma: f64, kind: Sample, at: impl Fn(i64, i64) -> f64) -> f64 {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it came from one")]
+#[expect(clippy::cast_possible_truncation, reason = "the value was an f32")]
 fn narrow(value: f64) -> f32 {
     value as f32
 }

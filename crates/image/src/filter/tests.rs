@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_that_are_none_are_the_same_everywhere() {
+fn nan_is_the_same_however_the_image_is_cut() {
     let pixel = Pixel::new(crate::Sample::F32, 2).unwrap();
     let strange = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, -0.0];
     let mut random = fastrand::Rng::with_seed(1);
@@ -208,7 +208,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn a_frame_needs_every_pixel_once() {
+fn a_padded_tile_needs_every_pixel_once() {
     let grid = TileGrid::new(Shape::image(5, 4), Shape::image(3, 4)).unwrap();
     let picture = image(5, 4, Pixel::RGB, 7);
     let tile = TilePosition::image(0, 0);
@@ -267,7 +267,7 @@ fn pixels_are_checked() {
 }
 
 #[test]
-fn serpentine_visits_each_tile_once() {
+fn a_tile_scan_visits_each_tile_once() {
     let window = TileWindow { start: TilePosition::image(3, 5), size: Shape::image(7, 4) };
     let order: Vec<TilePosition> = TileScan::new(window).collect();
     assert_eq!(order.len(), 28);

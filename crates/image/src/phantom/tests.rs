@@ -154,7 +154,7 @@ fn volumes_without_size_are_refused() {
 
 #[test]
 #[should_panic(expected = "a box of 2 x 2 x 2 voxels of 3 x u8 does not have 23 bytes")]
-fn the_room_must_fit() {
+fn the_buffer_must_fit() {
     let phantom = Phantom::new(1, VOLUME, SPACING).unwrap();
     let size = Shape::volume(2, 2, 2);
     phantom.fill(PixelPosition::volume(0, 0, 0), size, Pixel::RGB, &mut [0; 23]);

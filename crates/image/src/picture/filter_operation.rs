@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_kept_by_what_keeps_them() {
+    fn filters_that_keep_zeros_are_recognised() {
         let real = Pixel::new(Sample::F32, 2).unwrap();
         let keeps =
             |filter: &Filter, pixel| Sparsity::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;

@@ -48,7 +48,7 @@ pub struct MeasureScratch {
 
 impl MeasureScratch {
     /// Returns the scratch of a thread that has measured nothing.
-    pub fn new(empty: &Measurement) -> Scratch {
+    pub fn boxed(empty: &Measurement) -> Scratch {
         Box::new(Self { measured: empty.clone(), unpacked: Vec::new() })
     }
 
@@ -160,16 +160,16 @@ impl Operation for MeasureOperation {
 
 impl Task for MeasureTask {
     fn scratch(&self) -> Scratch {
-        MeasureScratch::new(&self.empty)
+        MeasureScratch::boxed(&self.empty)
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<MeasureScratch>() else {
+        let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         if let Some((_, tile)) = self.tiled.at(seen.place) {
-            let pixels = self.tiled.pixels(tile, seen.extent, &mut found.unpacked)?;
-            found.measured.count(&pixels)?;
+            let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
+            scratch.measured.count(&pixels)?;
         }
         Ok(Outcome::Nothing)
     }
@@ -185,7 +185,7 @@ mod tests {
     use crate::pixel::Sample;
 
     #[test]
-    fn what_is_missing_is_zeros() {
+    fn missing_pixels_are_zeros() {
         for sample in Sample::ALL {
             let pixel = Pixel::new(sample, 2).unwrap();
             for quantity in [Quantity::Summary, Quantity::Histogram(Bins::usual(sample))] {

@@ -65,20 +65,20 @@ impl Task for ResampleTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<ResampleScratch>() else {
+        let Some(scratch) = scratch.downcast_mut::<ResampleScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
-        let pixels = self.tiled.pixels(tile, seen.extent, &mut found.unpacked)?;
+        let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
         let image = self.tiled.image();
         self.call
             .resampling
-            .contribute(image, tile, &pixels, &mut found.contribution)
+            .contribute(image, tile, &pixels, &mut scratch.contribution)
             .map_err(|error| error.to_string())?;
-        if found.contribution.pixels.len() < PART_BYTES {
+        if scratch.contribution.pixels.len() < PART_BYTES {
             return Ok(Outcome::Nothing);
         }
-        encoded(std::mem::take(&mut found.contribution)).map(Outcome::Result)
+        encoded(std::mem::take(&mut scratch.contribution)).map(Outcome::Result)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_factor_is_done_in_two_steps() {
+    fn other_factors_take_two_steps() {
         let window = ImageWindow { x: 0, y: 0, width: 500, height: 300 };
         let scaling = ScalingPlan::new(window, 200, 120).unwrap();
         assert_eq!(scaling.at_nodes, Resampling::Reduction { window, factor: 2 });

@@ -270,7 +270,7 @@ struct BinRange {
 impl BinRange {
     /// Returns the bin of a number, or the index in [`Histogram::outside`]: 0 below, 1 above, 2
     /// NaN.
-    #[expect(clippy::cast_possible_truncation, reason = "cut off at the number of bins")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to the number of bins")]
     fn bin(&self, value: f64) -> Result<usize, usize> {
         if value.is_nan() {
             Err(2)

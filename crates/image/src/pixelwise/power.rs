@@ -44,7 +44,7 @@ pub(crate) fn powers<const N: usize>(bases: [f64; N], exponent: f64) -> [f64; N]
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+#[expect(clippy::cast_possible_truncation, reason = "clamped before")]
 fn exponentials<const N: usize>(exponents: [f64; N]) -> [f64; N] {
     let exponents = exponents.map(|exponent| exponent.clamp(-750.0, 710.0));
     let twos = exponents.map(|exponent| (exponent / LN_2) as i32);

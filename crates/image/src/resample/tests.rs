@@ -247,7 +247,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_missing_is_background() {
+fn missing_shares_are_background() {
     let image = ImageWindow { x: 0, y: 0, width: 4, height: 2 };
     let resampling = Resampling::Reduction { window: image, factor: 4 };
     let tile = Pixels::new(2, 2, Pixel::GREY, vec![100; 4]).unwrap();
@@ -264,7 +264,7 @@ fn what_is_missing_is_background() {
 }
 
 #[test]
-fn contributions_that_are_none_are_refused() {
+fn invalid_contributions_are_refused() {
     let image = ImageWindow { x: 0, y: 0, width: 4, height: 4 };
     let resampling = Resampling::Reduction { window: image, factor: 2 };
     let canvas = Canvas::new(resampling, Pixel::GREY, [0.0; 4]).unwrap();
@@ -293,7 +293,7 @@ fn contributions_that_are_none_are_refused() {
 }
 
 #[test]
-fn resamplings_that_are_none_are_refused() {
+fn invalid_resamplings_are_refused() {
     let window = ImageWindow { x: 0, y: 0, width: 100_000, height: 3 };
     let text = |resampling: Resampling| resampling.validate().unwrap_err().to_string();
     assert_eq!(
@@ -329,7 +329,7 @@ fn resamplings_that_are_none_are_refused() {
 }
 
 #[test]
-fn positions_far_away_are_no_trouble() {
+fn far_positions_do_not_overflow() {
     let far = (1 << 62) - 1;
     for (origin, right) in [(-far, far), (far, -far), (-far, 0), (far, 0)] {
         let resampling = Resampling::Mapped {

@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(pixels in proptest::collection::vec(0u8..4, 0..5000), kind in 0usize..3) {
+        fn packed_pixels_are_unpacked(pixels in proptest::collection::vec(0u8..4, 0..5000), kind in 0usize..3) {
             let (header, body) = Compression::ALL[kind].pack(&pixels);
             let mut unpacked = Vec::new();
             let found = Compression::unpack(&header, &body, pixels.len(), &mut unpacked).unwrap();

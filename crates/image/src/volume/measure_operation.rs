@@ -38,21 +38,21 @@ impl Operation for MeasureVolumeOperation {
 
 impl Task for MeasureVolumeTask {
     fn scratch(&self) -> Scratch {
-        MeasureScratch::new(&self.empty)
+        MeasureScratch::boxed(&self.empty)
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<MeasureScratch>() else {
+        let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         // The extent of the description is not a box.
         let Some(tile) = self.tiles.tile_at(seen.place) else { return Ok(Outcome::Nothing) };
         let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
         let own = own_size(&self.tiles, tile, stored);
-        found.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
+        scratch.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
         Ok(Outcome::Nothing)
     }
 

@@ -54,15 +54,15 @@ impl Task for SlabTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<SlabScratch>() else {
+        let Some(scratch) = scratch.downcast_mut::<SlabScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
         let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
-        self.cut.extract(tile, voxels, &mut found.parts).map_err(|error| error.to_string())?;
+        self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
         Ok(Outcome::Nothing)
     }
 

@@ -57,20 +57,20 @@ impl Task for SliceTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<SliceScratch>() else {
+        let Some(scratch) = scratch.downcast_mut::<SliceScratch>() else {
             unreachable!("a task gets back the scratch that it created")
         };
         let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
         let stored = self.cut.grid().stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.call.layout.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.unpacked)
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
-        self.cut.extract(tile, voxels, &mut found.parts).map_err(|error| error.to_string())?;
-        if found.parts.len_bytes() < PART_BYTES {
+        self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
+        if scratch.parts.len_bytes() < PART_BYTES {
             return Ok(Outcome::Nothing);
         }
-        let message = encoded(&[&found.parts]);
-        found.parts.clear();
+        let message = encoded(&[&scratch.parts]);
+        scratch.parts.clear();
         Ok(Outcome::Result(message))
     }
 

@@ -384,7 +384,7 @@ fn a_huge_image_of_which_little_is_there_costs_little() {
 }
 
 #[test]
-fn work_can_be_given_up_and_leaves_nothing() {
+fn stopped_work_leaves_nothing() {
     let site = Site::embedded();
     let cluster = &site.cluster;
     // Enough work that the first reply arrives before the last tile.
@@ -398,7 +398,7 @@ fn work_can_be_given_up_and_leaves_nothing() {
     let give_up = |_: &pario::Report| ControlFlow::Break(());
     let error = image.apply_watched(&filter, Edge::Clamp, "/target", give_up).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "{error}");
-    assert!(cluster.open("/target").is_err(), "what was made of it is gone");
+    assert!(cluster.open("/target").is_err(), "the unfinished target is removed");
 
     let image = ImageOptions::new([500, 500], Pixel::GREY).tile([10, 10]);
     let image = image.create(cluster, "/image").unwrap();
@@ -415,7 +415,7 @@ fn work_can_be_given_up_and_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_requests_are_reported() {
     let site = Site::embedded();
     let cluster = &site.cluster;
     let options = || ImageOptions::new([100, 80], Pixel::RGB);

@@ -198,7 +198,7 @@ fn a_series_comes_in_order_and_a_body_is_the_same_everywhere() {
 }
 
 #[test]
-fn what_is_no_volume_is_told() {
+fn files_that_are_not_volumes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::embedded(dir.path()).unwrap();
     cluster.create("/bytes").unwrap();

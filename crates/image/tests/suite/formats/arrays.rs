@@ -57,7 +57,7 @@ fn wide_numbers_become_floats_with_a_note() {
 }
 
 #[test]
-fn what_cannot_be_read_says_what_to_do() {
+fn unsupported_arrays_say_what_to_do() {
     let text = |file: &[u8]| volume(file).unwrap_err().to_string();
     let fortran = text(&saved("<i2", "True", "(2, 3, 4)", &[0; 48]));
     assert!(fortran.contains("np.ascontiguousarray"), "{fortran}");

@@ -192,7 +192,7 @@ fn white_can_be_zero() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unsupported_files_are_named() {
     let file = PLAIN.file(&Picture::random((6, 4), Pixel::GREY, 2));
     for (tag, value, text) in [
         (259, 7, "compression 7"),

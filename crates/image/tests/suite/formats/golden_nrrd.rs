@@ -195,7 +195,7 @@ fn the_data_may_be_in_another_file() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unsupported_files_are_named() {
     let with = |from: &str, to: &str| {
         parse(&attached(&BYTES.replace(from, to), &[0; 60])).unwrap_err().to_string()
     };

@@ -128,7 +128,7 @@ fn types_and_units_are_understood() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn unsupported_files_say_why() {
     let text = |file: &[u8]| volume(file).unwrap_err().to_string();
     let times = Header { dim: [4, 3, 2, 2, 9, 1, 1, 1], ..HEADER };
     assert!(text(&times.file(&[0; 216])).contains("several"));

@@ -66,7 +66,7 @@ fn pages_that_differ_are_named() {
 }
 
 #[test]
-fn pages_that_come_again_are_damage() {
+fn a_loop_of_pages_is_damage() {
     let mut file = pages(2);
     // The offset of the next directory follows the entries of the last one: set it to the first.
     let first = u32::from_le_bytes(file[4..8].try_into().unwrap());
@@ -78,7 +78,7 @@ fn pages_that_come_again_are_damage() {
     let place = next(second) as usize;
     file[place..place + 4].copy_from_slice(&first.to_le_bytes());
     let error = volume(&file).unwrap_err().to_string();
-    assert!(error.contains("do not end"), "{error}");
+    assert!(error.contains("is a loop"), "{error}");
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Seek for Disk {
 type Make = fn(Disk) -> Result<Box<dyn RowSink>, FormatError>;
 
 #[test]
-fn a_disk_that_is_full_at_any_byte_is_told_by_every_format() {
+fn every_format_reports_a_disk_that_is_full_at_any_byte() {
     const SIZE: (u64, u64) = (8, 3);
     let makes: [Make; 6] = [
         |disk| Ok(Box::new(PngSink::new("full", disk, SIZE, Pixel::GREY)?)),

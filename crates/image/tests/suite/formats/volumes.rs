@@ -83,7 +83,7 @@ fn a_picture_that_changes_while_the_stack_is_read_is_found() {
 }
 
 #[test]
-fn what_is_no_picture_is_named() {
+fn files_that_are_not_pictures_are_named() {
     let (dir, paths) = directory(&["a1.png"]);
     std::fs::write(dir.path().join("notes.txt"), "hello there").unwrap();
     let error = open_volume(&[dir.path().to_owned()], &OpenOptions::default()).unwrap_err();
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_in_their_order(a: u32, b: u32) {
+    fn numbers_in_names_keep_their_order(a: u32, b: u32) {
         let order = natural_order(&format!("img{a}.png"), &format!("img{b}.png"));
         prop_assert_eq!(order, a.cmp(&b));
     }
