@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pario_image::{
-    Blend, Compression, Cut, Grid, Interpolation, Pixel, Plane, Sample, SlabCut, Slice, SliceParts,
+    Blend, BoxGrid, Compression, Cut, Interpolation, Pixel, Plane, Sample, SlabCut, Slice,
+    SliceParts,
 };
 use pario_proto::Shape;
 
@@ -19,7 +20,8 @@ fuzz_target!(|data: &[u8]| {
         parts.encode(&mut again);
         assert!(SliceParts::decode(&again).is_ok());
     }
-    let grid = Grid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3]).expect("fits");
+    let grid =
+        BoxGrid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3]).expect("fits");
     let plane = Plane::spanned([0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).size(9, 7);
     for blend in [Blend::Maximum, Blend::Mean] {
         let slab = plane.slab_in_volume([1.0; 3], 3, 1.0, blend).expect("possible");

@@ -1,4 +1,4 @@
-//! What can go wrong with images and volumes.
+//! Errors of operations on images and volumes.
 
 use std::io;
 
@@ -9,70 +9,70 @@ use crate::filter::{FilterError, PixelsError, TileGridError};
 use crate::formats::FormatError;
 use crate::pixelwise::{HistogramError, PixelwiseError};
 use crate::resample::{CanvasError, MapError, ResamplingError};
-use crate::slice::{CutError, GridError, PartsError, PlaneError};
+use crate::slice::{BoxGridError, CutError, PartsError, PlaneError};
 
-/// Why something with an image or volume failed. Each error says what happened, to what, and what to
-/// do.
+/// An error of an operation on an image or volume. The message says what happened, to which object,
+/// and what to do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The cluster cannot do it.
+    /// The cluster reported an error.
     #[error(transparent)]
     Cluster(#[from] pario::Error),
-    /// The file is something else.
-    #[error("{path}: this is no image or volume: {why}")]
+    /// The file is not an image or volume.
+    #[error("{path}: not an image or volume: {why}")]
     NotAnImage {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// Why it is not one.
         why: String,
     },
-    /// A file of another program cannot be used.
+    /// A file of another program cannot be read or written.
     #[error(transparent)]
     Format(Box<FormatError>),
-    /// The slice is impossible.
+    /// The plane of a slice is not valid.
     #[error(transparent)]
     Plane(#[from] PlaneError),
-    /// The same.
+    /// The slice is not valid.
     #[error(transparent)]
     Cut(#[from] CutError),
-    /// It cannot be cut into such tiles.
+    /// A volume cannot be cut into these boxes.
     #[error(transparent)]
-    Grid(#[from] GridError),
-    /// An image cannot be cut into such tiles.
+    BoxGrid(#[from] BoxGridError),
+    /// An image cannot be cut into these tiles.
     #[error(transparent)]
     Tiles(#[from] TileGridError),
-    /// The pixels do not fit.
+    /// Pixels do not fit an image or a window.
     #[error(transparent)]
     Pixels(#[from] PixelsError),
-    /// The filter is none.
+    /// The filter is not valid.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// The pixel-wise operation is none, or one for other pixels.
+    /// The pixel-wise operation is not valid, or not for these pixels.
     #[error(transparent)]
     Pixelwise(#[from] PixelwiseError),
-    /// There is no such histogram.
+    /// The histogram is not valid.
     #[error(transparent)]
     Histogram(Box<HistogramError>),
-    /// There is no such scale or turn.
+    /// The scale or angle is not valid.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// The same.
+    /// The resampling is not valid.
     #[error(transparent)]
     Resampling(#[from] ResamplingError),
-    /// The same.
+    /// The output of a resampling is not valid.
     #[error(transparent)]
     Canvas(Box<CanvasError>),
-    /// What nodes have sent does not fit together.
-    #[error("what came from the nodes does not fit together: {0}")]
+    /// Parts of a slice that nodes sent contradict each other.
+    #[error("the parts that the nodes sent do not fit together: {0}")]
     Parts(#[from] PartsError),
-    /// What was asked for is impossible.
+    /// An argument is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// Anything else.
+    /// Another failure.
     #[error("{path}: {why}")]
     Other {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// What happened.
         why: String,
@@ -98,7 +98,7 @@ impl ImageError {
         Self::Other { path: path.to_string(), why: why.into() }
     }
 
-    /// A local file cannot be used.
+    /// Returns the error of a local file.
     pub(crate) fn file(name: &str, action: &'static str, source: io::Error) -> Self {
         FormatError::Io { name: name.to_owned(), action, source }.into()
     }

@@ -1,7 +1,12 @@
-//! Images cut into tiles and volumes cut into boxes, each an extent of a parallel file, and what is
-//! computed with them where they lie.
+//! Images cut into tiles and volumes cut into boxes. Each tile or box is an extent of a parallel
+//! file, and the nodes compute with the tiles on their own disks.
 //!
-//! Without its default feature `cluster` it is arithmetic and files of other programs alone.
+//! The crate does not move bytes between processes: it calls `pario`. Its main types are [`Image`]
+//! and [`Volume`]; [`formats`] reads and writes files of other programs.
+//!
+//! Features: `cluster` (default) is everything that needs a cluster; without it the crate is
+//! arithmetic and [`formats`] alone. `phantom` generates synthetic body scans ([`Phantom`],
+//! `Volume::generate`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cluster")]
@@ -12,6 +17,7 @@ mod filter;
 pub mod formats;
 #[cfg(feature = "cluster")]
 mod node;
+#[cfg(feature = "phantom")]
 mod phantom;
 #[cfg(feature = "cluster")]
 mod picture;
@@ -27,30 +33,31 @@ mod volume;
 #[cfg(feature = "cluster")]
 pub use error::ImageError;
 pub use filter::{
-    AXIS_LIMIT, Edge, Filter, FilterError, FrameError, Framed, KERNEL_LIMIT, Piece, Pixels,
-    PixelsError, RADIUS_LIMIT, Scratch, Serpentine, TileGrid, TileGridError, Window,
+    AXIS_LIMIT, Edge, Filter, FilterBuffers, FilterError, ImageWindow, KERNEL_LIMIT, PaddedTile,
+    PaddingError, Pixels, PixelsError, RADIUS_LIMIT, TileGrid, TileGridError, TilePart, TileScan,
 };
 #[cfg(feature = "cluster")]
 pub use node::operations;
+#[cfg(feature = "phantom")]
 pub use phantom::{Phantom, PhantomError};
 #[cfg(feature = "cluster")]
 pub use picture::{Image, ImageOptions};
 pub use pixel::{Pixel, PixelError, Sample};
 pub use pixelwise::{
-    Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, Prepared, Summary,
-    SummaryError, Total,
+    Bins, ChannelSummary, Histogram, HistogramError, Pixelwise, PixelwiseError, PreparedPixelwise,
+    Summary, SummaryError, Total,
 };
 pub use resample::{
-    AffineMap, Canvas, CanvasError, Contribution, MapError, ONE_PIXEL, OUTPUT_LIMIT, Resampling,
-    ResamplingError, Run, Sampling, Share, Sums,
+    AffineMap, Canvas, CanvasError, ChannelSums, Contribution, MapError, ONE_PIXEL, OUTPUT_LIMIT,
+    PixelRun, PixelShare, Resampling, ResamplingError, Sampling,
 };
 pub use slice::{
-    Blend, Cut, CutError, ExtractError, Grid, GridError, Interpolation, PartsError, Plane,
-    PlaneError, PlaneWish, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts,
+    Blend, BoxGrid, BoxGridError, Cut, CutError, ExtractError, Interpolation, PartsError, Plane,
+    PlaneError, REACH_VOXELS, SLICE_LIMIT, Slab, SlabCut, SlabParts, Slice, SliceParts, SliceQuery,
 };
 pub use stored::{Compression, StoredError};
 #[cfg(feature = "cluster")]
-pub use stored::{Description, VoxelStatistics};
+pub use stored::{ImageDescription, VoxelStatistics};
 pub use units::{LengthUnit, ValueUnit, VoxelUnits};
 #[cfg(feature = "cluster")]
-pub use volume::{Series, Volume, VolumeOptions};
+pub use volume::{SliceSeries, Volume, VolumeOptions};

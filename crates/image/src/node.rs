@@ -1,5 +1,6 @@
-//! What nodes can do with images and volumes.
+//! The operations on images and volumes that run on nodes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pario::Cluster;
@@ -8,28 +9,31 @@ use pario::operation::Operation;
 use crate::picture::{
     FilterOperation, MeasureOperation, PixelwiseOperation, ResampleOperation, WindowOperation,
 };
-use crate::volume::{MeasureVolumeOperation, PhantomOperation, SlabOperation, SliceOperation};
+#[cfg(feature = "phantom")]
+use crate::volume::PhantomOperation;
+use crate::volume::{MeasureVolumeOperation, SlabOperation, SliceOperation};
 
-/// A slice through a volume.
+/// Name of the operation that extracts a slice of a volume.
 pub(crate) const SLICE: &str = "volume slice";
-/// Several slices as one.
+/// Name of the operation that blends several slices.
 pub(crate) const SLAB: &str = "volume slab";
-/// A body that does not exist.
+/// Name of the operation that generates a synthetic body scan.
+#[cfg(feature = "phantom")]
 pub(crate) const PHANTOM: &str = "volume phantom";
-/// A histogram or summary of a volume.
+/// Name of the operation that measures a volume.
 pub(crate) const MEASURE_VOLUME: &str = "volume measure";
-/// A window of an image.
+/// Name of the operation that reads a window of an image.
 pub(crate) const WINDOW: &str = "image window";
-/// A window at another scale or turned.
+/// Name of the operation that resamples an image.
 pub(crate) const RESAMPLE: &str = "image resample";
-/// A neighbourhood operation.
+/// Name of the operation that filters an image.
 pub(crate) const FILTER: &str = "image filter";
-/// A pixel-wise operation.
+/// Name of the operation that maps pixels.
 pub(crate) const PIXELWISE: &str = "image map";
-/// A histogram or summary.
+/// Name of the operation that measures an image.
 pub(crate) const MEASURE: &str = "image measure";
 
-/// What a node must be able to do for images and volumes: with these it is started.
+/// Returns the operations that a node needs for images and volumes.
 ///
 /// ```no_run
 /// pario_server::Node::new().operations(pario_image::operations()).run()?;
@@ -39,6 +43,7 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
     vec![
         (SLICE, Arc::new(SliceOperation)),
         (SLAB, Arc::new(SlabOperation)),
+        #[cfg(feature = "phantom")]
         (PHANTOM, Arc::new(PhantomOperation)),
         (MEASURE_VOLUME, Arc::new(MeasureVolumeOperation)),
         (WINDOW, Arc::new(WindowOperation)),
@@ -49,9 +54,14 @@ pub fn operations() -> Vec<(&'static str, Arc<dyn Operation>)> {
     ]
 }
 
-/// A node in this process can do it from now on.
-pub(crate) fn teach(cluster: &Cluster) {
+/// Registers the operations with the node of an embedded cluster.
+pub(crate) fn register_operations(cluster: &Cluster) {
     for (name, operation) in operations() {
         cluster.add_operation(name, operation);
     }
+}
+
+/// Returns the error of a node's result that does not fit the request.
+pub(crate) fn bad_result(error: impl fmt::Display) -> pario::Error {
+    pario::Error::Other { text: format!("a node sent a result that does not fit: {error}") }
 }

@@ -1,4 +1,4 @@
-//! What a pixel is made of.
+//! Samples and pixels.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Sample {
     U8,
     /// Whole numbers from 0 to 65,535.
     U16,
-    /// Floating-point numbers, as a rule from 0 to 1.
+    /// Floating-point numbers, usually from 0 to 1.
     F32,
     /// Whole numbers from -128 to 127.
     I8,
@@ -52,19 +52,19 @@ impl From<Pixel> for (Sample, u8) {
     }
 }
 
-/// There are pixels of one to four channels.
+/// The error of a pixel without channels or with more than four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a pixel has 1 to 4 channels, not {channels}")]
 pub struct PixelError {
-    /// What was asked for.
+    /// The requested number of channels.
     pub channels: u32,
 }
 
 impl Sample {
-    /// Every type of channel.
+    /// All sample types.
     pub const ALL: [Sample; 5] = [Sample::U8, Sample::U16, Sample::I8, Sample::I16, Sample::F32];
 
-    /// Bytes of one channel.
+    /// Returns the bytes of one channel.
     pub const fn bytes(self) -> usize {
         match self {
             Sample::U8 | Sample::I8 => 1,
@@ -73,8 +73,8 @@ impl Sample {
         }
     }
 
-    /// The least and the greatest value of whole numbers; 0 and 1 for floating-point numbers, whose
-    /// values are not limited.
+    /// Returns the least and the greatest value of whole numbers; 0 and 1 for floating-point
+    /// numbers, whose values have no limits.
     pub const fn range(self) -> [f64; 2] {
         match self {
             Sample::U8 => [0.0, 255.0],
@@ -85,13 +85,13 @@ impl Sample {
         }
     }
 
-    /// Appends the bytes of the channel that is nearest to a value: halves away from zero, cut off
-    /// at the ends.
+    /// Appends the bytes of the sample that is nearest to a value. Rounds halves away from zero and
+    /// clamps to the range of the type.
     pub fn append(self, value: f64, bytes: &mut Vec<u8>) {
         append_sample(self, value, bytes);
     }
 
-    /// The value of one channel in its bytes.
+    /// Returns the value of the channel in these bytes.
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl Pixel {
     /// Red, green and blue, in 256 steps each.
     pub const RGB: Pixel = Pixel { sample: Sample::U8, channels: 3 };
 
-    /// A pixel of so many channels.
+    /// Returns a pixel of 1 to 4 channels.
     pub fn new(sample: Sample, channels: u32) -> Result<Pixel, PixelError> {
         match u8::try_from(channels) {
             Ok(channels @ 1..=4) => Ok(Pixel { sample, channels }),
@@ -121,17 +121,17 @@ impl Pixel {
         }
     }
 
-    /// The type of its channels.
+    /// Returns the type of the channels.
     pub const fn sample(self) -> Sample {
         self.sample
     }
 
-    /// How many channels it has.
+    /// Returns the number of channels.
     pub const fn channels(self) -> usize {
         self.channels as usize
     }
 
-    /// Its bytes.
+    /// Returns the bytes of a pixel.
     pub const fn bytes(self) -> usize {
         self.sample.bytes() * self.channels as usize
     }

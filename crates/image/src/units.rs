@@ -1,31 +1,30 @@
-//! What the numbers of a volume mean.
+//! Units of the numbers of a volume.
 
 use serde::{Deserialize, Serialize};
 
-/// What the values of voxels and the distances between them are counted in, as far as the file that
-/// was imported says it.
+/// Units of voxel values and of the spacing, as far as the imported file states them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoxelUnits {
-    /// The values of voxels.
+    /// Unit of the voxel values.
     pub values: ValueUnit,
-    /// The spacing.
+    /// Unit of the spacing.
     pub lengths: LengthUnit,
 }
 
-/// What the values of voxels are counted in.
+/// Unit of voxel values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueUnit {
-    /// The file does not say it.
+    /// The file does not state it.
     #[default]
     Unknown,
     /// Hounsfield units: -1000 is air, 0 is water.
     Hounsfield,
 }
 
-/// What the spacing is counted in.
+/// Unit of the spacing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LengthUnit {
-    /// The file does not say it.
+    /// The file does not state it.
     #[default]
     Unknown,
     /// Millimetres.
@@ -33,13 +32,13 @@ pub enum LengthUnit {
 }
 
 impl VoxelUnits {
-    /// Lengths in millimetres, and values of which nothing is known.
+    /// Lengths in millimetres, values in an unknown unit.
     pub const MILLIMETRES: VoxelUnits =
         VoxelUnits { values: ValueUnit::Unknown, lengths: LengthUnit::Millimetre };
 }
 
 impl ValueUnit {
-    /// The symbol behind a value.
+    /// Returns the symbol to print after a value.
     pub const fn symbol(self) -> Option<&'static str> {
         match self {
             ValueUnit::Unknown => None,
@@ -49,7 +48,7 @@ impl ValueUnit {
 }
 
 impl LengthUnit {
-    /// The symbol behind a length.
+    /// Returns the symbol to print after a length.
     pub const fn symbol(self) -> Option<&'static str> {
         match self {
             LengthUnit::Unknown => None,

@@ -3,7 +3,9 @@
 use crate::command::{Sandbox, stdout};
 use pario_image::formats::{OpenOptions, create_picture, open_picture};
 use pario_image::{Edge, Pixelwise};
-use pario_image::{Filter, Framed, Pixel, Pixels, Sample, Scratch, TileGrid, Window};
+use pario_image::{
+    Filter, FilterBuffers, ImageWindow, PaddedTile, Pixel, Pixels, Sample, TileGrid,
+};
 use pario_proto::{Shape, TilePosition};
 use serde_json::json;
 
@@ -34,8 +36,8 @@ fn filtered(pixels: &Pixels, filter: &Filter, edge: Edge) -> Pixels {
     let grid = TileGrid::new(size, size).unwrap();
     let parts = [(pixels.window(), pixels)];
     let corner = TilePosition::image(0, 0);
-    let framed = Framed::assemble(&grid, corner, filter.radius(), edge, parts).unwrap();
-    filter.apply(&framed, &mut Scratch::new()).unwrap()
+    let framed = PaddedTile::assemble(&grid, corner, filter.radius(), edge, parts).unwrap();
+    filter.apply(&framed, &mut FilterBuffers::new()).unwrap()
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn a_picture_comes_in_is_changed_and_goes_out() {
         sandbox.ok(&["image", "apply", "/photo", "gaussian", "1.5", "/soft"]);
         sandbox.ok(&["image", "export", "pario:/soft", "soft.png", "--window", "10,20,100,90"]);
         let soft = filtered(&pixels, &Filter::Gaussian { sigma: 1.5 }, Edge::Clamp);
-        let window = Window { x: 10, y: 20, width: 100, height: 90 };
+        let window = ImageWindow { x: 10, y: 20, width: 100, height: 90 };
         assert!(pixels_of(&sandbox, "soft.png") == soft.cut(window).unwrap());
 
         std::fs::write(sandbox.file("kernel"), "-1 0 1\n-2 0 2\n-1 0 1\n").unwrap();

@@ -520,7 +520,7 @@ fn what_cannot_be_shown_is_told() {
     sandbox.write("x", 100, 1);
     sandbox.ok(&["cp", "x", "/x"]);
     assert!(sandbox.refused(3, &["view", "/nothing"]).contains("/nothing"));
-    assert!(sandbox.refused(2, &["view", "/x"]).contains("/x: this is no image or volume"));
+    assert!(sandbox.refused(2, &["view", "/x"]).contains("/x: not an image or volume"));
     for (arguments, told) in [
         (&["view"][..], "VOLUME"),
         (&["view", "body"], "relative"),

@@ -1,4 +1,4 @@
-//! Extents are copied inside a cluster.
+//! Copies files of extents inside a cluster.
 
 use std::ops::ControlFlow;
 
@@ -8,9 +8,9 @@ use super::writing::for_each_extent;
 use super::{ExtentDigest, ExtentNumbers};
 use crate::error::ImageError;
 
-/// Makes a copy of a file of extents on the same disks: each node copies its extents by itself. The
-/// path must be free. What was made so far is removed if it fails. `watch` is told how far the work
-/// has come, and can end it.
+/// Copies a file of extents to a new file on the same disks. Each node copies its own extents. The
+/// path must be free. On failure the function removes the new file. `watch` receives a report of
+/// the progress and can stop the copy.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,13 +54,13 @@ pub fn copy_file(
         Ok(report.progress.written_bytes)
     });
     if copied.is_err() {
-        // The first failure is the one to report.
+        // Report the first failure, not that of the removal.
         let _ = cluster.remove(to);
     }
     Ok(copied?)
 }
 
-/// What a file of extents holds, all of it read.
+/// Reads all extents of a file and returns their digest.
 pub fn digest(file: &File) -> Result<ExtentDigest, ImageError> {
     let numbers = ExtentNumbers::of(file)?;
     let mut digest = ExtentDigest::default();

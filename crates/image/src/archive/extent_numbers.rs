@@ -5,14 +5,14 @@ use pario_proto::TilePosition;
 
 use crate::error::ImageError;
 
-/// Translates between places and numbers.
+/// Translates between the placements of extents and their numbers.
 #[derive(Clone, Debug)]
 pub struct ExtentNumbers {
     layout: Layout,
 }
 
 impl ExtentNumbers {
-    /// The numbers of a file of extents.
+    /// Returns the numbering of a file of extents. Fails for flat files and directories.
     pub fn of(file: &File) -> Result<Self, ImageError> {
         match &file.record().layout {
             Some(layout) => Self::of_layout(file.path().as_str(), layout.clone()),
@@ -20,17 +20,17 @@ impl ExtentNumbers {
         }
     }
 
-    /// The numbers of a layout.
+    /// Returns the numbering of a layout. Fails for a striped layout.
     pub fn of_layout(name: &str, layout: Layout) -> Result<Self, ImageError> {
         match layout {
             Layout::Striped(_) => {
-                Err(ImageError::other(name, "this is a file of bytes, it has no extents"))
+                Err(ImageError::other(name, "this is a flat file, it has no extents"))
             }
             layout => Ok(Self { layout }),
         }
     }
 
-    /// The number of the extent at a place, if the layout puts one there.
+    /// Returns the number of the extent at a placement, if the layout has one there.
     pub fn number_of(&self, place: ExtentPlacement) -> Option<u64> {
         match &self.layout {
             Layout::Tiles(tiles) => {
@@ -46,7 +46,7 @@ impl ExtentNumbers {
         }
     }
 
-    /// The place of the extent with a number, if there can be one.
+    /// Returns the placement of the extent with a number, if the layout has one.
     pub fn place_of(&self, number: u64) -> Option<ExtentPlacement> {
         match &self.layout {
             Layout::Tiles(tiles) if number == tiles.tile_count() => Some(description_place(tiles)),
@@ -61,7 +61,7 @@ impl ExtentNumbers {
     }
 }
 
-/// Where the description of an image or volume lies: behind all tiles.
+/// Returns the placement of the description of an image or volume, which follows all tiles.
 fn description_place(tiles: &pario_proto::Tiles) -> ExtentPlacement {
     ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
 }

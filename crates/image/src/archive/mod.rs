@@ -1,17 +1,16 @@
-//! Files of extents, among them images and volumes, as a whole: copied inside a cluster where they
-//! lie, and brought out to one self-contained file and in again.
+//! Whole files of extents, among them images and volumes: copies inside a cluster, and archives,
+//! which hold such a file in one self-contained local file.
 //!
-//! An archive holds every extent byte for byte, with its header; that includes the description of an
-//! image or volume and what is known of its values. Extents have numbers that do not depend on the
-//! disks, so that a cluster with other disks can take the archive in. All integers are
-//! little-endian.
+//! An archive holds every extent byte for byte, with its header. This includes the description of
+//! an image or volume and its statistics. Extents have numbers that do not depend on the disks, so
+//! that a cluster with other disks can read the archive. All integers are little-endian.
 //!
 //! ```text
-//! bytes  what
+//! bytes  content
 //!    16  89 "parioextents" 0D 0A 1A
 //!     4  version, 1
 //!     4  length of the layout
-//!        the layout, as subfiles carry it
+//!        the layout, as subfiles store it
 //!        for each extent:
 //!     1    1
 //!     8    number: x + (y + z * tiles along y) * tiles along x for a tile, the number of all tiles
@@ -37,7 +36,7 @@ use blake3::Hasher;
 
 use extent_numbers::ExtentNumbers;
 
-/// How every archive begins.
+/// The first bytes of every archive.
 const MAGIC: [u8; 16] = *b"\x89parioextents\r\n\x1a";
 
 const VERSION: u32 = 1;
@@ -47,23 +46,23 @@ const END: u8 = 0;
 /// Extents that are read or written at the same time.
 const UNDER_WAY: usize = 8;
 
-/// How many bytes of a file are enough to see whether it is an archive.
+/// Bytes of a file that [`is_archive`] needs.
 pub const ARCHIVE_HEAD_BYTES: usize = MAGIC.len();
 
-/// Whether a file that begins so is an archive of extents.
+/// Returns whether a file with these first bytes is an archive of extents.
 pub fn is_archive(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
 }
 
-/// What was copied: equal for two files that hold the same extents under the same numbers, on
-/// whichever disks.
+/// The digest of all extents of a file. Two files that hold the same extents under the same numbers
+/// have equal digests, whatever their disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtentDigest {
-    /// How many extents there are.
+    /// Number of extents.
     pub extents: u64,
-    /// The bytes of their headers and bodies.
+    /// Bytes of all headers and bodies.
     pub bytes: u64,
-    /// The hashes of all extents, combined in any order.
+    /// The hashes of all extents, combined independently of their order.
     hash: [u8; 32],
 }
 

@@ -1,4 +1,4 @@
-//! Extents come in from an archive.
+//! Reads an archive into a new file of extents.
 
 use std::io::{self, Read};
 use std::thread;
@@ -9,25 +9,25 @@ use pario_proto::{Disks, Extents, Tiles};
 
 use super::{END, EXTENT_FOLLOWS, ExtentDigest, ExtentNumbers, MAGIC, UNDER_WAY, VERSION};
 use crate::error::ImageError;
-use crate::stored::spread;
+use crate::stored::choose_disks;
 
-/// No layout is longer: 8192 disks and some sizes.
+/// Limit for the length of a layout: 8192 disks and some sizes.
 const LAYOUT_LIMIT_BYTES: u32 = 1 << 16;
-/// The longest header and body of an extent.
+/// Limit for the header, and for the body, of an extent.
 const EXTENT_LIMIT_BYTES: u32 = 128 << 20;
 
-/// Where the extents of an archive come to lie.
+/// Disks and permissions of a file that is read from an archive.
 #[derive(Clone, Debug, Default)]
 pub struct ArchivePlacement {
-    /// Over how many disks; if nothing is said, over all.
+    /// Number of disks; all disks if it is `None`.
     pub disks: Option<u32>,
     /// Permissions of the new file.
     pub mode: u32,
 }
 
-/// Makes a file of an archive; `name` is what errors call the archive. The path must be free. What
-/// was made so far is removed if it fails. `watch` is told after each group of extents how many bytes
-/// they had, and can end it.
+/// Creates a file from an archive; `name` is the name of the archive in errors. The path must be
+/// free. On failure the function removes the new file. `watch` receives the bytes of each group of
+/// extents and can stop the import.
 pub fn read_archive(
     cluster: &Cluster,
     path: &str,
@@ -37,14 +37,14 @@ pub fn read_archive(
 ) -> Result<ExtentDigest, ImageError> {
     let mut source = HashingSource { input, hasher: Hasher::new(), name };
     let layout = head(&mut source)?;
-    let layout = placed(cluster, name, &layout, placement.disks)?;
+    let layout = layout_on_cluster(cluster, name, &layout, placement.disks)?;
     let numbers = ExtentNumbers::of_layout(name, layout.clone())?;
     let options = cluster.options().read(true).write(true).create_new(true);
     let file = options.mode(placement.mode).layout(layout).open(path)?;
     let read = fill(&file, &numbers, &mut source, watch)
         .and_then(|digest| file.sync().map(|()| digest).map_err(ImageError::from));
     if read.is_err() {
-        // The first failure is the one to report.
+        // Report the first failure, not that of the removal.
         let _ = cluster.remove(path);
     }
     read
@@ -52,12 +52,12 @@ pub fn read_archive(
 
 fn head(source: &mut HashingSource<'_>) -> Result<Layout, ImageError> {
     if source.take::<16>()? != MAGIC {
-        return Err(source.damaged("it does not begin like one"));
+        return Err(source.damaged("it does not begin with the magic bytes of an archive"));
     }
     let version = u32::from_le_bytes(source.take()?);
     if version != VERSION {
         let why =
-            format!("it has version {version}, this program reads {VERSION}: use a later one");
+            format!("it has version {version}, this release reads {VERSION}: use a later release");
         return Err(source.damaged(&why));
     }
     let length = u32::from_le_bytes(source.take()?);
@@ -65,14 +65,14 @@ fn head(source: &mut HashingSource<'_>) -> Result<Layout, ImageError> {
     Layout::decode(&bytes).map_err(|error| source.damaged(&error.to_string()))
 }
 
-/// The layout on the disks of a cluster.
-fn placed(
+/// Returns the layout of the archive on disks of this cluster.
+fn layout_on_cluster(
     cluster: &Cluster,
     name: &str,
     layout: &Layout,
     disks: Option<u32>,
 ) -> Result<Layout, ImageError> {
-    let disks: Disks = spread(cluster, disks)?;
+    let disks: Disks = choose_disks(cluster, disks)?;
     let invalid = |error: &dyn std::fmt::Display| ImageError::other(name, error.to_string());
     match layout {
         Layout::Tiles(tiles) => {
@@ -80,7 +80,7 @@ fn placed(
             Ok(Layout::Tiles(tiles.map_err(|error| invalid(&error))?))
         }
         Layout::Extents(_) => Ok(Layout::Extents(Extents::new(disks))),
-        Layout::Striped(_) => Err(invalid(&"its layout is one of bytes")),
+        Layout::Striped(_) => Err(invalid(&"its layout is that of a flat file")),
     }
 }
 
@@ -140,7 +140,7 @@ fn fill(
     Ok(digest)
 }
 
-/// Reads and hashes.
+/// Reads an archive and hashes what it reads.
 struct HashingSource<'a> {
     input: &'a mut dyn Read,
     hasher: Hasher,
@@ -156,7 +156,8 @@ impl HashingSource<'_> {
         Ok(bytes)
     }
 
-    /// So many bytes. Memory grows with what there is, whatever the length says.
+    /// Reads `length` bytes. Memory grows with the bytes that the input has, whatever `length`
+    /// says.
     fn take_bytes(&mut self, length: u32, limit: u32) -> Result<Vec<u8>, ImageError> {
         if length > limit {
             return Err(self.damaged(&format!("{length} bytes are more than the limit of {limit}")));

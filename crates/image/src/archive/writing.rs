@@ -1,4 +1,4 @@
-//! Extents go out into an archive.
+//! Writes a file of extents as an archive.
 
 use std::io::Write;
 use std::thread;
@@ -9,8 +9,8 @@ use pario::{Extent, ExtentPlacement, File};
 use super::{END, EXTENT_FOLLOWS, ExtentDigest, ExtentNumbers, MAGIC, UNDER_WAY, VERSION};
 use crate::error::ImageError;
 
-/// Writes all extents of a file as an archive; `name` is what errors call it. `watch` is told after
-/// each group of extents how many bytes they had, and can end it.
+/// Writes all extents of a file as an archive; `name` is the name of the archive in errors. `watch`
+/// receives the bytes of each extent and can stop the export.
 pub fn write_archive(
     file: &File,
     name: &str,
@@ -42,7 +42,8 @@ pub fn write_archive(
     Ok(digest)
 }
 
-/// Gives all extents of a file to `take`, with their numbers; several are read at once.
+/// Calls `take` with the number of each extent and the extent. Reads several extents at the same
+/// time.
 pub fn for_each_extent(
     file: &File,
     numbers: &ExtentNumbers,
@@ -65,7 +66,7 @@ pub fn for_each_extent(
                 );
                 return Err(ImageError::other(file.path(), why));
             };
-            // An extent that was deleted since it was listed is not part of the copy.
+            // An extent that was deleted after it was listed is not part of the copy.
             if let Some(extent) = read? {
                 take(number, extent)?;
             }
@@ -87,7 +88,7 @@ fn read_all(file: &File, places: &[ExtentPlacement]) -> Vec<ReadExtent> {
     })
 }
 
-/// Writes and hashes.
+/// Writes an archive and hashes what it writes.
 struct HashingSink<'a> {
     output: &'a mut dyn Write,
     hasher: Hasher,

@@ -1,13 +1,13 @@
-//! The types of samples as Rust knows them.
+//! Sample types as Rust types.
 //!
-//! Invariants: loading and storing are inverse to each other, bit by bit; so are keys, and keys are
-//! in the order of the values. A number that is computed and is none is always stored as the same
-//! bits, whatever led to it. The key of a signed whole number is the number plus [`zero_key`]: an
-//! unsigned one of as many bits. Weighted sums of signed samples are sums of their keys, so that one
-//! arithmetic without signs serves both; a mean of keys is the key of the mean, halves upwards.
+//! Invariants: loading and storing are inverse to each other, bit by bit. So are keys and values,
+//! and keys have the order of the values. A computed NaN is always stored as the same bits. The key
+//! of a signed whole number is the number plus [`zero_key`]: an unsigned number of as many bits.
+//! Weighted sums of signed samples are sums of their keys, so that one unsigned arithmetic serves
+//! both; a mean of keys is the key of the mean, with halves rounded up.
 
-use crate::filter::Scratch;
-use crate::filter::scratch::Lanes;
+use crate::filter::FilterBuffers;
+use crate::filter::buffers::BufferPair;
 use crate::{Pixel, Sample};
 
 /// A sample in memory.
@@ -15,37 +15,37 @@ pub(crate) trait Channel: Copy + Default + PartialEq + 'static {
     /// A whole number for each value, in the same order.
     type Key: Key;
 
-    /// The greatest value of a picture: as white as it gets.
+    /// White: the greatest value that a picture shows.
     const WHITE: f64;
 
-    /// What is inverted to white: the least value of whole numbers, otherwise 0.
+    /// The value that inversion turns into white: the least value of whole numbers, otherwise 0.
     const BLACK: f64 = 0.0;
 
-    /// Appends what the bytes mean.
+    /// Appends the values in these bytes.
     fn load(bytes: &[u8], values: &mut Vec<Self>);
 
-    /// Appends the bytes.
+    /// Appends the bytes of these values.
     fn store(values: &[Self], bytes: &mut Vec<u8>);
 
-    /// The value as a number.
+    /// Returns the value as a number.
     fn real(self) -> f64;
 
-    /// The nearest value, halves away from zero, cut off at the ends.
+    /// Returns the nearest value. Rounds halves away from zero and clamps to the range of the type.
     fn nearest(real: f64) -> Self;
 
-    /// Its place in the order of all values.
+    /// Returns the position of the value in the order of all values.
     fn key(self) -> Self::Key;
 
-    /// The value of a place.
+    /// Returns the value with a key.
     fn of_key(key: Self::Key) -> Self;
 }
 
-/// Whole numbers that are compared in place of samples.
+/// Whole numbers that filters compare in place of samples.
 pub(crate) trait Key: Copy + Default + Ord + 'static {
-    /// Where a thread keeps numbers of this type.
-    fn lanes(scratch: &mut Scratch) -> &mut Lanes<Self>;
+    /// Returns the buffers for numbers of this type.
+    fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<Self>;
 
-    /// The smaller and the greater one of two.
+    /// Returns the smaller and the greater of two numbers.
     fn pair(self, other: Self) -> (Self, Self) {
         (self.min(other), self.max(other))
     }
@@ -68,7 +68,7 @@ impl Channel for u8 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> u8 {
         rounded(real.clamp(0.0, 255.0)) as u8
     }
@@ -100,7 +100,7 @@ impl Channel for u16 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> u16 {
         rounded(real.clamp(0.0, 65_535.0)) as u16
     }
@@ -132,7 +132,7 @@ impl Channel for i8 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> i8 {
         rounded_signed(real.clamp(-128.0, 127.0)) as i8
     }
@@ -165,7 +165,7 @@ impl Channel for i16 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+    #[expect(clippy::cast_possible_truncation, reason = "clamped before")]
     fn nearest(real: f64) -> i16 {
         rounded_signed(real.clamp(-32_768.0, 32_767.0)) as i16
     }
@@ -197,7 +197,7 @@ impl Channel for f32 {
         f64::from(self)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the nearest value is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest value")]
     fn nearest(real: f64) -> f32 {
         one_nan(real as f32)
     }
@@ -212,48 +212,48 @@ impl Channel for f32 {
 }
 
 impl Key for u8 {
-    fn lanes(scratch: &mut Scratch) -> &mut Lanes<u8> {
-        &mut scratch.bytes
+    fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u8> {
+        &mut buffers.bytes
     }
 }
 
 impl Key for u16 {
-    fn lanes(scratch: &mut Scratch) -> &mut Lanes<u16> {
-        &mut scratch.words
+    fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<u16> {
+        &mut buffers.words
     }
 }
 
 impl Key for i32 {
-    fn lanes(scratch: &mut Scratch) -> &mut Lanes<i32> {
-        &mut scratch.numbers
+    fn buffers(buffers: &mut FilterBuffers) -> &mut BufferPair<i32> {
+        &mut buffers.numbers
     }
 
-    // Not every processor has instructions for it: the bits in which they differ are exchanged.
+    // Not every processor has minimum and maximum for this type: exchange the bits that differ.
     fn pair(self, other: i32) -> (i32, i32) {
         let differing = (self ^ other) & -i32::from(self > other);
         (self ^ differing, other ^ differing)
     }
 }
 
-/// The same bits for all that are no numbers: which of them come out of a sum is not defined.
+/// Returns the same bits for every NaN: which NaN a sum produces is not defined.
 pub(crate) fn one_nan(value: f32) -> f32 {
     if value.is_nan() { f32::NAN } else { value }
 }
 
-/// The nearest whole number to one that is not negative, halves upwards. Adding a half first would
-/// be wrong just below a half.
+/// Returns the nearest whole number to one that is not negative, halves up. Adding a half first
+/// would be wrong just below a half.
 #[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits at most")]
 fn rounded(real: f64) -> i32 {
     let whole = real as i32;
     whole + i32::from(real - f64::from(whole) >= 0.5)
 }
 
-/// The nearest whole number, halves away from zero.
+/// Returns the nearest whole number, halves away from zero.
 fn rounded_signed(real: f64) -> i32 {
     if real < 0.0 { -rounded(-real) } else { rounded(real) }
 }
 
-/// The key of the whole number 0.
+/// Returns the key of the whole number 0.
 pub(crate) const fn zero_key(sample: Sample) -> u16 {
     match sample {
         Sample::U8 | Sample::U16 | Sample::F32 => 0,
@@ -262,12 +262,12 @@ pub(crate) const fn zero_key(sample: Sample) -> u16 {
     }
 }
 
-/// From the bits of a floating-point number to a whole number in the total order, and back.
+/// Converts the bits of a floating-point number to a whole number in the total order, and back.
 fn ordered(bits: i32) -> i32 {
     bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
 }
 
-/// The bytes of a pixel that has the same value in all channels.
+/// Returns the bytes of a pixel that has the same value in all channels.
 pub(crate) fn sample_bytes(pixel: Pixel, value: f32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..pixel.channels() {

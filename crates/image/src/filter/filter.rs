@@ -1,19 +1,20 @@
-//! Which filters there are.
+//! The available filters.
 
 use serde::{Deserialize, Serialize};
 
-use crate::filter::{Framed, Pixels, Scratch, convolution, extreme, gaussian, median};
+use crate::filter::{FilterBuffers, PaddedTile, Pixels, convolution, extreme, gaussian, median};
 
-/// The farthest that a filter reaches, in pixels.
+/// Limit for the radius of a filter, in pixels.
 pub const RADIUS_LIMIT: u32 = 15;
 
-/// The largest side of the kernel of a convolution.
+/// Limit for a side of the kernel of a convolution.
 pub const KERNEL_LIMIT: u32 = 2 * RADIUS_LIMIT + 1;
 
-/// What becomes of each pixel, given those around it. Every channel is treated by itself.
+/// A neighbourhood operation: the value of each pixel depends on the pixels around it. Each channel
+/// is computed on its own.
 ///
 /// ```
-/// use pario_image::{Edge, Filter, Framed, TileGrid, Pixel, Pixels, Scratch};
+/// use pario_image::{Edge, Filter, FilterBuffers, PaddedTile, Pixel, Pixels, TileGrid};
 /// use pario_proto::{Shape, TilePosition};
 ///
 /// let image = Pixels::new(3, 1, Pixel::GREY, vec![10, 90, 20])?;
@@ -21,8 +22,8 @@ pub const KERNEL_LIMIT: u32 = 2 * RADIUS_LIMIT + 1;
 /// let filter = Filter::Median { radius: 1 };
 /// let tile = TilePosition::image(0, 0);
 /// let parts = [(image.window(), &image)];
-/// let framed = Framed::assemble(&grid, tile, filter.radius(), Edge::Clamp, parts)?;
-/// assert_eq!(filter.apply(&framed, &mut Scratch::new())?.data(), [10, 20, 20]);
+/// let padded = PaddedTile::assemble(&grid, tile, filter.radius(), Edge::Clamp, parts)?;
+/// assert_eq!(filter.apply(&padded, &mut FilterBuffers::new())?.data(), [10, 20, 20]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,52 +31,53 @@ pub enum Filter {
     /// The weighted sum of the pixels around, divided by the divisor, plus the offset.
     ///
     /// The weights lie on the image as they are written, row by row, with the middle one on the
-    /// pixel. Products are added up in this order, beginning with 0: for samples of 8 bits in `f32`
+    /// pixel. Products are added in this order, starting with 0: for samples of 8 bits in `f32`
     /// (which is exact for whole weights as long as sums stay below 2^24), for others in `f64`. The
-    /// division and the offset follow in the same type. The result is rounded to the nearest sample,
-    /// halves away from zero, and cut off at the ends.
+    /// division and the offset use the same type. The result is rounded to the nearest sample,
+    /// halves away from zero, and clamped to the range of the type.
     Convolution {
-        /// The width of the kernel, odd, at most [`KERNEL_LIMIT`].
+        /// Width of the kernel, odd, at most [`KERNEL_LIMIT`].
         width: u32,
-        /// The height of the kernel, odd, at most [`KERNEL_LIMIT`].
+        /// Height of the kernel, odd, at most [`KERNEL_LIMIT`].
         height: u32,
-        /// The weights, `width * height` of them.
+        /// The `width * height` weights.
         weights: Vec<f32>,
-        /// What the sum is divided by.
+        /// Divisor of the sum.
         divisor: f32,
-        /// What is added then.
+        /// Number that is added after the division.
         offset: f32,
     },
-    /// Smooths with a bell of this standard deviation, cut off at three of them.
+    /// Smooths with a Gaussian of this standard deviation, cut off at three standard deviations.
     ///
-    /// Weights are whole multiples of 2^-16 that make up exactly 1. First columns are smoothed, then
-    /// rows. Samples of 8 bits are rounded to 7 binary places in between, those of 16 bits are not
-    /// rounded before the end, and those of 32 bits are computed in `f32` from the middle outwards.
+    /// Weights are whole multiples of 2^-16 whose sum is exactly 1. The filter smooths columns
+    /// first, then rows. Between the two it rounds samples of 8 bits to 7 binary places; it rounds
+    /// samples of 16 bits only at the end; it computes samples of 32 bits in `f32`, from the middle
+    /// outwards.
     Gaussian {
-        /// In pixels; more than 0, at most 5.
+        /// Standard deviation in pixels; more than 0, at most 5.
         sigma: f64,
     },
-    /// The value in the middle of those in the square around, when they are sorted.
+    /// The median of the square around the pixel.
     Median {
-        /// How far the square reaches, at most [`RADIUS_LIMIT`].
+        /// Radius of the square, at most [`RADIUS_LIMIT`].
         radius: u32,
     },
-    /// The smallest value of those in the square around.
+    /// The smallest value of the square around the pixel.
     Erosion {
-        /// How far the square reaches, at most [`RADIUS_LIMIT`].
+        /// Radius of the square, at most [`RADIUS_LIMIT`].
         radius: u32,
     },
-    /// The greatest value of those in the square around.
+    /// The greatest value of the square around the pixel.
     Dilation {
-        /// How far the square reaches, at most [`RADIUS_LIMIT`].
+        /// Radius of the square, at most [`RADIUS_LIMIT`].
         radius: u32,
     },
 }
 
-/// Why a filter is none, or cannot be applied.
+/// The error of a filter that is not valid or cannot be applied.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FilterError {
-    /// The kernel has no middle, or is too large.
+    /// A side of the kernel is even or too large.
     #[error(
         "a kernel of {width} x {height} weights: both sides must be odd and at most {KERNEL_LIMIT}"
     )]
@@ -85,28 +87,28 @@ pub enum FilterError {
         /// The height given.
         height: u32,
     },
-    /// There are too few or too many weights.
+    /// The number of weights is wrong.
     #[error("a kernel of {width} x {height} needs {} weights, not {given}", width * height)]
     Weights {
         /// The width of the kernel.
         width: u32,
         /// The height of the kernel.
         height: u32,
-        /// The weights given.
+        /// The number of weights given.
         given: usize,
     },
-    /// A weight, the divisor or the offset is no number.
+    /// A weight, the divisor or the offset is not finite.
     #[error("a kernel with {what} {value}: it must be a finite number")]
     NotFinite {
-        /// Which of them.
+        /// The name of the parameter.
         what: &'static str,
         /// The value.
         value: f32,
     },
-    /// Nothing can be divided by 0.
+    /// The divisor is 0.
     #[error("a kernel with the divisor 0: use 1 if sums are not to be divided")]
     Divisor,
-    /// A bell of no width, or one that is too wide.
+    /// The standard deviation is not positive or too large.
     #[error(
         "a Gaussian filter with sigma {sigma}: it must be more than 0, and three of them at most \
          {RADIUS_LIMIT} pixels"
@@ -115,24 +117,24 @@ pub enum FilterError {
         /// The value given.
         sigma: f64,
     },
-    /// The filter reaches too far.
+    /// The radius is too large.
     #[error("a filter with radius {radius}: at most {RADIUS_LIMIT} pixels are possible")]
     Radius {
         /// The radius given.
         radius: u32,
     },
-    /// The border of the tile is too small.
+    /// The border of the tile is smaller than the radius.
     #[error("the filter reaches {radius} pixels far, but the tile has a border of {border}")]
     Border {
-        /// How far it reaches.
+        /// The radius of the filter.
         radius: u32,
-        /// The border there is.
+        /// The border of the tile.
         border: u32,
     },
 }
 
 impl Filter {
-    /// Whether the parameters make sense. To be asked about everything that comes from outside.
+    /// Checks the parameters. Every filter that comes from another process must be checked.
     pub fn validate(&self) -> Result<(), FilterError> {
         match self {
             Filter::Convolution { width, height, weights, divisor, offset } => {
@@ -156,7 +158,7 @@ impl Filter {
         }
     }
 
-    /// How far it reaches: the border that a tile needs.
+    /// Returns the radius of the filter: the border that a tile needs.
     pub fn radius(&self) -> u32 {
         match self {
             Filter::Convolution { width, height, .. } => width.max(height) / 2,
@@ -167,10 +169,14 @@ impl Filter {
         }
     }
 
-    /// The pixels of the tile, filtered. The border may be larger than needed.
-    pub fn apply(&self, framed: &Framed, scratch: &mut Scratch) -> Result<Pixels, FilterError> {
+    /// Filters a tile. Its border may be larger than the radius.
+    pub fn apply(
+        &self,
+        padded: &PaddedTile,
+        buffers: &mut FilterBuffers,
+    ) -> Result<Pixels, FilterError> {
         self.validate()?;
-        let (radius, border) = (self.radius(), framed.border());
+        let (radius, border) = (self.radius(), padded.border());
         if radius > border {
             return Err(FilterError::Border { radius, border });
         }
@@ -183,14 +189,14 @@ impl Filter {
                     divisor: *divisor,
                     offset: *offset,
                 };
-                convolution::apply(&kernel, framed, scratch)
+                convolution::apply(&kernel, padded, buffers)
             }
-            Filter::Gaussian { sigma } => gaussian::apply(*sigma, framed, scratch),
-            Filter::Median { radius } => median::apply(*radius, framed, scratch),
-            Filter::Erosion { radius } => extreme::erode(*radius, framed, scratch),
-            Filter::Dilation { radius } => extreme::dilate(*radius, framed, scratch),
+            Filter::Gaussian { sigma } => gaussian::apply(*sigma, padded, buffers),
+            Filter::Median { radius } => median::apply(*radius, padded, buffers),
+            Filter::Erosion { radius } => extreme::erode(*radius, padded, buffers),
+            Filter::Dilation { radius } => extreme::dilate(*radius, padded, buffers),
         };
-        Ok(Pixels::made(framed.width(), framed.height(), framed.pixels().pixel(), data))
+        Ok(Pixels::from_checked(padded.width(), padded.height(), padded.pixels().pixel(), data))
     }
 }
 

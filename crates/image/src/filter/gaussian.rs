@@ -1,26 +1,27 @@
 //! The Gaussian filter: a weighted sum down the columns, then one along the rows.
 //!
-//! Invariants: weights are whole numbers that make up 2^16, the same at both sides; the outer ones
-//! are below 2^15, so a sum of keys is the key of the sum. Sums of samples of 8 and 16 bits are sums of whole numbers and cannot overflow.
-//! For 8 bits, two samples together have 9 bits, and two rounded column sums 16, so that all
-//! products are those of two numbers of 16 bits: eight at a time on every processor.
+//! Invariants: weights are whole numbers with the sum 2^16, the same at both sides. The outer ones
+//! are below 2^15, so a sum of keys is the key of the sum. Sums of samples of 8 and 16 bits are
+//! sums of whole numbers and cannot overflow. For 8 bits, two samples together have 9 bits, and two
+//! rounded column sums 16, so that all products are products of two numbers of 16 bits: eight at a
+//! time on every processor.
 
 use crate::Sample;
 use crate::filter::channel::{Channel, one_nan};
 use crate::filter::extreme::load_keys;
-use crate::filter::{Framed, Scratch};
+use crate::filter::{FilterBuffers, PaddedTile};
 use crate::pixelwise::power::exponential;
 
-/// Samples that are summed up side by side.
+/// Samples whose sums are computed together.
 const SIDE_BY_SIDE: usize = 16;
 
-/// How far the bell reaches.
-#[expect(clippy::cast_possible_truncation, reason = "what is too far was refused")]
+/// Returns the radius of the filter.
+#[expect(clippy::cast_possible_truncation, reason = "larger values were refused")]
 pub(crate) fn radius(sigma: f64) -> u32 {
     (3.0 * sigma).ceil() as u32
 }
 
-/// The weights from the middle outwards; the middle one counts once, the others twice.
+/// Returns the weights from the middle outwards; the middle one counts once, the others twice.
 #[expect(clippy::cast_possible_truncation, reason = "no weight is above 2^16")]
 pub(crate) fn weights(sigma: f64) -> Vec<u32> {
     let bell = |away: u32| {
@@ -35,29 +36,29 @@ pub(crate) fn weights(sigma: f64) -> Vec<u32> {
     weights
 }
 
-pub(crate) fn apply(sigma: f64, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+pub(crate) fn apply(sigma: f64, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
     let weights = weights(sigma);
     let reach = radius(sigma);
     if weights[0] == 65_536 {
-        return framed.rows(0, 0).flatten().copied().collect();
+        return padded.rows(0, 0).flatten().copied().collect();
     }
-    match framed.pixels().pixel().sample() {
+    match padded.pixels().pixel().sample() {
         Sample::U8 => {
-            let rows: Vec<&[u8]> = framed.rows(reach, reach).collect();
-            bytes(&weights, reach, framed, &rows, &mut scratch.words.near)
+            let rows: Vec<&[u8]> = padded.rows(reach, reach).collect();
+            bytes(&weights, reach, padded, &rows, &mut buffers.words.front)
         }
         Sample::I8 => {
-            let Scratch { bytes: keys, words, .. } = scratch;
-            load_keys::<i8>(framed, reach, &mut keys.near);
-            let stride = Shape::new(framed, reach).stride;
-            let rows: Vec<&[u8]> = keys.near.chunks_exact(stride).collect();
-            let mut data = bytes(&weights, reach, framed, &rows, &mut words.near);
+            let FilterBuffers { bytes: keys, words, .. } = buffers;
+            load_keys::<i8>(padded, reach, &mut keys.front);
+            let stride = RowGeometry::new(padded, reach).stride;
+            let rows: Vec<&[u8]> = keys.front.chunks_exact(stride).collect();
+            let mut data = bytes(&weights, reach, padded, &rows, &mut words.front);
             data.iter_mut().for_each(|key| *key = i8::of_key(*key).cast_unsigned());
             data
         }
-        Sample::U16 => words::<u16>(&weights, reach, framed, scratch),
-        Sample::I16 => words::<i16>(&weights, reach, framed, scratch),
-        Sample::F32 => reals(&weights, reach, framed, scratch),
+        Sample::U16 => words::<u16>(&weights, reach, padded, buffers),
+        Sample::I16 => words::<i16>(&weights, reach, padded, buffers),
+        Sample::F32 => reals(&weights, reach, padded, buffers),
     }
 }
 
@@ -65,12 +66,12 @@ pub(crate) fn apply(sigma: f64, framed: &Framed, scratch: &mut Scratch) -> Vec<u
 fn bytes(
     weights: &[u32],
     reach: u32,
-    framed: &Framed,
+    padded: &PaddedTile,
     rows: &[&[u8]],
     column: &mut Vec<u16>,
 ) -> Vec<u8> {
     let weights: Vec<u16> = weights.iter().map(|weight| *weight as u16).collect();
-    let shape = Shape::new(framed, reach);
+    let shape = RowGeometry::new(padded, reach);
     let mut data = vec![0; shape.rows * shape.length];
     column.resize(shape.stride, 0);
     for (y, out) in data.chunks_exact_mut(shape.length).enumerate() {
@@ -86,47 +87,42 @@ fn bytes(
 fn words<T: Channel<Key = u16>>(
     weights: &[u32],
     reach: u32,
-    framed: &Framed,
-    scratch: &mut Scratch,
+    padded: &PaddedTile,
+    buffers: &mut FilterBuffers,
 ) -> Vec<u8> {
-    let shape = Shape::new(framed, reach);
-    let samples = &mut scratch.words.near;
-    load_keys::<T>(framed, reach, samples);
+    let shape = RowGeometry::new(padded, reach);
+    let samples = &mut buffers.words.front;
+    load_keys::<T>(padded, reach, samples);
     let rows: Vec<&[u16]> = samples.chunks_exact(shape.stride).collect();
-    let mut data = Vec::with_capacity(shape.rows * shape.length * 2);
-    let (column, mut out) = (&mut scratch.sums, vec![T::default(); shape.length]);
+    let column = &mut buffers.sums;
     column.resize(shape.stride, 0);
-    for y in 0..shape.rows {
+    padded.compute_rows(|y, out: &mut Vec<T>| {
         let down = |away: usize| (rows[y + shape.reach - away], rows[y + shape.reach + away]);
         sum_wide(weights, down, |sum| sum as u32, column);
         let across = |away: usize| shape.across(column, away);
         let finish = |sum| T::of_key(((sum + (1 << 31)) >> 32) as u16);
-        sum_wide(weights, across, finish, &mut out);
-        T::store(&out, &mut data);
-    }
-    data
+        out.resize(shape.length, T::default());
+        sum_wide(weights, across, finish, out);
+    })
 }
 
-fn reals(weights: &[u32], reach: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
+fn reals(weights: &[u32], reach: u32, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
     let weights: Vec<f32> = weights.iter().map(|weight| *weight as f32 / 65_536.0).collect();
-    let shape = Shape::new(framed, reach);
-    let samples = &mut scratch.reals;
-    load(framed, reach, samples);
+    let shape = RowGeometry::new(padded, reach);
+    let samples = &mut buffers.reals;
+    load(padded, reach, samples);
     let rows: Vec<&[f32]> = samples.chunks_exact(shape.stride).collect();
-    let mut data = Vec::with_capacity(shape.rows * shape.length * 4);
-    let (mut column, mut out) = (vec![0.0; shape.stride], vec![0.0; shape.length]);
-    for y in 0..shape.rows {
+    let mut column = vec![0.0; shape.stride];
+    padded.compute_rows(|y, out: &mut Vec<f32>| {
         let down = |away: usize| (rows[y + shape.reach - away], rows[y + shape.reach + away]);
         sum_real(&weights, down, &mut column);
-        let across = |away: usize| shape.across(&column, away);
-        sum_real(&weights, across, &mut out);
-        f32::store(&out, &mut data);
-    }
-    data
+        out.resize(shape.length, 0.0);
+        sum_real(&weights, |away| shape.across(&column, away), out);
+    })
 }
 
-/// What is where in the memory of a framed tile, in samples.
-struct Shape {
+/// The memory layout of a padded tile, in samples.
+struct RowGeometry {
     /// Rows of the tile.
     rows: usize,
     /// Samples of a row of the tile.
@@ -137,19 +133,19 @@ struct Shape {
     reach: usize,
 }
 
-impl Shape {
-    fn new(framed: &Framed, reach: u32) -> Shape {
-        let channels = framed.pixels().pixel().channels();
-        Shape {
-            rows: framed.height() as usize,
-            length: framed.width() as usize * channels,
-            stride: (framed.width() + 2 * reach) as usize * channels,
+impl RowGeometry {
+    fn new(padded: &PaddedTile, reach: u32) -> RowGeometry {
+        let channels = padded.pixels().pixel().channels();
+        RowGeometry {
+            rows: padded.height() as usize,
+            length: padded.width() as usize * channels,
+            stride: (padded.width() + 2 * reach) as usize * channels,
             channels,
             reach: reach as usize,
         }
     }
 
-    /// The samples to the left and to the right of each sample of a row.
+    /// Returns the samples at a distance to the left and to the right of each sample of a row.
     fn across<'a, T>(&self, row: &'a [T], away: usize) -> (&'a [T], &'a [T]) {
         let left = &row[(self.reach - away) * self.channels..];
         let right = &row[(self.reach + away) * self.channels..];
@@ -157,13 +153,13 @@ impl Shape {
     }
 }
 
-fn load<T: Channel>(framed: &Framed, reach: u32, samples: &mut Vec<T>) {
+fn load<T: Channel>(padded: &PaddedTile, reach: u32, samples: &mut Vec<T>) {
     samples.clear();
-    framed.rows(reach, reach).for_each(|row| T::load(row, samples));
+    padded.rows(reach, reach).for_each(|row| T::load(row, samples));
 }
 
-/// Sums of products of 16 bits. `at` gives the samples at both sides for a distance; for the middle
-/// it gives the same twice.
+/// Computes sums of products of 16 bits. `at` returns the samples at both sides for a distance; for
+/// distance 0 it returns the middle twice.
 fn sum<'a, T: Copy + Into<u16> + 'a, O>(
     weights: &[u16],
     at: impl Fn(usize) -> (&'a [T], &'a [T]),
@@ -202,7 +198,7 @@ fn sum<'a, T: Copy + Into<u16> + 'a, O>(
     }
 }
 
-/// The same for products of more bits.
+/// Computes the same with products of more bits.
 fn sum_wide<'a, T: Copy + Into<u64> + 'a, O>(
     weights: &[u32],
     at: impl Fn(usize) -> (&'a [T], &'a [T]),
@@ -214,7 +210,7 @@ fn sum_wide<'a, T: Copy + Into<u64> + 'a, O>(
         let mut sums = [0u64; SIDE_BY_SIDE];
         for (away, weight) in weights.iter().enumerate() {
             let (left, right) = at(away);
-            // The middle is given twice and counts once.
+            // `at(0)` returns the middle twice, and it counts once.
             let once = if away == 0 { 0 } else { u64::MAX };
             let (left, right) = (&left[place..][..block.len()], &right[place..][..block.len()]);
             for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
@@ -228,7 +224,7 @@ fn sum_wide<'a, T: Copy + Into<u64> + 'a, O>(
     }
 }
 
-/// The same for floating-point numbers: the middle first, then pairs outwards.
+/// Computes the same for floating-point numbers: the middle first, then pairs outwards.
 fn sum_real<'a>(weights: &[f32], at: impl Fn(usize) -> (&'a [f32], &'a [f32]), out: &mut [f32]) {
     let mut place = 0;
     for block in out.chunks_mut(SIDE_BY_SIDE) {

@@ -1,88 +1,86 @@
 //! The median of a square.
 //!
-//! For 3 x 3 and 5 x 5 neighbours samples are compared side by side without branches: of half of
-//! them and two more the smallest and the greatest cannot be the median, so they are dropped and the
-//! next sample is taken in, until one is left. Larger squares are counted in `rank`.
+//! For squares of 3 x 3 and 5 x 5, samples are compared side by side without branches: among half
+//! of the samples and two more, the smallest and the greatest cannot be the median. The filter
+//! drops these two and takes in the next sample, until one is left. `rank` computes larger squares
+//! by counting.
 
 use crate::Sample;
 use crate::filter::channel::{Channel, Key};
 use crate::filter::extreme::load_keys;
-use crate::filter::{Framed, Scratch, rank};
+use crate::filter::{FilterBuffers, PaddedTile, rank};
 
-/// Samples that are compared side by side.
+/// Samples whose medians are computed together.
 const SIDE_BY_SIDE: usize = 16;
 
-pub(crate) fn apply(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
-    match (radius, framed.pixels().pixel().sample()) {
-        (0, _) => framed.rows(0, 0).flatten().copied().collect(),
-        (1 | 2, Sample::U8) => small_bytes::<u8>(radius, framed, scratch),
-        (1 | 2, Sample::I8) => small_bytes::<i8>(radius, framed, scratch),
-        (1 | 2, Sample::U16) => small_words::<u16>(radius, framed, scratch),
-        (1 | 2, Sample::I16) => small_words::<i16>(radius, framed, scratch),
+pub(crate) fn apply(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
+    match (radius, padded.pixels().pixel().sample()) {
+        (0, _) => padded.rows(0, 0).flatten().copied().collect(),
+        (1 | 2, Sample::U8) => small_bytes::<u8>(radius, padded, buffers),
+        (1 | 2, Sample::I8) => small_bytes::<i8>(radius, padded, buffers),
+        (1 | 2, Sample::U16) => small_words::<u16>(radius, padded, buffers),
+        (1 | 2, Sample::I16) => small_words::<i16>(radius, padded, buffers),
         (1 | 2, Sample::F32) => {
-            load_keys::<f32>(framed, radius, &mut scratch.numbers.near);
-            compared(radius, framed, &mut scratch.numbers.near, f32::of_key)
+            load_keys::<f32>(padded, radius, &mut buffers.numbers.front);
+            compared(radius, padded, &mut buffers.numbers.front, f32::of_key)
         }
-        (_, Sample::U8) => rank::bytes::<u8>(radius, framed, scratch),
-        (_, Sample::I8) => rank::bytes::<i8>(radius, framed, scratch),
-        (_, Sample::U16) => rank::words::<u16>(radius, framed, scratch),
-        (_, Sample::I16) => rank::words::<i16>(radius, framed, scratch),
-        (_, Sample::F32) => rank::reals(radius, framed, scratch),
+        (_, Sample::U8) => rank::bytes::<u8>(radius, padded, buffers),
+        (_, Sample::I8) => rank::bytes::<i8>(radius, padded, buffers),
+        (_, Sample::U16) => rank::words::<u16>(radius, padded, buffers),
+        (_, Sample::I16) => rank::words::<i16>(radius, padded, buffers),
+        (_, Sample::F32) => rank::reals(radius, padded, buffers),
     }
 }
 
 fn small_bytes<T: Channel<Key = u8>>(
     radius: u32,
-    framed: &Framed,
-    scratch: &mut Scratch,
+    padded: &PaddedTile,
+    buffers: &mut FilterBuffers,
 ) -> Vec<u8> {
-    // Compilers do better with samples of 16 bits.
-    load_keys::<T>(framed, radius, &mut scratch.bytes.near);
-    let keys = &mut scratch.words.near;
+    // Compilers generate better code for samples of 16 bits.
+    load_keys::<T>(padded, radius, &mut buffers.bytes.front);
+    let keys = &mut buffers.words.front;
     keys.clear();
-    keys.extend(scratch.bytes.near.iter().map(|key| u16::from(*key)));
-    compared(radius, framed, keys, |key| T::of_key(key.to_le_bytes()[0]))
+    keys.extend(buffers.bytes.front.iter().map(|key| u16::from(*key)));
+    compared(radius, padded, keys, |key| T::of_key(key.to_le_bytes()[0]))
 }
 
 fn small_words<T: Channel<Key = u16>>(
     radius: u32,
-    framed: &Framed,
-    scratch: &mut Scratch,
+    padded: &PaddedTile,
+    buffers: &mut FilterBuffers,
 ) -> Vec<u8> {
-    load_keys::<T>(framed, radius, &mut scratch.words.near);
-    compared(radius, framed, &mut scratch.words.near, T::of_key)
+    load_keys::<T>(padded, radius, &mut buffers.words.front);
+    compared(radius, padded, &mut buffers.words.front, T::of_key)
 }
 
 fn compared<K: Key, T: Channel>(
     radius: u32,
-    framed: &Framed,
+    padded: &PaddedTile,
     keys: &mut Vec<K>,
     value: impl Fn(K) -> T,
 ) -> Vec<u8> {
-    // The last block may look beyond the last row, at what is not used.
+    // The last block reads beyond the last row; its results there are not used.
     keys.resize(keys.len() + SIDE_BY_SIDE, K::default());
     match radius {
-        1 => square::<K, T, 9>(3, framed, keys, value),
-        _ => square::<K, T, 25>(5, framed, keys, value),
+        1 => square::<K, T, 9>(3, padded, keys, value),
+        _ => square::<K, T, 25>(5, padded, keys, value),
     }
 }
 
-/// The medians of squares with this side and so many samples.
+/// Computes the medians of squares with this side and N samples.
 fn square<K: Key, T: Channel, const N: usize>(
     side: usize,
-    framed: &Framed,
+    padded: &PaddedTile,
     keys: &[K],
     value: impl Fn(K) -> T,
 ) -> Vec<u8> {
-    let channels = framed.pixels().pixel().channels();
-    let length = framed.width() as usize * channels;
+    let channels = padded.pixels().pixel().channels();
+    let length = padded.width() as usize * channels;
     let stride = length + (side - 1) * channels;
     let places: [usize; N] =
         std::array::from_fn(|number| number / side * stride + number % side * channels);
-    let mut data = Vec::with_capacity(framed.height() as usize * length * size_of::<T>());
-    let mut values: Vec<T> = Vec::with_capacity(length);
-    for y in 0..framed.height() as usize {
-        values.clear();
+    padded.compute_rows(|y, values: &mut Vec<T>| {
         for x in (0..length).step_by(SIDE_BY_SIDE) {
             let keys = &keys[y * stride + x..];
             let mut samples = [[K::default(); SIDE_BY_SIDE]; N];
@@ -93,15 +91,13 @@ fn square<K: Key, T: Channel, const N: usize>(
             let used = SIDE_BY_SIDE.min(length - x);
             values.extend(medians[..used].iter().map(|key| value(*key)));
         }
-        T::store(&values, &mut data);
-    }
-    data
+    })
 }
 
-/// The medians of an odd number of samples, side by side.
+/// Returns the medians of an odd number of samples, side by side.
 #[inline(always)]
 fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; SIDE_BY_SIDE] {
-    // The first `held` samples still count, and those from `next` on have not been looked at.
+    // The first `held` samples still count; those from `next` on are not compared yet.
     let mut held = N / 2 + 2;
     let mut next = held;
     while held > 2 {
@@ -109,14 +105,14 @@ fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; S
         for low in 0..pairs {
             sort(samples, low, held - 1 - low);
         }
-        // The middle one, if there is one, may be either.
+        // The middle sample of an odd number may be either extreme.
         for low in 1..held - pairs {
             sort(samples, 0, low);
         }
         for high in pairs..held - 1 {
             sort(samples, high, held - 1);
         }
-        // The greatest is dropped, and the next one takes the place of the smallest.
+        // Drop the greatest, and replace the smallest by the next sample.
         held -= 1;
         if next < N {
             samples[0] = samples[next];
@@ -129,7 +125,7 @@ fn median<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N]) -> [K; S
     samples[0]
 }
 
-/// Puts the smaller one of each pair to the first place.
+/// Moves the smaller sample of each pair to the first position.
 #[inline(always)]
 fn sort<K: Key, const N: usize>(samples: &mut [[K; SIDE_BY_SIDE]; N], low: usize, high: usize) {
     let (one, other) = (samples[low], samples[high]);

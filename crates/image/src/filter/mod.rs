@@ -1,28 +1,28 @@
-//! Neighbourhood operations: what a pixel becomes depends on the pixels around it.
+//! Neighbourhood operations: the value of a pixel depends on the pixels around it.
 //!
-//! `window`, `pixels` and `grid` are what all operations on images are made of: a box of an image,
-//! the bytes of one, and how an image is cut. `framed` is a tile with what surrounds it; `filter` is
-//! what can be done with it, `gaussian`, `convolution`, `median` and `extreme` do it. `serpentine`
-//! is the order in which tiles are visited.
+//! All operations on images use `image_window` (a rectangle of an image), `pixels` (its bytes) and
+//! `tile_grid` (how an image is cut). `padded_tile` is a tile with its border, and `filter` lists
+//! the filters on it; `gaussian`, `convolution`, `median` and `extreme` compute them. `tile_scan`
+//! is the order in which a node processes tiles.
 //!
-//! Invariant: what a filter makes of a pixel is a function of the pixels in reach and of nothing
-//! else, so it does not depend on how the image is cut. Sums are sums of whole numbers, or are added
-//! up in an order that the filter fixes.
+//! Invariant: the result of a filter at a pixel is a function of the pixels within its radius
+//! alone, so it does not depend on how the image is cut. Sums are sums of whole numbers, or have an
+//! order that the filter fixes.
 
+mod buffers;
 pub(crate) mod channel;
 mod convolution;
 mod extreme;
 #[expect(clippy::module_inception, reason = "the type that the folder is about")]
 mod filter;
-mod framed;
 mod gaussian;
-mod grid;
+mod image_window;
 mod median;
+mod padded_tile;
 mod pixels;
 mod rank;
-mod scratch;
-mod serpentine;
-mod window;
+mod tile_grid;
+mod tile_scan;
 
 #[cfg(test)]
 pub(crate) mod random;
@@ -31,10 +31,10 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use buffers::FilterBuffers;
 pub use filter::{Filter, FilterError, KERNEL_LIMIT, RADIUS_LIMIT};
-pub use framed::{Edge, FrameError, Framed};
-pub use grid::{AXIS_LIMIT, Piece, TileGrid, TileGridError};
+pub use image_window::ImageWindow;
+pub use padded_tile::{Edge, PaddedTile, PaddingError};
 pub use pixels::{Pixels, PixelsError};
-pub use scratch::Scratch;
-pub use serpentine::Serpentine;
-pub use window::Window;
+pub use tile_grid::{AXIS_LIMIT, TileGrid, TileGridError, TilePart};
+pub use tile_scan::TileScan;

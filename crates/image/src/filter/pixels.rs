@@ -1,17 +1,17 @@
-//! The pixels of a box, in memory.
+//! The pixels of a rectangle, in memory.
 //!
-//! Invariants: neither side is 0, and there are exactly as many bytes as pixels of this kind need.
+//! Invariants: neither side is 0, and the number of bytes is exactly that of the pixels.
 
 use crate::Pixel;
-use crate::filter::Window;
+use crate::filter::ImageWindow;
 
-/// The pixels of a box: rows from top to bottom, channels interleaved, bytes little-endian.
+/// The pixels of a rectangle: rows from top to bottom, channels interleaved, bytes little-endian.
 ///
 /// ```
-/// use pario_image::{Pixel, Pixels, Window};
+/// use pario_image::{ImageWindow, Pixel, Pixels};
 ///
 /// let mut image = Pixels::new(3, 2, Pixel::GREY, vec![1, 2, 3, 4, 5, 6])?;
-/// let right = image.cut(Window { x: 1, y: 0, width: 2, height: 2 })?;
+/// let right = image.cut(ImageWindow { x: 1, y: 0, width: 2, height: 2 })?;
 /// assert_eq!(right.data(), [2, 3, 5, 6]);
 /// image.paste(0, 0, &right)?;
 /// assert_eq!(image.row(1), [5, 6, 6]);
@@ -25,65 +25,65 @@ pub struct Pixels {
     data: Vec<u8>,
 }
 
-/// Why a box of pixels cannot be made, cut or pasted.
+/// The error of pixels that cannot be created, cut or pasted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PixelsError {
     /// A side is 0.
-    #[error("{width} x {height} pixels are none: both sides must be at least 1")]
+    #[error("{width} x {height} pixels are empty: both sides must be at least 1")]
     Empty {
-        /// The width asked for.
+        /// The requested width.
         width: u32,
-        /// The height asked for.
+        /// The requested height.
         height: u32,
     },
-    /// The bytes cannot be addressed.
+    /// The bytes exceed the address space.
     #[error("{width} x {height} pixels of {pixel} do not fit into memory: choose a smaller window")]
     TooLarge {
-        /// The width asked for.
+        /// The requested width.
         width: u32,
-        /// The height asked for.
+        /// The requested height.
         height: u32,
-        /// The kind of pixels.
+        /// The pixel.
         pixel: Pixel,
     },
-    /// There are too few or too many bytes.
+    /// The number of bytes is wrong.
     #[error("{width} x {height} pixels of {pixel} have {needed} bytes, but {given} were given")]
     Bytes {
         /// The width.
         width: u32,
         /// The height.
         height: u32,
-        /// The kind of pixels.
+        /// The pixel.
         pixel: Pixel,
-        /// The bytes that they have.
+        /// The number of bytes of these pixels.
         needed: usize,
-        /// The bytes given.
+        /// The number of bytes given.
         given: usize,
     },
-    /// A window leaves the box.
+    /// A window leaves the pixels.
     #[error(
         "{window} are not all within {width} x {height} pixels: cut the window off at the edge"
     )]
     Outside {
-        /// What was asked for.
-        window: Window,
-        /// The width there is.
+        /// The requested window.
+        window: ImageWindow,
+        /// The width of the pixels.
         width: u32,
-        /// The height there is.
+        /// The height of the pixels.
         height: u32,
     },
-    /// Pixels of different kinds do not mix.
+    /// The pixels are of different types.
     #[error("pixels of {given} cannot be pasted into pixels of {pixel}: convert them first")]
     OtherPixel {
-        /// The kind of those that are pasted.
+        /// The type of the pasted pixels.
         given: Pixel,
-        /// The kind of those that are there.
+        /// The type of the pixels that they are pasted into.
         pixel: Pixel,
     },
 }
 
 impl Pixels {
-    /// Pixels of which the bytes are known.
+    /// Creates pixels from their bytes.
     pub fn new(
         width: u32,
         height: u32,
@@ -97,53 +97,53 @@ impl Pixels {
         }
     }
 
-    /// Pixels that are 0 in all channels.
+    /// Creates pixels that are 0 in all channels.
     pub fn blank(width: u32, height: u32, pixel: Pixel) -> Result<Pixels, PixelsError> {
         Ok(Pixels { width, height, pixel, data: vec![0; bytes(width, height, pixel)?] })
     }
 
-    /// Pixels of which the bytes were made to measure.
-    pub(crate) fn made(width: u32, height: u32, pixel: Pixel, data: Vec<u8>) -> Pixels {
+    /// Creates pixels from bytes whose number the caller guarantees.
+    pub(crate) fn from_checked(width: u32, height: u32, pixel: Pixel, data: Vec<u8>) -> Pixels {
         debug_assert_eq!(bytes(width, height, pixel), Ok(data.len()));
         Pixels { width, height, pixel, data }
     }
 
-    /// How many columns.
+    /// Returns the number of columns.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// What kind of pixels.
+    /// Returns the type of the pixels.
     pub fn pixel(&self) -> Pixel {
         self.pixel
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// All bytes, without the knowledge of what they are.
+    /// Returns all bytes and drops size and type.
     pub fn into_data(self) -> Vec<u8> {
         self.data
     }
 
-    /// The box as a window of itself.
-    pub fn window(&self) -> Window {
-        Window { x: 0, y: 0, width: self.width, height: self.height }
+    /// Returns all of these pixels as a window.
+    pub fn window(&self) -> ImageWindow {
+        ImageWindow { x: 0, y: 0, width: self.width, height: self.height }
     }
 
-    /// Bytes of a row.
+    /// Returns the number of bytes of a row.
     pub fn row_bytes(&self) -> usize {
         self.width as usize * self.pixel.bytes()
     }
 
-    /// The bytes of a row.
+    /// Returns the bytes of a row.
     ///
     /// # Panics
     ///
@@ -153,7 +153,7 @@ impl Pixels {
         &self.data[y as usize * bytes..][..bytes]
     }
 
-    /// The bytes of a row, to be changed.
+    /// Returns the bytes of a row for writing.
     ///
     /// # Panics
     ///
@@ -163,8 +163,8 @@ impl Pixels {
         &mut self.data[y as usize * bytes..][..bytes]
     }
 
-    /// A copy of the pixels of a window.
-    pub fn cut(&self, window: Window) -> Result<Pixels, PixelsError> {
+    /// Returns a copy of the pixels of a window.
+    pub fn cut(&self, window: ImageWindow) -> Result<Pixels, PixelsError> {
         let needed = bytes(window.width, window.height, self.pixel)?;
         self.check(window)?;
         let mut data = Vec::with_capacity(needed);
@@ -174,24 +174,24 @@ impl Pixels {
         Ok(Pixels { width: window.width, height: window.height, pixel: self.pixel, data })
     }
 
-    /// Puts other pixels of the same kind in place of those from a position on.
+    /// Replaces pixels from a position on by other pixels of the same type.
     pub fn paste(&mut self, x: u32, y: u32, part: &Pixels) -> Result<(), PixelsError> {
         self.paste_window(x, y, part, part.window())
     }
 
-    /// The same with a window of the other pixels.
+    /// Replaces pixels from a position on by a window of other pixels of the same type.
     pub fn paste_window(
         &mut self,
         x: u32,
         y: u32,
         part: &Pixels,
-        window: Window,
+        window: ImageWindow,
     ) -> Result<(), PixelsError> {
         if part.pixel != self.pixel {
             return Err(PixelsError::OtherPixel { given: part.pixel, pixel: self.pixel });
         }
         part.check(window)?;
-        self.check(Window { x, y, ..window })?;
+        self.check(ImageWindow { x, y, ..window })?;
         let (from, bytes) = (x as usize * self.pixel.bytes(), self.pixel.bytes());
         for down in 0..window.height {
             let source = part.span(window.y + down, window.x, window.width);
@@ -201,13 +201,13 @@ impl Pixels {
         Ok(())
     }
 
-    /// The bytes of some pixels of a row.
+    /// Returns the bytes of some pixels of a row.
     pub(crate) fn span(&self, y: u32, x: u32, length: u32) -> &[u8] {
         let bytes = self.pixel.bytes();
         &self.row(y)[x as usize * bytes..][..length as usize * bytes]
     }
 
-    fn check(&self, window: Window) -> Result<(), PixelsError> {
+    fn check(&self, window: ImageWindow) -> Result<(), PixelsError> {
         match self.window().contains(window) {
             true => Ok(()),
             false => Err(PixelsError::Outside { window, width: self.width, height: self.height }),
@@ -215,7 +215,7 @@ impl Pixels {
     }
 }
 
-/// The bytes of a box.
+/// Returns the number of bytes of a rectangle.
 fn bytes(width: u32, height: u32, pixel: Pixel) -> Result<usize, PixelsError> {
     if width == 0 || height == 0 {
         return Err(PixelsError::Empty { width, height });

@@ -3,16 +3,16 @@
 use pario_proto::{Shape, TilePosition, TileWindow};
 use proptest::prelude::*;
 
-use crate::filter::{Edge, Pixels, Serpentine, TileGrid, Window};
+use crate::filter::{Edge, ImageWindow, Pixels, TileGrid, TileScan};
 use crate::{Pixel, Sample};
 
-/// A pixel of any kind.
+/// Any pixel.
 pub(crate) fn pixel() -> impl Strategy<Value = Pixel> {
     let sample = prop::sample::select(Sample::ALL.to_vec());
     (sample, 1u32..=4).prop_map(|(sample, channels)| Pixel::new(sample, channels).unwrap())
 }
 
-/// A rule for what lies beyond the edges.
+/// Any edge rule.
 pub(crate) fn edge() -> impl Strategy<Value = Edge> {
     prop_oneof![
         Just(Edge::Clamp),
@@ -21,7 +21,7 @@ pub(crate) fn edge() -> impl Strategy<Value = Edge> {
     ]
 }
 
-/// An image of a size, with few or with many different values; a grid of tiles over it.
+/// An image of a size, with few or with many different values, and a grid of tiles over it.
 pub(crate) fn cut_image(side: u32) -> impl Strategy<Value = (Pixels, TileGrid)> {
     let sides = || (1..=side, 1..=side, 1..=side + 3);
     (pixel(), sides(), sides(), any::<u64>()).prop_map(|(pixel, across, down, seed)| {
@@ -66,9 +66,9 @@ pub(crate) fn image(width: u32, height: u32, pixel: Pixel, seed: u64) -> Pixels 
     Pixels::new(width, height, pixel, data).unwrap()
 }
 
-/// All tiles of a grid, in the order of a node that has them all.
-pub(crate) fn tiles(grid: &TileGrid) -> impl Iterator<Item = (TilePosition, Window)> {
+/// All tiles of a grid, in the order in which a node processes them.
+pub(crate) fn tiles(grid: &TileGrid) -> impl Iterator<Item = (TilePosition, ImageWindow)> {
     let window = TileWindow { start: TilePosition::image(0, 0), size: grid.tiles() };
     let grid = *grid;
-    Serpentine::new(window).map(move |tile| (tile, grid.tile(tile).unwrap()))
+    TileScan::new(window).map(move |tile| (tile, grid.tile(tile).unwrap()))
 }

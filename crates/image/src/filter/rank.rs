@@ -1,54 +1,54 @@
 //! The median of a large square, by counting.
 //!
-//! The samples in the square are counted by value. When it moves on by a pixel, a column leaves and
-//! a column enters. Counts are kept twice, by value and by groups of values, so the median is found
-//! in two short walks. Floating-point numbers are counted by their rank among all that the framed
-//! tile has: the order is all that matters.
+//! The filter counts the samples of the square by value. When the square moves by a pixel, a column
+//! leaves and a column enters. It keeps counts by value and by groups of values, so it finds the
+//! median in two short searches. It counts floating-point numbers by their rank among all samples
+//! of the padded tile: only the order matters.
 //!
 //! Invariant: between rows all counts are 0.
 
 use crate::filter::channel::Channel;
 use crate::filter::extreme::load_keys;
-use crate::filter::{Framed, Scratch};
+use crate::filter::{FilterBuffers, PaddedTile};
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 256 values")]
 pub(crate) fn bytes<T: Channel<Key = u8>>(
     radius: u32,
-    framed: &Framed,
-    scratch: &mut Scratch,
+    padded: &PaddedTile,
+    buffers: &mut FilterBuffers,
 ) -> Vec<u8> {
-    let Scratch { bytes, counts, .. } = scratch;
-    load_keys::<T>(framed, radius, &mut bytes.near);
-    medians(radius, framed, &bytes.near, Counts::new(counts, 256), |key| T::of_key(key as u8))
+    let FilterBuffers { bytes, counts, .. } = buffers;
+    load_keys::<T>(padded, radius, &mut bytes.front);
+    medians(radius, padded, &bytes.front, Counts::new(counts, 256), |key| T::of_key(key as u8))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are 65,536 values")]
 pub(crate) fn words<T: Channel<Key = u16>>(
     radius: u32,
-    framed: &Framed,
-    scratch: &mut Scratch,
+    padded: &PaddedTile,
+    buffers: &mut FilterBuffers,
 ) -> Vec<u8> {
-    let Scratch { words, counts, .. } = scratch;
-    load_keys::<T>(framed, radius, &mut words.near);
-    medians(radius, framed, &words.near, Counts::new(counts, 65_536), |key| T::of_key(key as u16))
+    let FilterBuffers { words, counts, .. } = buffers;
+    load_keys::<T>(padded, radius, &mut words.front);
+    medians(radius, padded, &words.front, Counts::new(counts, 65_536), |key| T::of_key(key as u16))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a tile has less than 2^32 samples")]
-pub(crate) fn reals(radius: u32, framed: &Framed, scratch: &mut Scratch) -> Vec<u8> {
-    let Scratch { numbers, ranks, counts, .. } = scratch;
-    load_keys::<f32>(framed, radius, &mut numbers.near);
-    let (keys, sorted) = (&numbers.near, &mut numbers.far);
+pub(crate) fn reals(radius: u32, padded: &PaddedTile, buffers: &mut FilterBuffers) -> Vec<u8> {
+    let FilterBuffers { numbers, ranks, counts, .. } = buffers;
+    load_keys::<f32>(padded, radius, &mut numbers.front);
+    let (keys, sorted) = (&numbers.front, &mut numbers.back);
     sorted.clone_from(keys);
     sorted.sort_unstable();
     sorted.dedup();
     ranks.clear();
     ranks.extend(keys.iter().map(|key| sorted.partition_point(|other| other < key) as u32));
-    medians(radius, framed, ranks, Counts::new(counts, sorted.len()), |rank| {
+    medians(radius, padded, ranks, Counts::new(counts, sorted.len()), |rank| {
         f32::of_key(sorted[rank])
     })
 }
 
-/// How often each number is in the square, and each group of numbers.
+/// Counts of each number in the square, and of each group of numbers.
 struct Counts<'a> {
     each: &'a mut [u16],
     groups: &'a mut [u16],
@@ -56,7 +56,7 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// For the numbers below a limit.
+    /// Creates counts for the numbers below a limit.
     fn new(memory: &'a mut Vec<u16>, limit: usize) -> Counts<'a> {
         let shift = limit.ilog2().div_ceil(2);
         memory.clear();
@@ -75,7 +75,7 @@ impl<'a> Counts<'a> {
         self.groups[number >> self.shift] -= 1;
     }
 
-    /// The number that has so many before it.
+    /// Returns the number that has `before` samples before it.
     fn find(&self, mut before: u16) -> usize {
         let mut group = 0;
         while self.groups[group] <= before {
@@ -94,18 +94,20 @@ impl<'a> Counts<'a> {
 #[expect(clippy::cast_possible_truncation, reason = "a square has at most 961 samples")]
 fn medians<N: Copy + TryInto<usize>, T: Channel>(
     radius: u32,
-    framed: &Framed,
+    padded: &PaddedTile,
     numbers: &[N],
-    mut counts: Counts<'_>,
+    counts: Counts<'_>,
     value: impl Fn(usize) -> T,
 ) -> Vec<u8> {
-    let channels = framed.pixels().pixel().channels();
-    let (width, side) = (framed.width() as usize, 2 * radius as usize + 1);
+    let channels = padded.pixels().pixel().channels();
+    let (width, side) = (padded.width() as usize, 2 * radius as usize + 1);
     let stride = (width + side - 1) * channels;
     let middle = (side * side / 2) as u16;
-    let mut data = Vec::with_capacity(framed.height() as usize * width * channels * size_of::<T>());
-    let mut values = vec![T::default(); width * channels];
-    for y in 0..framed.height() as usize {
+    let Counts { each, groups, shift } = counts;
+    padded.compute_rows(|y, values: &mut Vec<T>| {
+        // A local variable keeps the slices in registers.
+        let mut counts = Counts { each: &mut *each, groups: &mut *groups, shift };
+        values.resize(width * channels, T::default());
         let rows = &numbers[y * stride..][..side * stride];
         for channel in 0..channels {
             let column = |x: usize| {
@@ -120,9 +122,7 @@ fn medians<N: Copy + TryInto<usize>, T: Channel>(
             }
             (width..width + side - 1).flat_map(column).for_each(|number| counts.leave(number));
         }
-        T::store(&values, &mut data);
-    }
-    data
+    })
 }
 
 fn index<N: TryInto<usize>>(number: N) -> usize {

@@ -4,7 +4,7 @@ use crate::filter::channel::{Channel, append_sample};
 use crate::filter::{Edge, Filter, Pixels};
 use crate::{Pixel, Sample};
 
-/// An image as numbers, and what lies beyond its edges.
+/// An image as numbers, with its edge rule.
 struct Field {
     width: u32,
     height: u32,
@@ -63,7 +63,7 @@ fn numbers<T: Channel>(image: &Pixels) -> Vec<f64> {
     values.into_iter().map(T::real).collect()
 }
 
-/// What the filter makes of the image.
+/// Filters an image.
 pub(super) fn filtered(image: &Pixels, filter: &Filter, edge: Edge) -> Pixels {
     let field = Field::new(image, edge);
     let mut data = Vec::new();
@@ -119,7 +119,7 @@ fn sorted(radius: u32, at: impl Fn(i64, i64) -> f64) -> Vec<f64> {
     square
 }
 
-/// Weights from the definition, with the functions of the system.
+/// Weights by the definition, with the functions of the system.
 pub(super) fn weights(sigma: f64) -> Vec<f64> {
     let reach = (3.0 * sigma).ceil();
     let mut bell = Vec::new();
@@ -143,7 +143,7 @@ fn gaussian(sigma: f64, kind: Sample, at: impl Fn(i64, i64) -> f64) -> f64 {
     let places = || (-reach..=reach).zip(&weights);
     let whole = |x: i64| places().map(|(y, weight)| weight * at(x, y)).sum::<f64>();
     match kind {
-        // All sums are whole numbers below 2^53, and halves are rounded upwards.
+        // All sums are whole numbers below 2^53, and halves are rounded up.
         Sample::U8 | Sample::I8 => {
             let column = |x| ((whole(x) + 256.0) / 512.0).floor();
             let sum: f64 = places().map(|(x, weight)| weight * column(x)).sum();
@@ -168,7 +168,7 @@ fn gaussian(sigma: f64, kind: Sample, at: impl Fn(i64, i64) -> f64) -> f64 {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it came from one")]
+#[expect(clippy::cast_possible_truncation, reason = "the value was an f32")]
 fn narrow(value: f64) -> f32 {
     value as f32
 }

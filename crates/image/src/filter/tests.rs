@@ -11,7 +11,7 @@ use crate::Pixel;
 
 fn kernel() -> impl Strategy<Value = Filter> {
     let side = || prop_oneof![4 => 0u32..=2, 1 => 3u32..=15].prop_map(|reach| 2 * reach + 1);
-    // Halves are among the results: whole weights, divided by 2.
+    // Whole weights divided by 2 produce halves.
     let divisor = prop_oneof![Just(1f32), Just(2.0), Just(9.0), -3f32..-0.1];
     let offset = prop_oneof![Just(0f32), -20f32..200.0];
     (side(), side()).prop_flat_map(move |(width, height)| {
@@ -37,23 +37,23 @@ fn filter() -> impl Strategy<Value = Filter> {
     ]
 }
 
-/// Filters tile by tile; each gets only what it asks for of the others.
+/// Filters tile by tile; each tile gets only the parts of others that it lists.
 fn in_tiles(image: &Pixels, grid: &TileGrid, filter: &Filter, edge: Edge, more: u32) -> Pixels {
-    let mut scratch = Scratch::new();
+    let mut buffers = FilterBuffers::new();
     let mut result = Pixels::blank(image.width(), image.height(), image.pixel()).unwrap();
     let border = filter.radius() + more;
     for (tile, window) in tiles(grid) {
         let neighbours = grid.neighbours(tile, border);
-        for piece in &neighbours {
-            assert!(grid.tile(piece.tile).unwrap().contains(piece.window));
-            assert_ne!(piece.tile, tile);
+        for part in &neighbours {
+            assert!(grid.tile(part.tile).unwrap().contains(part.window));
+            assert_ne!(part.tile, tile);
         }
-        let windows = neighbours.iter().map(|piece| piece.window).chain([window]);
-        let parts: Vec<(Window, Pixels)> =
+        let windows = neighbours.iter().map(|part| part.window).chain([window]);
+        let parts: Vec<(ImageWindow, Pixels)> =
             windows.map(|window| (window, image.cut(window).unwrap())).collect();
         let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
-        let framed = Framed::assemble(grid, tile, border, edge, parts).unwrap();
-        let part = filter.apply(&framed, &mut scratch).unwrap();
+        let padded = PaddedTile::assemble(grid, tile, border, edge, parts).unwrap();
+        let part = filter.apply(&padded, &mut buffers).unwrap();
         assert_eq!((part.width(), part.height()), (window.width, window.height));
         result.paste(window.x, window.y, &part).unwrap();
     }
@@ -90,18 +90,18 @@ proptest! {
     }
 
     #[test]
-    fn pieces_cover_a_window_once((image, grid) in cut_image(40), x in 0u32..50, y in 0u32..50, width in 0u32..50, height in 0u32..50) {
-        let window = Window { x, y, width, height };
-        let pieces = grid.pieces(window);
+    fn parts_cover_a_window_once((image, grid) in cut_image(40), x in 0u32..50, y in 0u32..50, width in 0u32..50, height in 0u32..50) {
+        let window = ImageWindow { x, y, width, height };
+        let parts = grid.parts(window);
         for down in 0..image.height() {
             for across in 0..image.width() {
-                let point = Window { x: across, y: down, width: 1, height: 1 };
-                let found = pieces.iter().filter(|piece| piece.window.contains(point)).count();
+                let point = ImageWindow { x: across, y: down, width: 1, height: 1 };
+                let found = parts.iter().filter(|part| part.window.contains(point)).count();
                 prop_assert_eq!(found, usize::from(window.contains(point)));
             }
         }
-        for piece in pieces {
-            prop_assert!(grid.tile(piece.tile).unwrap().contains(piece.window));
+        for part in parts {
+            prop_assert!(grid.tile(part.tile).unwrap().contains(part.window));
         }
     }
 
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_that_are_none_are_the_same_everywhere() {
+fn nan_is_the_same_however_the_image_is_cut() {
     let pixel = Pixel::new(crate::Sample::F32, 2).unwrap();
     let strange = [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, -0.0];
     let mut random = fastrand::Rng::with_seed(1);
@@ -208,32 +208,38 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn a_frame_needs_every_pixel_once() {
+fn a_padded_tile_needs_every_pixel_once() {
     let grid = TileGrid::new(Shape::image(5, 4), Shape::image(3, 4)).unwrap();
     let picture = image(5, 4, Pixel::RGB, 7);
     let tile = TilePosition::image(0, 0);
     let window = grid.tile(tile).unwrap();
     let own = picture.cut(window).unwrap();
-    let next = picture.cut(Window { x: 3, y: 0, width: 2, height: 4 }).unwrap();
-    let beside = Window { x: 3, y: 0, width: 2, height: 4 };
-    let assemble = |parts: &[(Window, &Pixels)]| {
-        Framed::assemble(&grid, tile, 2, Edge::Clamp, parts.iter().copied()).map(|_| ())
+    let next = picture.cut(ImageWindow { x: 3, y: 0, width: 2, height: 4 }).unwrap();
+    let beside = ImageWindow { x: 3, y: 0, width: 2, height: 4 };
+    let assemble = |parts: &[(ImageWindow, &Pixels)]| {
+        PaddedTile::assemble(&grid, tile, 2, Edge::Clamp, parts.iter().copied()).map(|_| ())
     };
     assert_eq!(assemble(&[(beside, &next), (window, &own)]), Ok(()));
     assert_eq!(
         assemble(&[(window, &own)]),
-        Err(FrameError::Missing { tile: window, needed: 20, delivered: 12 })
+        Err(PaddingError::Missing { tile: window, needed: 20, delivered: 12 })
     );
-    assert_eq!(assemble(&[]), Err(FrameError::Missing { tile: window, needed: 20, delivered: 0 }));
-    assert_eq!(assemble(&[(window, &own), (window, &own)]), Err(FrameError::Twice { window }));
-    assert_eq!(assemble(&[(window, &next)]), Err(FrameError::Size { window, width: 2, height: 4 }));
+    assert_eq!(
+        assemble(&[]),
+        Err(PaddingError::Missing { tile: window, needed: 20, delivered: 0 })
+    );
+    assert_eq!(assemble(&[(window, &own), (window, &own)]), Err(PaddingError::Twice { window }));
+    assert_eq!(
+        assemble(&[(window, &next)]),
+        Err(PaddingError::Size { window, width: 2, height: 4 })
+    );
     let grey = Pixels::blank(2, 4, Pixel::GREY).unwrap();
     assert!(matches!(
         assemble(&[(window, &own), (beside, &grey)]),
-        Err(FrameError::Pixels(PixelsError::OtherPixel { .. }))
+        Err(PaddingError::Pixels(PixelsError::OtherPixel { .. }))
     ));
     let beyond = TilePosition::image(2, 0);
-    let error = Framed::assemble(&grid, beyond, 2, Edge::Clamp, []).unwrap_err();
+    let error = PaddedTile::assemble(&grid, beyond, 2, Edge::Clamp, []).unwrap_err();
     assert_eq!(
         error.to_string(),
         "tile (2, 0, 0) does not exist: the image has 2 x 1 x 1 tiles, counted from 0"
@@ -252,23 +258,23 @@ fn pixels_are_checked() {
         Err(PixelsError::TooLarge { .. })
     ));
     let mut image = Pixels::blank(4, 4, Pixel::GREY).unwrap();
-    let outside = Window { x: 1, y: 0, width: 4, height: 1 };
+    let outside = ImageWindow { x: 1, y: 0, width: 4, height: 1 };
     assert!(matches!(image.cut(outside), Err(PixelsError::Outside { .. })));
-    let far = Window { x: u32::MAX, y: u32::MAX, width: 1, height: 1 };
+    let far = ImageWindow { x: u32::MAX, y: u32::MAX, width: 1, height: 1 };
     assert!(matches!(image.cut(far), Err(PixelsError::Outside { .. })));
     let part = Pixels::blank(2, 2, Pixel::GREY).unwrap();
     assert!(matches!(image.paste(3, 0, &part), Err(PixelsError::Outside { .. })));
 }
 
 #[test]
-fn serpentine_visits_each_tile_once() {
+fn a_tile_scan_visits_each_tile_once() {
     let window = TileWindow { start: TilePosition::image(3, 5), size: Shape::image(7, 4) };
-    let order: Vec<TilePosition> = Serpentine::new(window).collect();
+    let order: Vec<TilePosition> = TileScan::new(window).collect();
     assert_eq!(order.len(), 28);
     for pair in order.windows(2) {
         assert_eq!(pair[0].x.abs_diff(pair[1].x) + pair[0].y.abs_diff(pair[1].y), 1);
     }
     let empty = TileWindow { size: Shape::image(0, 4), ..window };
-    assert_eq!(Serpentine::new(empty).count(), 0);
-    assert_eq!(Serpentine::new(window).only(|tile| tile.y == 6).map(|tile| tile.x).next(), Some(9));
+    assert_eq!(TileScan::new(empty).count(), 0);
+    assert_eq!(TileScan::new(window).only(|tile| tile.y == 6).map(|tile| tile.x).next(), Some(9));
 }

@@ -1,11 +1,11 @@
-//! What can be wrong with a file, in sentences.
+//! Errors of reading and writing files of other programs.
 
 use std::fmt;
 use std::io;
 
-/// Where in a file something is wrong.
+/// The position of damage in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// In the header.
     Header,
     /// At this byte.
@@ -14,27 +14,27 @@ pub enum Place {
     Row(u64),
 }
 
-/// Why a picture or volume could not be read or written. The name is that of the file.
+/// The error of a picture or volume that cannot be read or written. `name` is the name of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The operating system refused an operation.
+    /// The operating system reported an error.
     #[error("{name}: cannot {action}: {source}")]
     Io {
         /// The file.
         name: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// What the file holds contradicts itself or its format.
-    #[error("{name}: damaged {place}: {what}; make or fetch the file again")]
+    /// The content contradicts itself or its format.
+    #[error("{name}: damaged {position}: {what}; make or fetch the file again")]
     Damaged {
         /// The file.
         name: String,
-        /// Where.
-        place: Place,
-        /// What does not fit.
+        /// The position.
+        position: FilePosition,
+        /// The contradiction.
         what: String,
     },
     /// The file ends before its last pixel.
@@ -45,14 +45,14 @@ pub enum FormatError {
     Short {
         /// The file.
         name: String,
-        /// Its length.
+        /// The length of the file.
         has_bytes: u64,
-        /// The length it ought to have.
+        /// The expected length.
         needed_bytes: u64,
         /// Size and pixel.
         what: String,
     },
-    /// The file goes on after its last pixel.
+    /// The file continues after its last pixel.
     #[error(
         "{name}: has {has_bytes} bytes, {needed_bytes} are needed for {what}: {} are too many; \
          correct the size or the pixel, or skip what comes before the first pixel",
@@ -61,14 +61,14 @@ pub enum FormatError {
     Long {
         /// The file.
         name: String,
-        /// Its length.
+        /// The length of the file.
         has_bytes: u64,
-        /// The length it ought to have.
+        /// The expected length.
         needed_bytes: u64,
         /// Size and pixel.
         what: String,
     },
-    /// The file may be well, but is of a kind that cannot be read or written.
+    /// The file may be intact, but this program cannot read or write its kind.
     #[error("{name}: {what}; {advice}")]
     Unsupported {
         /// The file.
@@ -78,7 +78,7 @@ pub enum FormatError {
         /// What to do instead.
         advice: &'static str,
     },
-    /// Reading would take more memory than allowed.
+    /// The file needs more memory than allowed.
     #[error(
         "{name}: {what} takes {needed_bytes} bytes of memory, {limit_bytes} are allowed; allow \
          more, or convert it to strips or tiles of fewer pixels"
@@ -86,17 +86,17 @@ pub enum FormatError {
     TooLarge {
         /// The file.
         name: String,
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
-        /// What it takes.
+        /// The needed memory.
         needed_bytes: u64,
-        /// What is allowed.
+        /// The allowed memory.
         limit_bytes: u64,
     },
-    /// A picture of a stack is not like the first.
+    /// A picture of a stack differs from the first.
     #[error(
         "{name}: is {has}, but {first}, the first of the stack, is {expected}; all must be alike: \
-         take it out of the stack or convert it"
+         remove it from the stack or convert it"
     )]
     Differs {
         /// The file that differs.
@@ -108,29 +108,33 @@ pub enum FormatError {
         /// Size and pixel of the first.
         expected: String,
     },
-    /// The caller asked for what cannot be.
+    /// The caller's request is not valid.
     #[error("{name}: {what}")]
     Misuse {
         /// The file.
         name: String,
-        /// What was asked, and what can be.
+        /// The request, and what is possible.
         what: String,
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Header => write!(f, "in the header"),
-            Place::Byte(byte) => write!(f, "at byte {byte}"),
-            Place::Row(row) => write!(f, "in row {row}"),
+            FilePosition::Header => write!(f, "in the header"),
+            FilePosition::Byte(byte) => write!(f, "at byte {byte}"),
+            FilePosition::Row(row) => write!(f, "in row {row}"),
         }
     }
 }
 
 impl FormatError {
-    pub(super) fn damaged(name: &str, place: Place, what: impl Into<String>) -> FormatError {
-        FormatError::Damaged { name: name.to_owned(), place, what: what.into() }
+    pub(super) fn damaged(
+        name: &str,
+        position: FilePosition,
+        what: impl Into<String>,
+    ) -> FormatError {
+        FormatError::Damaged { name: name.to_owned(), position, what: what.into() }
     }
 
     pub(super) fn unsupported(
@@ -145,14 +149,14 @@ impl FormatError {
         FormatError::Misuse { name: name.to_owned(), what: what.into() }
     }
 
-    /// A failure while reading: an end that came too early is damage.
-    pub(super) fn reading(name: &str, place: Place, source: io::Error) -> FormatError {
+    /// Returns the error of a read: an early end of the file is damage.
+    pub(super) fn reading(name: &str, position: FilePosition, source: io::Error) -> FormatError {
         match source.kind() {
             io::ErrorKind::UnexpectedEof => {
-                FormatError::damaged(name, place, "the file ends too early")
+                FormatError::damaged(name, position, "the file ends too early")
             }
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                FormatError::damaged(name, place, source.to_string())
+                FormatError::damaged(name, position, source.to_string())
             }
             _ => FormatError::Io { name: name.to_owned(), action: "read", source },
         }

@@ -1,8 +1,8 @@
-//! Picture files and volume files of other programs, read and written row by row.
+//! Picture and volume files of other programs, read and written row by row.
 //!
-//! A picture may be far larger than memory: a reader keeps a few rows, or what it needs to go on in
-//! each tile of a row of tiles. What a file says about itself is checked against
-//! [`OpenOptions::memory_bytes`] before memory is taken for it.
+//! A picture may be far larger than memory: a reader keeps a few rows, or the decoder state of each
+//! tile of a row of tiles. It checks the sizes in the file against [`OpenOptions::memory_bytes`]
+//! before it allocates memory for them.
 //!
 //! | format | read | written |
 //! | --- | --- | --- |
@@ -14,11 +14,11 @@
 //! | NIfTI-1 | one file, plain and gzip; slope and intercept are applied | volumes, one plain file |
 //! | DICOM | slices of one series without compression; slope and intercept are applied | |
 //! | npy | arrays in C order | volumes |
-//! | raw | what the caller says it is, of exactly this length | little-endian |
+//! | raw | pixels that the caller describes, of exactly this length | little-endian |
 //! | stack | pictures of the same size and pixel, as a volume | |
 //!
-//! Rows are as in [`Pixel`]: little-endian, channels interleaved, x fastest. Numbers that no
-//! [`Sample`](crate::Sample) can hold become f32; [`Rows::notes`] says so.
+//! The bytes of a row are as in [`Pixel`]: little-endian, channels interleaved, x fastest. Numbers
+//! that no [`Sample`](crate::Sample) can hold become f32; [`Rows::notes`] says so.
 //!
 //! ```
 //! use pario_image::formats::{create_picture, open_picture, OpenOptions};
@@ -39,9 +39,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod byte_io;
 mod dicom;
 mod error;
-mod frame;
 mod jpeg;
 mod nifti;
 mod nifti_writer;
@@ -52,72 +52,73 @@ mod numbers;
 mod open;
 mod png;
 mod pnm;
+mod raster;
 mod raw;
 mod samples;
-mod source;
 mod stack;
 mod tiff;
 mod volume;
 
-pub use error::{FormatError, Place};
+pub use byte_io::{ByteSink, ByteSource};
+pub use error::{FilePosition, FormatError};
 pub use jpeg::JpegRows;
-pub use nifti_writer::NiftiSink;
-pub use npy_writer::NpySink;
-pub use nrrd::NrrdSink;
+pub use nifti_writer::nifti_sink;
+pub use npy_writer::npy_sink;
+pub use nrrd::nrrd_sink;
 pub use numbers::{FilePixel, Number};
 pub use open::{create_picture, create_volume, create_volume_as, open_picture, read_picture};
 pub use png::{PngRows, PngSink};
 pub use pnm::{PnmKind, PnmRows, PnmSink};
 pub use raw::{RawLayout, RawRows, RawSink};
 pub use samples::ByteOrder;
-pub use source::{Output, Source};
-pub use stack::{Stack, natural_order};
-pub use tiff::{TiffPages, TiffRows, TiffSink};
+pub use stack::{PictureStack, natural_order};
+pub use tiff::{TiffPages, TiffRows, tiff_sink};
 pub use volume::{VolumeSource, open_volume, read_volume};
 
 use crate::Pixel;
 
 /// A picture that is read row by row, from the top.
 pub trait Rows: Send {
-    /// Width and height.
+    /// Returns width and height.
     fn size(&self) -> (u64, u64);
 
-    /// What its pixels are.
+    /// Returns the pixel.
     fn pixel(&self) -> Pixel;
 
-    /// Reads the next row into `row`, which is as long as a row is.
+    /// Reads the next row into `row`, which must have the length of a row.
     fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError>;
 
-    /// What a user should know of how the file was understood, such as samples that are stored as
-    /// another type. One sentence each, without the name of the file.
+    /// Returns notes for the user on how the file was interpreted, such as samples that are stored
+    /// as another type: one sentence each, without the name of the file.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A picture that is written row by row, from the top. Without [`RowSink::finish`] it is not whole.
+/// A picture that is written row by row, from the top. Without [`RowSink::finish`] it is
+/// incomplete.
 pub trait RowSink: Send {
     /// Writes the next row.
     fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError>;
 
-    /// Ends the picture: all rows must have been written.
+    /// Ends the picture. Fails unless all rows were written.
     fn finish(self: Box<Self>) -> Result<(), FormatError>;
 }
 
-/// How files of others are opened.
+/// Options for reading files of other programs.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// The most memory that is taken at a time: for a row, for a row of tiles, for the list of
-    /// strips or tiles, for an interlaced picture.
+    /// Limit for the memory that is allocated at a time: for a row, for a row of tiles, for the
+    /// list of strips or tiles, for an interlaced picture.
     pub memory_bytes: usize,
     /// Whether the header of a volume may name a data file outside its own directory.
     pub data_anywhere: bool,
-    /// Which series of DICOM slices is read, by its UID, where there are several.
+    /// The UID of the DICOM series to read, where there are several.
     pub series: Option<String>,
 }
 
 impl Default for OpenOptions {
-    /// 256 MiB, and data files beside their header.
+    /// 256 MiB, and data files location their header.
     fn default() -> OpenOptions {
         OpenOptions { memory_bytes: 256 << 20, data_anywhere: false, series: None }
     }

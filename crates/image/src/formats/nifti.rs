@@ -1,28 +1,30 @@
-//! NIfTI-1 in one file, plain or gzip. The crate `nifti` reads the header, which it does in either
-//! byte order; voxels are read here, row by row, because its own volumes are whole in memory.
+//! NIfTI-1 in one file, plain or gzip. The crate `nifti` reads the header in either byte order;
+//! this module reads the voxels row by row, because the crate's own volumes are whole in memory.
 //!
-//! Axes stay as they are stored: the orientation in the header turns nothing. Lengths become
-//! millimetres.
+//! Axes stay as they are stored: the reader does not apply the orientation in the header. Lengths
+//! become millimetres.
 
 use std::io::{self, BufRead, BufReader, Read, SeekFrom};
 
 use flate2::bufread::MultiGzDecoder;
 use nifti::{Endianness, NiftiHeader};
 
-use super::frame::Frame;
-use super::numbers::{Conversion, Scaling};
-use super::source::{self, Source};
+use super::byte_io::{self, ByteSource};
+use super::numbers::{Conversion, Rescaling};
+use super::raster::Raster;
 use super::volume::VolumeSource;
-use super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, RawLayout, RawRows};
+use super::{
+    ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions, RawLayout, RawRows,
+};
 use crate::{Pixel, VoxelUnits};
 
 /// The size of a header, which is also its first number.
 const HEADER_BYTES: usize = 348;
 
-/// Where voxels begin at the earliest: behind the header and four bytes of extensions.
+/// The earliest start of the voxels: after the header and four bytes of extensions.
 const DATA_BYTES: u64 = 352;
 
-/// Whether a file begins like NIfTI, plain, or like anything in gzip.
+/// Returns whether a file starts like plain NIfTI or like any gzip stream.
 pub(super) fn is_nifti(head: &[u8]) -> bool {
     is_gzip(head) || header_size(head).is_some()
 }
@@ -31,7 +33,7 @@ fn is_gzip(head: &[u8]) -> bool {
     head.starts_with(&[0x1f, 0x8b])
 }
 
-/// The size of the header that a file says it has, if it is one of the two that there are.
+/// Returns the size of the header that the file states, if it is one of the two possible sizes.
 fn header_size(head: &[u8]) -> Option<u32> {
     let size = [*head.first()?, *head.get(1)?, *head.get(2)?, *head.get(3)?];
     let known = |size: &u32| matches!(size, 348 | 540);
@@ -39,7 +41,7 @@ fn header_size(head: &[u8]) -> Option<u32> {
 }
 
 /// Opens a NIfTI file.
-pub(super) fn open<S: Source + 'static>(
+pub(super) fn open<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     head: &[u8],
@@ -47,17 +49,17 @@ pub(super) fn open<S: Source + 'static>(
 ) -> Result<VolumeSource, FormatError> {
     let is_packed = is_gzip(head);
     let mut bytes = [0; HEADER_BYTES];
-    let failed = |error| FormatError::reading(name, Place::Header, error);
+    let failed = |error| FormatError::reading(name, FilePosition::Header, error);
     match is_packed {
         true => MultiGzDecoder::new(&mut source).read_exact(&mut bytes).map_err(failed)?,
         false => source.read_exact(&mut bytes).map_err(failed)?,
     }
     source.rewind().map_err(failed)?;
-    let (layout, scaling, spacing) = understood(name, &bytes)?;
+    let (layout, scaling, spacing) = decode_header(name, &bytes)?;
     let (number, order) = (layout.pixel.number(), layout.order);
     let mut conversion = Conversion::scaled(number, order, scaling, None);
     if !is_packed {
-        let length = source::length(&mut source).map_err(failed)?;
+        let length = byte_io::length(&mut source).map_err(failed)?;
         layout.check_enough(name, layout.skip_bytes, length)?;
     }
     if conversion.depends_on_range() {
@@ -74,34 +76,34 @@ pub(super) fn open<S: Source + 'static>(
     }
     let channels = u32::try_from(layout.pixel.stored().channels()).unwrap_or(u32::MAX);
     let pixel = Pixel::new(conversion.to, channels)
-        .map_err(|error| FormatError::damaged(name, Place::Header, error.to_string()))?;
+        .map_err(|error| FormatError::damaged(name, FilePosition::Header, error.to_string()))?;
     let [width, height, depth] = layout.size;
-    let frame = Frame::new(name, (width, height * depth), pixel, options.memory_bytes)?;
+    let raster = Raster::new(name, (width, height * depth), pixel, options.memory_bytes)?;
     if is_packed {
         let mut stream = BufReader::new(MultiGzDecoder::new(source));
-        skip(&mut stream, layout.skip_bytes).map_err(failed)?;
-        let rows = RawRows::over(frame, stream, conversion);
+        byte_io::skip(&mut stream, layout.skip_bytes).map_err(failed)?;
+        let rows = RawRows::from_stream(raster, stream, conversion);
         return Ok(
-            VolumeSource::new(rows, layout.size, spacing).counted_in(VoxelUnits::MILLIMETRES)
+            VolumeSource::new(rows, layout.size, spacing).with_units(VoxelUnits::MILLIMETRES)
         );
     }
     source.seek(SeekFrom::Start(layout.skip_bytes)).map_err(failed)?;
-    let rows = RawRows::over(frame, source, conversion);
-    Ok(VolumeSource::new(rows, layout.size, spacing).counted_in(VoxelUnits::MILLIMETRES))
+    let rows = RawRows::from_stream(raster, source, conversion);
+    Ok(VolumeSource::new(rows, layout.size, spacing).with_units(VoxelUnits::MILLIMETRES))
 }
 
-/// What the header says: where the voxels are, what their numbers mean, and how far they are apart.
-fn understood(
+/// Decodes the header: the layout of the voxels, their rescaling and their spacing.
+fn decode_header(
     name: &str,
     bytes: &[u8; HEADER_BYTES],
-) -> Result<(RawLayout, Scaling, [f64; 3]), FormatError> {
-    let damaged = |what: String| FormatError::damaged(name, Place::Header, what);
+) -> Result<(RawLayout, Rescaling, [f64; 3]), FormatError> {
+    let damaged = |what: String| FormatError::damaged(name, FilePosition::Header, what);
     if header_size(bytes) == Some(540) {
         let advice = "convert it to NIfTI-1";
         return Err(FormatError::unsupported(name, "NIfTI-2 cannot be read", advice));
     }
     let header = NiftiHeader::from_reader(&bytes[..])
-        .map_err(|error| damaged(format!("this is no header of NIfTI-1: {error}")))?;
+        .map_err(|error| damaged(format!("this is not a NIfTI-1 header: {error}")))?;
     if &header.magic != b"n+1\0" {
         let what = "the voxels are in another file (.img)";
         return Err(FormatError::unsupported(name, what, "convert it to one file (.nii)"));
@@ -151,15 +153,15 @@ fn understood(
     let skip_bytes = (offset as u64).max(DATA_BYTES);
     let layout = RawLayout { size, pixel, order, skip_bytes };
     let (slope, intercept) = (f64::from(header.scl_slope), f64::from(header.scl_inter));
-    // A slope of 0 says that there is none.
+    // A slope of 0 means that there is no rescaling.
     let scaling = match slope != 0.0 && slope.is_finite() && intercept.is_finite() {
-        true if channels == 1 => Scaling { slope, intercept },
-        _ => Scaling::NONE,
+        true if channels == 1 => Rescaling { slope, intercept },
+        _ => Rescaling::NONE,
     };
     Ok((layout, scaling, spacing(&header)))
 }
 
-/// How far voxels are apart, in millimetres; 1 along axes of which the header does not say it.
+/// Returns the spacing in millimetres; 1 along axes for which the header does not state it.
 fn spacing(header: &NiftiHeader) -> [f64; 3] {
     let unit = match header.xyzt_units & 7 {
         1 => 1_000.0,
@@ -172,13 +174,13 @@ fn spacing(header: &NiftiHeader) -> [f64; 3] {
     })
 }
 
-/// The least and the greatest number of all voxels.
+/// Returns the least and the greatest number of all voxels.
 fn range_of(
     mut stream: impl BufRead,
     layout: &RawLayout,
     conversion: &Conversion,
 ) -> io::Result<[f64; 2]> {
-    skip(&mut stream, layout.skip_bytes)?;
+    byte_io::skip(&mut stream, layout.skip_bytes)?;
     let mut range = [f64::INFINITY, f64::NEG_INFINITY];
     let mut left = layout.data_bytes();
     let mut numbers = vec![0; 1 << 16];
@@ -189,11 +191,4 @@ fn range_of(
         left -= bytes as u64;
     }
     Ok(range)
-}
-
-fn skip(stream: &mut impl BufRead, bytes: u64) -> io::Result<()> {
-    match io::copy(&mut stream.take(bytes), &mut io::sink())? {
-        skipped if skipped == bytes => Ok(()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
 }

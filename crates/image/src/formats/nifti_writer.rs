@@ -1,33 +1,26 @@
-//! Writing a volume as NIfTI-1 in one file, plain.
+//! Writes a volume as plain NIfTI-1 in one file.
 
 use std::io::Write;
 
-use super::{FormatError, RawSink, RowSink};
+use super::{FormatError, RawSink};
 use crate::{Pixel, Sample};
 
-/// Where the voxels begin: behind the header and four bytes that say that nothing extends it.
+/// The start of the voxels: after the header and four bytes that state that there are no
+/// extensions.
 const DATA_BYTES: usize = 352;
 
-/// Writes a volume as NIfTI-1, plane after plane.
-#[derive(Debug)]
-pub struct NiftiSink<W> {
-    rows: RawSink<W>,
-}
-
-impl<W: Write + Send> NiftiSink<W> {
-    /// A volume of this size, and the distance of its voxels along each axis in millimetres.
-    pub fn new(
-        name: &str,
-        mut output: W,
-        size: [u64; 3],
-        spacing: [f64; 3],
-        pixel: Pixel,
-    ) -> Result<NiftiSink<W>, FormatError> {
-        let header = header(name, size, spacing, pixel)?;
-        output.write_all(&header).map_err(|error| FormatError::writing(name, error))?;
-        let rows = (size[0], size[1].saturating_mul(size[2]));
-        Ok(NiftiSink { rows: RawSink::new(name, output, rows, pixel)? })
-    }
+/// Returns a sink that writes a volume as NIfTI-1, plane after plane. Spacing is in millimetres.
+pub fn nifti_sink<W: Write + Send>(
+    name: &str,
+    mut output: W,
+    size: [u64; 3],
+    spacing: [f64; 3],
+    pixel: Pixel,
+) -> Result<RawSink<W>, FormatError> {
+    let header = header(name, size, spacing, pixel)?;
+    output.write_all(&header).map_err(|error| FormatError::writing(name, error))?;
+    let rows = (size[0], size[1].saturating_mul(size[2]));
+    RawSink::new(name, output, rows, pixel)
 }
 
 fn header(
@@ -75,18 +68,8 @@ fn header(
     }
     put(108, &352_f32.to_le_bytes());
     put(112, &1_f32.to_le_bytes());
-    // Lengths are millimetres.
+    // Lengths are in millimetres.
     put(123, &[2]);
     put(344, b"n+1\0");
     Ok(bytes)
-}
-
-impl<W: Write + Send> RowSink for NiftiSink<W> {
-    fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.rows.put_row(row)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), FormatError> {
-        Box::new(self.rows).finish()
-    }
 }

@@ -1,40 +1,42 @@
-//! NumPy's `.npy`: one array with its type and shape in front.
+//! NumPy's `.npy`: one array after its type and shape.
 //!
-//! The last axis is the fastest. An array of two axes is a picture or one plane. With three axes it
-//! is a picture of 1 to 4 channels where a picture is wanted, and planes, rows and columns where a
-//! volume is; with four, the last axis is the channels of a volume.
+//! The last axis is the fastest. An array of two axes is a picture or one plane. An array of three
+//! axes is a picture of 1 to 4 channels, or planes, rows and columns of a volume, depending on what
+//! the caller opens. With four axes, the last axis is the channels of a volume.
 
-use super::source::Source;
-use super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, RawLayout, RawRows};
+use super::byte_io::ByteSource;
+use super::{
+    ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions, RawLayout, RawRows,
+};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longer than any header of a plain array.
+/// Limit for a header; plain arrays have shorter ones.
 const HEADER_LIMIT_BYTES: u64 = 1 << 20;
 
-/// What an array is opened as.
+/// What the caller opens an array as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ArrayKind {
     Picture,
     Volume,
 }
 
-/// Whether a file begins like an array of NumPy.
+/// Returns whether a file starts like a NumPy array.
 pub(super) fn is_npy(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
 /// Opens an array: its rows, and width, height and depth.
-pub(super) fn open<S: Source>(
+pub(super) fn open<S: ByteSource>(
     name: &str,
     mut source: S,
-    wanted: Wanted,
+    kind: ArrayKind,
     options: &OpenOptions,
 ) -> Result<(RawRows<S>, [u64; 3]), FormatError> {
     let (text, skip_bytes) = header(name, &mut source)?;
     let Some(header) = Header::parse(&text) else {
         let what = format!("the description {:?} is not one of a plain array", short(&text));
-        return Err(FormatError::damaged(name, Place::Byte(10), what));
+        return Err(FormatError::damaged(name, FilePosition::Byte(10), what));
     };
     let Some((number, order)) = number(&header.descr) else {
         let what = format!("an array of type {:?} cannot be read", header.descr);
@@ -47,16 +49,16 @@ pub(super) fn open<S: Source>(
         let advice = "save it again with np.save(name, np.ascontiguousarray(array))";
         return Err(FormatError::unsupported(name, what, advice));
     }
-    let (size, channels) = match (header.shape.as_slice(), wanted) {
+    let (size, channels) = match (header.shape.as_slice(), kind) {
         (&[height, width], _) => ([width, height, 1], 1),
-        (&[height, width, channels @ 1..=4], Wanted::Picture) => ([width, height, 1], channels),
-        (&[1, height, width], Wanted::Picture) => ([width, height, 1], 1),
-        (&[depth, height, width], Wanted::Volume) => ([width, height, depth], 1),
-        (&[depth, height, width, channels @ 1..=4], Wanted::Volume) => {
+        (&[height, width, channels @ 1..=4], ArrayKind::Picture) => ([width, height, 1], channels),
+        (&[1, height, width], ArrayKind::Picture) => ([width, height, 1], 1),
+        (&[depth, height, width], ArrayKind::Volume) => ([width, height, depth], 1),
+        (&[depth, height, width, channels @ 1..=4], ArrayKind::Volume) => {
             ([width, height, depth], channels)
         }
-        (shape, wanted) => {
-            let what = format!("an array of shape {shape:?} is no {}", wanted.name());
+        (shape, kind) => {
+            let what = format!("an array of shape {shape:?} is not a {}", kind.name());
             let advice = "a picture has the axes (y, x) or (y, x, channels), a volume (z, y, x) or \
                           (z, y, x, channels), with 1 to 4 channels";
             return Err(FormatError::unsupported(name, what, advice));
@@ -64,27 +66,27 @@ pub(super) fn open<S: Source>(
     };
     if size.contains(&0) {
         let what = format!("an array of shape {:?} has no values", header.shape);
-        return Err(FormatError::damaged(name, Place::Header, what));
+        return Err(FormatError::damaged(name, FilePosition::Header, what));
     }
     let channels = u32::try_from(channels).unwrap_or(u32::MAX);
     let pixel = FilePixel::new(number, channels)
-        .map_err(|error| FormatError::damaged(name, Place::Header, error.to_string()))?;
+        .map_err(|error| FormatError::damaged(name, FilePosition::Header, error.to_string()))?;
     let layout = RawLayout { size, pixel, order, skip_bytes };
     Ok((RawRows::open(name, source, &layout, options)?, size))
 }
 
-impl Wanted {
+impl ArrayKind {
     fn name(self) -> &'static str {
         match self {
-            Wanted::Picture => "picture",
-            Wanted::Volume => "volume",
+            ArrayKind::Picture => "picture",
+            ArrayKind::Volume => "volume",
         }
     }
 }
 
-/// The text of the header, and where the values begin.
-fn header<S: Source>(name: &str, source: &mut S) -> Result<(String, u64), FormatError> {
-    let failed = |error| FormatError::reading(name, Place::Header, error);
+/// Reads the text of the header, and returns the offset of the values.
+fn header<S: ByteSource>(name: &str, source: &mut S) -> Result<(String, u64), FormatError> {
+    let failed = |error| FormatError::reading(name, FilePosition::Header, error);
     let mut start = [0; 8];
     source.read_exact(&mut start).map_err(failed)?;
     let (bytes, before) = match start[6] {
@@ -106,14 +108,14 @@ fn header<S: Source>(name: &str, source: &mut S) -> Result<(String, u64), Format
     };
     if bytes > HEADER_LIMIT_BYTES {
         let what = format!("the header would have {bytes} bytes");
-        return Err(FormatError::damaged(name, Place::Byte(8), what));
+        return Err(FormatError::damaged(name, FilePosition::Byte(8), what));
     }
     let mut text = vec![0; usize::try_from(bytes).unwrap_or(0)];
     source.read_exact(&mut text).map_err(failed)?;
     Ok((String::from_utf8_lossy(&text).into_owned(), before + bytes))
 }
 
-/// A number type by its name, such as `<i2`. What is true or false is 1 or 0.
+/// Returns the number type with a name such as `<i2`. Booleans are 0 or 1.
 fn number(descr: &str) -> Option<(Number, ByteOrder)> {
     let order = match descr.chars().next()? {
         '<' | '|' | '=' => ByteOrder::Little,
@@ -178,13 +180,13 @@ impl Header {
     }
 }
 
-/// A text in quotes, and what follows.
+/// Returns a text in quotes, and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|first| matches!(first, '\'' | '"'))?;
     text[1..].split_once(quote)
 }
 
-/// As much of a text as a sentence can bear.
+/// Returns the first 80 characters of a text, for a message.
 fn short(text: &str) -> String {
     text.trim().chars().take(80).collect()
 }

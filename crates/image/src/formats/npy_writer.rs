@@ -1,33 +1,23 @@
-//! Writing a volume as an array of NumPy: planes, rows, columns, and channels if there are several.
+//! Writes a volume as a NumPy array: planes, rows, columns, and channels if there are several.
 
 use std::io::Write;
 
-use super::{FormatError, RawSink, RowSink};
+use super::{FormatError, RawSink};
 use crate::{Pixel, Sample};
 
-/// Where values may begin: at a multiple of this.
+/// The values start at a multiple of this.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// Writes a volume as `.npy`, plane after plane.
-#[derive(Debug)]
-pub struct NpySink<W> {
-    rows: RawSink<W>,
-}
-
-impl<W: Write + Send> NpySink<W> {
-    /// A volume of this size.
-    pub fn new(
-        name: &str,
-        mut output: W,
-        size: [u64; 3],
-        pixel: Pixel,
-    ) -> Result<NpySink<W>, FormatError> {
-        output
-            .write_all(&header(size, pixel))
-            .map_err(|error| FormatError::writing(name, error))?;
-        let rows = (size[0], size[1].saturating_mul(size[2]));
-        Ok(NpySink { rows: RawSink::new(name, output, rows, pixel)? })
-    }
+/// Returns a sink that writes a volume as `.npy`, plane after plane.
+pub fn npy_sink<W: Write + Send>(
+    name: &str,
+    mut output: W,
+    size: [u64; 3],
+    pixel: Pixel,
+) -> Result<RawSink<W>, FormatError> {
+    output.write_all(&header(size, pixel)).map_err(|error| FormatError::writing(name, error))?;
+    let rows = (size[0], size[1].saturating_mul(size[2]));
+    RawSink::new(name, output, rows, pixel)
 }
 
 fn header([width, height, depth]: [u64; 3], pixel: Pixel) -> Vec<u8> {
@@ -53,14 +43,4 @@ fn header([width, height, depth]: [u64; 3], pixel: Pixel) -> Vec<u8> {
     text.push('\n');
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     [b"\x93NUMPY\x01\x00", &length.to_le_bytes()[..], text.as_bytes()].concat()
-}
-
-impl<W: Write + Send> RowSink for NpySink<W> {
-    fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.rows.put_row(row)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), FormatError> {
-        Box::new(self.rows).finish()
-    }
 }

@@ -1,10 +1,11 @@
-//! The types of numbers in files of other programs, and what they are stored as.
+//! Number types in files of other programs, and the samples that they become.
 //!
 //! Whole numbers of 8 and 16 bits and `f32` are stored as they are. Wider types become `f32`, and
-//! the reader notes it. Files that give a slope and an intercept hold physical values after both
-//! were applied: `i16` if every value is a whole number in its range, otherwise `f32`.
+//! the reader notes it. Files with a slope and an intercept hold physical values after both are
+//! applied: `i16` if every value is a whole number in its range, otherwise `f32`.
 
 use std::fmt;
+use std::io;
 
 use super::ByteOrder;
 use crate::{Pixel, PixelError, Sample};
@@ -42,7 +43,7 @@ pub struct FilePixel {
 }
 
 impl Number {
-    /// Every type.
+    /// All types.
     pub const ALL: [Number; 10] = [
         Number::U8,
         Number::I8,
@@ -56,7 +57,7 @@ impl Number {
         Number::F64,
     ];
 
-    /// Bytes of one number.
+    /// Returns the bytes of one number.
     pub const fn bytes(self) -> usize {
         match self {
             Number::U8 | Number::I8 => 1,
@@ -66,7 +67,7 @@ impl Number {
         }
     }
 
-    /// What it is stored as.
+    /// Returns the sample type that it becomes.
     pub const fn sample(self) -> Sample {
         match self {
             Number::U8 => Sample::U8,
@@ -77,7 +78,7 @@ impl Number {
         }
     }
 
-    /// What a user should know of how it is stored.
+    /// Returns a note for the user if the conversion loses precision.
     pub(super) fn note(self) -> Option<String> {
         let lost = match self {
             Number::F64 => "values keep 24 bits of precision",
@@ -89,7 +90,7 @@ impl Number {
         Some(format!("samples of {self} are stored as f32: {lost}"))
     }
 
-    /// The value in little-endian bytes.
+    /// Returns the value of little-endian bytes.
     fn value(self, bytes: &[u8]) -> f64 {
         let word = |bytes: &[u8]| {
             let mut word = [0; 8];
@@ -106,7 +107,7 @@ impl Number {
         }
     }
 
-    /// The least and the greatest value of whole numbers of up to 32 bits.
+    /// Returns the least and the greatest value of whole numbers of up to 32 bits.
     const fn range(self) -> Option<[f64; 2]> {
         match self {
             Number::U8 | Number::I8 | Number::U16 | Number::I16 => Some(self.sample().range()),
@@ -118,22 +119,22 @@ impl Number {
 }
 
 impl FilePixel {
-    /// A pixel of one to four numbers.
+    /// Returns a pixel of one to four numbers.
     pub fn new(number: Number, channels: u32) -> Result<FilePixel, PixelError> {
         Ok(FilePixel { number, stored: Pixel::new(number.sample(), channels)? })
     }
 
-    /// The type of its numbers.
+    /// Returns the type of its numbers.
     pub fn number(self) -> Number {
         self.number
     }
 
-    /// The pixel that it becomes.
+    /// Returns the pixel that it becomes.
     pub fn stored(self) -> Pixel {
         self.stored
     }
 
-    /// Its bytes in the file.
+    /// Returns its bytes in the file.
     pub fn bytes(self) -> usize {
         self.number.bytes() * self.stored.channels()
     }
@@ -169,27 +170,27 @@ impl fmt::Display for Number {
     }
 }
 
-/// What the numbers of a file mean: `slope * number + intercept`.
+/// The meaning of the numbers of a file: `slope * number + intercept`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scaling {
+pub(super) struct Rescaling {
     pub slope: f64,
     pub intercept: f64,
 }
 
-impl Scaling {
+impl Rescaling {
     /// The numbers are the values.
-    pub const NONE: Scaling = Scaling { slope: 1.0, intercept: 0.0 };
+    pub const NONE: Rescaling = Rescaling { slope: 1.0, intercept: 0.0 };
 
     fn apply(self, number: f64) -> f64 {
         self.slope * number + self.intercept
     }
 
-    /// Whether whole numbers stay whole.
+    /// Returns whether whole numbers stay whole.
     pub fn is_whole(self) -> bool {
         self.slope.fract() == 0.0 && self.intercept.fract() == 0.0
     }
 
-    /// Whether numbers of a range become whole numbers of 16 bits.
+    /// Returns whether all numbers of a range become whole numbers of 16 bits.
     pub fn fits_i16(self, [least, greatest]: [f64; 2]) -> bool {
         let [one, other] = [self.apply(least), self.apply(greatest)];
         let inside = |value| (-32_768.0..=32_767.0).contains(&value);
@@ -197,66 +198,66 @@ impl Scaling {
     }
 }
 
-/// How the numbers of a file become samples.
+/// The conversion of the numbers of a file to samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conversion {
     pub from: Number,
     pub order: ByteOrder,
-    pub scaling: Scaling,
+    pub scaling: Rescaling,
     pub to: Sample,
 }
 
 impl Conversion {
-    /// Without slope and intercept.
+    /// Returns the conversion without slope and intercept.
     pub fn plain(from: Number, order: ByteOrder) -> Conversion {
-        Conversion { from, order, scaling: Scaling::NONE, to: from.sample() }
+        Conversion { from, order, scaling: Rescaling::NONE, to: from.sample() }
     }
 
-    /// With slope and intercept. `range` is that of the numbers in the file, if it is known to be
-    /// narrower than that of their type.
+    /// Returns the conversion with slope and intercept. `range` is the range of the numbers in the
+    /// file, if it is known to be narrower than that of their type.
     pub fn scaled(
         from: Number,
         order: ByteOrder,
-        scaling: Scaling,
+        scaling: Rescaling,
         range: Option<[f64; 2]>,
     ) -> Conversion {
         let to = match range.or(from.range()) {
-            _ if scaling == Scaling::NONE => from.sample(),
+            _ if scaling == Rescaling::NONE => from.sample(),
             Some(range) if scaling.fits_i16(range) => Sample::I16,
             _ => Sample::F32,
         };
         Conversion { from, order, scaling, to }
     }
 
-    /// Whether the range of the numbers decides between `i16` and `f32`.
+    /// Returns whether the range of the numbers decides between `i16` and `f32`.
     pub fn depends_on_range(&self) -> bool {
-        self.scaling != Scaling::NONE
+        self.scaling != Rescaling::NONE
             && self.to == Sample::F32
             && self.scaling.is_whole()
             && self.from.range().is_some()
     }
 
-    /// What a user should know of it.
+    /// Returns a note for the user on the conversion.
     pub fn note(&self) -> Option<String> {
-        if self.scaling == Scaling::NONE {
+        if self.scaling == Rescaling::NONE {
             return self.from.note();
         }
-        let Scaling { slope, intercept } = self.scaling;
+        let Rescaling { slope, intercept } = self.scaling;
         Some(format!(
             "samples of {} are stored as {}: value = {slope} * sample + {intercept}",
             self.from, self.to
         ))
     }
 
-    /// Whether the bytes of a number stay what they are, but for their order.
+    /// Returns whether only the byte order of the numbers changes.
     pub fn keeps_bytes(&self) -> bool {
-        self.scaling == Scaling::NONE
+        self.scaling == Rescaling::NONE
             && self.from.bytes() == self.to.bytes()
             && self.from.sample() == self.to
             && !matches!(self.from, Number::U32 | Number::I32)
     }
 
-    /// Turns numbers into little-endian samples, as many as there are. The numbers are changed.
+    /// Converts numbers to little-endian samples. Modifies `numbers`.
     pub fn convert(&self, numbers: &mut [u8], samples: &mut Vec<u8>) {
         samples.clear();
         self.order.swap(numbers, self.from.bytes());
@@ -265,7 +266,7 @@ impl Conversion {
         }
     }
 
-    /// Widens a range by numbers. The numbers are changed.
+    /// Extends a range by numbers. Modifies `numbers`.
     pub fn widen(&self, numbers: &mut [u8], range: &mut [f64; 2]) {
         self.order.swap(numbers, self.from.bytes());
         for number in numbers.chunks_exact(self.from.bytes()) {
@@ -275,12 +276,51 @@ impl Conversion {
     }
 }
 
+/// Reads rows of numbers and converts them to samples. It keeps its buffers from row to row.
+#[derive(Debug)]
+pub(super) struct RowConverter {
+    conversion: Conversion,
+    numbers: Vec<u8>,
+    samples: Vec<u8>,
+}
+
+impl RowConverter {
+    /// Creates a converter without buffers.
+    pub fn new(conversion: Conversion) -> RowConverter {
+        RowConverter { conversion, numbers: Vec::new(), samples: Vec::new() }
+    }
+
+    /// Fills `row` with samples; `read` must fill its argument with the numbers of the row.
+    pub fn read(
+        &mut self,
+        row: &mut [u8],
+        read: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Conversion { from, to, order, .. } = self.conversion;
+        if self.conversion.keeps_bytes() {
+            read(row)?;
+            order.convert(row, to);
+            return Ok(());
+        }
+        self.numbers.resize(row.len() / to.bytes() * from.bytes(), 0);
+        read(&mut self.numbers)?;
+        self.conversion.convert(&mut self.numbers, &mut self.samples);
+        row.copy_from_slice(&self.samples);
+        Ok(())
+    }
+
+    /// Returns the notes for the user on the conversion.
+    pub fn notes(&self) -> Vec<String> {
+        self.conversion.note().into_iter().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn to(from: Number, slope: f64, intercept: f64, range: Option<[f64; 2]>) -> Sample {
-        Conversion::scaled(from, ByteOrder::Little, Scaling { slope, intercept }, range).to
+        Conversion::scaled(from, ByteOrder::Little, Rescaling { slope, intercept }, range).to
     }
 
     #[test]

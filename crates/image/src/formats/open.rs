@@ -1,20 +1,22 @@
-//! Which format a file has.
+//! Detects and chooses the format of a file.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
 
-use super::nrrd::{self, Beside};
-use super::source::Source;
+use super::byte_io::ByteSource;
+use super::nrrd::{self, HeaderLocation};
 use super::volume::VolumeSource;
-use super::{FormatError, JpegRows, NiftiSink, NpySink, NrrdSink, OpenOptions, Output, Place};
 use super::{
-    PngRows, PngSink, PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, TiffSink,
+    ByteSink, FilePosition, FormatError, JpegRows, OpenOptions, nifti_sink, npy_sink, nrrd_sink,
+};
+use super::{
+    PngRows, PngSink, PnmKind, PnmRows, PnmSink, RawSink, RowSink, Rows, TiffRows, tiff_sink,
 };
 use super::{dicom, jpeg, nifti, npy, png, pnm, tiff};
 use crate::Pixel;
 
-/// So many bytes tell the format.
+/// Bytes that identify the format.
 const HEAD_BYTES: usize = 8;
 
 const READ_ADVICE: &str = "PNG, JPEG, TIFF, PNM, PAM, PFM, NRRD and npy can be read, and raw \
@@ -24,8 +26,8 @@ const WRITE_ADVICE: &str =
 
 const WRITE_VOLUME_ADVICE: &str = "end the name with .nrrd, .nii, .npy or .raw";
 
-/// Opens a picture. Its format is seen from its content; if that tells nothing, the name serves to
-/// say what was expected.
+/// Opens a picture. Its content identifies the format; if it does not, the error names the format
+/// that the file name suggests.
 pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>, FormatError> {
     let name = path.display().to_string();
     if dicom::is_dicom(path) {
@@ -33,13 +35,13 @@ pub fn open_picture(path: &Path, options: &OpenOptions) -> Result<Box<dyn Rows>,
     }
     let mut source = buffered(path)?;
     if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
-        return plane(&name, nrrd::open(&name, source, Beside::Header(path), options)?);
+        return plane(&name, nrrd::open(&name, source, HeaderLocation::File(path), options)?);
     }
     read_picture(&name, source, options)
 }
 
-/// Reads a picture from bytes: what they are is seen from their beginning.
-pub fn read_picture<S: Source + 'static>(
+/// Opens a picture from a source of bytes, whose start identifies the format.
+pub fn read_picture<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     options: &OpenOptions,
@@ -62,21 +64,21 @@ pub fn read_picture<S: Source + 'static>(
     } else if nifti::is_nifti(&head) {
         return plane(name, nifti::open(name, source, &head, options)?);
     } else if npy::is_npy(&head) {
-        Box::new(npy::open(name, source, npy::Wanted::Picture, options)?.0)
+        Box::new(npy::open(name, source, npy::ArrayKind::Picture, options)?.0)
     } else if pnm::is_pnm(&head) {
         Box::new(PnmRows::open(name, source, options)?)
     } else if nrrd::is_nrrd(&head) {
-        return plane(name, nrrd::open(name, source, Beside::Nothing, options)?);
+        return plane(name, nrrd::open(name, source, HeaderLocation::InMemory, options)?);
     } else if let Some(format) = extension_format(name) {
         let what = format!("it does not begin as {format} does");
-        return Err(FormatError::damaged(name, Place::Byte(0), what));
+        return Err(FormatError::damaged(name, FilePosition::Byte(0), what));
     } else {
-        return Err(FormatError::unsupported(name, "it is no picture that is known", READ_ADVICE));
+        return Err(FormatError::unsupported(name, "its format is not known", READ_ADVICE));
     })
 }
 
-/// Makes a picture file; the format is that of the name's ending. What was there is replaced, unless
-/// the format cannot hold such a picture.
+/// Creates a picture file in the format of its extension. Replaces an existing file, unless the
+/// format cannot hold the picture.
 pub fn create_picture(
     path: &Path,
     width: u64,
@@ -88,8 +90,8 @@ pub fn create_picture(
     picture_sink(&name, created(path)?, size, pixel)
 }
 
-/// Makes a volume file, NRRD, NIfTI, npy or raw by the name's ending, of which the rows are put plane after
-/// plane. What was there is replaced, unless there can be no such volume.
+/// Creates a volume file, NRRD, NIfTI, npy or raw by its extension. The caller writes rows plane
+/// after plane. Replaces an existing file, unless the format cannot hold the volume.
 pub fn create_volume(
     path: &Path,
     size: [u64; 3],
@@ -99,8 +101,8 @@ pub fn create_volume(
     create_volume_as(path, &path.display().to_string(), size, spacing, pixel)
 }
 
-/// The same for a file that will have another name when it is whole: its ending and errors are those
-/// of that name.
+/// Creates a volume file that gets the name `name` later: extension and errors are those of that
+/// name.
 pub fn create_volume_as(
     path: &Path,
     name: &str,
@@ -112,7 +114,7 @@ pub fn create_volume_as(
     volume_sink(name, created(path)?, size, spacing, pixel)
 }
 
-fn picture_sink<W: Output + 'static>(
+fn picture_sink<W: ByteSink + 'static>(
     name: &str,
     output: W,
     size: (u64, u64),
@@ -120,7 +122,7 @@ fn picture_sink<W: Output + 'static>(
 ) -> Result<Box<dyn RowSink>, FormatError> {
     let kind = match extension(name).as_str() {
         "png" => return Ok(Box::new(PngSink::new(name, output, size, pixel)?)),
-        "tif" | "tiff" => return Ok(Box::new(TiffSink::new(name, output, size, pixel)?)),
+        "tif" | "tiff" => return Ok(Box::new(tiff_sink(name, output, size, pixel)?)),
         "pgm" => PnmKind::Pgm,
         "ppm" => PnmKind::Ppm,
         "pam" => PnmKind::Pam,
@@ -131,7 +133,7 @@ fn picture_sink<W: Output + 'static>(
     Ok(Box::new(PnmSink::new(name, output, kind, size, pixel)?))
 }
 
-fn volume_sink<W: Output + 'static>(
+fn volume_sink<W: ByteSink + 'static>(
     name: &str,
     output: W,
     size: [u64; 3],
@@ -139,14 +141,14 @@ fn volume_sink<W: Output + 'static>(
     pixel: Pixel,
 ) -> Result<Box<dyn RowSink>, FormatError> {
     match extension(name).as_str() {
-        "nii" => Ok(Box::new(NiftiSink::new(name, output, size, spacing, pixel)?)),
-        "npy" => Ok(Box::new(NpySink::new(name, output, size, pixel)?)),
+        "nii" => Ok(Box::new(nifti_sink(name, output, size, spacing, pixel)?)),
+        "npy" => Ok(Box::new(npy_sink(name, output, size, pixel)?)),
         _ => plain_sink(name, output, size, spacing, pixel, WRITE_VOLUME_ADVICE),
     }
 }
 
-/// What can hold a picture as well as a volume.
-fn plain_sink<W: Output + 'static>(
+/// Creates a sink of a format for pictures and volumes.
+fn plain_sink<W: ByteSink + 'static>(
     name: &str,
     output: W,
     size: [u64; 3],
@@ -155,19 +157,19 @@ fn plain_sink<W: Output + 'static>(
     advice: &'static str,
 ) -> Result<Box<dyn RowSink>, FormatError> {
     match extension(name).as_str() {
-        "nrrd" => Ok(Box::new(NrrdSink::new(name, output, size, spacing, pixel)?)),
+        "nrrd" => Ok(Box::new(nrrd_sink(name, output, size, spacing, pixel)?)),
         "raw" => {
             let rows = size[1].saturating_mul(size[2]);
             Ok(Box::new(RawSink::new(name, output, (size[0], rows), pixel)?))
         }
         ending => {
-            let what = format!("no format has names that end with {ending:?}");
+            let what = format!("no format has the extension {ending:?}");
             Err(FormatError::unsupported(name, what, advice))
         }
     }
 }
 
-/// A volume that is a picture.
+/// Returns the rows of a volume that has one plane.
 fn plane(name: &str, volume: VolumeSource) -> Result<Box<dyn Rows>, FormatError> {
     match volume.size() {
         [_, _, 1] => Ok(volume.into_rows()),
@@ -178,10 +180,10 @@ fn plane(name: &str, volume: VolumeSource) -> Result<Box<dyn Rows>, FormatError>
     }
 }
 
-/// The first bytes of a source, which stays at its beginning.
-pub(super) fn head_of<S: Source>(name: &str, source: &mut S) -> Result<Vec<u8>, FormatError> {
+/// Reads the first bytes of a source and rewinds it.
+pub(super) fn head_of<S: ByteSource>(name: &str, source: &mut S) -> Result<Vec<u8>, FormatError> {
     let mut head = [0; HEAD_BYTES];
-    let failed = |error| FormatError::reading(name, Place::Byte(0), error);
+    let failed = |error| FormatError::reading(name, FilePosition::Byte(0), error);
     let mut bytes = 0;
     while bytes < HEAD_BYTES {
         match source.read(&mut head[bytes..]).map_err(failed)? {
@@ -191,7 +193,7 @@ pub(super) fn head_of<S: Source>(name: &str, source: &mut S) -> Result<Vec<u8>, 
     }
     source.rewind().map_err(failed)?;
     if bytes == 0 {
-        return Err(FormatError::damaged(name, Place::Byte(0), "the file is empty"));
+        return Err(FormatError::damaged(name, FilePosition::Byte(0), "the file is empty"));
     }
     Ok(head[..bytes].to_vec())
 }
@@ -208,7 +210,7 @@ fn created(path: &Path) -> Result<BufWriter<File>, FormatError> {
     File::create(path).map(BufWriter::new).map_err(failed)
 }
 
-/// The ending of a name, in lower case.
+/// Returns the extension of a name in lower case.
 fn extension(name: &str) -> String {
     let ending = Path::new(name).extension().unwrap_or_default();
     ending.to_string_lossy().to_lowercase()

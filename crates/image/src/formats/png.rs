@@ -6,78 +6,73 @@ use std::sync::{Arc, Mutex, PoisonError};
 use png::{BitDepth, ColorType, Decoder, DecodingError, Encoder, EncodingError, StreamWriter};
 use png::{Limits, Reader, Transformations};
 
-use super::frame::{Frame, fitting};
-use super::source::Source;
-use super::{ByteOrder, FormatError, OpenOptions, Place, RowSink, Rows};
+use super::byte_io::ByteSource;
+use super::raster::{Raster, RasterReader, copy_row, fitting};
+use super::{ByteOrder, FilePosition, FormatError, OpenOptions, RowSink};
 use crate::{Pixel, Sample};
 
 const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// What compressed data is collected in before it is written as a chunk.
+/// Size of the buffer for compressed data, which becomes a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Rows of a PNG file. Palettes and samples of 1, 2 and 4 bits become u8, transparent colours
 /// become alpha.
-pub struct PngRows<S: Source> {
-    frame: Frame,
+pub struct PngRows<S: ByteSource> {
+    raster: Raster,
     reader: Reader<S>,
-    /// An interlaced picture, which is read as a whole.
+    /// An interlaced picture, decoded as a whole.
     whole: Option<Vec<u8>>,
 }
 
-/// Whether a file begins like a PNG.
+/// Returns whether a file starts like a PNG.
 pub(super) fn is_png(head: &[u8]) -> bool {
     head.starts_with(&SIGNATURE)
 }
 
-impl<S: Source> PngRows<S> {
-    /// Reads the head of a PNG.
+impl<S: ByteSource> PngRows<S> {
+    /// Reads the header of a PNG.
     pub fn open(name: &str, source: S, options: &OpenOptions) -> Result<PngRows<S>, FormatError> {
-        let failed = |error| decoding(name, Place::Header, options.memory_bytes, error);
+        let failed = |error| decoding(name, FilePosition::Header, options.memory_bytes, error);
         let mut decoder = Decoder::new_with_limits(source, Limits { bytes: options.memory_bytes });
         decoder.set_transformations(Transformations::EXPAND);
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         let (width, height) = decoder.read_header_info().map_err(failed)?.size();
         let size = (width.into(), height.into());
-        // Rows can become longer by the colours, which come later in the file.
-        Frame::new(name, size, Pixel::GREY, options.memory_bytes)?;
+        // Palettes and transparent colours, which follow later in the file, can make rows longer.
+        Raster::new(name, size, Pixel::GREY, options.memory_bytes)?;
         let mut reader = decoder.read_info().map_err(failed)?;
-        let frame = Frame::new(name, size, pixel(&reader), options.memory_bytes)?;
+        let raster = Raster::new(name, size, pixel(&reader), options.memory_bytes)?;
         let whole = match reader.info().interlaced {
             false => None,
             true => {
                 let what = "an interlaced picture, which is read as a whole,";
-                let bytes = fitting(name, what, frame.data_bytes, options.memory_bytes)?;
+                let bytes = fitting(name, what, raster.data_bytes, options.memory_bytes)?;
                 let mut whole = vec![0; bytes];
                 reader.next_frame(&mut whole).map_err(failed)?;
                 Some(whole)
             }
         };
-        Ok(PngRows { frame, reader, whole })
+        Ok(PngRows { raster, reader, whole })
     }
 
     fn read(&mut self, number: u64, row: &mut [u8]) -> Result<(), DecodingError> {
         match &self.whole {
-            Some(whole) => {
-                // It is in memory, so its length is a usize.
-                #[allow(clippy::cast_possible_truncation)]
-                let start = number as usize * row.len();
-                row.copy_from_slice(&whole[start..start + row.len()]);
-            }
+            Some(whole) => copy_row(whole, number, row),
             None => {
                 self.reader.read_row(row)?;
             }
         }
-        if self.frame.is_done() {
-            // What comes after the pixels tells whether the file is whole.
+        if self.raster.is_done() {
+            // The chunks after the pixels tell whether the file is complete.
             self.reader.finish()?;
         }
         Ok(())
     }
 }
 
-fn pixel<S: Source>(reader: &Reader<S>) -> Pixel {
+fn pixel<S: ByteSource>(reader: &Reader<S>) -> Pixel {
     let (colour, depth) = reader.output_color_type();
     let sample = if depth == BitDepth::Sixteen { Sample::U16 } else { Sample::U8 };
     let channels = match colour {
@@ -89,55 +84,60 @@ fn pixel<S: Source>(reader: &Reader<S>) -> Pixel {
     Pixel::new(sample, channels).expect("PNG has 1 to 4 channels")
 }
 
-impl<S: Source> Rows for PngRows<S> {
-    fn size(&self) -> (u64, u64) {
-        (self.frame.width, self.frame.height)
+impl<S: ByteSource> RasterReader for PngRows<S> {
+    fn raster(&self) -> &Raster {
+        &self.raster
     }
 
-    fn pixel(&self) -> Pixel {
-        self.frame.pixel
+    fn raster_mut(&mut self) -> &mut Raster {
+        &mut self.raster
     }
 
-    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
-        let number = self.frame.count_row(row.len())?;
+    fn read_row(&mut self, number: u64, row: &mut [u8]) -> Result<(), FormatError> {
         self.read(number, row).map_err(|error| {
-            decoding(&self.frame.name, Place::Row(number), self.frame.row_bytes, error)
+            let position = FilePosition::Row(number);
+            decoding(&self.raster.name, position, self.raster.row_bytes, error)
         })?;
-        ByteOrder::Big.convert(row, self.frame.pixel.sample());
+        ByteOrder::Big.convert(row, self.raster.pixel.sample());
         Ok(())
     }
 }
 
-fn decoding(name: &str, place: Place, memory_bytes: usize, error: DecodingError) -> FormatError {
+fn decoding(
+    name: &str,
+    position: FilePosition,
+    memory_bytes: usize,
+    error: DecodingError,
+) -> FormatError {
     match error {
-        DecodingError::IoError(error) => FormatError::reading(name, place, error),
+        DecodingError::IoError(error) => FormatError::reading(name, position, error),
         DecodingError::LimitsExceeded => FormatError::TooLarge {
             name: name.to_owned(),
             what: "what comes before the pixels",
             needed_bytes: (memory_bytes as u64).saturating_add(1),
             limit_bytes: memory_bytes as u64,
         },
-        error => FormatError::damaged(name, place, error.to_string()),
+        error => FormatError::damaged(name, position, error.to_string()),
     }
 }
 
 /// Writes a PNG of u8 or u16.
 pub struct PngSink<W: Write + Send + 'static> {
-    frame: Frame,
-    stream: StreamWriter<'static, Witness<W>>,
-    output: Witness<W>,
+    raster: Raster,
+    stream: StreamWriter<'static, ErrorRecorder<W>>,
+    output: ErrorRecorder<W>,
     row: Vec<u8>,
 }
 
 impl<W: Write + Send + 'static> PngSink<W> {
-    /// A picture of this size and pixel.
+    /// Creates a picture of this size and pixel.
     pub fn new(
         name: &str,
         output: W,
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<PngSink<W>, FormatError> {
-        let frame = Frame::to_write(name, size, pixel)?;
+        let raster = Raster::to_write(name, size, pixel)?;
         let depth = match pixel.sample() {
             Sample::U8 => BitDepth::Eight,
             Sample::U16 => BitDepth::Sixteen,
@@ -158,7 +158,7 @@ impl<W: Write + Send + 'static> PngSink<W> {
             let what = format!("PNG has no pictures of {} x {} pixels", size.0, size.1);
             return Err(FormatError::unsupported(name, what, "choose TIFF, NRRD or raw"));
         };
-        let output = Witness::new(output);
+        let output = ErrorRecorder::new(output);
         let mut encoder = Encoder::new(output.clone(), width, height);
         encoder.set_color(colour);
         encoder.set_depth(depth);
@@ -166,24 +166,24 @@ impl<W: Write + Send + 'static> PngSink<W> {
             .write_header()
             .and_then(|writer| writer.into_stream_writer_with_size(CHUNK_BYTES))
             .map_err(|error| encoding(name, error))?;
-        Ok(PngSink { frame, stream, output, row: Vec::new() })
+        Ok(PngSink { raster, stream, output, row: Vec::new() })
     }
 }
 
 impl<W: Write + Send + 'static> RowSink for PngSink<W> {
     fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.frame.count_row(row.len())?;
+        self.raster.count_row(row.len())?;
         self.row.clear();
         self.row.extend_from_slice(row);
-        ByteOrder::Big.convert(&mut self.row, self.frame.pixel.sample());
+        ByteOrder::Big.convert(&mut self.row, self.raster.pixel.sample());
         let written = self.stream.write_all(&self.row);
-        written.map_err(|error| FormatError::writing(&self.frame.name, error))
+        written.map_err(|error| FormatError::writing(&self.raster.name, error))
     }
 
     fn finish(self: Box<Self>) -> Result<(), FormatError> {
-        self.frame.check_done()?;
-        self.stream.finish().map_err(|error| encoding(&self.frame.name, error))?;
-        self.output.finish().map_err(|error| FormatError::writing(&self.frame.name, error))
+        self.raster.check_done()?;
+        self.stream.finish().map_err(|error| encoding(&self.raster.name, error))?;
+        self.output.finish().map_err(|error| FormatError::writing(&self.raster.name, error))
     }
 }
 
@@ -195,15 +195,15 @@ fn encoding(name: &str, error: EncodingError) -> FormatError {
     FormatError::writing(name, error)
 }
 
-/// Remembers the first failure: the last chunk is written when the encoder is dropped, which cannot
-/// tell of one.
-struct Witness<W> {
+/// Records the first error of an output: the encoder writes the last chunk when it is dropped, and
+/// then it cannot return an error.
+struct ErrorRecorder<W> {
     shared: Arc<Mutex<(W, Option<io::Error>)>>,
 }
 
-impl<W: Write> Witness<W> {
-    fn new(output: W) -> Witness<W> {
-        Witness { shared: Arc::new(Mutex::new((output, None))) }
+impl<W: Write> ErrorRecorder<W> {
+    fn new(output: W) -> ErrorRecorder<W> {
+        ErrorRecorder { shared: Arc::new(Mutex::new((output, None))) }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
@@ -223,13 +223,13 @@ impl<W: Write> Witness<W> {
     }
 }
 
-impl<W> Clone for Witness<W> {
-    fn clone(&self) -> Witness<W> {
-        Witness { shared: Arc::clone(&self.shared) }
+impl<W> Clone for ErrorRecorder<W> {
+    fn clone(&self) -> ErrorRecorder<W> {
+        ErrorRecorder { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<W: Write> Write for Witness<W> {
+impl<W: Write> Write for ErrorRecorder<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.with(|output| output.write(bytes))
     }

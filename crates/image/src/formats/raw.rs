@@ -1,34 +1,34 @@
-//! Pixels without a header: the caller says what they are.
+//! Pixels without a header: the caller describes them.
 
 use std::io::{BufRead, Read, SeekFrom, Write};
 
-use super::frame::Frame;
-use super::numbers::Conversion;
-use super::source::{self, Source};
-use super::{ByteOrder, FilePixel, FormatError, OpenOptions, Place, RowSink, Rows};
+use super::byte_io::{self, ByteSource};
+use super::numbers::{Conversion, RowConverter};
+use super::raster::{Raster, RasterReader};
+use super::{ByteOrder, FilePixel, FilePosition, FormatError, OpenOptions, RowSink};
 use crate::Pixel;
 
-/// What a file without a header holds.
+/// The content of a file without a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawLayout {
     /// Width, height and depth; a picture has depth 1.
     pub size: [u64; 3],
-    /// What the pixels are.
+    /// The pixels.
     pub pixel: FilePixel,
-    /// The order of the bytes of a sample.
+    /// The byte order of a number.
     pub order: ByteOrder,
-    /// How many bytes come before the first pixel.
+    /// Bytes before the first pixel.
     pub skip_bytes: u64,
 }
 
 impl RawLayout {
-    /// The bytes of all pixels in the file; no file has as many if they cannot be counted.
+    /// Returns the bytes of all pixels in the file; `u64::MAX` if the number overflows.
     pub(super) fn data_bytes(&self) -> u64 {
         let each = self.pixel.bytes() as u64;
         self.size.iter().fold(each, |all, side| all.saturating_mul(*side))
     }
 
-    /// An error if a file is shorter than its pixels after other bytes.
+    /// Fails if a file is shorter than `before_bytes` and all pixels.
     pub(super) fn check_enough(
         &self,
         name: &str,
@@ -43,7 +43,7 @@ impl RawLayout {
         Err(FormatError::Short { name, has_bytes, needed_bytes, what: self.what() })
     }
 
-    /// An error unless a file has the bytes that the layout says, no fewer and no more.
+    /// Fails unless a file has exactly the bytes of the layout.
     fn check_exact(&self, name: &str, has_bytes: u64) -> Result<(), FormatError> {
         self.check_enough(name, self.skip_bytes, has_bytes)?;
         let needed_bytes = self.skip_bytes.saturating_add(self.data_bytes());
@@ -54,7 +54,7 @@ impl RawLayout {
         Err(FormatError::Long { name, has_bytes, needed_bytes, what: self.what() })
     }
 
-    /// Size and pixel in words.
+    /// Describes size and pixel for a message.
     fn what(&self) -> String {
         let [width, height, depth] = self.size;
         let depth = if depth == 1 { String::new() } else { format!(" x {depth}") };
@@ -62,30 +62,27 @@ impl RawLayout {
         format!("{width} x {height}{depth} pixels of {channels} x {number}")
     }
 
-    /// All planes as one picture: one below the other.
-    pub(super) fn frame(&self, name: &str, memory_bytes: usize) -> Result<Frame, FormatError> {
+    /// Returns the raster of all planes, one below the other.
+    pub(super) fn raster(&self, name: &str, memory_bytes: usize) -> Result<Raster, FormatError> {
         let [width, height, depth] = self.size;
         let Some(rows) = height.checked_mul(depth) else {
             let what = format!("the size is {width} x {height} x {depth}, no file is so large");
-            return Err(FormatError::damaged(name, Place::Header, what));
+            return Err(FormatError::damaged(name, FilePosition::Header, what));
         };
-        Frame::new(name, (width, rows), self.pixel.stored(), memory_bytes)
+        Raster::new(name, (width, rows), self.pixel.stored(), memory_bytes)
     }
 }
 
 /// Rows of pixels that follow each other in a stream. Planes of a volume are one below the other.
 #[derive(Debug)]
 pub struct RawRows<R> {
-    frame: Frame,
-    conversion: Conversion,
+    raster: Raster,
+    converter: RowConverter,
     stream: R,
-    /// A row as it is in the file, and as samples.
-    numbers: Vec<u8>,
-    samples: Vec<u8>,
 }
 
-impl<S: Source> RawRows<S> {
-    /// Reads what the layout says from the beginning of a source.
+impl<S: ByteSource> RawRows<S> {
+    /// Opens a source with this layout.
     pub fn open(
         name: &str,
         mut source: S,
@@ -94,81 +91,78 @@ impl<S: Source> RawRows<S> {
     ) -> Result<RawRows<S>, FormatError> {
         if layout.size.contains(&0) {
             let [width, height, depth] = layout.size;
-            let what = format!("a size of {width} x {height} x {depth} has no pixels, say another");
+            let what =
+                format!("a size of {width} x {height} x {depth} has no pixels, give another one");
             return Err(FormatError::misuse(name, what));
         }
-        let frame = layout.frame(name, options.memory_bytes)?;
-        let failed = |error| FormatError::reading(name, Place::Byte(layout.skip_bytes), error);
-        layout.check_exact(name, source::length(&mut source).map_err(failed)?)?;
+        let raster = layout.raster(name, options.memory_bytes)?;
+        let failed =
+            |error| FormatError::reading(name, FilePosition::Byte(layout.skip_bytes), error);
+        layout.check_exact(name, byte_io::length(&mut source).map_err(failed)?)?;
         source.seek(SeekFrom::Start(layout.skip_bytes)).map_err(failed)?;
-        Ok(RawRows::over(frame, source, Conversion::plain(layout.pixel.number(), layout.order)))
+        Ok(RawRows::from_stream(
+            raster,
+            source,
+            Conversion::plain(layout.pixel.number(), layout.order),
+        ))
     }
 }
 
 impl<R: Read + Send> RawRows<R> {
-    /// Rows of a stream that is at its first pixel. The frame has the pixels that come out.
-    pub(super) fn over(frame: Frame, stream: R, conversion: Conversion) -> RawRows<R> {
-        RawRows { frame, conversion, stream, numbers: Vec::new(), samples: Vec::new() }
+    /// Reads rows from a stream that is at its first pixel. The raster has the converted pixels.
+    pub(super) fn from_stream(raster: Raster, stream: R, conversion: Conversion) -> RawRows<R> {
+        RawRows { raster, converter: RowConverter::new(conversion), stream }
     }
 }
 
-impl<R: BufRead + Send> Rows for RawRows<R> {
-    fn size(&self) -> (u64, u64) {
-        (self.frame.width, self.frame.height)
+impl<R: BufRead + Send> RasterReader for RawRows<R> {
+    fn raster(&self) -> &Raster {
+        &self.raster
     }
 
-    fn pixel(&self) -> Pixel {
-        self.frame.pixel
+    fn raster_mut(&mut self) -> &mut Raster {
+        &mut self.raster
     }
 
-    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
-        let number = self.frame.count_row(row.len())?;
-        let failed = |error| FormatError::reading(&self.frame.name, Place::Row(number), error);
-        let conversion = self.conversion;
-        if conversion.keeps_bytes() {
-            self.stream.read_exact(row).map_err(failed)?;
-            conversion.order.convert(row, conversion.to);
-            return Ok(());
-        }
-        self.numbers.resize(row.len() / conversion.to.bytes() * conversion.from.bytes(), 0);
-        self.stream.read_exact(&mut self.numbers).map_err(failed)?;
-        conversion.convert(&mut self.numbers, &mut self.samples);
-        row.copy_from_slice(&self.samples);
-        Ok(())
+    fn read_row(&mut self, number: u64, row: &mut [u8]) -> Result<(), FormatError> {
+        let RawRows { raster, converter, stream } = self;
+        converter
+            .read(row, |numbers| stream.read_exact(numbers))
+            .map_err(|error| raster.row_error(number, error))
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.conversion.note().into_iter().collect()
+    fn conversion_notes(&self) -> Vec<String> {
+        self.converter.notes()
     }
 }
 
-/// Writes pixels and nothing else, little-endian.
+/// Writes pixels and nothing else, little-endian. Formats with a plain header write it before.
 #[derive(Debug)]
 pub struct RawSink<W> {
-    frame: Frame,
+    raster: Raster,
     output: W,
 }
 
 impl<W: Write + Send> RawSink<W> {
-    /// A picture of this size and pixel.
+    /// Creates a sink for a picture of this size and pixel.
     pub fn new(
         name: &str,
         output: W,
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<RawSink<W>, FormatError> {
-        Ok(RawSink { frame: Frame::to_write(name, size, pixel)?, output })
+        Ok(RawSink { raster: Raster::to_write(name, size, pixel)?, output })
     }
 }
 
 impl<W: Write + Send> RowSink for RawSink<W> {
     fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.frame.count_row(row.len())?;
-        self.output.write_all(row).map_err(|error| FormatError::writing(&self.frame.name, error))
+        self.raster.count_row(row.len())?;
+        self.output.write_all(row).map_err(|error| FormatError::writing(&self.raster.name, error))
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), FormatError> {
-        self.frame.check_done()?;
-        self.output.flush().map_err(|error| FormatError::writing(&self.frame.name, error))
+        self.raster.check_done()?;
+        self.output.flush().map_err(|error| FormatError::writing(&self.raster.name, error))
     }
 }

@@ -1,4 +1,4 @@
-//! A stack of pictures: the planes of a volume.
+//! A stack of pictures as the planes of a volume.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -7,41 +7,41 @@ use super::{FormatError, OpenOptions, Rows, open_picture};
 use crate::Pixel;
 
 /// Pictures of the same size and pixel, one below the other. One is open at a time.
-pub struct Stack {
+pub struct PictureStack {
     paths: Vec<PathBuf>,
     options: OpenOptions,
     size: (u64, u64),
     pixel: Pixel,
     notes: Vec<String>,
-    /// The picture that is being read, and how many of its rows are left.
+    /// The current picture, and the number of its rows that are left.
     current: Option<(Box<dyn Rows>, u64)>,
-    /// How many pictures have been begun.
+    /// Number of pictures that were started.
     begun: usize,
 }
 
-impl Stack {
-    /// The pictures in this order. The heads of all are looked at, so that one that differs is
-    /// found at once.
-    pub fn open(paths: Vec<PathBuf>, options: &OpenOptions) -> Result<Stack, FormatError> {
+impl PictureStack {
+    /// Opens the pictures in this order. Reads the headers of all, so that one that differs fails
+    /// at once.
+    pub fn open(paths: Vec<PathBuf>, options: &OpenOptions) -> Result<PictureStack, FormatError> {
         let Some(first) = paths.first() else {
             return Err(FormatError::misuse("stack", "it has no pictures, name at least one"));
         };
         let rows = open_picture(first, options)?;
         let (size, pixel, notes) = (rows.size(), rows.pixel(), rows.notes());
         let options = options.clone();
-        let stack = Stack { paths, options, size, pixel, notes, current: None, begun: 0 };
+        let stack = PictureStack { paths, options, size, pixel, notes, current: None, begun: 0 };
         for number in 1..stack.paths.len() {
             stack.picture(number)?;
         }
         Ok(stack)
     }
 
-    /// How many pictures there are.
+    /// Returns the number of pictures.
     pub fn depth(&self) -> u64 {
         self.paths.len() as u64
     }
 
-    /// Opens a picture, which must be like the first.
+    /// Opens a picture and checks that it is like the first.
     fn picture(&self, number: usize) -> Result<Box<dyn Rows>, FormatError> {
         let rows = open_picture(&self.paths[number], &self.options)?;
         if (rows.size(), rows.pixel()) == (self.size, self.pixel) {
@@ -57,7 +57,7 @@ impl Stack {
     }
 }
 
-impl Rows for Stack {
+impl Rows for PictureStack {
     fn size(&self) -> (u64, u64) {
         (self.size.0, self.size.1 * self.depth())
     }
@@ -70,7 +70,7 @@ impl Rows for Stack {
         let (mut rows, left) = match self.current.take() {
             Some((rows, left)) if left > 0 => (rows, left),
             _ if self.begun == self.paths.len() => {
-                let what = "all rows of its pictures have gone by, there is no further one";
+                let what = "all rows of its pictures are done, there is no further one";
                 return Err(FormatError::misuse("stack", what));
             }
             _ => {
@@ -88,14 +88,14 @@ impl Rows for Stack {
     }
 }
 
-/// The order in which people put names with numbers: `img2` comes before `img10`.
+/// The natural order of names with numbers: `img2` comes before `img10`.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
         let (a_part, a_rest) = first_part(left);
         let (b_part, b_rest) = first_part(right);
         if a_part.is_empty() || b_part.is_empty() {
-            // Numbers that differ by zeros in front are told apart by the whole names.
+            // Names that differ only by leading zeros of a number are ordered as strings.
             return a_part.len().cmp(&b_part.len()).then_with(|| a.cmp(b));
         }
         let order = match (number(a_part), number(b_part)) {
@@ -109,14 +109,14 @@ pub fn natural_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// A run of digits, or one letter, and the rest.
+/// Splits off a run of digits, or one letter.
 fn first_part(text: &str) -> (&str, &str) {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let letter = text.chars().next().map_or(0, char::len_utf8);
     text.split_at(digits.max(letter))
 }
 
-/// A run of digits without the zeros in front.
+/// Returns a run of digits without leading zeros.
 fn number(part: &str) -> Option<&str> {
     part.starts_with(|first: char| first.is_ascii_digit()).then(|| part.trim_start_matches('0'))
 }

@@ -1,13 +1,13 @@
-//! Volumes: rows plane after plane.
+//! Volumes of other programs: rows plane after plane.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::nrrd::{self, Beside};
+use super::byte_io::ByteSource;
+use super::nrrd::{self, HeaderLocation};
 use super::open::{buffered, head_of};
-use super::source::Source;
-use super::stack::{Stack, natural_order};
+use super::stack::{PictureStack, natural_order};
 use super::{FormatError, OpenOptions, RawLayout, RawRows, Rows, TiffPages};
 use super::{dicom, nifti, npy, read_picture, tiff};
 use crate::{Pixel, VoxelUnits};
@@ -22,7 +22,7 @@ pub struct VolumeSource {
 }
 
 impl VolumeSource {
-    /// Rows that are `size[1]` times `size[2]`.
+    /// Creates a volume from `size[1] * size[2]` rows.
     pub(super) fn new(
         rows: impl Rows + 'static,
         size: [u64; 3],
@@ -32,13 +32,13 @@ impl VolumeSource {
         VolumeSource { rows: Box::new(rows), size, spacing, units }
     }
 
-    /// The same volume, of which it is known what its values and its spacing are counted in.
-    pub(super) fn counted_in(mut self, units: VoxelUnits) -> VolumeSource {
+    /// Sets the units of values and spacing.
+    pub(super) fn with_units(mut self, units: VoxelUnits) -> VolumeSource {
         self.units = units;
         self
     }
 
-    /// A file without a header that holds what the layout says, with pixels at these distances.
+    /// Opens a file without a header that has this layout and spacing.
     pub fn raw(
         path: &Path,
         layout: &RawLayout,
@@ -50,44 +50,45 @@ impl VolumeSource {
         Ok(VolumeSource::new(rows, layout.size, spacing))
     }
 
-    /// A stack of pictures, with pixels and planes at these distances.
-    pub fn stack(stack: Stack, spacing: [f64; 3]) -> VolumeSource {
+    /// Returns a stack of pictures as a volume with this spacing.
+    pub fn stack(stack: PictureStack, spacing: [f64; 3]) -> VolumeSource {
         let (width, rows) = stack.size();
         let depth = stack.depth();
         VolumeSource::new(stack, [width, rows / depth, depth], spacing)
     }
 
-    /// Width, height and depth.
+    /// Returns width, height and depth.
     pub fn size(&self) -> [u64; 3] {
         self.size
     }
 
-    /// The distance of neighbouring voxels along x, y and z; 1 if the file does not say.
+    /// Returns the distance of neighbouring voxels along x, y and z; 1 if the file does not state
+    /// it.
     pub fn spacing(&self) -> [f64; 3] {
         self.spacing
     }
 
-    /// What values and spacing are counted in, as far as the file says it.
+    /// Returns the units of values and spacing, as far as the file states them.
     pub fn units(&self) -> VoxelUnits {
         self.units
     }
 
-    /// What the voxels are.
+    /// Returns the voxel type.
     pub fn pixel(&self) -> Pixel {
         self.rows.pixel()
     }
 
-    /// What a user should know of how the file was understood. One sentence each.
+    /// Returns notes for the user on how the file was interpreted, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         self.rows.notes()
     }
 
-    /// Reads the next row. After the last of a plane comes the first of the next.
+    /// Reads the next row. The first row of a plane follows the last row of the plane before.
     pub fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
         self.rows.next_row(row)
     }
 
-    /// All planes as one picture, one below the other.
+    /// Returns all planes as one picture, one below the other.
     pub fn into_rows(self) -> Box<dyn Rows> {
         self.rows
     }
@@ -101,8 +102,8 @@ impl fmt::Debug for VolumeSource {
 }
 
 /// Opens a volume: a file that holds one, a directory of DICOM slices or pictures, or a list of
-/// them. Pictures are taken in the natural order of their names, slices in that of their positions.
-/// One picture is a volume of depth 1.
+/// them. Pictures are in the natural order of their names, slices in that of their positions. One
+/// picture is a volume of depth 1.
 pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSource, FormatError> {
     if let [path] = paths
         && path.is_dir()
@@ -114,7 +115,7 @@ pub fn open_volume(paths: &[PathBuf], options: &OpenOptions) -> Result<VolumeSou
     open_files(&first, paths, options)
 }
 
-/// Opens files that make a volume together, or one that does alone.
+/// Opens files that make up a volume together, or one file that holds a volume.
 fn open_files(
     name: &str,
     paths: &[PathBuf],
@@ -132,30 +133,30 @@ fn open_files(
         let name = path.display().to_string();
         let mut source = buffered(path)?;
         if nrrd::is_nrrd(&head_of(&name, &mut source)?) {
-            return nrrd::open(&name, source, Beside::Header(path), options);
+            return nrrd::open(&name, source, HeaderLocation::File(path), options);
         }
         return read_volume(&name, source, options);
     }
     let mut paths = paths.to_vec();
     paths.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
-    Ok(VolumeSource::stack(Stack::open(paths, options)?, [1.0; 3]))
+    Ok(VolumeSource::stack(PictureStack::open(paths, options)?, [1.0; 3]))
 }
 
-/// Reads a volume from bytes: what they are is seen from their beginning.
-pub fn read_volume<S: Source + 'static>(
+/// Opens a volume from a source of bytes, whose start identifies the format.
+pub fn read_volume<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
     let head = head_of(name, &mut source)?;
     if nrrd::is_nrrd(&head) {
-        return nrrd::open(name, source, Beside::Nothing, options);
+        return nrrd::open(name, source, HeaderLocation::InMemory, options);
     }
     if nifti::is_nifti(&head) {
         return nifti::open(name, source, &head, options);
     }
     if npy::is_npy(&head) {
-        let (rows, size) = npy::open(name, source, npy::Wanted::Volume, options)?;
+        let (rows, size) = npy::open(name, source, npy::ArrayKind::Volume, options)?;
         return Ok(VolumeSource::new(rows, size, [1.0; 3]));
     }
     let rows: Box<dyn Rows> = if tiff::is_tiff(&head) {
@@ -171,7 +172,7 @@ pub fn read_volume<S: Source + 'static>(
     Ok(VolumeSource { rows, size, spacing: [1.0; 3], units })
 }
 
-/// The files of a directory whose names do not begin with a dot.
+/// Returns the files of a directory whose names do not start with a dot.
 fn pictures_in(directory: &Path) -> Result<Vec<PathBuf>, FormatError> {
     let failed =
         |source| FormatError::Io { name: directory.display().to_string(), action: "list", source };

@@ -1,35 +1,35 @@
-//! The body: where its shapes lie, in centimetres.
+//! The shapes of the body, in centimetres.
 //!
-//! The head is up and z runs down from the top of it; x runs to the left hand, y to the back. The
-//! spine is near x = 0.
+//! z runs from the top of the head to the feet, x to the left hand, y to the back. The spine is
+//! near x = 0.
 
 use super::noise::{hash, unit};
-use super::shape::{Bounds, Form, Knot};
+use super::shape::{Bounds, Knot, Solid};
 use super::tissue::Tissue;
 
-/// From the top of the head to the soles.
+/// Height from the top of the head to the soles.
 pub(super) const HEIGHT_CM: f32 = 180.0;
-/// The width that shows all of it, and the depth.
+/// Width and depth that show the whole body.
 pub(super) const WIDTH_CM: f32 = 66.0;
 pub(super) const DEPTH_CM: f32 = 36.0;
 
-/// A shape and what it is made of.
+/// A solid and its tissue.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct BodyPart {
     pub tissue: Tissue,
-    pub form: Form,
+    pub solid: Solid,
     pub bounds: Bounds,
 }
 
-/// The skin, and what is under it: later parts lie in front of earlier ones.
+/// The skin and the parts under it; later parts cover earlier ones.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
-    pub outline: Vec<Part>,
-    pub inside: Vec<Part>,
+    pub outline: Vec<BodyPart>,
+    pub inside: Vec<BodyPart>,
 }
 
 impl Body {
-    /// A body of its own for each seed.
+    /// Creates a body that depends on the seed.
     pub fn new(seed: u32) -> Body {
         let mut build = Builder { seed, parts: Vec::new() };
         build.outline();
@@ -45,18 +45,18 @@ impl Body {
 
 struct Builder {
     seed: u32,
-    parts: Vec<Part>,
+    parts: Vec<BodyPart>,
 }
 
 const BOTH: [f32; 2] = [-1.0, 1.0];
 
 impl Builder {
-    fn add(&mut self, tissue: Tissue, form: Form) {
-        let bounds = form.bounds();
-        self.parts.push(Part { tissue, form, bounds });
+    fn add(&mut self, tissue: Tissue, solid: Solid) {
+        let bounds = solid.bounds();
+        self.parts.push(BodyPart { tissue, solid, bounds });
     }
 
-    /// An ellipsoid that is a little different for each seed.
+    /// Adds an ellipsoid that varies a little with the seed.
     fn organ(&mut self, tissue: Tissue, center: [f32; 3], radii: [f32; 3]) {
         let number = i32::try_from(self.parts.len()).unwrap_or(0);
         let vary = |what: i32| (unit(hash(self.seed, number, what, 0)) - 0.5) * 0.08;
@@ -66,14 +66,14 @@ impl Builder {
     }
 
     fn ellipsoid(&mut self, tissue: Tissue, center: [f32; 3], radii: [f32; 3]) {
-        self.add(tissue, Form::Ellipsoid { center, radii });
+        self.add(tissue, Solid::Ellipsoid { center, radii });
     }
 
     fn capsule(&mut self, tissue: Tissue, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) {
-        self.add(tissue, Form::Capsule { from, to, radii });
+        self.add(tissue, Solid::Capsule { from, to, radii });
     }
 
-    /// A capsule on either side.
+    /// Adds a capsule on either side.
     fn capsules(&mut self, tissue: Tissue, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) {
         for side in BOTH {
             let turn = |at: [f32; 3]| [side * at[0], at[1], at[2]];
@@ -81,7 +81,7 @@ impl Builder {
         }
     }
 
-    /// A part of the wall of an ellipsoid.
+    /// Adds a part of the wall of an ellipsoid.
     fn shell(
         &mut self,
         tissue: Tissue,
@@ -91,18 +91,18 @@ impl Builder {
         low: [f32; 3],
         high: [f32; 3],
     ) {
-        let form = Form::Shell { center, radii, half_thickness, taper: 0.0 };
-        self.parts.push(Part { tissue, form, bounds: Bounds { low, high } });
+        let solid = Solid::Shell { center, radii, half_thickness, taper: 0.0 };
+        self.parts.push(BodyPart { tissue, solid, bounds: Bounds { low, high } });
     }
 
-    /// A tube through points (z, x, y, radius along x, radius along y).
+    /// Adds a tube through points (z, x, y, radius along x, radius along y).
     fn column(&mut self, tissue: Tissue, squareness: f32, points: &[[f32; 5]]) {
-        self.add(tissue, Form::Column { knots: knots(points, 1.0), squareness });
+        self.add(tissue, Solid::Column { knots: knots(points, 1.0), squareness });
     }
 
     fn columns(&mut self, tissue: Tissue, squareness: f32, points: &[[f32; 5]]) {
         for side in BOTH {
-            self.add(tissue, Form::Column { knots: knots(points, side), squareness });
+            self.add(tissue, Solid::Column { knots: knots(points, side), squareness });
         }
     }
 
@@ -186,7 +186,7 @@ impl Builder {
     }
 
     fn trunk(&mut self) {
-        // What is inside of the cage and the belly is not muscle.
+        // The inside of the rib cage and the belly is not muscle.
         self.column(
             Tissue::Fat,
             0.3,
@@ -362,7 +362,7 @@ impl Builder {
             0.3,
             &spine.map(|[z, x, y, width, depth]| [z, x, y, width * 0.96, depth * 0.96]),
         );
-        self.add(Bone, Form::Vertebrae { spine: knots(&spine, 1.0) });
+        self.add(Bone, Solid::Vertebrae { spine: knots(&spine, 1.0) });
         let canal = spine.map(|[z, x, y, _, depth]| [z, x, y + depth + 0.55, 0.85, 0.72]);
         self.column(Tissue::Fluid, 0.0, &canal);
         let cord = spine.map(|[z, x, y, _, depth]| [z, x, y + depth + 0.55, 0.58, 0.48]);
@@ -376,7 +376,7 @@ impl Builder {
             [66.0, 0.0, 0.2, 13.9, 9.7],
             [72.0, 0.0, 0.4, 13.2, 9.2],
         ];
-        self.add(Bone, Form::Ribs { cage: knots(&cage, 1.0) });
+        self.add(Bone, Solid::Ribs { cage: knots(&cage, 1.0) });
         self.capsule(Bone, [0.0, -7.0, 38.5], [0.0, -9.4, 55.0], [1.25, 0.9]);
         self.capsules(Bone, [2.0, -6.6, 36.6], [9.0, -5.4, 33.4], [0.85, 0.65]);
         self.capsules(Bone, [9.0, -5.4, 33.4], [17.0, 0.6, 32.8], [0.65, 0.8]);
@@ -384,9 +384,9 @@ impl Builder {
             let (low, high) = if side < 0.0 { (-17.5, -6.5) } else { (6.5, 17.5) };
             // Shoulder blades and hip bones.
             let (center, radii) = ([side * 4.0, 0.0, 44.0], [14.0, 11.4, 18.0]);
-            let form = Form::Shell { center, radii, half_thickness: 0.34, taper: 0.55 };
+            let solid = Solid::Shell { center, radii, half_thickness: 0.34, taper: 0.55 };
             let bounds = Bounds { low: [low, 2.0, 34.5], high: [high, 12.0, 51.0] };
-            self.parts.push(Part { tissue: Bone, form, bounds });
+            self.parts.push(BodyPart { tissue: Bone, solid, bounds });
             let (low, high) = if side < 0.0 { (-15.0, -3.4) } else { (3.4, 15.0) };
             let (center, radii) = ([side * 2.5, -1.6, 84.0], [11.6, 9.4, 11.6]);
             self.shell(Bone, center, radii, 0.55, [low, -4.5, 81.0], [high, 9.5, 94.0]);

@@ -1,8 +1,8 @@
-//! A body to look at: a volume that is made, because no real one can be shipped.
+//! Synthetic body scans, because no real one can be shipped.
 //!
-//! Invariants: what is at a voxel depends on the seed, on the shape and spacing of the volume, and on
-//! the position of the voxel, and on nothing else; so every box can be made alone, anywhere and at any
-//! time. Shapes are chosen for blocks of the volume that are the same whatever box is asked for.
+//! Invariants: a voxel depends on the seed, on the shape and spacing of the volume, and on its
+//! position, and on nothing else. So every box can be generated alone, anywhere and at any time.
+//! Parts are selected for blocks of the volume that do not depend on the requested box.
 
 mod body;
 mod noise;
@@ -15,23 +15,24 @@ use pario_proto::{PixelPosition, Shape};
 use thiserror::Error;
 
 use crate::pixel::{Pixel, Sample};
-use body::{Body, DEPTH_CM, HEIGHT_CM, Part, WIDTH_CM};
+use body::{Body, BodyPart, DEPTH_CM, HEIGHT_CM, WIDTH_CM};
 use noise::{Noise, hash, unit};
-use shape::{Bounds, Knot, LANES, Lanes, RowPlace};
-use tissue::{Paint, Spot, Tissue, paint};
+use shape::{Bounds, Knot, LANES, Lanes, RowPosition};
+use tissue::{Paint, Tissue, TissueSample, paint};
 
-/// Blocks are so long along each axis.
+/// Length of a block along each axis, in voxels.
 const BLOCK: u64 = LANES as u64;
 
-/// Parts of the outline flow into each other within so many centimetres.
+/// Distance within which parts of the outline blend into each other.
 const SMOOTH_CM: f32 = 2.0;
 
-/// A body made of a seed: skin, fat, muscles, bones and organs, in colour or grey.
+/// A synthetic body that depends on a seed: skin, fat, muscles, bones and organs, in colour or
+/// grey.
 ///
-/// The head is at z = 0, the face at small y, the left hand at large x. The volume shows as much of
-/// the body as fits: it is as wide as the body, and if it is not long enough for all of it, it shows
-/// the upper part. Pixels of 1 channel are densities, as in a tomogram; of 3, colours. With 2 or 4
-/// channels the last says whether something is there: all for the body, nothing around it.
+/// The head is at z = 0, the face at small y, the left hand at large x. The volume shows the body
+/// in its full width; if it is too short for all of it, it shows the upper part. Pixels of 1
+/// channel are densities, as in a tomogram; of 3 channels, colours. With 2 or 4 channels the last
+/// one is white for the body and 0 around it.
 ///
 /// ```
 /// use pario_image::{Phantom, Pixel};
@@ -52,11 +53,11 @@ pub struct Phantom {
     body: Body,
     /// Centimetres from voxel to voxel.
     step: [f64; 3],
-    /// Where voxel 0 lies.
+    /// Position of voxel 0.
     origin: [f64; 3],
 }
 
-/// Why there can be no such body.
+/// The error of a body that cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum PhantomError {
     /// The volume has no voxels.
@@ -65,7 +66,7 @@ pub enum PhantomError {
         /// The size given.
         volume: Shape,
     },
-    /// The voxels have no size.
+    /// The spacing is not positive.
     #[error("the voxels of the volume are {spacing} apart: give spacings above 0 for each axis")]
     Spacing {
         /// The spacing given.
@@ -74,7 +75,7 @@ pub enum PhantomError {
 }
 
 impl Phantom {
-    /// A body for a volume whose voxels are so far apart along each axis, in any unit.
+    /// Creates a body for a volume with this spacing, in any unit.
     pub fn new(seed: u64, volume: Shape, spacing: [f64; 3]) -> Result<Phantom, PhantomError> {
         if volume.is_empty() {
             return Err(PhantomError::Empty { volume });
@@ -102,11 +103,11 @@ impl Phantom {
         Ok(Phantom { seed, body: Body::new(seed), step, origin })
     }
 
-    /// Makes the voxels of a box.
+    /// Generates the voxels of a box.
     ///
     /// # Panics
     ///
-    /// If there is not room for exactly the voxels of the box.
+    /// If `out` does not have exactly the bytes of the box.
     pub fn fill(&self, start: PixelPosition, size: Shape, pixel: Pixel, out: &mut [u8]) {
         let voxels = u128::from(size.x) * u128::from(size.y) * u128::from(size.z);
         let fits = voxels * pixel.bytes() as u128 == out.len() as u128;
@@ -131,32 +132,32 @@ impl Phantom {
         }
     }
 
-    /// Where a voxel lies.
+    /// Returns the position of a voxel along an axis.
     fn cm(&self, axis: usize, at: u64) -> f32 {
         narrow(at as f64 * self.step[axis] + self.origin[axis])
     }
 
-    /// Chooses the parts that matter in a block.
+    /// Selects the parts that matter in a block.
     fn choose<'a>(&'a self, block: &mut Block<'a>, start: [u64; 3]) {
         let bounds = Bounds {
             low: [0, 1, 2].map(|axis| self.cm(axis, start[axis])),
             high: [0, 1, 2].map(|axis| self.cm(axis, start[axis].saturating_add(BLOCK))),
         };
-        let choose = |parts: &'a [Part], widened: f32, chosen: &mut Vec<Chosen<'a>>| {
+        let choose = |parts: &'a [BodyPart], widened: f32, chosen: &mut Vec<BlockPart<'a>>| {
             chosen.clear();
             let bounds = bounds.widened(widened);
-            let parts = parts.iter().filter(|part| part.bounds.meet(&bounds));
-            chosen.extend(parts.map(|part| Chosen { part, section: None }));
+            let parts = parts.iter().filter(|part| part.bounds.intersects(&bounds));
+            chosen.extend(parts.map(|part| BlockPart { part, section: None }));
         };
         choose(&self.body.outline, SMOOTH_CM, &mut block.outline);
         choose(&self.body.inside, 0.0, &mut block.inside);
     }
 
-    /// Makes a row of a block, from a voxel on.
+    /// Generates a row of a block, from a voxel on.
     fn fill_row(&self, block: &Block<'_>, start: [u64; 3], pixel: Pixel, out: &mut [u8]) {
         let [x, y, z] = start;
-        let mut row = RowPlace { x: [0.0; LANES], y: self.cm(1, y), z: self.cm(2, z) };
-        // Always from the beginning of the block.
+        let mut row = RowPosition { x: [0.0; LANES], y: self.cm(1, y), z: self.cm(2, z) };
+        // Always compute from the start of the block.
         let first = x / BLOCK * BLOCK;
         for (lane, slot) in (0..).zip(&mut row.x) {
             *slot = self.cm(0, first.saturating_add(lane));
@@ -174,20 +175,20 @@ impl Phantom {
         for (lane, out) in lanes.zip(out.chunks_exact_mut(pixel.bytes())) {
             let [x, y, z] = [low(first.saturating_add(lane as u64)), low(y), low(z)];
             let grain = unit(hash(self.seed, x, y, z)) - 0.5;
-            let spot = Spot {
+            let sample = TissueSample {
                 tissue: tissues[lane],
                 depth: depths[lane],
                 slow: slow[lane],
                 fast: fast[lane],
                 grain,
             };
-            put(&paint(&spot), spot.tissue != Tissue::Outside, pixel, out);
+            put(&paint(&sample), sample.tissue != Tissue::Outside, pixel, out);
         }
     }
 
-    /// A texture with so many cells to a centimetre, along a row.
-    fn texture(&self, number: i32, cells_per_cm: f32, row: &RowPlace) -> Lanes {
-        // Two layers, each slanted its own way: so no lattice is to be seen.
+    /// Returns a texture with `cells_per_cm` cells per centimetre, along a row.
+    fn texture(&self, number: i32, cells_per_cm: f32, row: &RowPosition) -> Lanes {
+        // Two layers with different slants hide the lattice.
         let layer = |layer: i32, fineness: f32, slant: [f32; 3]| {
             let seed = hash(self.seed, number, layer, 0);
             let mut row = *row;
@@ -213,33 +214,33 @@ impl Phantom {
 /// The parts that matter in a block.
 #[derive(Default)]
 struct Block<'a> {
-    outline: Vec<Chosen<'a>>,
-    inside: Vec<Chosen<'a>>,
+    outline: Vec<BlockPart<'a>>,
+    inside: Vec<BlockPart<'a>>,
 }
 
-/// A part and its cross-section at the height that is being made.
-struct Chosen<'a> {
-    part: &'a Part,
+/// A part and its cross-section at the current height.
+struct BlockPart<'a> {
+    part: &'a BodyPart,
     section: Option<Knot>,
 }
 
 impl Block<'_> {
-    /// Makes ready for rows at a height.
+    /// Computes the cross-sections for rows at a height.
     fn set_height(&mut self, z: f32) {
         for chosen in self.outline.iter_mut().chain(&mut self.inside) {
-            chosen.section = chosen.part.form.section(z);
+            chosen.section = chosen.part.solid.section(z);
         }
     }
 }
 
-impl Chosen<'_> {
-    fn depths(&self, row: &RowPlace) -> Lanes {
-        self.part.form.depths(row, &self.part.bounds, self.section.as_ref())
+impl BlockPart<'_> {
+    fn depths(&self, row: &RowPosition) -> Lanes {
+        self.part.solid.depths(row, &self.part.bounds, self.section.as_ref())
     }
 }
 
-/// Depths under the skin: the parts of the outline flow into each other.
-fn depths_of_outline(block: &Block<'_>, row: &RowPlace) -> Lanes {
+/// Returns depths under the skin: the parts of the outline blend into each other.
+fn depths_of_outline(block: &Block<'_>, row: &RowPosition) -> Lanes {
     let mut depths = [-100.0; LANES];
     for part in &block.outline {
         for (depth, new) in depths.iter_mut().zip(part.depths(row)) {
@@ -250,10 +251,10 @@ fn depths_of_outline(block: &Block<'_>, row: &RowPlace) -> Lanes {
     depths
 }
 
-/// What is where, and how deep in it.
+/// Returns the tissue of each voxel of a row, and its depth in it.
 fn tissues(
     block: &Block<'_>,
-    row: &RowPlace,
+    row: &RowPosition,
     skin: &Lanes,
     slow: &Lanes,
 ) -> ([Tissue; LANES], Lanes) {
@@ -310,7 +311,7 @@ fn put(paint: &Paint, is_body: bool, pixel: Pixel, out: &mut [u8]) {
     }
 }
 
-/// The pieces of a range that lie in different blocks.
+/// Splits a range at the borders of blocks.
 fn parts(start: u64, size: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
     let end = start.saturating_add(size);
     (start / BLOCK..end.div_ceil(BLOCK))

@@ -1,11 +1,11 @@
-//! Texture from hashed whole numbers: the same everywhere, and the same for the same seed.
+//! Texture from hashed whole numbers: the same on every machine for the same seed.
 
-use super::shape::{LANES, Lanes, RowPlace};
+use super::shape::{LANES, Lanes, RowPosition};
 
-/// So many cells are shared by the voxels of a row.
+/// Limit for the cells that the voxels of a row share.
 const COLUMNS: i32 = 64;
 
-/// A well-mixed number for a place on a lattice.
+/// Returns a well-mixed number for a point of a lattice.
 pub(super) fn hash(seed: u32, x: i32, y: i32, z: i32) -> u32 {
     let mut mixed = seed
         ^ x.cast_unsigned().wrapping_mul(0x9E37_79B1)
@@ -16,13 +16,13 @@ pub(super) fn hash(seed: u32, x: i32, y: i32, z: i32) -> u32 {
     mixed ^ mixed >> 15
 }
 
-/// A hash as a number from 0 up to 1.
+/// Returns a hash as a number from 0 up to 1.
 pub(super) fn unit(hash: u32) -> f32 {
     // 24 bits are exact.
     (hash >> 8) as f32 / 16_777_216.0
 }
 
-/// Smooth values between 0 and 1 that change within about a cell, whose size is given per axis.
+/// Smooth values between 0 and 1 that change within about a cell; the cell size is given per axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noise {
     pub seed: u32,
@@ -30,8 +30,8 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    /// The values along a row.
-    pub fn row(&self, row: &RowPlace) -> Lanes {
+    /// Returns the values along a row.
+    pub fn row(&self, row: &RowPosition) -> Lanes {
         let [per_x, per_y, per_z] = self.cells_per_cm;
         let (y, part_y) = split(row.y * per_y);
         let (z, part_z) = split(row.z * per_z);
@@ -45,7 +45,7 @@ impl Noise {
         let places = row.x.map(|x| split(x * per_x));
         let (first, last) = (places[0].0, places[LANES - 1].0.wrapping_add(1));
         if last.wrapping_sub(first) >= COLUMNS {
-            // Voxels larger than cells: nothing to share.
+            // Voxels are larger than cells: they share no columns.
             return places.map(|(x, part)| mix(column(x), column(x.wrapping_add(1)), part));
         }
         let mut columns = [0.0; COLUMNS as usize];
@@ -59,7 +59,7 @@ impl Noise {
     }
 }
 
-/// The whole cell and a smooth part of the way to the next.
+/// Returns the whole cell and a smooth fraction of the way to the next.
 fn split(at: f32) -> (i32, f32) {
     let cell = floor(at);
     let part = at - cell as f32;
@@ -72,7 +72,7 @@ pub(super) fn floor(at: f32) -> i32 {
     whole.wrapping_sub(i32::from((whole as f32) > at))
 }
 
-/// From one number to another.
+/// Interpolates between two numbers.
 pub(super) fn mix(one: f32, two: f32, part: f32) -> f32 {
     one + (two - one) * part
 }

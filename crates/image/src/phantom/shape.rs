@@ -1,36 +1,36 @@
-//! Bodies given by formulas: how deep inside of them is a place?
+//! Solids as formulas that give the depth of a point inside.
 //!
-//! Invariants: a depth is about a distance in centimetres to the surface, positive inside; only
-//! additions, products, quotients, roots and comparisons make it, so it is the same on every machine.
-//! A shape is asked only within its bounds, and counts as far away outside of them.
+//! Invariants: a depth is about a distance in centimetres to the surface, positive inside. It uses
+//! only additions, products, quotients, roots and comparisons, so it is the same on every machine.
+//! Callers evaluate a solid only within its bounds, and treat it as far away outside of them.
 
 use super::noise::floor;
 
-/// So many neighbours along x are computed together.
+/// Neighbours along x that are computed together.
 pub(super) const LANES: usize = 16;
 
 /// A value for each neighbour.
 pub(super) type Lanes = [f32; LANES];
 
-/// Where neighbours lie, in centimetres.
+/// Positions of neighbours, in centimetres.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowPlace {
+pub(super) struct RowPosition {
     pub x: Lanes,
     pub y: f32,
     pub z: f32,
 }
 
-/// A formula.
+/// A formula of a solid.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum Solid {
     /// An ellipsoid.
     Ellipsoid { center: [f32; 3], radii: [f32; 3] },
-    /// The wall of an ellipsoid, half as thick on either side of its surface as said, cut off at the
-    /// bounds; on the side away from x = 0 it loses `taper` with every centimetre down.
+    /// The wall of an ellipsoid with half of its thickness on either side of the surface, cut off
+    /// at the bounds; on the side away from x = 0 it loses `taper` with every centimetre down.
     Shell { center: [f32; 3], radii: [f32; 3], half_thickness: f32, taper: f32 },
-    /// All places near a line between two points, with a radius at each.
+    /// All points near a line between two points, with a radius at each.
     Capsule { from: [f32; 3], to: [f32; 3], radii: [f32; 2] },
-    /// An upright tube of changing place and size; `squareness` from 0 (ellipse) to 1.
+    /// An upright tube of changing position and size; `squareness` from 0 (ellipse) to 1.
     Column { knots: Vec<Knot>, squareness: f32 },
     /// Rings on the wall of a column, sloping down to the front.
     Ribs { cage: Vec<Knot> },
@@ -46,7 +46,7 @@ pub(super) struct Knot {
     pub radii: [f32; 2],
 }
 
-/// The box around a shape.
+/// The bounding box of a solid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub low: [f32; 3],
@@ -54,43 +54,43 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether two boxes have something in common.
-    pub fn meet(&self, other: &Bounds) -> bool {
+    /// Returns whether two boxes intersect.
+    pub fn intersects(&self, other: &Bounds) -> bool {
         (0..3).all(|axis| self.low[axis] <= other.high[axis] && other.low[axis] <= self.high[axis])
     }
 
-    /// A box that is larger on all sides.
+    /// Returns a box that is larger on all sides.
     pub fn widened(&self, by: f32) -> Bounds {
         Bounds { low: self.low.map(|low| low - by), high: self.high.map(|high| high + by) }
     }
 }
 
-impl Form {
-    /// The box around it.
+impl Solid {
+    /// Returns the bounding box.
     pub fn bounds(&self) -> Bounds {
         match self {
-            Form::Ellipsoid { center, radii } => around(*center, *radii),
-            Form::Shell { center, radii, half_thickness, .. } => {
+            Solid::Ellipsoid { center, radii } => around(*center, *radii),
+            Solid::Shell { center, radii, half_thickness, .. } => {
                 around(*center, radii.map(|radius| radius + half_thickness))
             }
-            Form::Capsule { from, to, radii } => {
+            Solid::Capsule { from, to, radii } => {
                 let radius = radii[0].max(radii[1]);
                 Bounds {
                     low: [0, 1, 2].map(|axis| from[axis].min(to[axis]) - radius),
                     high: [0, 1, 2].map(|axis| from[axis].max(to[axis]) + radius),
                 }
             }
-            Form::Column { knots, .. } => around_knots(knots, [0.0; 2]),
-            Form::Ribs { cage } => around_knots(cage, [1.0, 1.0]),
-            Form::Vertebrae { spine } => around_knots(spine, [3.0, 6.0]),
+            Solid::Column { knots, .. } => around_knots(knots, [0.0; 2]),
+            Solid::Ribs { cage } => around_knots(cage, [1.0, 1.0]),
+            Solid::Vertebrae { spine } => around_knots(spine, [3.0, 6.0]),
         }
     }
 
-    /// How deep inside the places of a row are, given its bounds and its section at this height.
-    pub fn depths(&self, row: &RowPlace, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
+    /// Returns the depths of the points of a row, given the bounds and the section at this height.
+    pub fn depths(&self, row: &RowPosition, bounds: &Bounds, section: Option<&Knot>) -> Lanes {
         match self {
-            Form::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
-            Form::Shell { center, radii, half_thickness, taper } => {
+            Solid::Ellipsoid { center, radii } => ellipsoid(row, *center, *radii),
+            Solid::Shell { center, radii, half_thickness, taper } => {
                 let mut depths = ellipsoid(row, *center, *radii);
                 let sides = (row.y - bounds.low[1]).min(bounds.high[1] - row.y);
                 let ends = (row.z - bounds.low[2]).min(bounds.high[2] - row.z);
@@ -103,24 +103,24 @@ impl Form {
                 }
                 depths
             }
-            Form::Capsule { from, to, radii } => capsule(row, *from, *to, *radii),
-            Form::Column { squareness, .. } => {
+            Solid::Capsule { from, to, radii } => capsule(row, *from, *to, *radii),
+            Solid::Column { squareness, .. } => {
                 section.map_or([-100.0; LANES], |section| column(row, section, *squareness))
             }
-            Form::Ribs { .. } => section.map_or([-100.0; LANES], |section| ribs(row, section)),
-            Form::Vertebrae { .. } => {
+            Solid::Ribs { .. } => section.map_or([-100.0; LANES], |section| ribs(row, section)),
+            Solid::Vertebrae { .. } => {
                 section.map_or([-100.0; LANES], |section| vertebrae(row, section))
             }
         }
     }
 
-    /// The cross-section at a height, for those that have one there.
+    /// Returns the cross-section at a height, for solids that have one there.
     pub fn section(&self, z: f32) -> Option<Knot> {
         match self {
-            Form::Column { knots, .. } => section(knots, z),
-            Form::Ribs { cage } => section(cage, z),
-            Form::Vertebrae { spine } => section(spine, z),
-            Form::Ellipsoid { .. } | Form::Shell { .. } | Form::Capsule { .. } => None,
+            Solid::Column { knots, .. } => section(knots, z),
+            Solid::Ribs { cage } => section(cage, z),
+            Solid::Vertebrae { spine } => section(spine, z),
+            Solid::Ellipsoid { .. } | Solid::Shell { .. } | Solid::Capsule { .. } => None,
         }
     }
 }
@@ -147,7 +147,7 @@ fn around_knots(knots: &[Knot], more: [f32; 2]) -> Bounds {
     bounds
 }
 
-fn ellipsoid(row: &RowPlace, center: [f32; 3], radii: [f32; 3]) -> Lanes {
+fn ellipsoid(row: &RowPosition, center: [f32; 3], radii: [f32; 3]) -> Lanes {
     let smallest = radii[0].min(radii[1]).min(radii[2]);
     let (y, z) = ((row.y - center[1]) / radii[1], (row.z - center[2]) / radii[2]);
     let (rest, per_x) = (y * y + z * z, 1.0 / radii[0]);
@@ -157,7 +157,7 @@ fn ellipsoid(row: &RowPlace, center: [f32; 3], radii: [f32; 3]) -> Lanes {
     })
 }
 
-fn capsule(row: &RowPlace, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> Lanes {
+fn capsule(row: &RowPosition, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> Lanes {
     let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
     let length = along[0] * along[0] + along[1] * along[1] + along[2] * along[2];
     let (y, z) = (row.y - from[1], row.z - from[2]);
@@ -170,7 +170,7 @@ fn capsule(row: &RowPlace, from: [f32; 3], to: [f32; 3], radii: [f32; 2]) -> Lan
     })
 }
 
-/// The cross-section at a height, on a smooth curve through the knots.
+/// Returns the cross-section at a height, on a smooth curve through the knots.
 fn section(knots: &[Knot], z: f32) -> Option<Knot> {
     let after = knots.iter().position(|knot| knot.z >= z)?;
     let before = after.checked_sub(1)?;
@@ -197,7 +197,7 @@ fn section(knots: &[Knot], z: f32) -> Option<Knot> {
     })
 }
 
-fn column(row: &RowPlace, section: &Knot, squareness: f32) -> Lanes {
+fn column(row: &RowPosition, section: &Knot, squareness: f32) -> Lanes {
     let smallest = section.radii[0].min(section.radii[1]);
     let y = (row.y - section.center[1]) / section.radii[1];
     let (y, per_x) = (y * y, 1.0 / section.radii[0]);
@@ -209,7 +209,7 @@ fn column(row: &RowPlace, section: &Knot, squareness: f32) -> Lanes {
     })
 }
 
-fn ribs(row: &RowPlace, section: &Knot) -> Lanes {
+fn ribs(row: &RowPosition, section: &Knot) -> Lanes {
     const FIRST: f32 = 31.0;
     const PITCH: f32 = 2.7;
     // Ribs run down to the front.
@@ -230,9 +230,9 @@ fn ribs(row: &RowPlace, section: &Knot) -> Lanes {
     depths
 }
 
-fn vertebrae(row: &RowPlace, section: &Knot) -> Lanes {
+fn vertebrae(row: &RowPosition, section: &Knot) -> Lanes {
     let [x, y] = section.center;
-    // Vertebrae grow from 2 cm at the neck to 3.5 cm: the number of those above grows ever slower.
+    // Vertebrae grow from 2 cm at the neck to 3.5 cm, so their number per centimetre falls.
     let below = row.z - 21.0;
     let turn = (0.5 - 0.001_64 * below) * below;
     let pitch = 1.0 / (0.5 - 0.003_28 * below);

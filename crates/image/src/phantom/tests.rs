@@ -1,4 +1,4 @@
-//! The same body, whatever is asked for first.
+//! The same body, whichever box is generated first.
 
 use pario_proto::{PixelPosition, Shape};
 use proptest::prelude::*;
@@ -133,7 +133,7 @@ fn volumes_of_all_sizes_show_something() {
         phantom.fill(PixelPosition::volume(0, 0, 0), volume, Pixel::GREY, &mut out);
         assert!(out.iter().any(|density| *density > 0), "{volume}");
     }
-    // Far outside there is nothing, and nothing goes wrong.
+    // Far outside there is no body, and no overflow.
     let phantom = Phantom::new(1, Shape::volume(64, 64, 64), [1.0; 3]).unwrap();
     let mut out = [1];
     let far = PixelPosition::volume(u64::MAX - 1, u64::MAX - 1, u64::MAX - 1);
@@ -154,7 +154,7 @@ fn volumes_without_size_are_refused() {
 
 #[test]
 #[should_panic(expected = "a box of 2 x 2 x 2 voxels of 3 x u8 does not have 23 bytes")]
-fn the_room_must_fit() {
+fn the_buffer_must_fit() {
     let phantom = Phantom::new(1, VOLUME, SPACING).unwrap();
     let size = Shape::volume(2, 2, 2);
     phantom.fill(PixelPosition::volume(0, 0, 0), size, Pixel::RGB, &mut [0; 23]);

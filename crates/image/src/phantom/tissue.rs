@@ -1,8 +1,8 @@
-//! What tissues look like: in colour as in a photograph of a cut, in grey as in a tomogram.
+//! The appearance of tissues: in colour as in a photograph of a cut, in grey as in a tomogram.
 
 use super::noise::mix;
 
-/// What is at a place.
+/// The tissue of a voxel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tissue {
     Outside,
@@ -36,11 +36,11 @@ pub(super) enum Tissue {
     Urine,
 }
 
-/// What is known of a place when it is painted.
+/// What the paint of a voxel depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct TissueSample {
     pub tissue: Tissue,
-    /// How deep inside of its shape.
+    /// Depth inside of its solid.
     pub depth: f32,
     /// Slow and fast texture, 0 to 1, and grain from voxel to voxel, -0.5 to 0.5.
     pub slow: f32,
@@ -53,10 +53,10 @@ pub(super) type Paint = [f32; 4];
 
 const OUTSIDE: Paint = [0.0, 0.0, 0.0, 0.0];
 
-/// The paint of a spot.
-pub(super) fn paint(spot: &Spot) -> Paint {
-    let Spot { depth, slow, fast, grain, .. } = *spot;
-    let (plain, roughness) = match spot.tissue {
+/// Returns the paint of a voxel.
+pub(super) fn paint(sample: &TissueSample) -> Paint {
+    let TissueSample { depth, slow, fast, grain, .. } = *sample;
+    let (plain, roughness) = match sample.tissue {
         Tissue::Outside => return OUTSIDE,
         Tissue::Skin => (blend(rgb(214, 160, 128, 52), rgb(176, 112, 84, 56), fast), 0.05),
         Tissue::Fat => {
@@ -134,12 +134,12 @@ pub(super) fn paint(spot: &Spot) -> Paint {
         }
     };
     let shade = 1.0 + roughness * 2.0 * grain;
-    // Densities are smoother than colours.
+    // Densities vary less than colours.
     let density = plain[3] * (1.0 + roughness * grain) + 0.02 * grain;
     [plain[0] * shade, plain[1] * shade, plain[2] * shade, density].map(clamp)
 }
 
-/// 1 where a texture is in the middle, falling to 0 within a width: thin, winding walls.
+/// Returns 1 where a texture is in the middle, falling to 0 within a width: thin, winding walls.
 fn wall(texture: f32, width: f32) -> f32 {
     clamp(1.6 - (texture - 0.5).abs() / width)
 }
@@ -153,7 +153,7 @@ fn clamp(value: f32) -> f32 {
     value.clamp(0.0, 1.0)
 }
 
-/// A colour in 256 steps, and a density in per cent.
+/// Returns a colour in 256 steps with a density in per cent.
 const fn rgb(red: u8, green: u8, blue: u8, density: u8) -> Paint {
     [red as f32 / 255.0, green as f32 / 255.0, blue as f32 / 255.0, density as f32 / 100.0]
 }

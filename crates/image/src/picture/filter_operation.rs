@@ -1,23 +1,23 @@
-//! Neighbourhood operations, at the nodes: each filters its tiles, with borders of the tiles around
-//! them, wherever these are.
+//! The filter operation: each node filters its tiles with borders from the tiles around them,
+//! wherever these lie.
 //!
-//! Invariant: a tile that is 0 throughout is not written, so what is sparse stays so.
+//! Invariant: a tile that is 0 throughout is not written, so a sparse image stays sparse.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Stored, Task, Wanted};
 use pario_proto::{Shape, TilePosition};
 use serde::{Deserialize, Serialize};
 
-use super::tile::{Tiled, part_of};
+use super::tiled_image::{TiledImage, part_of};
 use crate::filter::channel::sample_bytes;
-use crate::filter::{self, Edge, Filter, Framed, Pixels, TileGrid, Window};
+use crate::filter::{self, Edge, Filter, ImageWindow, PaddedTile, Pixels, TileGrid};
 use crate::pixel::Pixel;
-use crate::stored::Placed;
+use crate::stored::ImageLayout;
 
-/// Which filter.
+/// The parameters of a filter call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilterCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub filter: Filter,
     pub edge: Edge,
 }
@@ -26,50 +26,52 @@ pub struct FilterCall {
 pub struct FilterOperation;
 
 struct FilterTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     extents: Vec<ExtentPlacement>,
     border: u32,
-    sparing: Sparing,
+    sparsity: Sparsity,
     call: FilterCall,
 }
 
-/// A part of a tile that is wanted at another one, both counted from the corner of the image.
+/// A request for a part of a neighbouring tile; both windows are counted from the corner of the
+/// image.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Part {
-    tile: Window,
-    part: Window,
+struct NeighbourPart {
+    tile: ImageWindow,
+    part: ImageWindow,
     pixel: Pixel,
 }
 
 #[derive(Default)]
-struct Room {
+struct FilterScratch {
     unpacked: Vec<u8>,
-    scratch: filter::Scratch,
+    buffers: filter::FilterBuffers,
 }
 
-/// Of which tiles it is known that they become 0.
+/// Which tiles are known to become 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sparing {
-    /// Whether what is 0 in all that is in reach becomes 0.
+pub struct Sparsity {
+    /// Whether a pixel becomes 0 if all pixels within the radius are 0.
     pub keeps_zeros: bool,
-    /// Whether what lies beyond the edges of an image that is 0 is 0, too.
+    /// Whether the values beyond the edges of an image that is 0 are 0, too.
     pub is_blank_outside: bool,
 }
 
-impl Sparing {
-    /// Of a filter and pixels. What is wrong with the filter is told.
+impl Sparsity {
+    /// Determines the sparsity of a filter. Fails if the filter is not valid.
     pub fn new(filter: &Filter, edge: Edge, pixel: Pixel) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        filter.validate().map_err(|error| told(&error))?;
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        filter.validate().map_err(|error| text(&error))?;
         let one = Shape::image(1, 1);
-        let grid = TileGrid::new(one, one).map_err(|error| told(&error))?;
-        let blank = Pixels::blank(1, 1, pixel).map_err(|error| told(&error))?;
+        let grid = TileGrid::new(one, one).map_err(|error| text(&error))?;
+        let blank = Pixels::blank(1, 1, pixel).map_err(|error| text(&error))?;
         let parts = [(blank.window(), &blank)];
         let corner = TilePosition::image(0, 0);
-        let framed = Framed::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
-            .map_err(|error| told(&error))?;
-        let made =
-            filter.apply(&framed, &mut filter::Scratch::new()).map_err(|error| told(&error))?;
+        let padded = PaddedTile::assemble(&grid, corner, filter.radius(), Edge::Clamp, parts)
+            .map_err(|error| text(&error))?;
+        let made = filter
+            .apply(&padded, &mut filter::FilterBuffers::new())
+            .map_err(|error| text(&error))?;
         let outside = match edge {
             Edge::Clamp | Edge::Mirror => Vec::new(),
             Edge::Constant(value) => sample_bytes(pixel, value),
@@ -78,8 +80,8 @@ impl Sparing {
         Ok(Self { keeps_zeros: is_blank(made.data()), is_blank_outside: is_blank(&outside) })
     }
 
-    /// Whether a tile becomes 0 if it is 0 and so is what surrounds it in the image.
-    fn spares(self, image: Window, tile: Window, border: u32) -> bool {
+    /// Returns whether a tile becomes 0 if it and its border in the image are 0.
+    fn stays_blank(self, image: ImageWindow, tile: ImageWindow, border: u32) -> bool {
         let is_inside = tile.x >= border
             && tile.y >= border
             && tile.right() + u64::from(border) <= image.right()
@@ -90,17 +92,18 @@ impl Sparing {
 
 impl Operation for FilterOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: FilterCall = call.decode()?;
-        let tiled = Tiled::told(&wanted.placed)?;
-        let sparing = Sparing::new(&wanted.filter, wanted.edge, tiled.description.pixel)?;
-        let (extents, border) = (tiled.here(call), wanted.filter.radius());
-        Ok(Box::new(FilterTask { tiled, extents, border, sparing, call: wanted }))
+        let parameters: FilterCall = call.decode()?;
+        let tiled = TiledImage::decode(&parameters.layout)?;
+        let sparsity = Sparsity::new(&parameters.filter, parameters.edge, tiled.description.pixel)?;
+        let (extents, border) = (tiled.at_node(call), parameters.filter.radius());
+        Ok(Box::new(FilterTask { tiled, extents, border, sparsity, call: parameters }))
     }
 
-    /// Nothing is cut out of a tile that nobody has written.
+    /// Cuts an unwritten tile to nothing.
     fn cut(&self, what: &[u8], extent: Option<Stored<'_>>) -> Result<Vec<u8>, String> {
-        let Part { tile, part, pixel } = postcard::from_bytes(what)
-            .map_err(|error| format!("what is wanted cannot be understood: {error}"))?;
+        let NeighbourPart { tile, part, pixel } = postcard::from_bytes(what).map_err(|error| {
+            format!("the request for a part of a tile cannot be decoded: {error}")
+        })?;
         match extent {
             Some(extent) => part_of(extent, tile, part, pixel, &mut Vec::new()),
             None => Ok(Vec::new()),
@@ -109,31 +112,33 @@ impl Operation for FilterOperation {
 }
 
 impl FilterTask {
-    /// The tile and what surrounds it.
-    fn framed(
+    /// Assembles the tile and its border.
+    fn padded(
         &self,
         seen: &Seen<'_>,
-        (position, tile): (TilePosition, Window),
-        room: &mut Vec<u8>,
-    ) -> Result<Framed, String> {
+        (position, tile): (TilePosition, ImageWindow),
+        unpacked: &mut Vec<u8>,
+    ) -> Result<PaddedTile, String> {
         let pixel = self.tiled.description.pixel;
         let grid = &self.tiled.grid;
-        let pieces = grid.neighbours(position, self.border);
-        if pieces.len() != seen.neighbours.len() {
-            let (wanted, came) = (pieces.len(), seen.neighbours.len());
-            return Err(format!("{wanted} parts of other tiles were wanted, and {came} came"));
+        let parts_needed = grid.neighbours(position, self.border);
+        if parts_needed.len() != seen.neighbours.len() {
+            let (requested, received) = (parts_needed.len(), seen.neighbours.len());
+            return Err(format!(
+                "{requested} parts of other tiles were requested, {received} received"
+            ));
         }
-        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, room)?)];
-        for (piece, bytes) in pieces.iter().zip(seen.neighbours) {
-            let Window { width, height, .. } = piece.window;
+        let mut parts = vec![(tile, self.tiled.pixels(tile, seen.extent, unpacked)?)];
+        for (part, bytes) in parts_needed.iter().zip(seen.neighbours) {
+            let ImageWindow { width, height, .. } = part.window;
             let pixels = match bytes.is_empty() {
                 true => Pixels::blank(width, height, pixel),
                 false => Pixels::new(width, height, pixel, bytes.to_vec()),
             };
-            parts.push((piece.window, pixels.map_err(|error| error.to_string())?));
+            parts.push((part.window, pixels.map_err(|error| error.to_string())?));
         }
         let parts = parts.iter().map(|(window, pixels)| (*window, pixels));
-        Framed::assemble(grid, position, self.border, self.call.edge, parts)
+        PaddedTile::assemble(grid, position, self.border, self.call.edge, parts)
             .map_err(|error| error.to_string())
     }
 }
@@ -144,7 +149,7 @@ impl Task for FilterTask {
     }
 
     fn scratch(&self) -> Scratch {
-        Box::new(Room::default())
+        Box::new(FilterScratch::default())
     }
 
     fn sees_absent(&self) -> bool {
@@ -154,28 +159,28 @@ impl Task for FilterTask {
     fn wants(&self, place: ExtentPlacement) -> Vec<Wanted> {
         let Some((tile, _)) = self.tiled.at(place) else { return Vec::new() };
         let pixel = self.tiled.description.pixel;
-        let wanted = |piece: filter::Piece| {
-            let (tile, part) = (self.tiled.grid.tile(piece.tile)?, piece.window);
-            let what = postcard::to_allocvec(&Part { tile, part, pixel }).ok()?;
-            Some(Wanted { place: self.tiled.tiles.locate(piece.tile).ok()?, what })
+        let request = |neighbour: filter::TilePart| {
+            let (tile, part) = (self.tiled.grid.tile(neighbour.tile)?, neighbour.window);
+            let what = postcard::to_allocvec(&NeighbourPart { tile, part, pixel }).ok()?;
+            Some(Wanted { place: self.tiled.tiles.locate(neighbour.tile).ok()?, what })
         };
-        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(wanted).collect()
+        self.tiled.grid.neighbours(tile, self.border).into_iter().filter_map(request).collect()
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Room>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<FilterScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (position, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (position, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
         let is_blank = seen.extent.is_none() && seen.neighbours.iter().all(|part| part.is_empty());
-        if is_blank && self.sparing.spares(self.tiled.image(), tile, self.border) {
+        if is_blank && self.sparsity.stays_blank(self.tiled.image(), tile, self.border) {
             return Ok(Outcome::Nothing);
         }
-        let framed = self.framed(seen, (position, tile), &mut room.unpacked)?;
+        let padded = self.padded(seen, (position, tile), &mut scratch.unpacked)?;
         let made = self
             .call
             .filter
-            .apply(&framed, &mut room.scratch)
+            .apply(&padded, &mut scratch.buffers)
             .map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
             Some((header, body)) => Outcome::Extent { place: seen.place, header, body },
@@ -194,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_kept_by_what_keeps_them() {
+    fn filters_that_keep_zeros_are_recognised() {
         let real = Pixel::new(Sample::F32, 2).unwrap();
         let keeps =
-            |filter: &Filter, pixel| Sparing::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;
+            |filter: &Filter, pixel| Sparsity::new(filter, Edge::Clamp, pixel).unwrap().keeps_zeros;
         for filter in [
             Filter::Gaussian { sigma: 1.0 },
             Filter::Median { radius: 2 },
@@ -210,24 +215,24 @@ mod tests {
         assert!(!keeps(&convolution(1.0, 0.5), Pixel::GREY));
         assert!(keeps(&convolution(1.0, 0.4), Pixel::GREY), "it is rounded to 0");
         assert!(!keeps(&convolution(1.0, 0.4), real));
-        assert!(Sparing::new(&Filter::Median { radius: 99 }, Edge::Clamp, real).is_err());
+        assert!(Sparsity::new(&Filter::Median { radius: 99 }, Edge::Clamp, real).is_err());
     }
 
     #[test]
     fn what_lies_beyond_an_edge_matters_only_there() {
-        let image = Window { x: 0, y: 0, width: 100, height: 50 };
+        let image = ImageWindow { x: 0, y: 0, width: 100, height: 50 };
         let filter = Filter::Dilation { radius: 3 };
         let spares = |value, tile| {
-            let sparing = Sparing::new(&filter, Edge::Constant(value), Pixel::GREY).unwrap();
-            sparing.spares(image, tile, 3)
+            let sparsity = Sparsity::new(&filter, Edge::Constant(value), Pixel::GREY).unwrap();
+            sparsity.stays_blank(image, tile, 3)
         };
-        let inside = Window { x: 3, y: 3, width: 94, height: 44 };
+        let inside = ImageWindow { x: 3, y: 3, width: 94, height: 44 };
         assert!(spares(0.0, image) && spares(0.4, image) && spares(9.0, inside));
         for edge in [
-            Window { x: 2, ..inside },
-            Window { y: 2, ..inside },
-            Window { width: 95, ..inside },
-            Window { height: 45, ..inside },
+            ImageWindow { x: 2, ..inside },
+            ImageWindow { y: 2, ..inside },
+            ImageWindow { width: 95, ..inside },
+            ImageWindow { height: 45, ..inside },
         ] {
             assert!(!spares(9.0, edge), "{edge}");
         }
@@ -235,18 +240,20 @@ mod tests {
 
     #[test]
     fn only_what_is_in_a_tile_is_cut() {
-        let tile = Window { x: 10, y: 0, width: 3, height: 2 };
+        let tile = ImageWindow { x: 10, y: 0, width: 3, height: 2 };
         let (header, body) = crate::Compression::None.pack(&[1, 2, 3, 4, 5, 6]);
-        let cut = |tile: Window, part: Window| {
-            let what = postcard::to_allocvec(&Part { tile, part, pixel: Pixel::GREY }).unwrap();
+        let cut = |tile: ImageWindow, part: ImageWindow| {
+            let what =
+                postcard::to_allocvec(&NeighbourPart { tile, part, pixel: Pixel::GREY }).unwrap();
             FilterOperation.cut(&what, Some(Stored { header: &header, body: &body }))
         };
-        assert_eq!(cut(tile, Window { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
-        assert!(cut(tile, Window { x: 9, ..tile }).is_err());
-        let huge = Window { width: u32::MAX, height: u32::MAX, ..tile };
+        assert_eq!(cut(tile, ImageWindow { x: 11, width: 2, ..tile }).unwrap(), [2, 3, 5, 6]);
+        assert!(cut(tile, ImageWindow { x: 9, ..tile }).is_err());
+        let huge = ImageWindow { width: u32::MAX, height: u32::MAX, ..tile };
         assert!(cut(huge, tile).unwrap_err().contains("the limit is"));
         assert!(FilterOperation.cut(&[1], None).is_err());
-        let what = postcard::to_allocvec(&Part { tile, part: tile, pixel: Pixel::GREY }).unwrap();
+        let what =
+            postcard::to_allocvec(&NeighbourPart { tile, part: tile, pixel: Pixel::GREY }).unwrap();
         assert_eq!(FilterOperation.cut(&what, None), Ok(Vec::new()));
     }
 }

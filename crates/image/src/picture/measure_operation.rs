@@ -1,53 +1,70 @@
-//! Histograms and summaries, at the nodes: each counts the pixels of its tiles, and sends one result.
+//! The measure operation: each node counts the pixels of its tiles and sends one result.
 
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::Tiled;
+use super::tiled_image::TiledImage;
 use crate::filter::Pixels;
 use crate::pixel::Pixel;
 use crate::pixelwise::{Bins, Histogram, Summary};
-use crate::stored::Placed;
+use crate::stored::ImageLayout;
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub quantity: Quantity,
 }
 
-/// What can be measured.
+/// The available quantities.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Quantity {
-    /// How often values occur.
+    /// Counts of values.
     Histogram(Bins),
     /// The smallest and the greatest value, and the mean.
     Summary,
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Measured {
+pub enum Measurement {
     Histogram(Histogram),
     Summary(Summary),
 }
 
-/// Measures.
+/// Measures images.
 pub struct MeasureOperation;
 
 struct MeasureTask {
-    tiled: Tiled,
-    nothing: Measured,
+    tiled: TiledImage,
+    empty: Measurement,
 }
 
-struct Found {
-    measured: Measured,
-    room: Vec<u8>,
+/// The measurement of one compute thread, and its buffer for unpacked tiles.
+pub struct MeasureScratch {
+    pub measured: Measurement,
+    pub unpacked: Vec<u8>,
 }
 
-impl Measured {
-    /// Nothing yet.
-    pub fn nothing(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
+impl MeasureScratch {
+    /// Returns the scratch of a thread that has measured nothing.
+    pub fn boxed(empty: &Measurement) -> Scratch {
+        Box::new(Self { measured: empty.clone(), unpacked: Vec::new() })
+    }
+
+    /// Merges the measurements of all threads into one message.
+    pub fn merge(empty: &Measurement, scratches: &[Scratch]) -> Result<Option<Vec<u8>>, String> {
+        let mut all = empty.clone();
+        for scratch in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Self>()) {
+            all.add(&scratch.measured)?;
+        }
+        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+impl Measurement {
+    /// Creates a measurement without pixels.
+    pub fn empty(quantity: Quantity, pixel: Pixel) -> Result<Self, String> {
         match quantity {
             Quantity::Summary => Ok(Self::Summary(Summary::new(pixel))),
             Quantity::Histogram(bins) => match Histogram::new(pixel, bins) {
@@ -57,7 +74,7 @@ impl Measured {
         }
     }
 
-    /// Takes the pixels of a tile.
+    /// Counts the pixels of a tile.
     pub fn count(&mut self, pixels: &Pixels) -> Result<(), String> {
         match self {
             Self::Histogram(histogram) => {
@@ -67,7 +84,7 @@ impl Measured {
         }
     }
 
-    /// Adds what was measured elsewhere.
+    /// Adds another measurement.
     pub fn add(&mut self, other: &Self) -> Result<(), String> {
         match (self, other) {
             (Self::Histogram(all), Self::Histogram(more)) => {
@@ -76,11 +93,27 @@ impl Measured {
             (Self::Summary(all), Self::Summary(more)) => {
                 all.add(more).map_err(|error| error.to_string())
             }
-            _ => Err("something else was measured".to_owned()),
+            _ => Err("the nodes measured different quantities".to_owned()),
         }
     }
 
-    /// How many pixels there were.
+    /// Returns the histogram of a measurement that was started with bins.
+    pub fn into_histogram(self) -> Histogram {
+        match self {
+            Self::Histogram(histogram) => histogram,
+            Self::Summary(_) => unreachable!("a measurement of bins stays a histogram"),
+        }
+    }
+
+    /// Returns the summary of a measurement that was started without bins.
+    pub fn into_summary(self) -> Summary {
+        match self {
+            Self::Summary(summary) => summary,
+            Self::Histogram(_) => unreachable!("a measurement without bins stays a summary"),
+        }
+    }
+
+    /// Returns the number of pixels counted.
     fn pixels(&self) -> u64 {
         match self {
             Self::Histogram(histogram) => {
@@ -94,15 +127,15 @@ impl Measured {
         }
     }
 
-    /// Takes pixels that are 0 until there were so many in all.
+    /// Counts pixels that are 0 until there are `pixels` in all.
     pub fn fill(&mut self, pixels: u64, quantity: Quantity, pixel: Pixel) -> Result<(), String> {
         let seen = self.pixels();
         let mut missing = pixels
             .checked_sub(seen)
-            .ok_or_else(|| format!("{seen} pixels were measured, and there are {pixels}"))?;
-        let mut zeros = Self::nothing(quantity, pixel)?;
+            .ok_or_else(|| format!("the nodes measured {seen} pixels, the image has {pixels}"))?;
+        let mut zeros = Self::empty(quantity, pixel)?;
         zeros.count(&Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?)?;
-        // So many times, by doubling.
+        // Adds the zeros by doubling.
         while missing > 0 {
             if missing % 2 == 1 {
                 self.add(&zeros)?;
@@ -118,35 +151,31 @@ impl Measured {
 
 impl Operation for MeasureOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let MeasureCall { placed, quantity } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
-        let nothing = Measured::nothing(quantity, tiled.description.pixel)?;
-        Ok(Box::new(MeasureTask { tiled, nothing }))
+        let MeasureCall { layout, quantity } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
+        let empty = Measurement::empty(quantity, tiled.description.pixel)?;
+        Ok(Box::new(MeasureTask { tiled, empty }))
     }
 }
 
 impl Task for MeasureTask {
     fn scratch(&self) -> Scratch {
-        Box::new(Found { measured: self.nothing.clone(), room: Vec::new() })
+        MeasureScratch::boxed(&self.empty)
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
         if let Some((_, tile)) = self.tiled.at(seen.place) {
-            let pixels = self.tiled.pixels(tile, seen.extent, &mut found.room)?;
-            found.measured.count(&pixels)?;
+            let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
+            scratch.measured.count(&pixels)?;
         }
         Ok(Outcome::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let mut all = self.nothing.clone();
-        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
-            all.add(&found.measured)?;
-        }
-        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+        MeasureScratch::merge(&self.empty, &scratches)
     }
 }
 
@@ -156,12 +185,12 @@ mod tests {
     use crate::pixel::Sample;
 
     #[test]
-    fn what_is_missing_is_zeros() {
+    fn missing_pixels_are_zeros() {
         for sample in Sample::ALL {
             let pixel = Pixel::new(sample, 2).unwrap();
             for quantity in [Quantity::Summary, Quantity::Histogram(Bins::usual(sample))] {
                 for missing in [0, 1, 2, 3, 1000, 2_400_000_000] {
-                    let mut measured = Measured::nothing(quantity, pixel).unwrap();
+                    let mut measured = Measurement::empty(quantity, pixel).unwrap();
                     measured.count(&Pixels::blank(5, 7, pixel).unwrap()).unwrap();
                     measured.fill(35 + missing, quantity, pixel).unwrap();
                     assert_eq!(measured.pixels(), 35 + missing);

@@ -1,10 +1,10 @@
-//! Two-dimensional images: cut into tiles, one extent each, spread over disks; what is computed with
-//! them is computed where the tiles lie.
+//! Two-dimensional images: cut into tiles, one extent each, on many disks. The nodes compute with
+//! the tiles on their disks.
 //!
-//! `tile` is what nodes and clients know of tiles. `window_operation`, `resample_operation`,
+//! Nodes and clients share `tiled_image`. `window_operation`, `resample_operation`,
 //! `filter_operation`, `pixelwise_operation` and `measure_operation` run at the nodes; `scaling`
-//! says what of a change of scale they do, `sparse` which tiles need not be looked at. `writing` and
-//! `transfer` run at the client.
+//! says which part of a change of scale they compute, `sparsity` which tiles a filter can skip.
+//! `writing` and `transfer` run at the client.
 
 mod filter_operation;
 mod measure_operation;
@@ -12,8 +12,8 @@ mod options;
 mod pixelwise_operation;
 mod resample_operation;
 mod scaling;
-mod sparse;
-mod tile;
+mod sparsity;
+mod tiled_image;
 mod transfer;
 mod window_operation;
 mod writing;
@@ -26,26 +26,26 @@ use pario::{Cluster, File, Report, Work};
 use pario_proto::Tiles;
 
 pub(crate) use filter_operation::FilterOperation;
-pub(crate) use measure_operation::{MeasureOperation, Measured, Quantity};
+pub(crate) use measure_operation::{MeasureOperation, MeasureScratch, Measurement, Quantity};
 pub use options::ImageOptions;
 pub(crate) use pixelwise_operation::PixelwiseOperation;
 pub(crate) use resample_operation::ResampleOperation;
 pub(crate) use window_operation::WindowOperation;
 
 use crate::error::ImageError;
-use crate::filter::{Edge, Filter, Pixels, Window};
+use crate::filter::{Edge, Filter, ImageWindow, Pixels};
 use crate::formats::{RowSink, Rows};
-use crate::node;
+use crate::node::{self, bad_result};
 use crate::pixel::Pixel;
 use crate::pixelwise::{Bins, Histogram, Pixelwise, Summary};
 use crate::resample::{AffineMap, Canvas, Contribution, Resampling, Sampling};
-use crate::stored::{Description, Placed, SelfDescription, read_description};
-use filter_operation::{FilterCall, Sparing};
+use crate::stored::{ImageDescription, ImageLayout, StoredDescription, read_description};
+use filter_operation::{FilterCall, Sparsity};
 use measure_operation::MeasureCall;
 use pixelwise_operation::PixelwiseCall;
 use resample_operation::ResampleCall;
-use scaling::Scaling;
-use tile::Tiled;
+use scaling::ScalingPlan;
+use tiled_image::TiledImage;
 use window_operation::WindowCall;
 
 /// An image on a cluster. Clones are the same image; any number of threads may use them.
@@ -53,38 +53,38 @@ use window_operation::WindowCall;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// use pario_image::{Compression, Edge, Filter, ImageOptions, Pixel, Pixels, Window};
+/// use pario_image::{Compression, Edge, Filter, ImageOptions, ImageWindow, Pixel, Pixels};
 ///
 /// let cluster = pario::Cluster::embedded(dir.path())?;
 /// let options = ImageOptions::new([60_000, 40_000], Pixel::RGB).compression(Compression::Lz4);
-/// let sky = options.create(&cluster, "/sky")?; // what nobody has written is 0
+/// let sky = options.create(&cluster, "/sky")?; // unwritten pixels are 0
 /// let star = Pixels::new(1, 1, Pixel::RGB, vec![250, 240, 200])?;
 /// sky.write(30_000, 20_000, &star)?;
 ///
-/// // At the nodes; only tiles in reach of the star are looked at, and written.
+/// // The nodes read and write only the tiles within reach of the star.
 /// let soft = sky.apply(&Filter::Dilation { radius: 2 }, Edge::Clamp, "/soft")?;
-/// let window = Window { x: 29_990, y: 19_990, width: 20, height: 20 };
-/// let seen = soft.read(window)?.data().iter().filter(|byte| **byte > 0).count();
-/// assert_eq!(seen, 5 * 5 * 3);
+/// let window = ImageWindow { x: 29_990, y: 19_990, width: 20, height: 20 };
+/// let bright = soft.read(window)?.data().iter().filter(|byte| **byte > 0).count();
+/// assert_eq!(bright, 5 * 5 * 3);
 /// assert_eq!(soft.summary()?.channels()[0].maximum, 250.0);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Image {
-    shared: Arc<Shared>,
+    state: Arc<ImageState>,
 }
 
-struct Shared {
+struct ImageState {
     cluster: Cluster,
     file: File,
-    tiled: Tiled,
-    placed: Placed,
+    tiled: TiledImage,
+    layout: ImageLayout,
 }
 
-impl Shared {
-    /// An error if a window is not in the image.
-    fn check(&self, window: Window) -> Result<(), ImageError> {
+impl ImageState {
+    /// Fails if a window is not in the image.
+    fn check(&self, window: ImageWindow) -> Result<(), ImageError> {
         let image = self.tiled.image();
         if !window.is_empty() && image.contains(window) {
             return Ok(());
@@ -110,7 +110,7 @@ impl Image {
     }
 
     fn of(cluster: &Cluster, file: File) -> Result<Self, ImageError> {
-        let (tiles, SelfDescription { description, .. }) = read_description(&file)?;
+        let (tiles, StoredDescription { description, .. }) = read_description(&file)?;
         Self::new(cluster, file, tiles, description)
     }
 
@@ -118,88 +118,88 @@ impl Image {
         cluster: &Cluster,
         file: File,
         tiles: Tiles,
-        description: Description,
+        description: ImageDescription,
     ) -> Result<Self, ImageError> {
-        node::teach(cluster);
-        let placed = Placed::new(&tiles, description);
-        let tiled = Tiled::new(tiles, description).map_err(|why| {
+        node::register_operations(cluster);
+        let layout = ImageLayout::new(&tiles, description);
+        let tiled = TiledImage::new(tiles, description).map_err(|why| {
             let path = file.path().to_string();
-            ImageError::NotAnImage { path, why: format!("of two dimensions it is none: {why}") }
+            ImageError::NotAnImage { path, why: format!("it is not two-dimensional: {why}") }
         })?;
-        Ok(Self { shared: Arc::new(Shared { cluster: cluster.clone(), file, tiled, placed }) })
+        Ok(Self { state: Arc::new(ImageState { cluster: cluster.clone(), file, tiled, layout }) })
     }
 
-    /// Width and height.
+    /// Returns width and height.
     pub fn size(&self) -> [u32; 2] {
-        let Window { width, height, .. } = self.window();
+        let ImageWindow { width, height, .. } = self.window();
         [width, height]
     }
 
-    /// All of it.
-    pub fn window(&self) -> Window {
-        self.shared.tiled.image()
+    /// Returns the window of the whole image.
+    pub fn window(&self) -> ImageWindow {
+        self.state.tiled.image()
     }
 
-    /// What its pixels are.
+    /// Returns the pixel type.
     pub fn pixel(&self) -> Pixel {
-        self.shared.tiled.description.pixel
+        self.state.tiled.description.pixel
     }
 
-    /// What its pixels are, and how they are stored.
-    pub fn description(&self) -> &Description {
-        &self.shared.tiled.description
+    /// Returns the pixel type, and how pixels are stored.
+    pub fn description(&self) -> &ImageDescription {
+        &self.state.tiled.description
     }
 
-    /// How it is cut into tiles, and where they lie.
+    /// Returns the tiles, and where they lie.
     pub fn tiles(&self) -> &Tiles {
-        &self.shared.tiled.tiles
+        &self.state.tiled.tiles
     }
 
-    /// Its file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
-        &self.shared.file
+        &self.state.file
     }
 
-    /// The pixels of a window, which lies in the image.
-    pub fn read(&self, window: Window) -> Result<Pixels, ImageError> {
+    /// Reads the pixels of a window, which must lie in the image.
+    pub fn read(&self, window: ImageWindow) -> Result<Pixels, ImageError> {
         Ok(self.read_reported(window)?.0)
     }
 
-    /// The same; the report says what it has cost.
-    pub fn read_reported(&self, window: Window) -> Result<(Pixels, Report), ImageError> {
-        let shared = &self.shared;
-        shared.check(window)?;
+    /// Reads the pixels of a window. The report says what it cost.
+    pub fn read_reported(&self, window: ImageWindow) -> Result<(Pixels, Report), ImageError> {
+        let state = &self.state;
+        state.check(window)?;
         let mut pixels = Pixels::blank(window.width, window.height, self.pixel())?;
-        let call = WindowCall { placed: shared.placed.clone(), window };
+        let call = WindowCall { layout: state.layout.clone(), window };
         let report = self.work(node::WINDOW, call).for_each_bytes(|place, bytes| {
-            window_operation::paste(&shared.tiled, window, place, &bytes, &mut pixels)
-                .map_err(unfit)
+            window_operation::paste(&state.tiled, window, place, &bytes, &mut pixels)
+                .map_err(bad_result)
         })?;
         Ok((pixels, report))
     }
 
-    /// Writes pixels from a position on. Tiles that are covered as a whole are replaced; of others
-    /// the rest is read before. Two writers of one tile at the same time must not be, unless both
-    /// cover it as a whole: one would undo what the other has done.
+    /// Writes pixels from a position on. Replaces tiles that are covered as a whole; reads the rest
+    /// of the others first. Two writers must not write one tile at the same time, unless both cover
+    /// it as a whole: one would undo the work of the other.
     pub fn write(&self, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
-        writing::write(&self.shared, x, y, pixels)
+        writing::write(&self.state, x, y, pixels)
     }
 
-    /// A window as a picture of a size.
+    /// Reads a window as a picture of a size.
     ///
-    /// Where sizes differ by a whole factor along both axes, each pixel is the mean of a box.
-    /// Otherwise the nodes reduce the window by the largest whole factor that fits, and the rest is
-    /// done between the means, bilinear. What is larger than the window is bilinear, too.
+    /// If the sizes differ by a whole factor along both axes, each pixel is the mean of a cell.
+    /// Otherwise the nodes reduce the window by the largest whole factor that fits, and the client
+    /// interpolates between the means, bilinear. Enlarged windows are bilinear, too.
     pub fn read_scaled(
         &self,
-        window: Window,
+        window: ImageWindow,
         width: u32,
         height: u32,
     ) -> Result<Pixels, ImageError> {
-        self.shared.check(window)?;
-        let scaling = Scaling::new(window, width, height)?;
+        self.state.check(window)?;
+        let scaling = ScalingPlan::new(window, width, height)?;
         let made = self.read_resampled(scaling.at_nodes, [0.0; 4])?;
-        let Some(rest) = scaling.then else { return Ok(made) };
+        let Some(rest) = scaling.at_client else { return Ok(made) };
         let mut canvas = Canvas::new(rest, self.pixel(), [0.0; 4])?;
         let mut contribution = Contribution::new();
         rest.contribute(made.window(), made.window(), &made, &mut contribution)?;
@@ -207,49 +207,49 @@ impl Image {
         Ok(canvas.finish())
     }
 
-    /// A window that is turned around its middle, in as many pixels. At 90 degrees, rows run down
-    /// the image. What lies outside of the image is background.
+    /// Reads a window that is turned around its middle, in as many pixels. At 90 degrees, rows run
+    /// down the image. Pixels outside of the image are background.
     pub fn read_turned(
         &self,
-        window: Window,
+        window: ImageWindow,
         degrees: f64,
         sampling: Sampling,
         background: [f32; 4],
     ) -> Result<Pixels, ImageError> {
         let middle = |start: u32, length: u32| f64::from(start) + f64::from(length) / 2.0;
-        let Window { x, y, width, height } = window;
+        let ImageWindow { x, y, width, height } = window;
         let middle = [middle(x, width), middle(y, height)];
         let map = AffineMap::turned(middle, degrees, 1.0, width, height)?;
         let turned = Resampling::Mapped { map, width, height, interpolation: sampling };
         self.read_resampled(turned, background)
     }
 
-    /// The image at any positions, or reduced. What lies outside of the image is background.
+    /// Reads the image at any positions, or reduced. Pixels outside of the image are background.
     pub fn read_resampled(
         &self,
         resampling: Resampling,
         background: [f32; 4],
     ) -> Result<Pixels, ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let mut canvas = Canvas::new(resampling, self.pixel(), background)?;
         let is_blank_outside = background.iter().all(|value| value.to_bits() == 0);
-        let placed = shared.placed.clone();
-        let call = ResampleCall { placed, resampling, is_blank_outside };
+        let layout = state.layout.clone();
+        let call = ResampleCall { layout, resampling, is_blank_outside };
         self.work(node::RESAMPLE, call).for_each_bytes(|_, message| {
-            let contribution = resample_operation::decode(&message).map_err(unfit)?;
-            canvas.add(&contribution).map_err(unfit)
+            let contribution = resample_operation::decode(&message).map_err(bad_result)?;
+            canvas.add(&contribution).map_err(bad_result)
         })?;
         Ok(canvas.finish())
     }
 
-    /// Filters the image, at the nodes, into a new one with the same tiles at the same places.
+    /// Filters the image at the nodes into a new one, with the same tiles at the same placements.
     pub fn apply(&self, filter: &Filter, edge: Edge, target: &str) -> Result<Image, ImageError> {
         let go_on = |_: &Report| ControlFlow::Continue(());
         Ok(self.apply_watched(filter, edge, target, go_on)?.0)
     }
 
-    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
-    /// until then is removed.
+    /// Filters the image; `watch` receives a report of the progress and can stop the work. On
+    /// failure the new image is removed.
     pub fn apply_watched(
         &self,
         filter: &Filter,
@@ -258,27 +258,27 @@ impl Image {
         watch: impl FnMut(&Report) -> ControlFlow<()>,
     ) -> Result<(Image, Report), ImageError> {
         filter.validate()?;
-        let shared = &self.shared;
+        let state = &self.state;
         let pixel = self.pixel();
-        let sparing = Sparing::new(filter, edge, pixel).map_err(ImageError::Invalid)?;
-        let placed = shared.placed.clone();
-        let call = FilterCall { placed, filter: filter.clone(), edge };
-        let process = shared.cluster.process(&shared.file);
-        let work = match sparse::near(shared, filter.radius(), sparing)? {
+        let sparsity = Sparsity::new(filter, edge, pixel).map_err(ImageError::Invalid)?;
+        let layout = state.layout.clone();
+        let call = FilterCall { layout, filter: filter.clone(), edge };
+        let process = state.cluster.process(&state.file);
+        let work = match sparsity::tiles_in_reach(state, filter.radius(), sparsity)? {
             Some(few) => process.extents(few).operation(node::FILTER, call),
             None => process.operation(node::FILTER, call),
         };
         self.make(target, pixel, work, watch)
     }
 
-    /// Does something with each pixel, at the nodes, into a new image with the same tiles at the
-    /// same places; its pixels may be others.
+    /// Applies a pixel-wise operation at the nodes into a new image, with the same tiles at the
+    /// same placements; its pixels may be of another type.
     pub fn map(&self, operation: &Pixelwise, target: &str) -> Result<Image, ImageError> {
         Ok(self.map_watched(operation, target, |_| ControlFlow::Continue(()))?.0)
     }
 
-    /// The same; `watch` is told how far it has come, and can end it. What was made of the new image
-    /// until then is removed.
+    /// Applies a pixel-wise operation; `watch` receives a report of the progress and can stop the
+    /// work. On failure the new image is removed.
     pub fn map_watched(
         &self,
         operation: &Pixelwise,
@@ -286,30 +286,24 @@ impl Image {
         watch: impl FnMut(&Report) -> ControlFlow<()>,
     ) -> Result<(Image, Report), ImageError> {
         let pixel = operation.output_pixel(self.pixel())?;
-        let placed = self.shared.placed.clone();
-        let call = PixelwiseCall { placed, operation: operation.clone() };
+        let layout = self.state.layout.clone();
+        let call = PixelwiseCall { layout, operation: operation.clone() };
         self.make(target, pixel, self.work(node::PIXELWISE, call), watch)
     }
 
-    /// How often values occur, counted at the nodes.
+    /// Counts the values of all pixels at the nodes.
     pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
         bins.validate(self.pixel())?;
-        match self.measure(Quantity::Histogram(bins))? {
-            Measured::Histogram(histogram) => Ok(histogram),
-            Measured::Summary(_) => unreachable!("a histogram was begun with"),
-        }
+        Ok(self.measure(Quantity::Histogram(bins))?.into_histogram())
     }
 
-    /// The smallest and the greatest value and the mean of each channel, found at the nodes.
+    /// Computes the smallest and the greatest value and the mean of each channel at the nodes.
     pub fn summary(&self) -> Result<Summary, ImageError> {
-        match self.measure(Quantity::Summary)? {
-            Measured::Summary(summary) => Ok(summary),
-            Measured::Histogram(_) => unreachable!("a summary was begun with"),
-        }
+        Ok(self.measure(Quantity::Summary)?.into_summary())
     }
 
     /// Writes all rows of a picture of the same size and pixels, a row of tiles at a time. `watch`
-    /// is told how many rows have been read, and can end it.
+    /// receives the number of rows read, and can stop the import.
     pub fn import(
         &self,
         rows: &mut dyn Rows,
@@ -318,27 +312,28 @@ impl Image {
         transfer::import(self, rows, watch)
     }
 
-    /// Puts the rows of a window into a picture of the same size and pixels, and ends it; the next
-    /// row of tiles is read meanwhile. `watch` is told how many rows have been put, and can end it.
+    /// Writes the rows of a window to a picture of the same size and pixels, and ends it. Reads the
+    /// next row of tiles at the same time. `watch` receives the number of rows written, and can
+    /// stop the export.
     pub fn export(
         &self,
-        window: Window,
+        window: ImageWindow,
         sink: Box<dyn RowSink>,
         watch: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<(), ImageError> {
         transfer::export(self, window, sink, watch)
     }
 
-    /// Makes what was written durable.
+    /// Makes written pixels durable.
     pub fn sync(&self) -> Result<(), ImageError> {
-        Ok(self.shared.file.sync()?)
+        Ok(self.state.file.sync()?)
     }
 
     fn work(&self, operation: &str, call: impl serde::Serialize) -> Work<'_> {
-        self.shared.cluster.process(&self.shared.file).operation(operation, call)
+        self.state.cluster.process(&self.state.file).operation(operation, call)
     }
 
-    /// Has the nodes write a new image, with tiles at the same places.
+    /// Runs work that writes a new image with tiles at the same placements.
     fn make<'f>(
         &'f self,
         path: &str,
@@ -346,8 +341,8 @@ impl Image {
         work: Work<'f>,
         mut watch: impl FnMut(&Report) -> ControlFlow<()> + 'f,
     ) -> Result<(Image, Report), ImageError> {
-        let cluster = &self.shared.cluster;
-        let description = Description { pixel, ..*self.description() };
+        let cluster = &self.state.cluster;
+        let description = ImageDescription { pixel, ..*self.description() };
         let target = options::create(cluster, path, self.tiles().clone(), description)?;
         let stopper = work.stopper();
         let work = work.watch(move |report| {
@@ -360,37 +355,32 @@ impl Image {
             Ok(report) => Ok((target, report)),
             Err(error) => {
                 drop(target);
-                // What failed is worth telling, and not that half an image stays.
+                // Report the failure of the work, not that of the removal.
                 let _ = cluster.remove(path);
                 Err(error)
             }
         }
     }
 
-    fn measure(&self, quantity: Quantity) -> Result<Measured, ImageError> {
+    fn measure(&self, quantity: Quantity) -> Result<Measurement, ImageError> {
         let pixel = self.pixel();
-        let mut all = Measured::nothing(quantity, pixel).map_err(ImageError::Invalid)?;
-        let call = MeasureCall { placed: self.shared.placed.clone(), quantity };
+        let mut all = Measurement::empty(quantity, pixel).map_err(ImageError::Invalid)?;
+        let call = MeasureCall { layout: self.state.layout.clone(), quantity };
         self.work(node::MEASURE, call)
-            .for_each(|_, more: Measured| all.add(&more).map_err(unfit))?;
-        all.fill(self.window().area(), quantity, pixel).map_err(unfit)?;
+            .for_each(|_, more: Measurement| all.add(&more).map_err(bad_result))?;
+        all.fill(self.window().area(), quantity, pixel).map_err(bad_result)?;
         Ok(all)
     }
 }
 
-/// Work and the file that it writes to live for different times.
+/// Gives the work and the target file separate lifetimes.
 fn write_to(work: Work<'_>, target: &File) -> Result<Report, ImageError> {
     Ok(work.write_to(target)?)
-}
-
-/// What a node has sent is not a part of what was asked for.
-fn unfit(error: impl fmt::Display) -> pario::Error {
-    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
 }
 
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [width, height] = self.size();
-        write!(f, "Image({}, {width} x {height})", self.shared.file.path())
+        write!(f, "Image({}, {width} x {height})", self.state.file.path())
     }
 }

@@ -1,41 +1,41 @@
-//! Pixel-wise operations, at the nodes: each does it with its tiles.
+//! The pixel-wise operation: each node maps the pixels of its tiles.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::Tiled;
+use super::tiled_image::TiledImage;
 use crate::filter::Pixels;
-use crate::pixelwise::{Pixelwise, Prepared};
-use crate::stored::Placed;
+use crate::pixelwise::{Pixelwise, PreparedPixelwise};
+use crate::stored::ImageLayout;
 
-/// Which operation.
+/// The parameters of a pixel-wise call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PixelwiseCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub operation: Pixelwise,
 }
 
-/// Does it.
+/// Maps the pixels of images.
 pub struct PixelwiseOperation;
 
 struct PixelwiseTask {
-    tiled: Tiled,
-    /// All tiles, unless those that nobody has written stay as they are.
+    tiled: TiledImage,
+    /// All tiles of the node, or `None` if unwritten tiles stay 0.
     extents: Option<Vec<ExtentPlacement>>,
-    prepared: Prepared,
+    prepared: PreparedPixelwise,
 }
 
 impl Operation for PixelwiseOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let PixelwiseCall { placed, operation } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
+        let PixelwiseCall { layout, operation } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
         let pixel = tiled.description.pixel;
         let prepared = operation.prepare(pixel).map_err(|error| error.to_string())?;
         let blank = Pixels::blank(1, 1, pixel).map_err(|error| error.to_string())?;
         let made = prepared.apply(&blank).map_err(|error| error.to_string())?;
         let keeps_zeros = made.data().iter().all(|byte| *byte == 0);
-        let extents = (!keeps_zeros).then(|| tiled.here(call));
+        let extents = (!keeps_zeros).then(|| tiled.at_node(call));
         Ok(Box::new(PixelwiseTask { tiled, extents, prepared }))
     }
 }
@@ -54,11 +54,11 @@ impl Task for PixelwiseTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
         let Some((_, tile)) = self.tiled.at(seen.place) else { return Ok(Outcome::Nothing) };
-        let pixels = self.tiled.pixels(tile, seen.extent, room)?;
+        let pixels = self.tiled.pixels(tile, seen.extent, unpacked)?;
         let made = self.prepared.apply(&pixels).map_err(|error| error.to_string())?;
         Ok(match self.tiled.packed(&made) {
             Some((header, body)) => Outcome::Extent { place: seen.place, header, body },

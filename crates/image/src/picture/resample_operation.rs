@@ -1,53 +1,53 @@
-//! Windows at another scale or turned, at the nodes: each finds what its tiles contribute.
+//! The resample operation: each node computes the contributions of its tiles.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::Tiled;
-use crate::filter::Window;
-use crate::resample::{Contribution, ONE_PIXEL, Resampling, Run, Share};
-use crate::stored::Placed;
+use super::tiled_image::TiledImage;
+use crate::filter::ImageWindow;
+use crate::resample::{Contribution, ONE_PIXEL, PixelRun, PixelShare, Resampling};
+use crate::stored::ImageLayout;
 
-/// So much of an output is worth sending while the rest is computed.
+/// Bytes of an output that a node sends before the rest is computed.
 const PART_BYTES: usize = 256 << 10;
 
-/// Which output.
+/// The parameters of a resample call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResampleCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub resampling: Resampling,
-    /// Whether tiles that nobody has written are as good as what lies outside of the image.
+    /// Whether unwritten tiles equal the background.
     pub is_blank_outside: bool,
 }
 
-/// Makes windows at another scale or turned.
+/// Resamples images.
 pub struct ResampleOperation;
 
 struct ResampleTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     extents: Vec<ExtentPlacement>,
     call: ResampleCall,
 }
 
 #[derive(Default)]
-struct Found {
+struct ResampleScratch {
     contribution: Contribution,
-    room: Vec<u8>,
+    unpacked: Vec<u8>,
 }
 
 impl Operation for ResampleOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: ResampleCall = call.decode()?;
-        let tiled = Tiled::told(&wanted.placed)?;
-        let resampling = wanted.resampling;
+        let parameters: ResampleCall = call.decode()?;
+        let tiled = TiledImage::decode(&parameters.layout)?;
+        let resampling = parameters.resampling;
         resampling.validate().map_err(|error| error.to_string())?;
         let image = tiled.image();
         let mut extents =
-            resampling.source(image).map_or_else(Vec::new, |window| tiled.here_in(call, window));
+            resampling.source(image).map_or_else(Vec::new, |window| tiled.at_node_in(call, window));
         extents
             .retain(|place| tiled.at(*place).is_some_and(|(_, tile)| may_touch(&resampling, tile)));
-        Ok(Box::new(ResampleTask { tiled, extents, call: wanted }))
+        Ok(Box::new(ResampleTask { tiled, extents, call: parameters }))
     }
 }
 
@@ -61,38 +61,40 @@ impl Task for ResampleTask {
     }
 
     fn scratch(&self) -> Scratch {
-        Box::new(Found::default())
+        Box::new(ResampleScratch::default())
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<ResampleScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
-        let pixels = self.tiled.pixels(tile, seen.extent, &mut found.room)?;
+        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
+        let pixels = self.tiled.pixels(tile, seen.extent, &mut scratch.unpacked)?;
         let image = self.tiled.image();
         self.call
             .resampling
-            .contribute(image, tile, &pixels, &mut found.contribution)
+            .contribute(image, tile, &pixels, &mut scratch.contribution)
             .map_err(|error| error.to_string())?;
-        if found.contribution.pixels.len() < PART_BYTES {
+        if scratch.contribution.pixels.len() < PART_BYTES {
             return Ok(Outcome::Nothing);
         }
-        encoded(std::mem::take(&mut found.contribution)).map(Outcome::Result)
+        encoded(std::mem::take(&mut scratch.contribution)).map(Outcome::Result)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
         let mut all = Contribution::new();
-        for found in scratches.into_iter().filter_map(|scratch| scratch.downcast::<Found>().ok()) {
+        for found in
+            scratches.into_iter().filter_map(|scratch| scratch.downcast::<ResampleScratch>().ok())
+        {
             all.append(found.contribution);
         }
         if all.is_empty() { Ok(None) } else { encoded(all).map(Some) }
     }
 }
 
-/// Whether a tile of the window in which an output lies may contribute to it. It is found without
-/// looking at each row of the output; a tile that is two pixels away may be taken for one that does.
-fn may_touch(resampling: &Resampling, tile: Window) -> bool {
+/// Returns whether a tile may contribute to an output. It does not examine each row of the output,
+/// so it accepts tiles that are up to two pixels away.
+fn may_touch(resampling: &Resampling, tile: ImageWindow) -> bool {
     const NEAR: f64 = 2.0;
     let Resampling::Mapped { map, width, height, .. } = resampling else { return true };
     let pixels = |position: [i64; 2]| position.map(|value| value as f64 / ONE_PIXEL as f64);
@@ -104,7 +106,7 @@ fn may_touch(resampling: &Resampling, tile: Window) -> bool {
     }
     let across = [f64::from(tile.x) - NEAR, f64::from(tile.x) + f64::from(tile.width) + NEAR];
     let along = [f64::from(tile.y) - NEAR, f64::from(tile.y) + f64::from(tile.height) + NEAR];
-    // Column and row of the output at the corners of the tile.
+    // Columns and rows of the output at the corners of the tile.
     let corners =
         across.iter().flat_map(|x| along.iter().map(|y| [*x - origin[0], *y - origin[1]]));
     let places = corners.map(|corner| [cross(corner, down) / area, cross(right, corner) / area]);
@@ -119,22 +121,22 @@ fn may_touch(resampling: &Resampling, tile: Window) -> bool {
     meets(0, *width) && meets(1, *height)
 }
 
-/// A contribution as it travels: how many bytes its pixels have, these, and the rest.
+/// Encodes a contribution: the length of its pixels, the pixels, and the rest.
 fn encoded(mut contribution: Contribution) -> Result<Vec<u8>, String> {
-    contribution.settle();
+    contribution.merge_shares();
     let Contribution { runs, pixels, shares } = contribution;
     let mut message = (pixels.len() as u64).to_le_bytes().to_vec();
     message.extend_from_slice(&pixels);
     postcard::to_extend(&(runs, shares), message).map_err(|error| error.to_string())
 }
 
-/// What has travelled.
+/// Decodes a contribution.
 pub fn decode(message: &[u8]) -> Result<Contribution, String> {
-    let wrong = || "its parts cannot be told from each other".to_owned();
+    let wrong = || "the message of a contribution is too short".to_owned();
     let (len, rest) = message.split_first_chunk().ok_or_else(wrong)?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok();
     let (pixels, rest) = len.and_then(|len| rest.split_at_checked(len)).ok_or_else(wrong)?;
-    let (runs, shares): (Vec<Run>, Vec<Share>) =
+    let (runs, shares): (Vec<PixelRun>, Vec<PixelShare>) =
         postcard::from_bytes(rest).map_err(|error| error.to_string())?;
     Ok(Contribution { runs, pixels: pixels.to_vec(), shares })
 }
@@ -142,12 +144,12 @@ pub fn decode(message: &[u8]) -> Result<Contribution, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resample::{AffineMap, Sampling, Sums};
+    use crate::resample::{AffineMap, ChannelSums, Sampling};
 
     #[test]
     fn no_tile_is_left_out() {
         let mut random = fastrand::Rng::with_seed(3);
-        let image = Window { x: 0, y: 0, width: 3000, height: 2000 };
+        let image = ImageWindow { x: 0, y: 0, width: 3000, height: 2000 };
         let (mut touched, mut taken, mut all) = (0, 0, 0);
         for _ in 0..300 {
             let (width, height) = (random.u32(1..200), random.u32(1..200));
@@ -162,8 +164,12 @@ mod tests {
             let interpolation = [Sampling::Nearest, Sampling::Bilinear][random.usize(0..2)];
             let resampling = Resampling::Mapped { map, width, height, interpolation };
             for number in 0..40 {
-                let tile =
-                    Window { x: number % 8 * 375, y: number / 8 * 400, width: 375, height: 400 };
+                let tile = ImageWindow {
+                    x: number % 8 * 375,
+                    y: number / 8 * 400,
+                    width: 375,
+                    height: 400,
+                };
                 let touches = resampling.touches(image, tile);
                 let source = resampling.source(image);
                 let is_taken = source.is_some_and(|source| source.intersection(tile).is_some())
@@ -179,11 +185,11 @@ mod tests {
 
     #[test]
     fn contributions_travel() {
-        let sums = Sums::Whole([1, 2, 3, 0]);
+        let sums = ChannelSums::Whole([1, 2, 3, 0]);
         let contribution = Contribution {
-            runs: vec![Run { x: 1, y: 2, length: 2 }],
+            runs: vec![PixelRun { x: 1, y: 2, length: 2 }],
             pixels: vec![7, 8],
-            shares: vec![Share { x: 5, y: 6, weight: 9, sums }],
+            shares: vec![PixelShare { x: 5, y: 6, weight: 9, sums }],
         };
         let message = encoded(contribution.clone()).unwrap();
         assert_eq!(decode(&message), Ok(contribution));

@@ -1,27 +1,26 @@
-//! Pictures of other programs that come in and go out by rows: a row of tiles at a time, the next
-//! one while that is written.
+//! Import and export of pictures: a row of tiles at a time, while the next one is read.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::{Image, Shared};
+use super::{Image, ImageState};
 use crate::error::ImageError;
-use crate::filter::{Pixels, Window};
+use crate::filter::{ImageWindow, Pixels};
 use crate::formats::{RowSink, Rows};
 
-/// Writes all rows of a picture to an image. `watch` is told how many have been read.
+/// Writes all rows of a picture to an image. `watch` receives the number of rows read.
 pub fn import(
     image: &Image,
     rows: &mut dyn Rows,
     mut watch: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<(), ImageError> {
-    let shared = &*image.shared;
-    let whole = shared.tiled.image();
+    let state = &*image.state;
+    let whole = state.tiled.image();
     let (has, pixel) = (rows.size(), rows.pixel());
     if has != (whole.width.into(), whole.height.into()) || pixel != image.pixel() {
         return Err(ImageError::Invalid(format!(
             "{}: a picture of {} x {} pixels of {pixel} does not fit into {} x {} of {}",
-            shared.file.path(),
+            state.file.path(),
             has.0,
             has.1,
             whole.width,
@@ -30,13 +29,14 @@ pub fn import(
         )));
     }
     std::thread::scope(|scope| {
-        // Nothing waits between the two: there are two rows of tiles in memory.
-        let (sender, receiver) = sync_channel::<(Window, Pixels)>(0);
+        // The channel holds nothing: two rows of tiles are in memory.
+        let (sender, receiver) = sync_channel::<(ImageWindow, Pixels)>(0);
         let writer = scope.spawn(move || {
-            let written = |(band, pixels): (Window, Pixels)| image.write(band.x, band.y, &pixels);
+            let written =
+                |(band, pixels): (ImageWindow, Pixels)| image.write(band.x, band.y, &pixels);
             receiver.iter().try_for_each(written)
         });
-        let read = bands(shared, whole).try_for_each(|band| {
+        let read = bands(state, whole).try_for_each(|band| {
             let mut pixels = Pixels::blank(band.width, band.height, pixel)?;
             for row in 0..band.height {
                 rows.next_row(pixels.row_mut(row))?;
@@ -44,7 +44,7 @@ pub fn import(
                     return Err(stopped("import"));
                 }
             }
-            // Who does not take it has failed, and tells why.
+            // If the writer has ended, it failed, and its error is reported.
             sender.send((band, pixels)).map_err(|_| stopped("import"))
         });
         drop(sender);
@@ -53,27 +53,28 @@ pub fn import(
     })
 }
 
-/// Puts all rows of a window into a picture, and ends it. `watch` is told how many.
+/// Writes all rows of a window to a picture, and ends it. `watch` receives the number of rows
+/// written.
 pub fn export(
     image: &Image,
-    window: Window,
+    window: ImageWindow,
     mut sink: Box<dyn RowSink>,
     mut watch: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<(), ImageError> {
-    image.shared.check(window)?;
+    image.state.check(window)?;
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(0);
         scope.spawn(move || read_ahead(image, window, &sender));
         let put = put_all(&receiver, &mut *sink, &mut watch);
-        // Who reads ahead finds nobody who takes it.
+        // This ends the reader.
         drop(receiver);
         put
     })?;
     Ok(sink.finish()?)
 }
 
-fn read_ahead(image: &Image, window: Window, sender: &SyncSender<Result<Pixels, ImageError>>) {
-    for band in bands(&image.shared, window) {
+fn read_ahead(image: &Image, window: ImageWindow, sender: &SyncSender<Result<Pixels, ImageError>>) {
+    for band in bands(&image.state, window) {
         let read = image.read(band);
         let is_last = read.is_err();
         if sender.send(read).is_err() || is_last {
@@ -101,16 +102,16 @@ fn put_all(
     Ok(())
 }
 
-/// What of each row of tiles is in a window.
-fn bands(shared: &Shared, window: Window) -> impl Iterator<Item = Window> {
-    let tiles = shared.tiled.grid.pieces(Window { width: 1, ..window });
-    tiles.into_iter().map(move |piece| {
-        let Window { y, height, .. } = piece.window;
-        Window { y, height, ..window }
+/// Returns the windows of the rows of tiles within a window.
+fn bands(state: &ImageState, window: ImageWindow) -> impl Iterator<Item = ImageWindow> {
+    let tiles = state.tiled.grid.parts(ImageWindow { width: 1, ..window });
+    tiles.into_iter().map(move |part| {
+        let ImageWindow { y, height, .. } = part.window;
+        ImageWindow { y, height, ..window }
     })
 }
 
-/// Who watches wants the end.
+/// Returns the error of a transfer that `watch` stopped.
 pub fn stopped(what: &str) -> ImageError {
     ImageError::Cluster(pario::Error::Stopped { operation: format!("image {what}") })
 }

@@ -1,34 +1,34 @@
-//! Windows, at the nodes: each sends what its tiles have of the window.
+//! The window operation: each node sends the parts of a window that lie in its tiles.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use serde::{Deserialize, Serialize};
 
-use super::tile::{Tiled, part_of};
-use crate::filter::{Pixels, Window};
-use crate::stored::Placed;
+use super::tiled_image::{TiledImage, part_of};
+use crate::filter::{ImageWindow, Pixels};
+use crate::stored::ImageLayout;
 
-/// Which window.
+/// The parameters of a window call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WindowCall {
-    pub placed: Placed,
-    pub window: Window,
+    pub layout: ImageLayout,
+    pub window: ImageWindow,
 }
 
-/// Takes windows.
+/// Reads windows of images.
 pub struct WindowOperation;
 
 struct WindowTask {
-    tiled: Tiled,
+    tiled: TiledImage,
     extents: Vec<ExtentPlacement>,
-    window: Window,
+    window: ImageWindow,
 }
 
 impl Operation for WindowOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let WindowCall { placed, window } = call.decode()?;
-        let tiled = Tiled::told(&placed)?;
-        let extents = tiled.here_in(call, window);
+        let WindowCall { layout, window } = call.decode()?;
+        let tiled = TiledImage::decode(&layout)?;
+        let extents = tiled.at_node_in(call, window);
         Ok(Box::new(WindowTask { tiled, extents, window }))
     }
 }
@@ -43,28 +43,30 @@ impl Task for WindowTask {
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(room) = scratch.downcast_mut::<Vec<u8>>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(unpacked) = scratch.downcast_mut::<Vec<u8>>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let (_, tile) = self.tiled.at(seen.place).ok_or("no tile lies there")?;
+        let (_, tile) = self.tiled.at(seen.place).ok_or("the extent is not a tile")?;
         let (Some(part), Some(extent)) = (tile.intersection(self.window), seen.extent) else {
             return Ok(Outcome::Nothing);
         };
         let pixel = self.tiled.description.pixel;
-        part_of(extent, tile, part, pixel, room).map(Outcome::Result)
+        part_of(extent, tile, part, pixel, unpacked).map(Outcome::Result)
     }
 }
 
-/// Puts what a node has sent into the window that it is a part of.
+/// Pastes a part that a node sent into its window.
 pub fn paste(
-    tiled: &Tiled,
-    window: Window,
+    tiled: &TiledImage,
+    window: ImageWindow,
     place: Option<ExtentPlacement>,
     bytes: &[u8],
     pixels: &mut Pixels,
 ) -> Result<(), String> {
     let tile = place.and_then(|place| tiled.at(place)).map(|(_, tile)| tile);
-    let part = tile.and_then(|tile| tile.intersection(window)).ok_or("it is of no tile of it")?;
+    let part = tile
+        .and_then(|tile| tile.intersection(window))
+        .ok_or("its extent is not a tile of the window")?;
     let pixel = pixels.pixel().bytes();
     let along = part.width as usize * pixel;
     if bytes.len() != along * part.height as usize {

@@ -1,38 +1,38 @@
-//! Pixels that are written: whole tiles as they are, parts of tiles into what is there.
+//! Writing pixels: tiles that are covered as a whole, and parts of tiles.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario::operation::Stored;
 
-use super::Shared;
+use super::ImageState;
 use crate::error::ImageError;
-use crate::filter::{Piece, Pixels, Window};
+use crate::filter::{ImageWindow, Pixels, TilePart};
 
-/// So many tiles are under way at once.
+/// Tiles that are written at the same time.
 const UNDER_WAY: usize = 4;
 
 /// Writes pixels from a position on.
-pub fn write(shared: &Shared, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
-    let (path, pixel) = (shared.file.path(), shared.tiled.description.pixel);
+pub fn write(state: &ImageState, x: u32, y: u32, pixels: &Pixels) -> Result<(), ImageError> {
+    let (path, pixel) = (state.file.path(), state.tiled.description.pixel);
     if pixels.pixel() != pixel {
         let given = pixels.pixel();
         let text = format!("{path}: it has pixels of {pixel}, {given} cannot be written to it");
         return Err(ImageError::Invalid(text));
     }
-    let window = Window { x, y, ..pixels.window() };
-    shared.check(window)?;
-    let pieces = shared.tiled.grid.pieces(window);
-    let threads = UNDER_WAY.min(pieces.len());
-    let waiting = Mutex::new(pieces.into_iter());
+    let window = ImageWindow { x, y, ..pixels.window() };
+    state.check(window)?;
+    let parts = state.tiled.grid.parts(window);
+    let threads = UNDER_WAY.min(parts.len());
+    let waiting = Mutex::new(parts.into_iter());
     let has_failed = AtomicBool::new(false);
     let next = || {
         let mut waiting = waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         waiting.next().filter(|_| !has_failed.load(Ordering::Relaxed))
     };
     let work = || {
-        while let Some(piece) = next() {
-            if let Err(error) = write_piece(shared, window, piece, pixels) {
+        while let Some(part) = next() {
+            if let Err(error) = write_part(state, window, part, pixels) {
                 has_failed.store(true, Ordering::Relaxed);
                 return Err(error);
             }
@@ -52,30 +52,30 @@ pub fn write(shared: &Shared, x: u32, y: u32, pixels: &Pixels) -> Result<(), Ima
     })
 }
 
-/// Writes what a window has of a tile.
-fn write_piece(
-    shared: &Shared,
-    window: Window,
-    Piece { tile, window: part }: Piece,
+/// Writes the part of a window that lies in a tile.
+fn write_part(
+    state: &ImageState,
+    window: ImageWindow,
+    TilePart { tile, window: part }: TilePart,
     pixels: &Pixels,
 ) -> Result<(), ImageError> {
-    let tiled = &shared.tiled;
+    let tiled = &state.tiled;
     let outside = |error: pario_proto::OutsideError| ImageError::Invalid(error.to_string());
     let place = tiled.tiles.locate(tile).map_err(outside)?;
     let whole = tiled.grid.tile(tile).unwrap_or(part);
-    let from = Window { x: part.x - window.x, y: part.y - window.y, ..part };
+    let from = ImageWindow { x: part.x - window.x, y: part.y - window.y, ..part };
     let all = if part == whole {
         pixels.cut(from)?
     } else {
-        let extent = shared.file.read_extent(place)?;
+        let extent = state.file.read_extent(place)?;
         let stored =
             extent.as_ref().map(|found| Stored { header: &found.header, body: &found.body });
         let mut all = tiled.pixels(whole, stored, &mut Vec::new()).map_err(|why| {
-            ImageError::other(shared.file.path(), format!("the tile at {tile}: {why}"))
+            ImageError::other(state.file.path(), format!("the tile at {tile}: {why}"))
         })?;
         all.paste_window(part.x - whole.x, part.y - whole.y, pixels, from)?;
         all
     };
     let (header, body) = tiled.description.compression.pack(all.data());
-    Ok(shared.file.write_extent(place, &header, &body)?)
+    Ok(state.file.write_extent(place, &header, &body)?)
 }

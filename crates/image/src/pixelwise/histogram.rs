@@ -1,7 +1,7 @@
-//! How often values occur.
+//! Histograms.
 //!
-//! Invariants: there are as many counts as bins and channels; every sample that was seen is in
-//! exactly one count; no count wraps, and neither does their sum: it is at most `u64::MAX`.
+//! Invariants: there are as many counts as bins and channels. Every counted sample is in exactly
+//! one count. No count wraps, and neither does their sum: it is at most `u64::MAX`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,31 +9,32 @@ use crate::filter::Pixels;
 use crate::filter::channel::{Channel, zero_key};
 use crate::{Pixel, Sample};
 
-/// The most bins for floating-point samples.
+/// Limit for the bins of floating-point samples.
 const BINS_LIMIT: u32 = 65_536;
 
-/// Into which bins values are sorted.
+/// The bins of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Bins {
-    /// One for each value of 8 bits, the least first.
+    /// One bin for each value of 8 bits, the least first.
     Bytes,
     /// Equal ranges of the values of 16 bits, the least first.
     Words {
-        /// How many: a power of two, at most 65,536.
+        /// Number of bins: a power of two, at most 65,536.
         bins: u32,
     },
-    /// Equal ranges between two numbers, of which the upper one belongs to the last bin.
+    /// Equal ranges between two numbers; the upper number belongs to the last bin.
     Reals {
-        /// Where the first bin begins.
+        /// Start of the first bin.
         low: f32,
-        /// Where the last one ends.
+        /// End of the last bin.
         high: f32,
-        /// How many, at most 65,536.
+        /// Number of bins, at most 65,536.
         bins: u32,
     },
 }
 
-/// How often values occur in each channel. Histograms of tiles are added up to that of an image.
+/// Counts of the values of each channel. The histogram of an image is the sum of those of its
+/// tiles.
 ///
 /// ```
 /// use pario_image::{Bins, Histogram, Pixel, Pixels};
@@ -46,25 +47,25 @@ pub enum Bins {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored")]
+#[serde(try_from = "StoredHistogram")]
 pub struct Histogram {
     pixel: Pixel,
     bins: Bins,
     counts: Vec<u64>,
-    /// Samples below the first bin, above the last one, and no numbers, for each channel.
+    /// Samples below the first bin, above the last bin, and NaN, for each channel.
     outside: Vec<[u64; 3]>,
 }
 
-/// A histogram of which nothing is known yet.
+/// A decoded histogram that is not checked yet.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredHistogram {
     pixel: Pixel,
     bins: Bins,
     counts: Vec<u64>,
     outside: Vec<[u64; 3]>,
 }
 
-/// Why a histogram cannot be made, read or added.
+/// The error of a histogram that cannot be created, decoded or added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HistogramError {
     /// The bins are for samples of another type.
@@ -75,7 +76,7 @@ pub enum HistogramError {
         /// The pixels.
         pixel: Pixel,
     },
-    /// The number of bins, or the range, makes no sense.
+    /// The number of bins or their range is not valid.
     #[error(
         "bins of {bins:?}: there may be 1 to 65,536 of them, a power of two for u16 and i16, and for f32 \
          between two numbers of which the second is greater"
@@ -84,7 +85,7 @@ pub enum HistogramError {
         /// The bins.
         bins: Bins,
     },
-    /// The counts cannot be those of a histogram.
+    /// The number of counts is wrong, or their sum overflows.
     #[error(
         "a histogram of {pixel} has {needed} counts for each channel, or more than 2^64 samples"
     )]
@@ -94,24 +95,24 @@ pub enum HistogramError {
         /// The number of bins.
         needed: usize,
     },
-    /// Pixels or bins differ.
+    /// The pixels or bins of two histograms differ.
     #[error(
         "a histogram of {pixel} in {bins:?} and one of {other} in {other_bins:?} do not add up"
     )]
     Other {
-        /// The pixels here.
+        /// The pixels of this histogram.
         pixel: Pixel,
-        /// The bins here.
+        /// The bins of this histogram.
         bins: Bins,
-        /// The pixels there.
+        /// The pixels of the other one.
         other: Pixel,
-        /// The bins there.
+        /// The bins of the other one.
         other_bins: Bins,
     },
 }
 
 impl Bins {
-    /// The usual ones: all values of whole numbers, or 256 between 0 and 1.
+    /// Returns the default bins: one for each whole number, or 256 between 0 and 1.
     pub fn usual(sample: Sample) -> Bins {
         match sample {
             Sample::U8 | Sample::I8 => Bins::Bytes,
@@ -120,7 +121,7 @@ impl Bins {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of bins.
     pub fn count(self) -> u32 {
         match self {
             Bins::Bytes => 256,
@@ -128,7 +129,7 @@ impl Bins {
         }
     }
 
-    /// Whether they make sense, and do so for such pixels.
+    /// Checks the bins, also for these pixels.
     pub fn validate(self, pixel: Pixel) -> Result<(), HistogramError> {
         let sensible = match self {
             Bins::Bytes => true,
@@ -151,24 +152,24 @@ impl Bins {
 }
 
 impl Histogram {
-    /// One without any samples.
+    /// Creates a histogram without samples.
     pub fn new(pixel: Pixel, bins: Bins) -> Result<Histogram, HistogramError> {
         bins.validate(pixel)?;
         let counts = vec![0; bins.count() as usize * pixel.channels()];
         Ok(Histogram { pixel, bins, counts, outside: vec![[0; 3]; pixel.channels()] })
     }
 
-    /// The pixels it is for.
+    /// Returns the pixels of the histogram.
     pub fn pixel(&self) -> Pixel {
         self.pixel
     }
 
-    /// Its bins.
+    /// Returns the bins.
     pub fn bins(&self) -> Bins {
         self.bins
     }
 
-    /// The counts of a channel, one for each bin.
+    /// Returns the counts of a channel, one for each bin.
     ///
     /// # Panics
     ///
@@ -178,7 +179,7 @@ impl Histogram {
         &self.counts[channel * bins..][..bins]
     }
 
-    /// The value with which a bin begins; that of the bin behind the last one is where it ends.
+    /// Returns the value with which a bin starts; for the number of bins, the end of the last one.
     pub fn start_of(&self, bin: usize) -> f64 {
         let (low, high) = match self.bins {
             Bins::Bytes => (0.0, 256.0),
@@ -189,8 +190,7 @@ impl Histogram {
         low + (high - low) * share - f64::from(zero_key(self.pixel.sample()))
     }
 
-    /// How many samples of a channel were less than the first bin, more than the last one, and no
-    /// numbers at all.
+    /// Returns how many samples of a channel are below the first bin, above the last bin, and NaN.
     ///
     /// # Panics
     ///
@@ -206,7 +206,7 @@ impl Histogram {
         }
         let channels = self.pixel.channels();
         let bins = self.bins.count() as usize;
-        // From the bits of a whole number to its place in the order of all.
+        // Maps the bits of a whole number to its position in the order of all.
         let flip = zero_key(self.pixel.sample());
         for (channel, counts) in self.counts.chunks_exact_mut(bins).enumerate() {
             match self.bins {
@@ -222,7 +222,7 @@ impl Histogram {
                     }
                 }
                 Bins::Reals { low, high, bins } => {
-                    let range = Range { low: low.real(), high: high.real(), bins };
+                    let range = BinRange { low: low.real(), high: high.real(), bins };
                     let (samples, _) = pixels.data().as_chunks();
                     for sample in samples.iter().skip(channel).step_by(channels) {
                         match range.bin(f32::from_le_bytes(*sample).real()) {
@@ -236,7 +236,7 @@ impl Histogram {
         Ok(())
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Histogram) -> Result<(), HistogramError> {
         if (other.pixel, other.bins) != (self.pixel, self.bins) {
             return Err(self.differs(other.pixel, other.bins));
@@ -261,15 +261,16 @@ impl Histogram {
 }
 
 /// Equal ranges between two numbers.
-struct Range {
+struct BinRange {
     low: f64,
     high: f64,
     bins: u32,
 }
 
-impl Range {
-    /// The bin of a number; otherwise 0 if it is less, 1 if it is more, 2 if it is none.
-    #[expect(clippy::cast_possible_truncation, reason = "cut off at the number of bins")]
+impl BinRange {
+    /// Returns the bin of a number, or the index in [`Histogram::outside`]: 0 below, 1 above, 2
+    /// NaN.
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to the number of bins")]
     fn bin(&self, value: f64) -> Result<usize, usize> {
         if value.is_nan() {
             Err(2)
@@ -284,11 +285,11 @@ impl Range {
     }
 }
 
-impl TryFrom<Stored> for Histogram {
+impl TryFrom<StoredHistogram> for Histogram {
     type Error = HistogramError;
 
-    fn try_from(stored: Stored) -> Result<Histogram, HistogramError> {
-        let Stored { pixel, bins, counts, outside } = stored;
+    fn try_from(stored: StoredHistogram) -> Result<Histogram, HistogramError> {
+        let StoredHistogram { pixel, bins, counts, outside } = stored;
         bins.validate(pixel)?;
         let needed = bins.count() as usize;
         let fits = counts.len() == needed * pixel.channels() && outside.len() == pixel.channels();

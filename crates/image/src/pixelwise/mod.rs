@@ -1,9 +1,9 @@
-//! Pixel-wise operations: what a pixel becomes depends on that pixel alone; and what can be said of
-//! all pixels together.
+//! Pixel-wise operations, whose result at a pixel depends on that pixel alone, and statistics of
+//! all pixels.
 //!
-//! `operation` is what can be done with a pixel, `prepared` does it; `histogram` and `summary` count
-//! and measure, tile by tile, and are added up in any order. `power` has the functions that must be
-//! the same on every machine.
+//! `operation` lists the operations on a pixel, and `prepared` applies them. `histogram` and
+//! `summary` measure tile by tile, and their results are added in any order. `power` holds the
+//! functions that must give the same bits on every machine.
 
 mod histogram;
 mod operation;
@@ -16,5 +16,5 @@ mod tests;
 
 pub use histogram::{Bins, Histogram, HistogramError};
 pub use operation::{Pixelwise, PixelwiseError};
-pub use prepared::Prepared;
+pub use prepared::PreparedPixelwise;
 pub use summary::{ChannelSummary, Summary, SummaryError, Total};

@@ -1,14 +1,15 @@
-//! Which pixel-wise operations there are.
+//! The available pixel-wise operations.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Pixel;
 use crate::filter::Pixels;
-use crate::pixelwise::Prepared;
+use crate::pixelwise::PreparedPixelwise;
 use crate::pixelwise::power::powers;
 
-/// What becomes of each pixel. White is the greatest value of whole numbers (255, 65,535, 127 or
-/// 32,767) and 1 for floating-point numbers; a result is rounded to the nearest sample, halves away from zero, and cut off where samples end.
+/// An operation on each pixel. White is the greatest value of whole numbers (255, 65,535, 127 or
+/// 32,767) and 1 for floating-point numbers. A result is rounded to the nearest sample, halves away
+/// from zero, and clamped to the range of the type.
 ///
 /// ```
 /// use pario_image::{Pixel, Pixels, Pixelwise};
@@ -21,95 +22,95 @@ use crate::pixelwise::power::powers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pixelwise {
-    /// `white * (value / white) ^ gamma`; what is negative or no number becomes 0.
+    /// `white * (value / white) ^ gamma`; negative values and NaN become 0.
     Gamma {
         /// The exponent, more than 0; below 1 it makes pictures brighter.
         gamma: f64,
     },
     /// One of two values.
     Threshold {
-        /// What is less is below; what is no number is, too.
+        /// The threshold; smaller values and NaN are below it.
         at: f64,
-        /// What those below become.
+        /// The result for values below.
         below: f64,
-        /// What the others become.
+        /// The result for all others.
         above: f64,
     },
-    /// Each channel is a sum of the channels with weights, plus an offset. Products are added to the
-    /// offset in the order of the channels, in `f64`.
+    /// Each output channel is a weighted sum of the input channels plus an offset. Products are
+    /// added to the offset in the order of the channels, in `f64`.
     ChannelMix {
-        /// The weights: a row for each channel that comes out, as long as there are channels that
-        /// go in.
+        /// The weights: a row for each output channel with a weight for each input channel.
         matrix: Vec<f64>,
-        /// The offsets: one for each channel that comes out.
+        /// The offsets, one for each output channel.
         offsets: Vec<f64>,
     },
     /// `white - value`; for signed whole numbers `-1 - value`, so that the least value becomes the
     /// greatest.
     Invert,
-    /// A window of values is spread: `low` becomes 0 and `high` white, what is beyond is cut off.
+    /// Stretches a range of values: `low` becomes 0, `high` becomes white, and values beyond are
+    /// clamped.
     Levels {
-        /// What becomes 0.
+        /// The value that becomes 0.
         low: f64,
-        /// What becomes white; not the same.
+        /// The value that becomes white; different from `low`.
         high: f64,
     },
 }
 
-/// Why an operation is none, or cannot be applied to such pixels.
+/// The error of an operation that is not valid or cannot be applied to these pixels.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PixelwiseError {
-    /// A parameter is no number.
+    /// A parameter is not finite.
     #[error("{what} is {value}: it must be a finite number")]
     NotFinite {
-        /// Which of them.
+        /// The name of the parameter.
         what: &'static str,
         /// The value.
         value: f64,
     },
-    /// The exponent makes no sense.
+    /// The exponent is not in its range.
     #[error("gamma is {gamma}: it must be more than 0 and at most 1000")]
     Gamma {
         /// The exponent given.
         gamma: f64,
     },
-    /// There is nothing between the two levels.
+    /// Both levels are equal.
     #[error("both levels are {level}: they must be different")]
     Levels {
         /// The level given.
         level: f64,
     },
-    /// The matrix is not a matrix for one to four channels.
+    /// The matrix is not one for 1 to 4 channels.
     #[error(
         "a channel mix with {weights} weights and {offsets} offsets: there must be 1 to 4 offsets, \
          and for each 1 to 4 weights"
     )]
     Matrix {
-        /// The weights given.
+        /// The number of weights given.
         weights: usize,
-        /// The offsets given.
+        /// The number of offsets given.
         offsets: usize,
     },
-    /// The matrix is for other pixels.
+    /// The matrix is for another number of channels.
     #[error("a channel mix with weights for {channels} channels cannot be applied to {pixel}")]
     Channels {
-        /// The channels that the matrix is for.
+        /// The number of input channels of the matrix.
         channels: usize,
-        /// The pixels there are.
+        /// The pixels of the image.
         pixel: Pixel,
     },
-    /// What was prepared for other pixels cannot be applied to these.
+    /// The operation was prepared for other pixels.
     #[error("the operation was prepared for {prepared}, not for {pixel}")]
     OtherPixel {
-        /// What it was prepared for.
+        /// The pixels that it was prepared for.
         prepared: Pixel,
-        /// The pixels there are.
+        /// The pixels that it was applied to.
         pixel: Pixel,
     },
 }
 
 impl Pixelwise {
-    /// Whether the parameters make sense. To be asked about everything that comes from outside.
+    /// Checks the parameters. Every operation that comes from another process must be checked.
     pub fn validate(&self) -> Result<(), PixelwiseError> {
         match self {
             Pixelwise::Gamma { gamma } => match *gamma > 0.0 && *gamma <= 1_000.0 {
@@ -141,7 +142,7 @@ impl Pixelwise {
         }
     }
 
-    /// What kind of pixels it makes of such pixels.
+    /// Returns the pixel that the operation produces.
     pub fn output_pixel(&self, input: Pixel) -> Result<Pixel, PixelwiseError> {
         self.validate()?;
         let Pixelwise::ChannelMix { matrix, offsets } = self else { return Ok(input) };
@@ -155,17 +156,17 @@ impl Pixelwise {
             .ok_or(PixelwiseError::Matrix { weights, offsets: rows })
     }
 
-    /// Gets ready for many tiles of such pixels: tables are computed once.
-    pub fn prepare(&self, input: Pixel) -> Result<Prepared, PixelwiseError> {
-        Prepared::new(self, input)
+    /// Prepares the operation for many tiles: computes its tables once.
+    pub fn prepare(&self, input: Pixel) -> Result<PreparedPixelwise, PixelwiseError> {
+        PreparedPixelwise::new(self, input)
     }
 
-    /// What it makes of pixels. For more than a tile, [`Pixelwise::prepare`] is faster.
+    /// Applies the operation to pixels. For more than one tile, use [`Pixelwise::prepare`].
     pub fn apply(&self, pixels: &Pixels) -> Result<Pixels, PixelwiseError> {
         self.prepare(pixels.pixel())?.apply(pixels)
     }
 
-    /// What becomes of some values; a mix of channels leaves them as they are.
+    /// Computes the results for some values; a channel mix returns them unchanged.
     pub(super) fn values<const N: usize>(
         &self,
         values: [f64; N],

@@ -1,12 +1,12 @@
-//! Exponentials and powers that are the same on every machine.
+//! Exponentials and powers that give the same bits on every machine.
 //!
-//! The mathematical functions of the system may differ in the last bit from one machine to the
-//! next, and with them a rounded sample. Here are only additions, multiplications and divisions,
-//! which are defined to the bit. Relative errors are below 10^-13.
+//! The mathematical functions of the system may differ in the last bit from machine to machine, and
+//! with them a rounded sample. This module uses only additions, multiplications and divisions,
+//! whose results are defined to the bit. Relative errors are below 10^-13.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// What the powers of a number up to the 18th are divided by, inverted, the highest first.
+/// Inverse factorials up to 18!, the highest first.
 const FACTORIALS: [f64; 19] = {
     let mut inverted = [1.0; 19];
     let (mut step, mut factorial) = (1, 1u64);
@@ -18,7 +18,7 @@ const FACTORIALS: [f64; 19] = {
     inverted
 };
 
-/// The odd numbers to the 23rd, inverted, the highest first.
+/// Inverse odd numbers up to 23, the highest first.
 const ODD: [f64; 12] = {
     let mut inverted = [1.0; 12];
     let mut step = 0;
@@ -29,13 +29,13 @@ const ODD: [f64; 12] = {
     inverted
 };
 
-/// `e` to the power of a number.
+/// Returns `e` to the power of a number.
 pub(crate) fn exponential(exponent: f64) -> f64 {
     let [power] = exponentials([exponent]);
     power
 }
 
-/// Numbers that are not negative to the power of another that is above 0, side by side.
+/// Raises numbers that are not negative to a power above 0, side by side.
 pub(crate) fn powers<const N: usize>(bases: [f64; N], exponent: f64) -> [f64; N] {
     let powers = exponentials(logarithms(bases).map(|logarithm| logarithm * exponent));
     std::array::from_fn(|lane| match bases[lane].is_normal() {
@@ -44,7 +44,7 @@ pub(crate) fn powers<const N: usize>(bases: [f64; N], exponent: f64) -> [f64; N]
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "cut off before")]
+#[expect(clippy::cast_possible_truncation, reason = "clamped before")]
 fn exponentials<const N: usize>(exponents: [f64; N]) -> [f64; N] {
     let exponents = exponents.map(|exponent| exponent.clamp(-750.0, 710.0));
     let twos = exponents.map(|exponent| (exponent / LN_2) as i32);
@@ -52,15 +52,15 @@ fn exponentials<const N: usize>(exponents: [f64; N]) -> [f64; N] {
         std::array::from_fn(|lane| exponents[lane] - f64::from(twos[lane]) * LN_2);
     let sums = series(&FACTORIALS, rests);
     std::array::from_fn(|lane| {
-        // In two steps, since a power of two may be too large or too small for one.
+        // Multiply in two steps: one power of two may overflow or underflow.
         let half = twos[lane] / 2;
         sums[lane] * power_of_two(half) * power_of_two(twos[lane] - half)
     })
 }
 
-/// The natural logarithms of numbers above 0 that have all their bits: none below 2^-1022.
+/// Returns the natural logarithms of positive normal numbers (not below 2^-1022).
 fn logarithms<const N: usize>(numbers: [f64; N]) -> [f64; N] {
-    // A number from 1 to 2, and as many twos as the bits of the exponent say; then one around 1.
+    // Split off the exponent bits, which leaves a number from 1 to 2, then move it around 1.
     let rests =
         numbers.map(|number| f64::from_bits(number.to_bits() & ((1 << 52) - 1) | 1.0f64.to_bits()));
     let ratios = rests.map(|rest| {
@@ -75,7 +75,7 @@ fn logarithms<const N: usize>(numbers: [f64; N]) -> [f64; N] {
     })
 }
 
-/// Sums of powers times their factors, of which that of the highest comes first.
+/// Evaluates polynomials whose factors start with the highest power.
 fn series<const N: usize>(factors: &[f64], numbers: [f64; N]) -> [f64; N] {
     let mut sums = [0.0; N];
     for factor in factors {
@@ -86,7 +86,7 @@ fn series<const N: usize>(factors: &[f64], numbers: [f64; N]) -> [f64; N] {
     sums
 }
 
-/// 2 to a power from -1022 to 1023.
+/// Returns 2 to a power from -1022 to 1023.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1_023).unsigned_abs()) << 52)
 }

@@ -1,4 +1,4 @@
-//! A pixel-wise operation that is ready for tiles of one kind of pixels.
+//! A pixel-wise operation that is prepared for tiles of one pixel type.
 
 use crate::filter::Pixels;
 use crate::filter::channel::Channel;
@@ -10,88 +10,91 @@ const SIDE_BY_SIDE: usize = 8;
 
 /// A pixel-wise operation with its tables; see [`Pixelwise::prepare`]. Threads may share it.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedPixelwise {
     input: Pixel,
     output: Pixel,
-    work: Work,
+    mapping: Mapping,
 }
 
 #[derive(Clone, Debug)]
-enum Work {
-    /// What each of the 256 values becomes, by its bits.
+enum Mapping {
+    /// The result for each of the 256 values, by its bits.
     Bytes(Box<[u8; 256]>),
-    /// What each of the 65,536 values becomes, by its bits, as bytes.
+    /// The bytes of the result for each of the 65,536 values, by its bits.
     Words(Vec<[u8; 2]>),
-    /// Each value is computed.
+    /// No table: each value is computed.
     Reals(Pixelwise),
     Mix(Mix),
 }
 
 #[derive(Clone, Debug)]
 struct Mix {
-    /// A row for each channel that comes out.
+    /// A row for each output channel.
     matrix: [[f64; 4]; 4],
     offsets: [f64; 4],
 }
 
-impl Prepared {
-    pub(super) fn new(operation: &Pixelwise, input: Pixel) -> Result<Prepared, PixelwiseError> {
+impl PreparedPixelwise {
+    pub(super) fn new(
+        operation: &Pixelwise,
+        input: Pixel,
+    ) -> Result<PreparedPixelwise, PixelwiseError> {
         let output = operation.output_pixel(input)?;
-        let work = match (operation, input.sample()) {
+        let mapping = match (operation, input.sample()) {
             (Pixelwise::ChannelMix { matrix, offsets }, _) => {
-                Work::Mix(Mix::new(matrix, offsets, input.channels()))
+                Mapping::Mix(Mix::new(matrix, offsets, input.channels()))
             }
             (_, Sample::U8) => {
                 let table = table::<u8>(operation, 0..=u8::MAX);
-                Work::Bytes(Box::new(std::array::from_fn(|value| table[value])))
+                Mapping::Bytes(Box::new(std::array::from_fn(|value| table[value])))
             }
             (_, Sample::U16) => {
                 let table = table::<u16>(operation, 0..=u16::MAX);
-                Work::Words(table.into_iter().map(u16::to_le_bytes).collect())
+                Mapping::Words(table.into_iter().map(u16::to_le_bytes).collect())
             }
             (_, Sample::I8) => {
                 let table = table::<i8>(operation, (0..=u8::MAX).map(u8::cast_signed));
-                Work::Bytes(Box::new(std::array::from_fn(|value| table[value].cast_unsigned())))
+                Mapping::Bytes(Box::new(std::array::from_fn(|value| table[value].cast_unsigned())))
             }
             (_, Sample::I16) => {
                 let table = table::<i16>(operation, (0..=u16::MAX).map(u16::cast_signed));
-                Work::Words(table.into_iter().map(i16::to_le_bytes).collect())
+                Mapping::Words(table.into_iter().map(i16::to_le_bytes).collect())
             }
-            (_, Sample::F32) => Work::Reals(operation.clone()),
+            (_, Sample::F32) => Mapping::Reals(operation.clone()),
         };
-        Ok(Prepared { input, output, work })
+        Ok(PreparedPixelwise { input, output, mapping })
     }
 
-    /// The kind of pixels that come out.
+    /// Returns the pixel that the operation produces.
     pub fn output_pixel(&self) -> Pixel {
         self.output
     }
 
-    /// What becomes of pixels.
+    /// Applies the operation to pixels.
     pub fn apply(&self, pixels: &Pixels) -> Result<Pixels, PixelwiseError> {
         if pixels.pixel() != self.input {
             let (prepared, pixel) = (self.input, pixels.pixel());
             return Err(PixelwiseError::OtherPixel { prepared, pixel });
         }
-        let data = match (&self.work, self.input.sample()) {
-            (Work::Bytes(table), _) => {
+        let data = match (&self.mapping, self.input.sample()) {
+            (Mapping::Bytes(table), _) => {
                 pixels.data().iter().map(|value| table[usize::from(*value)]).collect()
             }
-            (Work::Words(table), _) => {
+            (Mapping::Words(table), _) => {
                 let (samples, _) = pixels.data().as_chunks();
                 let values = samples.iter().map(|sample| u16::from_le_bytes(*sample));
                 let mut data = Vec::with_capacity(pixels.data().len());
                 values.for_each(|value| data.extend_from_slice(&table[usize::from(value)]));
                 data
             }
-            (Work::Reals(operation), _) => reals(operation, pixels),
-            (Work::Mix(mix), Sample::U8) => mix.tile::<u8>(pixels, self.output.channels()),
-            (Work::Mix(mix), Sample::U16) => mix.tile::<u16>(pixels, self.output.channels()),
-            (Work::Mix(mix), Sample::I8) => mix.tile::<i8>(pixels, self.output.channels()),
-            (Work::Mix(mix), Sample::I16) => mix.tile::<i16>(pixels, self.output.channels()),
-            (Work::Mix(mix), Sample::F32) => mix.tile::<f32>(pixels, self.output.channels()),
+            (Mapping::Reals(operation), _) => reals(operation, pixels),
+            (Mapping::Mix(mix), Sample::U8) => mix.tile::<u8>(pixels, self.output.channels()),
+            (Mapping::Mix(mix), Sample::U16) => mix.tile::<u16>(pixels, self.output.channels()),
+            (Mapping::Mix(mix), Sample::I8) => mix.tile::<i8>(pixels, self.output.channels()),
+            (Mapping::Mix(mix), Sample::I16) => mix.tile::<i16>(pixels, self.output.channels()),
+            (Mapping::Mix(mix), Sample::F32) => mix.tile::<f32>(pixels, self.output.channels()),
         };
-        Ok(Pixels::made(pixels.width(), pixels.height(), self.output, data))
+        Ok(Pixels::from_checked(pixels.width(), pixels.height(), self.output, data))
     }
 }
 
@@ -112,7 +115,7 @@ fn reals(operation: &Pixelwise, pixels: &Pixels) -> Vec<u8> {
     data
 }
 
-/// What becomes of some samples.
+/// Applies the operation to some samples.
 fn changed<T: Channel, const N: usize>(operation: &Pixelwise, values: [T; N]) -> [T; N] {
     operation.values(values.map(T::real), T::BLACK, T::WHITE).map(T::nearest)
 }

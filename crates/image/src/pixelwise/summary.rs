@@ -1,8 +1,8 @@
 //! The smallest and the greatest value, and the mean.
 //!
-//! Invariants: there is one summary for each channel; where nothing was counted the extremes are
-//! those of no numbers (infinity, and minus infinity); else the smallest is not above the greatest.
-//! Totals of whole numbers are exact.
+//! Invariants: there is one summary for each channel. Without samples, the minimum is infinity and
+//! the maximum minus infinity; otherwise the minimum is not above the maximum. Totals of whole
+//! numbers are exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,7 @@ use crate::filter::Pixels;
 use crate::filter::channel::Channel;
 use crate::{Pixel, Sample};
 
-/// What can be said of all samples of each channel. Summaries of tiles are added up to that of an
-/// image.
+/// Extremes and totals of each channel. The summary of an image is the sum of those of its tiles.
 ///
 /// ```
 /// use pario_image::{Pixel, Pixels, Summary};
@@ -23,24 +22,24 @@ use crate::{Pixel, Sample};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored")]
+#[serde(try_from = "StoredSummary")]
 pub struct Summary {
     pixel: Pixel,
     channels: Vec<ChannelSummary>,
 }
 
-/// What can be said of the samples of a channel.
+/// Extremes and total of the samples of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelSummary {
-    /// How many samples there are, those that are no numbers left out.
+    /// Number of samples without NaN.
     pub count: u64,
-    /// How many are no numbers.
+    /// Number of NaN.
     pub not_numbers: u64,
     /// The smallest value.
     pub minimum: f64,
     /// The greatest value.
     pub maximum: f64,
-    /// Their sum.
+    /// The sum of the samples.
     pub total: Total,
 }
 
@@ -55,33 +54,33 @@ pub enum Total {
     Signed(i128),
 }
 
-/// A summary of which nothing is known yet.
+/// A decoded summary that is not checked yet.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredSummary {
     pixel: Pixel,
     channels: Vec<ChannelSummary>,
 }
 
-/// Why summaries cannot be read or added.
+/// The error of summaries that cannot be decoded or added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SummaryError {
-    /// It is none.
+    /// The values of a summary contradict each other.
     #[error("a summary of {pixel} with {channels} channels whose values contradict each other")]
     Contradiction {
         /// The pixels.
         pixel: Pixel,
-        /// The channels given.
+        /// The number of channels given.
         channels: usize,
     },
-    /// The pixels differ.
+    /// The pixels of two summaries differ.
     #[error("a summary of {pixel} and one of {other} do not add up")]
     Other {
-        /// The pixels here.
+        /// The pixels of this summary.
         pixel: Pixel,
-        /// The pixels there.
+        /// The pixels of the other one.
         other: Pixel,
     },
-    /// More samples than can be counted.
+    /// The number of samples overflows.
     #[error("summaries of more than 2^64 samples of {pixel} do not add up")]
     TooMany {
         /// The pixels.
@@ -90,7 +89,7 @@ pub enum SummaryError {
 }
 
 impl Summary {
-    /// One without any samples.
+    /// Creates a summary without samples.
     pub fn new(pixel: Pixel) -> Summary {
         let total = match pixel.sample() {
             Sample::U8 | Sample::U16 => Total::Whole(0),
@@ -100,12 +99,12 @@ impl Summary {
         Summary { pixel, channels: vec![ChannelSummary::none(total); pixel.channels()] }
     }
 
-    /// The pixels it is for.
+    /// Returns the pixels of the summary.
     pub fn pixel(&self) -> Pixel {
         self.pixel
     }
 
-    /// One for each channel.
+    /// Returns the summaries of the channels.
     pub fn channels(&self) -> &[ChannelSummary] {
         &self.channels
     }
@@ -125,7 +124,7 @@ impl Summary {
         self.add(&Summary { pixel: self.pixel, channels: seen })
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds another summary.
     pub fn add(&mut self, other: &Summary) -> Result<(), SummaryError> {
         if other.pixel != self.pixel {
             return Err(SummaryError::Other { pixel: self.pixel, other: other.pixel });
@@ -148,7 +147,7 @@ impl ChannelSummary {
         }
     }
 
-    /// The mean, if there are any samples.
+    /// Returns the mean, if there are any samples.
     pub fn mean(&self) -> Option<f64> {
         let total = match self.total {
             Total::Whole(total) => total as f64,
@@ -173,7 +172,7 @@ impl ChannelSummary {
         })
     }
 
-    /// Whether samples of this type can have led to it.
+    /// Returns whether samples of this type can have this summary.
     fn is_possible(&self, sample: Sample) -> bool {
         let ChannelSummary { count, not_numbers, minimum, maximum, total } = *self;
         let [least, greatest] = sample.range();
@@ -205,13 +204,14 @@ impl ChannelSummary {
     }
 }
 
-/// So many samples of this value; values that no sample has are refused elsewhere.
+/// Returns the total of `count` samples of this value. Values outside of the range are rejected
+/// elsewhere.
 #[expect(clippy::cast_possible_truncation, reason = "samples have 16 bits")]
 fn bound(value: f64, count: u64) -> i128 {
     i128::from(value.clamp(-32_768.0, 65_535.0) as i64) * i128::from(count)
 }
 
-/// A sum of samples without signs.
+/// Returns a total of samples without signs.
 fn unsigned(sum: i64) -> Total {
     Total::Whole(sum.unsigned_abs().into())
 }
@@ -273,11 +273,11 @@ fn reals(pixels: &Pixels) -> Vec<ChannelSummary> {
     (0..channels).map(of_channel).collect()
 }
 
-impl TryFrom<Stored> for Summary {
+impl TryFrom<StoredSummary> for Summary {
     type Error = SummaryError;
 
-    fn try_from(stored: Stored) -> Result<Summary, SummaryError> {
-        let Stored { pixel, channels } = stored;
+    fn try_from(stored: StoredSummary) -> Result<Summary, SummaryError> {
+        let StoredSummary { pixel, channels } = stored;
         let possible = channels.iter().all(|channel| channel.is_possible(pixel.sample()));
         match possible && channels.len() == pixel.channels() {
             true => Ok(Summary { pixel, channels }),

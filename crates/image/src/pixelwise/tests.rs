@@ -44,7 +44,7 @@ fn numbers(image: &Pixels) -> Vec<f64> {
     }
 }
 
-/// The same operation from its definition, before rounding.
+/// The operation by its definition, before rounding.
 fn plain(operation: &Pixelwise, pixel: &[f64], black: f64, white: f64) -> Vec<f64> {
     let each = |change: &dyn Fn(f64) -> f64| pixel.iter().map(|value| change(*value)).collect();
     match operation {
@@ -189,7 +189,7 @@ proptest! {
 }
 
 #[test]
-fn histograms_that_are_none_are_refused() {
+fn invalid_histograms_are_refused() {
     let grey = Pixel::GREY;
     let deep = Pixel::new(Sample::U16, 2).unwrap();
     let real = Pixel::new(Sample::F32, 1).unwrap();
@@ -223,7 +223,7 @@ fn histograms_that_are_none_are_refused() {
 }
 
 #[test]
-fn summaries_that_are_none_are_refused() {
+fn invalid_summaries_are_refused() {
     let accepted = |sample, count, minimum, maximum, total| {
         let channel = ChannelSummary { count, not_numbers: 0, minimum, maximum, total };
         let pixel = Pixel::new(sample, 1).unwrap();
@@ -251,7 +251,7 @@ fn summaries_that_are_none_are_refused() {
 }
 
 #[test]
-fn operations_that_are_none_are_refused() {
+fn invalid_operations_are_refused() {
     let mix = |weights, offsets| Pixelwise::ChannelMix {
         matrix: vec![1.0; weights],
         offsets: vec![0.0; offsets],

@@ -1,29 +1,32 @@
-//! An output that is put together from contributions.
+//! Assembly of an output from contributions.
 //!
-//! Invariants: a pixel of which not all is known is in `open`, with a weight below its total; all
-//! others are in `pixels`, and are background until something came. Nothing that comes is trusted.
+//! Invariants: a pixel that lacks shares is in `open`, with a weight below its total. All other
+//! pixels are in `pixels`, and are background until a contribution sets them. Contributions are
+//! checked.
 
 use std::collections::BTreeMap;
 
 use crate::filter::channel::{Channel, append_sample, zero_key};
 use crate::filter::{Pixels, PixelsError};
-use crate::resample::{Contribution, Resampling, ResamplingError, Run, Share, Sums};
+use crate::resample::{
+    ChannelSums, Contribution, PixelRun, PixelShare, Resampling, ResamplingError,
+};
 use crate::{Pixel, Sample};
 
-/// An output that is being put together. What no tile contributes stays background.
+/// An output that is being assembled. Pixels without a contribution stay background.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     resampling: Resampling,
     background: [f64; 4],
     pixels: Pixels,
-    /// Sums of the shares of pixels that are not complete, by row and column.
-    open: BTreeMap<(u32, u32), Share>,
+    /// Sums of the shares of incomplete pixels, by row and column.
+    open: BTreeMap<(u32, u32), PixelShare>,
 }
 
-/// Why there is no such output, or a contribution is none.
+/// The error of an output that is not valid, or of a contribution that does not fit it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CanvasError {
-    /// The resampling makes no sense.
+    /// The resampling is not valid.
     #[error(transparent)]
     Resampling(#[from] ResamplingError),
     /// The output does not fit into memory.
@@ -33,30 +36,30 @@ pub enum CanvasError {
     #[error("a run of {} pixels from ({}, {}) on leaves an output of {width} x {height}", run.length, run.x, run.y)]
     Run {
         /// The run.
-        run: Run,
+        run: PixelRun,
         /// The width of the output.
         width: u32,
         /// The height of the output.
         height: u32,
     },
-    /// There are too few or too many bytes.
-    #[error("runs of pixels with {needed} bytes came with {given}")]
+    /// The number of bytes is wrong.
+    #[error("runs of pixels need {needed} bytes, {given} were given")]
     Bytes {
-        /// The bytes that they have.
+        /// The number of bytes of the runs.
         needed: u64,
-        /// The bytes given.
+        /// The number of bytes given.
         given: usize,
     },
     /// A share lies outside, is larger than a pixel, or has sums that no samples have.
     #[error("a share of weight {} for ({}, {}) cannot be one of this output", share.weight, share.x, share.y)]
     Share {
         /// The share.
-        share: Share,
+        share: PixelShare,
     },
 }
 
 impl Canvas {
-    /// An output of which nothing has come: all background, which is rounded to a sample.
+    /// Creates an output that is all background. The background is rounded to a sample.
     pub fn new(
         resampling: Resampling,
         pixel: Pixel,
@@ -82,8 +85,7 @@ impl Canvas {
         Ok(Canvas { resampling, background, pixels, open: BTreeMap::new() })
     }
 
-    /// Adds what a tile or a node contributes. If there is something wrong with it, what was found
-    /// to be right before may have been added.
+    /// Adds the contribution of a tile or a node. On an error, a part of it may have been added.
     pub fn add(&mut self, contribution: &Contribution) -> Result<(), CanvasError> {
         let lengths = contribution.runs.iter().map(|run| u64::from(run.length));
         let bytes = self.pixels.pixel().bytes();
@@ -106,12 +108,12 @@ impl Canvas {
         contribution.shares.iter().try_for_each(|share| self.add_share(share))
     }
 
-    /// Whether some pixels have shares that do not make them complete.
+    /// Returns whether some pixels lack shares.
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The output. What is missing of pixels is background.
+    /// Returns the output. Missing shares count as background.
     pub fn finish(mut self) -> Pixels {
         for share in std::mem::take(&mut self.open).into_values() {
             let total = self.resampling.total(share.x, share.y);
@@ -120,7 +122,7 @@ impl Canvas {
         self.pixels
     }
 
-    fn add_share(&mut self, share: &Share) -> Result<(), CanvasError> {
+    fn add_share(&mut self, share: &PixelShare) -> Result<(), CanvasError> {
         let refused = CanvasError::Share { share: *share };
         if share.x >= self.pixels.width() || share.y >= self.pixels.height() {
             return Err(refused);
@@ -132,8 +134,8 @@ impl Canvas {
             Sample::F32 => None,
         };
         let possible = match (share.sums, limit) {
-            (Sums::Whole(sums), Some(limit)) => sums.iter().all(|sum| *sum <= limit),
-            (Sums::Real(_), None) => true,
+            (ChannelSums::Whole(sums), Some(limit)) => sums.iter().all(|sum| *sum <= limit),
+            (ChannelSums::Real(_), None) => true,
             _ => false,
         };
         if !possible || share.weight > total {
@@ -155,9 +157,9 @@ impl Canvas {
         Ok(())
     }
 
-    /// Sets a pixel to its sums and, for what they lack, to the background.
+    /// Sets a pixel from its sums; the missing weight counts as background.
     #[expect(clippy::cast_possible_truncation, reason = "backgrounds of whole numbers are samples")]
-    fn set(&mut self, share: &Share, total: u64) {
+    fn set(&mut self, share: &PixelShare, total: u64) {
         let pixel = self.pixels.pixel();
         let zero = f64::from(zero_key(pixel.sample()));
         let missing = total - share.weight;
@@ -165,12 +167,14 @@ impl Canvas {
         for channel in 0..pixel.channels() {
             let background = self.background[channel];
             let value = match share.sums {
-                Sums::Whole(sums) => {
+                ChannelSums::Whole(sums) => {
                     let sum = sums[channel] + (background + zero) as u64 * missing;
                     ((sum + total / 2) / total) as f64 - zero
                 }
-                Sums::Real(sums) if missing == 0 => sums[channel] / total as f64,
-                Sums::Real(sums) => (sums[channel] + background * missing as f64) / total as f64,
+                ChannelSums::Real(sums) if missing == 0 => sums[channel] / total as f64,
+                ChannelSums::Real(sums) => {
+                    (sums[channel] + background * missing as f64) / total as f64
+                }
             };
             append_sample(pixel.sample(), value, &mut bytes);
         }

@@ -1,4 +1,4 @@
-//! What a tile, or all tiles of a node, have of an output.
+//! The contribution of a tile, or of all tiles of a node, to an output.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,28 +7,28 @@ use crate::filter::channel::Channel;
 /// Parts of an output: runs of complete pixels, and shares of others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contribution {
-    /// Where the complete pixels belong.
-    pub runs: Vec<Run>,
-    /// Their bytes, run by run.
+    /// Positions of the complete pixels.
+    pub runs: Vec<PixelRun>,
+    /// Bytes of the complete pixels, run by run.
     pub pixels: Vec<u8>,
-    /// Parts of pixels.
-    pub shares: Vec<Share>,
+    /// Shares of pixels of which other tiles have the rest.
+    pub shares: Vec<PixelShare>,
 }
 
-/// Complete pixels side by side.
+/// Consecutive complete pixels of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
-    /// The column of the first one.
+pub struct PixelRun {
+    /// Column of the first pixel.
     pub x: u32,
-    /// Their row.
+    /// Row of the pixels.
     pub y: u32,
-    /// How many there are.
+    /// Number of pixels.
     pub length: u32,
 }
 
-/// A part of a pixel: some samples, each times its weight.
+/// A share of a pixel: some samples, each times its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub struct PixelShare {
     /// The column.
     pub x: u32,
     /// The row.
@@ -36,75 +36,75 @@ pub struct Share {
     /// The sum of the weights.
     pub weight: u64,
     /// The weighted sum for each channel.
-    pub sums: Sums,
+    pub sums: ChannelSums,
 }
 
-/// Weighted sums of samples; those of channels that do not exist are 0.
+/// Weighted sums of samples; those of absent channels are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Sums {
+pub enum ChannelSums {
     /// Of whole numbers; of signed ones the sums of their keys (`filter/channel.rs`).
     Whole([u64; 4]),
     /// Of floating-point numbers.
     Real([f64; 4]),
 }
 
-/// Samples that can be summed up with weights.
+/// Samples that can be summed with weights.
 pub(super) trait Summed: Channel {
-    /// What sums are kept in.
+    /// The type of sums.
     type Sum: Copy + Default + std::ops::AddAssign;
 
-    /// The sample times a weight.
+    /// Returns the sample times a weight.
     fn weighed(self, weight: u64) -> Self::Sum;
 
-    /// The sum divided by all weights.
+    /// Returns the sum divided by the total weight.
     fn mean(sum: Self::Sum, total: u64) -> Self;
 
-    /// Sums of all channels.
-    fn sums(sums: [Self::Sum; 4]) -> Sums;
+    /// Returns the sums of all channels.
+    fn sums(sums: [Self::Sum; 4]) -> ChannelSums;
 }
 
 impl Contribution {
-    /// Nothing.
+    /// Creates an empty contribution.
     pub fn new() -> Contribution {
         Contribution::default()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.shares.is_empty()
     }
 
-    /// Takes over what other tiles contribute to the same output.
+    /// Appends the contribution of other tiles to the same output.
     pub fn append(&mut self, mut other: Contribution) {
         self.runs.append(&mut other.runs);
         self.pixels.append(&mut other.pixels);
         self.shares.append(&mut other.shares);
     }
 
-    /// Adds up shares of the same pixel, so that less is sent.
-    pub fn settle(&mut self) {
+    /// Adds up shares of the same pixel, so that the message gets smaller.
+    pub fn merge_shares(&mut self) {
         self.shares.sort_by_key(|share| (share.y, share.x));
         self.shares
             .dedup_by(|more, share| (more.x, more.y) == (share.x, share.y) && share.add(more));
     }
 
-    /// Puts the next pixel into the run that ends before it, or begins one.
+    /// Adds the next pixel to the run that ends before it, or starts a run.
     pub(super) fn push(&mut self, x: u32, y: u32) {
         match self.runs.last_mut() {
             Some(run) if (run.x + run.length, run.y) == (x, y) => run.length += 1,
-            _ => self.runs.push(Run { x, y, length: 1 }),
+            _ => self.runs.push(PixelRun { x, y, length: 1 }),
         }
     }
 }
 
-impl Share {
-    /// Adds another share of the same pixel, if they are of one kind and the numbers are not too
-    /// large.
+impl PixelShare {
+    /// Adds another share of the same pixel. Returns false if the sums are of different types or
+    /// overflow.
     #[must_use]
-    pub(super) fn add(&mut self, other: &Share) -> bool {
+    pub(super) fn add(&mut self, other: &PixelShare) -> bool {
         let Some(weight) = self.weight.checked_add(other.weight) else { return false };
         let sums = match (self.sums, other.sums) {
-            (Sums::Whole(one), Sums::Whole(more)) => {
+            (ChannelSums::Whole(one), ChannelSums::Whole(more)) => {
                 let mut sums = [0; 4];
                 for (sum, (one, more)) in sums.iter_mut().zip(one.into_iter().zip(more)) {
                     match one.checked_add(more) {
@@ -112,10 +112,10 @@ impl Share {
                         None => return false,
                     }
                 }
-                Sums::Whole(sums)
+                ChannelSums::Whole(sums)
             }
-            (Sums::Real(one), Sums::Real(more)) => {
-                Sums::Real(std::array::from_fn(|channel| one[channel] + more[channel]))
+            (ChannelSums::Real(one), ChannelSums::Real(more)) => {
+                ChannelSums::Real(std::array::from_fn(|channel| one[channel] + more[channel]))
             }
             _ => return false,
         };
@@ -136,8 +136,8 @@ impl Summed for u8 {
         ((sum + total / 2) / total) as u8
     }
 
-    fn sums(sums: [u64; 4]) -> Sums {
-        Sums::Whole(sums)
+    fn sums(sums: [u64; 4]) -> ChannelSums {
+        ChannelSums::Whole(sums)
     }
 }
 
@@ -153,8 +153,8 @@ impl Summed for u16 {
         ((sum + total / 2) / total) as u16
     }
 
-    fn sums(sums: [u64; 4]) -> Sums {
-        Sums::Whole(sums)
+    fn sums(sums: [u64; 4]) -> ChannelSums {
+        ChannelSums::Whole(sums)
     }
 }
 
@@ -169,8 +169,8 @@ impl Summed for i8 {
         i8::of_key(u8::mean(sum, total))
     }
 
-    fn sums(sums: [u64; 4]) -> Sums {
-        Sums::Whole(sums)
+    fn sums(sums: [u64; 4]) -> ChannelSums {
+        ChannelSums::Whole(sums)
     }
 }
 
@@ -185,8 +185,8 @@ impl Summed for i16 {
         i16::of_key(u16::mean(sum, total))
     }
 
-    fn sums(sums: [u64; 4]) -> Sums {
-        Sums::Whole(sums)
+    fn sums(sums: [u64; 4]) -> ChannelSums {
+        ChannelSums::Whole(sums)
     }
 }
 
@@ -201,7 +201,7 @@ impl Summed for f32 {
         f32::nearest(sum / total as f64)
     }
 
-    fn sums(sums: [f64; 4]) -> Sums {
-        Sums::Real(sums)
+    fn sums(sums: [f64; 4]) -> ChannelSums {
+        ChannelSums::Real(sums)
     }
 }

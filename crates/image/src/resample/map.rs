@@ -1,31 +1,30 @@
-//! Where output pixels lie in an image.
+//! Positions of output pixels in an image.
 //!
 //! Invariants: positions are counted from the upper left corner of the image, so that the pixel in
 //! column 3 reaches from 3 to 4 and has its middle at 3.5. All are whole multiples of 2^-32 pixels,
-//! and those of a map that was checked are less than 2^30 pixels away from the corner: the difference
-//! of any two fits 64 bits.
+//! and those of a checked map are less than 2^30 pixels away from the corner: the difference of any
+//! two fits into 64 bits.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::filter::{AXIS_LIMIT, Window};
+use crate::filter::{AXIS_LIMIT, ImageWindow};
 
-/// The length of a pixel in the units of positions.
+/// The length of a pixel in the unit of positions.
 pub const ONE_PIXEL: i64 = 1 << 32;
 
-/// How far positions may be away from the corner.
+/// Limit for the distance of a position from the corner.
 const FARTHEST: i64 = (1 << 62) - 1;
 
-/// Where the middle of each output pixel lies in the image: at
-/// `origin + i * right + j * down` for column `i` of row `j`. Each has an x and a y, in units of
-/// 2^-32 pixels.
+/// The middle of each output pixel in the image: column `i` of row `j` is at `origin + i * right +
+/// j * down`. Each vector has an x and a y, in units of 2^-32 pixels.
 ///
 /// ```
-/// use pario_image::{AffineMap, ONE_PIXEL, Window};
+/// use pario_image::{AffineMap, ImageWindow, ONE_PIXEL};
 ///
 /// // A window of 300 x 200 pixels as a picture of 100 x 100.
-/// let window = Window { x: 10, y: 20, width: 300, height: 200 };
+/// let window = ImageWindow { x: 10, y: 20, width: 300, height: 200 };
 /// let map = AffineMap::scaled(window, 100, 100)?;
 /// assert_eq!(map.right, [3 * ONE_PIXEL, 0]);
 /// assert_eq!(map.position(1, 0), [14 * ONE_PIXEL + ONE_PIXEL / 2, 21 * ONE_PIXEL]);
@@ -35,16 +34,16 @@ const FARTHEST: i64 = (1 << 62) - 1;
 pub struct AffineMap {
     /// The middle of the first output pixel.
     pub origin: [i64; 2],
-    /// From an output pixel to the next one of its row.
+    /// The step from an output pixel to the next one of its row.
     pub right: [i64; 2],
-    /// From an output pixel to the one below.
+    /// The step from an output pixel to the one below.
     pub down: [i64; 2],
 }
 
-/// Why there is no such map.
+/// The error of a map that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum MapError {
-    /// There is no output.
+    /// The output is empty.
     #[error("an output of {width} x {height} pixels is empty: both sides must be at least 1")]
     Empty {
         /// The width of the output.
@@ -52,15 +51,15 @@ pub enum MapError {
         /// The height of the output.
         height: u32,
     },
-    /// A number is none, or too large.
+    /// A number is not finite, or too large.
     #[error("{what} is {value}: it must be a number between -{AXIS_LIMIT} and {AXIS_LIMIT}")]
     Number {
-        /// Which of them.
+        /// The name of the number.
         what: &'static str,
         /// The value given.
         value: f64,
     },
-    /// Some output pixel lies too far away.
+    /// An output pixel lies too far away.
     #[error(
         "the output of {width} x {height} pixels reaches {AXIS_LIMIT} pixels or more away from the \
          corner of the image: choose a smaller output, or smaller steps"
@@ -74,8 +73,8 @@ pub enum MapError {
 }
 
 impl AffineMap {
-    /// A window that is seen in so many output pixels. Steps are rounded down to 2^-32 pixels.
-    pub fn scaled(window: Window, width: u32, height: u32) -> Result<AffineMap, MapError> {
+    /// Maps a window to an output of a size. Steps are rounded down to 2^-32 pixels.
+    pub fn scaled(window: ImageWindow, width: u32, height: u32) -> Result<AffineMap, MapError> {
         if width == 0 || height == 0 {
             return Err(MapError::Empty { width, height });
         }
@@ -91,8 +90,8 @@ impl AffineMap {
         Ok(AffineMap { origin: [x, y], right: [right, 0], down: [0, down] })
     }
 
-    /// A turned picture: so many output pixels around a place in the image, with so many pixels of
-    /// the image from one to the next. At 90 degrees, rows of the output run down the image.
+    /// Maps an output of a size around a point of the image, turned by an angle, with `step` pixels
+    /// of the image between neighbours. At 90 degrees, rows of the output run down the image.
     ///
     /// ```
     /// use pario_image::{AffineMap, ONE_PIXEL};
@@ -130,7 +129,7 @@ impl AffineMap {
         Ok(map)
     }
 
-    /// Whether all pixels of an output of this size have a position.
+    /// Checks that all pixels of an output of this size have a position.
     pub fn validate(&self, width: u32, height: u32) -> Result<(), MapError> {
         if width == 0 || height == 0 {
             return Err(MapError::Empty { width, height });
@@ -140,7 +139,7 @@ impl AffineMap {
             let (right, down) = (i128::from(self.right[axis]), i128::from(self.down[axis]));
             let across = right * i128::from(width - 1);
             let along = down * i128::from(height - 1);
-            // Between the corners are no positions that are farther away.
+            // Positions between the corners are not farther away than the corners.
             let corners = [0, across, along, across + along];
             let mut corners = corners.iter().map(|corner| i128::from(self.origin[axis]) + corner);
             if !near(right) || !near(down) || !corners.all(near) {
@@ -150,7 +149,7 @@ impl AffineMap {
         Ok(())
     }
 
-    /// The position of an output pixel.
+    /// Returns the position of an output pixel.
     pub fn position(&self, column: u32, row: u32) -> [i64; 2] {
         [0, 1].map(|axis| {
             let row = self.origin[axis] + self.down[axis] * i64::from(row);
@@ -158,7 +157,8 @@ impl AffineMap {
         })
     }
 
-    /// The output pixels of a row, of `width`, that lie in a box: in `across` and in `along`.
+    /// Returns the columns of a row of `width` output pixels whose positions lie in `across` and
+    /// `along`.
     pub(super) fn columns(
         &self,
         row: u32,
@@ -177,12 +177,12 @@ impl AffineMap {
     }
 }
 
-/// What is in both ranges.
+/// Returns the intersection of two ranges.
 fn meet(one: Range<i64>, other: Range<i64>) -> Range<i64> {
     one.start.max(other.start)..one.end.min(other.end)
 }
 
-/// How many steps lead from a position into a range: from the first number on, and below the second.
+/// Returns the numbers of steps that lead from a position into a range.
 fn steps(start: i64, step: i64, range: &Range<i64>) -> Range<i64> {
     let (to_start, to_end) = (range.start - start, range.end - start);
     match step {
@@ -193,7 +193,7 @@ fn steps(start: i64, step: i64, range: &Range<i64>) -> Range<i64> {
     }
 }
 
-/// A number of pixels in units of 2^-32.
+/// Converts pixels to units of 2^-32.
 #[expect(clippy::cast_possible_truncation, reason = "checked to be small enough")]
 fn fixed(what: &'static str, value: f64) -> Result<i64, MapError> {
     match value.abs() < f64::from(AXIS_LIMIT) {

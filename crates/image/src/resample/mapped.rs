@@ -1,43 +1,43 @@
-//! What a tile contributes to an output at any scale and angle.
+//! Contributions of a tile to an output at any scale and angle.
 //!
-//! The positions of a row of the output lie on a line, so those in a tile are one run of columns.
-//! Nearest pixels belong to exactly one tile. For bilinear interpolation, the columns whose four
-//! pixels are all in the tile are one run, too; at both ends of it are those of which the tile has
-//! some, or that lie at an edge of the image.
+//! The positions of a row of the output lie on a line, so those in a tile are one run of columns. A
+//! nearest pixel belongs to exactly one tile. For bilinear interpolation, the columns whose four
+//! pixels are all in the tile are one run, too. At both ends of it are columns of which the tile
+//! has some pixels, or that lie at an edge of the image.
 
 use std::ops::Range;
 
-use crate::filter::{Pixels, Window};
+use crate::filter::{ImageWindow, Pixels};
 use crate::resample::contribution::Summed;
 use crate::resample::map::ONE_PIXEL;
-use crate::resample::{AffineMap, Contribution, Run, Sampling, Share};
+use crate::resample::{AffineMap, Contribution, PixelRun, PixelShare, Sampling};
 
-/// All weights of four pixels together: 256 along each axis.
+/// The total weight of four pixels: 256 along each axis.
 pub(super) const WEIGHTS_BILINEAR: u64 = 1 << 16;
 
 const HALF_PIXEL: i64 = ONE_PIXEL / 2;
 
-/// An output, and a tile that may have a part of it.
-pub(super) struct Mapped<'a> {
+/// An output, and a tile that may contribute to it.
+pub(super) struct MappedTile<'a> {
     pub(super) map: AffineMap,
     pub(super) width: u32,
     pub(super) height: u32,
-    pub(super) image: Window,
-    pub(super) tile: Window,
+    pub(super) image: ImageWindow,
+    pub(super) tile: ImageWindow,
     pub(super) pixels: &'a Pixels,
 }
 
-/// The pixels of an axis as a range of positions.
+/// Returns the pixels of an axis as a range of positions.
 fn range(start: u32, length: u32) -> Range<i64> {
     let start = i64::from(start) << 32;
     start..start + (i64::from(length) << 32)
 }
 
-/// The positions to which a tile contributes, along both axes.
+/// Returns the positions to which a tile contributes, along both axes.
 pub(super) fn reach(
     interpolation: Sampling,
-    image: Window,
-    tile: Window,
+    image: ImageWindow,
+    tile: ImageWindow,
 ) -> (Range<i64>, Range<i64>) {
     let axis = |start: u32, length: u32, image: u32| {
         let own = range(start, length);
@@ -52,8 +52,13 @@ pub(super) fn reach(
     (axis(tile.x, tile.width, image.width), axis(tile.y, tile.height, image.height))
 }
 
-/// A window that has all pixels that an output is made of.
-pub(super) fn source(map: &AffineMap, width: u32, height: u32, interpolation: Sampling) -> Window {
+/// Returns a window that contains all pixels that an output needs.
+pub(super) fn source(
+    map: &AffineMap,
+    width: u32,
+    height: u32,
+    interpolation: Sampling,
+) -> ImageWindow {
     let (last_column, last_row) = (width.saturating_sub(1), height.saturating_sub(1));
     let corners = [(0, 0), (last_column, 0), (0, last_row), (last_column, last_row)];
     let corners = corners.map(|(column, row)| map.position(column, row));
@@ -69,10 +74,10 @@ pub(super) fn source(map: &AffineMap, width: u32, height: u32, interpolation: Sa
         (start, u32::try_from(last + 1 - i64::from(start)).unwrap_or(0))
     };
     let ((x, width), (y, height)) = (axis(0), axis(1));
-    Window { x, y, width, height }
+    ImageWindow { x, y, width, height }
 }
 
-impl Mapped<'_> {
+impl MappedTile<'_> {
     pub(super) fn nearest(&self, contribution: &mut Contribution) {
         match self.pixels.pixel().bytes() {
             1 => self.nearest_of::<1>(contribution),
@@ -86,7 +91,7 @@ impl Mapped<'_> {
         }
     }
 
-    /// The same for pixels of so many bytes.
+    /// Adds nearest pixels of BYTES bytes.
     fn nearest_of<const BYTES: usize>(&self, contribution: &mut Contribution) {
         let (across, along) = reach(Sampling::Nearest, self.image, self.tile);
         let (tile, _) = self.pixels.data().as_chunks::<BYTES>();
@@ -97,7 +102,7 @@ impl Mapped<'_> {
                 continue;
             }
             let (x, length) = (columns.start, columns.end - columns.start);
-            contribution.runs.push(Run { x, y, length });
+            contribution.runs.push(PixelRun { x, y, length });
             let mut at = self.in_tile(self.map.position(x, y));
             contribution.pixels.reserve(length as usize * BYTES);
             for _ in columns {
@@ -147,7 +152,7 @@ impl Mapped<'_> {
         }
     }
 
-    /// Output pixels of which all four pixels are in the tile.
+    /// Adds output pixels whose four pixels are all in the tile.
     fn inside<T: Summed, const C: usize>(
         &self,
         columns: Range<u32>,
@@ -159,7 +164,7 @@ impl Mapped<'_> {
             return;
         }
         let (x, length) = (columns.start, columns.end - columns.start);
-        contribution.runs.push(Run { x, y, length });
+        contribution.runs.push(PixelRun { x, y, length });
         let stride = self.tile.width as usize;
         let mut at = self.in_tile(self.map.position(x, y).map(|position| position - HALF_PIXEL));
         for _ in columns {
@@ -178,7 +183,7 @@ impl Mapped<'_> {
         }
     }
 
-    /// An output pixel of which some pixels may be in other tiles, or beyond an edge.
+    /// Adds an output pixel of which some pixels may be in other tiles, or beyond an edge.
     fn at_border<T: Summed, const C: usize>(
         &self,
         x: u32,
@@ -207,35 +212,36 @@ impl Mapped<'_> {
             let means: [T; C] = std::array::from_fn(|channel| T::mean(sums[channel], weight));
             T::store(&means, &mut contribution.pixels);
         } else if weight > 0 {
-            contribution.shares.push(Share { x, y, weight, sums: T::sums(sums) });
+            contribution.shares.push(PixelShare { x, y, weight, sums: T::sums(sums) });
         }
     }
 
-    /// A position counted from the corner of the tile.
+    /// Returns a position counted from the corner of the tile.
     fn in_tile(&self, position: [i64; 2]) -> [i64; 2] {
         let [x, y] = position;
         [x - (i64::from(self.tile.x) << 32), y - (i64::from(self.tile.y) << 32)]
     }
 
-    /// The position of the next column. Behind the last one it may be anywhere, so it may wrap.
+    /// Returns the position of the next column. It is not used after the last column, so it may
+    /// wrap.
     fn next(&self, position: [i64; 2]) -> [i64; 2] {
         let [x, y] = position;
         [x.wrapping_add(self.map.right[0]), y.wrapping_add(self.map.right[1])]
     }
 }
 
-/// The pixel of a position that is not negative.
+/// Returns the pixel of a position that is not negative.
 fn whole(position: i64) -> usize {
     (position >> 32) as usize
 }
 
-/// How far a position is behind the pixel before it, in 256ths.
+/// Returns the fraction of a position in 256ths of a pixel.
 fn fraction(position: i64) -> u64 {
     (position.cast_unsigned() >> 24) & 255
 }
 
-/// Which pixel of the tile lies at a position or one behind, if it has that pixel; beyond the edges
-/// of the image the last one is meant.
+/// Returns the index in the tile of the pixel at a position, or of one of its successors, if the
+/// tile has it. Beyond the edges of the image it is the last pixel.
 fn own(position: i64, behind: i64, image: u32, start: u32, length: u32) -> Option<usize> {
     let pixel = ((position >> 32) + behind).clamp(0, i64::from(image) - 1) - i64::from(start);
     usize::try_from(pixel).ok().filter(|pixel| *pixel < length as usize)

@@ -1,29 +1,29 @@
-//! What a tile contributes to a reduced window: sums over boxes.
+//! Contributions of a tile to a reduced window: sums over cells.
 
-use crate::filter::{Pixels, Window};
+use crate::filter::{ImageWindow, Pixels};
 use crate::resample::contribution::Summed;
-use crate::resample::{Contribution, Share};
+use crate::resample::{Contribution, PixelShare};
 
 /// A window that is reduced, and a tile that has a part of it.
-pub(super) struct Reduced<'a> {
-    pub(super) window: Window,
+pub(super) struct ReducedTile<'a> {
+    pub(super) window: ImageWindow,
     pub(super) factor: u32,
-    pub(super) tile: Window,
+    pub(super) tile: ImageWindow,
     pub(super) pixels: &'a Pixels,
 }
 
-/// The box of which an output pixel is the mean.
-pub(super) fn cell(window: Window, factor: u32, x: u32, y: u32) -> Window {
+/// Returns the cell whose mean is an output pixel.
+pub(super) fn cell(window: ImageWindow, factor: u32, x: u32, y: u32) -> ImageWindow {
     let side = |start: u32, length: u32, cell: u32| {
         let begin = cell * factor;
         (start + begin, factor.min(length - begin))
     };
     let (left, width) = side(window.x, window.width, x);
     let (top, height) = side(window.y, window.height, y);
-    Window { x: left, y: top, width, height }
+    ImageWindow { x: left, y: top, width, height }
 }
 
-impl Reduced<'_> {
+impl ReducedTile<'_> {
     pub(super) fn contribute<T: Summed>(&self, contribution: &mut Contribution) {
         match self.pixels.pixel().channels() {
             1 => self.channels::<T, 1>(contribution),
@@ -44,12 +44,12 @@ impl Reduced<'_> {
         for row in cells(part.y - self.window.y, part.height) {
             let cell_of = |column: u32| cell(self.window, self.factor, column, row);
             let Some(band) =
-                (Window { x: part.x, width: part.width, ..cell_of(first) }).intersection(part)
+                (ImageWindow { x: part.x, width: part.width, ..cell_of(first) }).intersection(part)
             else {
                 continue;
             };
             if self.factor == 1 {
-                contribution.runs.push(super::Run { x: first, y: row, length: part.width });
+                contribution.runs.push(super::PixelRun { x: first, y: row, length: part.width });
                 contribution.pixels.extend_from_slice(self.row(band, band.y));
                 continue;
             }
@@ -81,14 +81,14 @@ impl Reduced<'_> {
                     let mut all = [T::Sum::default(); 4];
                     all[..C].copy_from_slice(sums);
                     let (weight, sums) = (own.area(), T::sums(all));
-                    contribution.shares.push(Share { x: column, y: row, weight, sums });
+                    contribution.shares.push(PixelShare { x: column, y: row, weight, sums });
                 }
             }
         }
     }
 
-    /// The bytes of a row of the band.
-    fn row(&self, band: Window, y: u32) -> &[u8] {
+    /// Returns the bytes of a row of the band.
+    fn row(&self, band: ImageWindow, y: u32) -> &[u8] {
         self.pixels.span(y - self.tile.y, band.x - self.tile.x, band.width)
     }
 }

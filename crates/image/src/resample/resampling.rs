@@ -1,41 +1,41 @@
-//! What can be computed of an image at another scale or turned.
+//! Outputs that can be computed from an image at another scale or turned.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Sample;
-use crate::filter::{AXIS_LIMIT, Pixels, Window};
+use crate::filter::{AXIS_LIMIT, ImageWindow, Pixels};
 use crate::resample::mapped::{self, WEIGHTS_BILINEAR};
 use crate::resample::{AffineMap, Contribution, MapError, reduced};
 
-/// The most pixels of an output along one axis.
+/// Limit for the pixels of an output along one axis.
 pub const OUTPUT_LIMIT: u32 = 65_536;
 
-/// The most pixels of an output.
+/// Limit for the pixels of an output.
 const OUTPUT_PIXELS_LIMIT: u64 = 1 << 28;
 
-/// How a value between pixels is found.
+/// How a value between pixels is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sampling {
-    /// The pixel in which the position lies.
+    /// The pixel at the position.
     Nearest,
-    /// The four pixels around the position, by their distance along both axes in steps of 1/256
-    /// (rounded down). Beyond the outermost pixels they are repeated.
+    /// The four pixels around the position, weighted by their distance along both axes in steps of
+    /// 1/256 (rounded down). Beyond the edges the outermost pixels are repeated.
     Bilinear,
 }
 
-/// An output that is made of an image: which pixels, and how they become those of the output.
+/// An output that is computed from an image.
 ///
 /// ```
-/// use pario_image::{Canvas, Contribution, Pixel, Pixels, Resampling, Window};
+/// use pario_image::{Canvas, Contribution, ImageWindow, Pixel, Pixels, Resampling};
 ///
-/// // An image of two tiles is halved; each contributes what it has.
-/// let image = Window { x: 0, y: 0, width: 4, height: 2 };
+/// // An image of two tiles is halved; each tile contributes its part.
+/// let image = ImageWindow { x: 0, y: 0, width: 4, height: 2 };
 /// let half = Resampling::Reduction { window: image, factor: 2 };
 /// let mut canvas = Canvas::new(half, Pixel::GREY, [0.0; 4])?;
 /// let left = Pixels::new(3, 2, Pixel::GREY, vec![10, 20, 5, 30, 40, 5])?;
 /// let right = Pixels::new(1, 2, Pixel::GREY, vec![7, 7])?;
 /// for (x, tile) in [(0, &left), (3, &right)] {
-///     let window = Window { x, ..tile.window() };
+///     let window = ImageWindow { x, ..tile.window() };
 ///     let mut contribution = Contribution::new();
 ///     half.contribute(image, window, tile, &mut contribution)?;
 ///     canvas.add(&contribution)?;
@@ -45,31 +45,31 @@ pub enum Sampling {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resampling {
-    /// The image at given positions: at any scale, turned by any angle.
+    /// The image at given positions: at any scale and angle.
     Mapped {
-        /// Where output pixels lie.
+        /// Positions of the output pixels.
         map: AffineMap,
         /// The width of the output.
         width: u32,
         /// The height of the output.
         height: u32,
-        /// What is between pixels.
+        /// How values between pixels are computed.
         interpolation: Sampling,
     },
-    /// Each output pixel is the mean of a box of pixels, rounded to the nearest sample, halves
-    /// upwards. At the right and at the bottom of the window boxes may be smaller.
+    /// Each output pixel is the mean of a cell of pixels, rounded to the nearest sample, halves up.
+    /// At the right and at the bottom of the window cells may be smaller.
     Reduction {
-        /// The pixels to be reduced.
-        window: Window,
-        /// The width and the height of a box; 1 leaves pixels as they are.
+        /// The window to be reduced.
+        window: ImageWindow,
+        /// Width and height of a cell; 1 leaves pixels as they are.
         factor: u32,
     },
 }
 
-/// Why there is no such output, or a tile cannot contribute to it.
+/// The error of an output that is not valid, or of a tile that cannot contribute to it.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ResamplingError {
-    /// Output pixels lie nowhere.
+    /// The positions of the output pixels are not valid.
     #[error(transparent)]
     Map(#[from] MapError),
     /// The output is too large.
@@ -90,26 +90,26 @@ pub enum ResamplingError {
     )]
     Reduction {
         /// The window given.
-        window: Window,
+        window: ImageWindow,
         /// The factor given.
         factor: u32,
     },
-    /// The tile is not what it should be.
-    #[error("a tile of {tile} in an image of {image} came with {width} x {height} pixels")]
+    /// The size of a tile is wrong.
+    #[error("a tile of {tile} in an image of {image} has {width} x {height} pixels")]
     Tile {
         /// The tile.
-        tile: Window,
+        tile: ImageWindow,
         /// The image.
-        image: Window,
-        /// The width of what came.
+        image: ImageWindow,
+        /// The width of its pixels.
         width: u32,
-        /// The height of what came.
+        /// The height of its pixels.
         height: u32,
     },
 }
 
 impl Resampling {
-    /// Whether the parameters make sense. To be asked about everything that comes from outside.
+    /// Checks the parameters. Every resampling that comes from another process must be checked.
     pub fn validate(&self) -> Result<(), ResamplingError> {
         match *self {
             Resampling::Mapped { map, width, height, .. } => map.validate(width, height)?,
@@ -128,7 +128,7 @@ impl Resampling {
         Ok(())
     }
 
-    /// The width and the height of the output.
+    /// Returns the width and the height of the output.
     pub fn size(&self) -> (u32, u32) {
         match *self {
             Resampling::Mapped { width, height, .. } => (width, height),
@@ -139,8 +139,8 @@ impl Resampling {
         }
     }
 
-    /// A window of the image outside of which no pixel is needed; nothing if none is needed at all.
-    pub fn source(&self, image: Window) -> Option<Window> {
+    /// Returns a window of the image that contains all needed pixels; `None` if no pixel is needed.
+    pub fn source(&self, image: ImageWindow) -> Option<ImageWindow> {
         match self {
             Resampling::Mapped { map, width, height, interpolation } => {
                 mapped::source(map, *width, *height, *interpolation).intersection(image)
@@ -149,8 +149,8 @@ impl Resampling {
         }
     }
 
-    /// Whether a tile of the image contributes anything.
-    pub fn touches(&self, image: Window, tile: Window) -> bool {
+    /// Returns whether a tile of the image contributes anything.
+    pub fn touches(&self, image: ImageWindow, tile: ImageWindow) -> bool {
         match self {
             Resampling::Mapped { map, width, height, interpolation } => {
                 let (across, along) = mapped::reach(*interpolation, image, tile);
@@ -160,11 +160,11 @@ impl Resampling {
         }
     }
 
-    /// Finds what a tile of the image contributes. The image begins at (0, 0).
+    /// Adds the contribution of a tile of the image. The image starts at (0, 0).
     pub fn contribute(
         &self,
-        image: Window,
-        tile: Window,
+        image: ImageWindow,
+        tile: ImageWindow,
         pixels: &Pixels,
         contribution: &mut Contribution,
     ) -> Result<(), ResamplingError> {
@@ -178,7 +178,7 @@ impl Resampling {
         }
         match *self {
             Resampling::Mapped { map, width, height, interpolation } => {
-                let work = mapped::Mapped { map, width, height, image, tile, pixels };
+                let work = mapped::MappedTile { map, width, height, image, tile, pixels };
                 match (interpolation, pixels.pixel().sample()) {
                     (Sampling::Nearest, _) => work.nearest(contribution),
                     (Sampling::Bilinear, Sample::U8) => work.bilinear::<u8>(contribution),
@@ -189,7 +189,7 @@ impl Resampling {
                 }
             }
             Resampling::Reduction { window, factor } => {
-                let work = reduced::Reduced { window, factor, tile, pixels };
+                let work = reduced::ReducedTile { window, factor, tile, pixels };
                 match pixels.pixel().sample() {
                     Sample::U8 => work.contribute::<u8>(contribution),
                     Sample::U16 => work.contribute::<u16>(contribution),
@@ -202,7 +202,7 @@ impl Resampling {
         Ok(())
     }
 
-    /// All weights of an output pixel together.
+    /// Returns the total weight of an output pixel.
     pub(super) fn total(&self, x: u32, y: u32) -> u64 {
         match *self {
             Resampling::Mapped { .. } => WEIGHTS_BILINEAR,

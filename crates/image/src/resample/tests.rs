@@ -1,11 +1,11 @@
-//! Contributions of tiles, put together, against plain functions of whole images.
+//! Assembled contributions of tiles against plain functions of whole images.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::filter::channel::{Channel, append_sample};
 use crate::filter::random::{cut_image, image, tiles};
-use crate::filter::{AXIS_LIMIT, Pixels, TileGrid, Window};
+use crate::filter::{AXIS_LIMIT, ImageWindow, Pixels, TileGrid};
 use crate::{Pixel, Sample};
 
 fn position() -> impl Strategy<Value = i64> {
@@ -50,7 +50,7 @@ fn resampling() -> impl Strategy<Value = Resampling> {
         },
     );
     let window = (0u32..20, 0u32..20, 1u32..40, 1u32..40)
-        .prop_map(|(x, y, width, height)| Window { x, y, width, height });
+        .prop_map(|(x, y, width, height)| ImageWindow { x, y, width, height });
     let reduction =
         (window, 1u32..12).prop_map(|(window, factor)| Resampling::Reduction { window, factor });
     prop_oneof![2 => mapped, 1 => reduction]
@@ -89,7 +89,7 @@ impl Field<'_> {
     }
 }
 
-/// What the output should be, computed for each sample from the definition.
+/// The output by its definition, sample by sample.
 fn plain(resampling: &Resampling, image: &Pixels, background: [f32; 4]) -> Vec<f64> {
     let field = Field::new(image);
     let (width, height) = resampling.size();
@@ -146,7 +146,7 @@ fn mapped(
 
 fn reduced(
     field: &Field<'_>,
-    window: Window,
+    window: ImageWindow,
     factor: u32,
     i: u32,
     j: u32,
@@ -164,7 +164,7 @@ fn reduced(
     sum / count
 }
 
-/// Each tile contributes by itself; two nodes have every other tile.
+/// Each tile contributes on its own; two nodes have every other tile.
 fn in_tiles(
     resampling: Resampling,
     image: &Pixels,
@@ -187,7 +187,7 @@ fn in_tiles(
     }
     let mut canvas = Canvas::new(resampling, image.pixel(), background).unwrap();
     for mut node in nodes {
-        node.settle();
+        node.merge_shares();
         let stored = postcard::to_allocvec(&node).unwrap();
         canvas.add(&postcard::from_bytes(&stored).unwrap()).unwrap();
     }
@@ -211,7 +211,7 @@ fn check(resampling: Resampling, image: &Pixels, grid: &TileGrid) -> Result<(), 
         return Ok(());
     }
     let mut data = Vec::new();
-    // Means of whole numbers are rounded with halves upwards.
+    // Means of whole numbers are rounded with halves up.
     let whole = expected.iter().map(|value| (value + 0.5).floor());
     whole.for_each(|value| append_sample(image.pixel().sample(), value, &mut data));
     prop_assert_eq!(result.data(), &data[..]);
@@ -247,12 +247,12 @@ proptest! {
 }
 
 #[test]
-fn what_is_missing_is_background() {
-    let image = Window { x: 0, y: 0, width: 4, height: 2 };
+fn missing_shares_are_background() {
+    let image = ImageWindow { x: 0, y: 0, width: 4, height: 2 };
     let resampling = Resampling::Reduction { window: image, factor: 4 };
     let tile = Pixels::new(2, 2, Pixel::GREY, vec![100; 4]).unwrap();
     let mut contribution = Contribution::new();
-    let window = Window { width: 2, ..image };
+    let window = ImageWindow { width: 2, ..image };
     resampling.contribute(image, window, &tile, &mut contribution).unwrap();
     let mut canvas = Canvas::new(resampling, Pixel::GREY, [40.4; 4]).unwrap();
     canvas.add(&contribution).unwrap();
@@ -264,37 +264,37 @@ fn what_is_missing_is_background() {
 }
 
 #[test]
-fn contributions_that_are_none_are_refused() {
-    let image = Window { x: 0, y: 0, width: 4, height: 4 };
+fn invalid_contributions_are_refused() {
+    let image = ImageWindow { x: 0, y: 0, width: 4, height: 4 };
     let resampling = Resampling::Reduction { window: image, factor: 2 };
     let canvas = Canvas::new(resampling, Pixel::GREY, [0.0; 4]).unwrap();
-    let refused = |runs: &[Run], pixels: usize, shares: &[Share]| {
+    let refused = |runs: &[PixelRun], pixels: usize, shares: &[PixelShare]| {
         let (runs, shares) = (runs.to_vec(), shares.to_vec());
         let contribution = Contribution { runs, pixels: vec![1; pixels], shares };
         canvas.clone().add(&contribution).map_err(|error| error.to_string())
     };
-    let run = Run { x: 1, y: 1, length: 1 };
-    let share = Share { x: 0, y: 1, weight: 3, sums: Sums::Whole([765, 0, 0, 0]) };
+    let run = PixelRun { x: 1, y: 1, length: 1 };
+    let share = PixelShare { x: 0, y: 1, weight: 3, sums: ChannelSums::Whole([765, 0, 0, 0]) };
     assert_eq!(refused(&[run], 1, &[share]), Ok(()));
-    assert_eq!(refused(&[run], 2, &[]).unwrap_err(), "runs of pixels with 1 bytes came with 2");
+    assert_eq!(refused(&[run], 2, &[]).unwrap_err(), "runs of pixels need 1 bytes, 2 were given");
     assert_eq!(
-        refused(&[Run { length: 2, ..run }], 2, &[]).unwrap_err(),
+        refused(&[PixelRun { length: 2, ..run }], 2, &[]).unwrap_err(),
         "a run of 2 pixels from (1, 1) on leaves an output of 2 x 2"
     );
-    assert!(refused(&[Run { y: 2, ..run }], 1, &[]).is_err());
-    assert!(refused(&[Run { x: u32::MAX, ..run }], 1, &[]).is_err());
+    assert!(refused(&[PixelRun { y: 2, ..run }], 1, &[]).is_err());
+    assert!(refused(&[PixelRun { x: u32::MAX, ..run }], 1, &[]).is_err());
     let text = "a share of weight 3 for (0, 1) cannot be one of this output";
     assert_eq!(refused(&[], 0, &[share, share]).unwrap_err(), text);
-    let large = Share { sums: Sums::Whole([766, 0, 0, 0]), ..share };
+    let large = PixelShare { sums: ChannelSums::Whole([766, 0, 0, 0]), ..share };
     assert_eq!(refused(&[], 0, &[large]).unwrap_err(), text);
-    assert!(refused(&[], 0, &[Share { sums: Sums::Real([1.0; 4]), ..share }]).is_err());
-    assert!(refused(&[], 0, &[Share { weight: 5, ..share }]).is_err());
-    assert!(refused(&[], 0, &[Share { x: 2, ..share }]).is_err());
+    assert!(refused(&[], 0, &[PixelShare { sums: ChannelSums::Real([1.0; 4]), ..share }]).is_err());
+    assert!(refused(&[], 0, &[PixelShare { weight: 5, ..share }]).is_err());
+    assert!(refused(&[], 0, &[PixelShare { x: 2, ..share }]).is_err());
 }
 
 #[test]
-fn resamplings_that_are_none_are_refused() {
-    let window = Window { x: 0, y: 0, width: 100_000, height: 3 };
+fn invalid_resamplings_are_refused() {
+    let window = ImageWindow { x: 0, y: 0, width: 100_000, height: 3 };
     let text = |resampling: Resampling| resampling.validate().unwrap_err().to_string();
     assert_eq!(
         text(Resampling::Reduction { window, factor: 1 }),
@@ -302,7 +302,7 @@ fn resamplings_that_are_none_are_refused() {
     );
     assert!(Resampling::Reduction { window, factor: 0 }.validate().is_err());
     assert!(Resampling::Reduction { window, factor: 65_537 }.validate().is_err());
-    let far = Window { x: u32::MAX, ..window };
+    let far = ImageWindow { x: u32::MAX, ..window };
     assert!(Resampling::Reduction { window: far, factor: 2 }.validate().is_err());
     let mapped = |origin, right, width| Resampling::Mapped {
         map: AffineMap { origin: [origin, 0], right: [right, 0], down: [0, 0] },
@@ -324,12 +324,12 @@ fn resamplings_that_are_none_are_refused() {
     let picture = Pixels::blank(3, 3, Pixel::GREY).unwrap();
     let (mut contribution, whole) = (Contribution::new(), picture.window());
     let resampling = Resampling::Reduction { window: whole, factor: 1 };
-    let outside = Window { x: 1, ..whole };
+    let outside = ImageWindow { x: 1, ..whole };
     assert!(resampling.contribute(whole, outside, &picture, &mut contribution).is_err());
 }
 
 #[test]
-fn positions_far_away_are_no_trouble() {
+fn far_positions_do_not_overflow() {
     let far = (1 << 62) - 1;
     for (origin, right) in [(-far, far), (far, -far), (-far, 0), (far, 0)] {
         let resampling = Resampling::Mapped {

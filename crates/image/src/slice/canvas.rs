@@ -1,4 +1,4 @@
-//! A slice that is put together of its parts.
+//! Assembly of a slice from its parts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use super::sums;
 use super::trilinear::WEIGHT;
 use crate::pixel::Pixel;
 
-/// The pixels of a slice, row by row. What no part was pasted on is background.
+/// The pixels of a slice, row by row. Pixels without a part are background.
 #[derive(Clone, Debug)]
 pub struct Slice {
     width: u32,
@@ -19,7 +19,7 @@ pub struct Slice {
     covered: Option<Vec<bool>>,
 }
 
-/// Pixels of which not all shares have come, by place.
+/// Pixels that lack shares, by position.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenPixels {
     pixels: HashMap<u64, OpenPixel>,
@@ -32,8 +32,8 @@ struct OpenPixel {
 }
 
 impl Slice {
-    /// A slice that is all background. The background has the bytes of one pixel; what is missing of
-    /// them is 0.
+    /// Creates a slice that is all background. The background has the bytes of one pixel; missing
+    /// bytes are 0.
     pub fn blank(width: u32, height: u32, pixel: Pixel, background: &[u8]) -> Slice {
         let mut one = vec![0; pixel.bytes()];
         for (byte, &given) in one.iter_mut().zip(background) {
@@ -43,45 +43,45 @@ impl Slice {
         Slice { width, height, pixel, data, open: OpenPixels::default(), covered: None }
     }
 
-    /// The same slice, which from now on notes which pixels parts are pasted on.
+    /// Returns the slice with recording of the pixels that parts cover.
     #[must_use]
     pub fn with_coverage(mut self) -> Slice {
         self.covered = Some(vec![false; self.width as usize * self.height as usize]);
         self
     }
 
-    /// Whether a part was pasted on each pixel, row by row; nothing if it was not noted.
+    /// Returns whether a part covers each pixel, row by row; `None` if it was not recorded.
     pub fn coverage(&self) -> Option<&[bool]> {
         self.covered.as_deref()
     }
 
-    /// The number of pixels in a row.
+    /// Returns the number of pixels in a row.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// What its pixels are.
+    /// Returns the pixel type.
     pub fn pixel(&self) -> Pixel {
         self.pixel
     }
 
-    /// The bytes of all pixels, row by row.
+    /// Returns the bytes of all pixels, row by row.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// The bytes of all pixels, row by row, when all parts were pasted.
+    /// Returns the bytes of all pixels, row by row. Fails if pixels lack shares.
     pub fn into_data(self) -> Result<Vec<u8>, PartsError> {
         self.check_finished()?;
         Ok(self.data)
     }
 
-    /// Whether every pixel that got a share got all of them.
+    /// Fails if a pixel has some of its shares but not all.
     pub fn check_finished(&self) -> Result<(), PartsError> {
         match self.open.pixels.len() {
             0 => Ok(()),
@@ -89,13 +89,13 @@ impl Slice {
         }
     }
 
-    /// Pastes parts of this slice, in any order. Parts that are not of this slice are refused; the
-    /// slice may then have got some of them.
+    /// Pastes parts of this slice, in any order. Rejects parts of other slices; the slice may then
+    /// have some of them.
     pub fn paste(&mut self, parts: &SliceParts) -> Result<(), PartsError> {
         self.paste_view(parts.view())
     }
 
-    /// The same for parts as they were sent.
+    /// Pastes parts from a message.
     pub fn paste_message(&mut self, message: &[u8]) -> Result<(), PartsError> {
         self.paste_view(PartsView::decode(message)?)
     }
@@ -128,7 +128,7 @@ impl Slice {
         })
     }
 
-    /// The bytes of one pixel, to be written.
+    /// Returns the bytes of one pixel for writing.
     pub(super) fn pixel_mut(&mut self, column: u32, row: u32) -> &mut [u8] {
         let bytes = self.pixel.bytes();
         let start = (row as usize * self.width as usize + column as usize) * bytes;
@@ -137,13 +137,13 @@ impl Slice {
 }
 
 impl OpenPixels {
-    /// How many pixels lack shares.
+    /// Returns the number of pixels that lack shares.
     pub fn count(&self) -> usize {
         self.pixels.len()
     }
 
-    /// Adds a share of a pixel, given by layer, column and row. Once all shares have come, the pixel
-    /// is put to `out`, and the answer is true.
+    /// Adds a share of a pixel, given by layer, column and row. With the last share it writes the
+    /// pixel to `out` and returns true.
     pub fn add(
         &mut self,
         pixel: Pixel,

@@ -1,39 +1,39 @@
 //! How a volume is cut into boxes.
 //!
-//! Invariants: the cores of the boxes fill the volume without gaps and without meeting each other.
-//! Along an axis with overlap, a box also stores the first layer of its neighbour, unless it is the
-//! last. What is stored ends at the edge of the volume.
+//! Invariants: the cores of the boxes fill the volume without gaps and without overlap. Along an
+//! axis with overlap, a box also stores the first layer of its neighbour, unless it is the last.
+//! Stored voxels end at the edge of the volume.
 
 use pario_proto::{PixelPosition, PixelWindow, Shape, TilePosition};
 use thiserror::Error;
 
 use super::plane::{HALF, REACH_VOXELS, VOXEL};
-use super::rows::Region;
+use super::row_spans::Region;
 use super::trilinear::GRAIN;
 
 /// A volume in boxes.
 ///
 /// ```
-/// use pario_image::Grid;
+/// use pario_image::BoxGrid;
 /// use pario_proto::{Shape, TilePosition};
 ///
 /// let (volume, core) = (Shape::volume(2048, 1216, 1878), Shape::volume(32, 32, 16));
-/// let grid = Grid::new(volume, core, [false, false, true])?;
+/// let grid = BoxGrid::new(volume, core, [false, false, true])?;
 /// let stored = grid.stored(TilePosition::volume(1, 2, 3)).unwrap();
 /// assert_eq!(stored.size, Shape::volume(32, 32, 17));
-/// # Ok::<(), pario_image::GridError>(())
+/// # Ok::<(), pario_image::BoxGridError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct BoxGrid {
     volume: Shape,
     core: Shape,
     overlap: [bool; 3],
 }
 
-/// Why a volume cannot be cut this way.
+/// The error of a volume that cannot be cut into these boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum GridError {
-    /// Nothing is there.
+pub enum BoxGridError {
+    /// The volume or the box is empty.
     #[error("a volume of {volume} voxels in boxes of {core} is empty: every axis needs at least 1")]
     Empty {
         /// The size of the volume.
@@ -57,52 +57,52 @@ pub enum GridError {
     },
 }
 
-/// What of a slice a box is concerned with, in coordinates of the volume.
+/// The placement of a box in the coordinates of the volume.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BoxPlace {
+pub(super) struct BoxPlacement {
     /// The first voxel.
     pub start: [i64; 3],
-    /// How many voxels are stored along each axis.
+    /// Number of stored voxels along each axis.
     pub stored: [i64; 3],
     core_end: [i64; 3],
     volume: [i64; 3],
     overlap: [bool; 3],
 }
 
-impl Grid {
-    /// A volume cut into boxes of a size, that store one layer more along the axes with overlap.
-    pub fn new(volume: Shape, core: Shape, overlap: [bool; 3]) -> Result<Grid, GridError> {
+impl BoxGrid {
+    /// Cuts a volume into boxes of a size that store one more layer along the axes with overlap.
+    pub fn new(volume: Shape, core: Shape, overlap: [bool; 3]) -> Result<BoxGrid, BoxGridError> {
         if volume.is_empty() || core.is_empty() {
-            return Err(GridError::Empty { volume, core });
+            return Err(BoxGridError::Empty { volume, core });
         }
         if axes(volume).iter().any(|&voxels| voxels > REACH_VOXELS) {
-            return Err(GridError::TooLong { volume });
+            return Err(BoxGridError::TooLong { volume });
         }
         let stored = |axis: usize| {
             axes(core)[axis].saturating_add(overlap[axis].into()).min(axes(volume)[axis])
         };
         match stored(0).checked_mul(stored(1)).and_then(|plane| plane.checked_mul(stored(2))) {
-            Some(voxels) if voxels <= 1 << 31 => Ok(Grid { volume, core, overlap }),
-            _ => Err(GridError::LargeBox { core }),
+            Some(voxels) if voxels <= 1 << 31 => Ok(BoxGrid { volume, core, overlap }),
+            _ => Err(BoxGridError::LargeBox { core }),
         }
     }
 
-    /// The size of the volume in voxels.
+    /// Returns the size of the volume in voxels.
     pub fn volume(&self) -> Shape {
         self.volume
     }
 
-    /// The size of a box in voxels, without what it has in common with its neighbours.
+    /// Returns the size of a box in voxels, without the layers of its neighbours.
     pub fn core(&self) -> Shape {
         self.core
     }
 
-    /// Along which axes a box stores the first layer of the next.
+    /// Returns the axes along which a box stores the first layer of the next.
     pub fn overlap(&self) -> [bool; 3] {
         self.overlap
     }
 
-    /// The number of boxes along each axis.
+    /// Returns the number of boxes along each axis.
     pub fn boxes_per_axis(&self) -> Shape {
         let (volume, core) = (self.volume, self.core);
         Shape {
@@ -112,21 +112,21 @@ impl Grid {
         }
     }
 
-    /// The voxels that a box stores; nothing if there is no such box.
+    /// Returns the voxels that a box stores; `None` if there is no such box.
     pub fn stored(&self, tile: TilePosition) -> Option<PixelWindow> {
-        let place = self.place(tile)?;
-        let [x, y, z] = place.start.map(i64::unsigned_abs);
-        let [width, height, depth] = place.stored.map(i64::unsigned_abs);
+        let placement = self.placement(tile)?;
+        let [x, y, z] = placement.start.map(i64::unsigned_abs);
+        let [width, height, depth] = placement.stored.map(i64::unsigned_abs);
         Some(PixelWindow {
             start: PixelPosition { x, y, z },
             size: Shape { x: width, y: height, z: depth },
         })
     }
 
-    pub(super) fn place(&self, tile: TilePosition) -> Option<BoxPlace> {
+    pub(super) fn placement(&self, tile: TilePosition) -> Option<BoxPlacement> {
         let (volume, core) = (axes(self.volume), axes(self.core));
         let tile = [tile.x, tile.y, tile.z];
-        let mut place = BoxPlace {
+        let mut placement = BoxPlacement {
             start: [0; 3],
             stored: [0; 3],
             core_end: [0; 3],
@@ -140,16 +140,16 @@ impl Grid {
             }
             let end = start.saturating_add(core[axis]).min(volume[axis]);
             let stored_end = (end + u64::from(self.overlap[axis])).min(volume[axis]);
-            place.start[axis] = start.cast_signed();
-            place.core_end[axis] = end.cast_signed();
-            place.stored[axis] = (stored_end - start).cast_signed();
+            placement.start[axis] = start.cast_signed();
+            placement.core_end[axis] = end.cast_signed();
+            placement.stored[axis] = (stored_end - start).cast_signed();
         }
-        Some(place)
+        Some(placement)
     }
 }
 
-impl BoxPlace {
-    /// Where the nearest voxel is one of the core.
+impl BoxPlacement {
+    /// Returns the region whose nearest voxel is one of the core.
     pub fn nearest(&self) -> Region {
         Region {
             lo: self.start.map(|start| start * VOXEL - HALF),
@@ -157,14 +157,15 @@ impl BoxPlace {
         }
     }
 
-    /// Where all neighbours are stored in the box, and the first of them is in the core.
+    /// Returns the region whose neighbouring voxels are all stored in the box, the first of them in
+    /// the core.
     pub fn complete(&self) -> Region {
         let end = |axis: usize| (self.start[axis] + self.stored[axis] - 1) * VOXEL + GRAIN;
         let hi = [0, 1, 2].map(|axis| self.end(axis).min(end(axis)));
         Region { lo: self.start.map(|start| start * VOXEL), hi }
     }
 
-    /// Where the box has a share in the pixel.
+    /// Returns the region of which the box has a share.
     pub fn shared(&self) -> Region {
         let lo = [0, 1, 2].map(|axis| {
             let start = self.start[axis] * VOXEL;

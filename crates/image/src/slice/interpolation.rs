@@ -1,14 +1,14 @@
-//! What a pixel between voxels looks like.
+//! Values between voxels.
 
 use serde::{Deserialize, Serialize};
 
-/// How the value of a pixel is made of the voxels around it.
+/// How the value of a pixel is computed from the voxels around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Interpolation {
-    /// The voxel that is nearest; halfway between two, the one with the larger position. A pixel
-    /// whose nearest voxel does not exist is background.
+    /// The nearest voxel; halfway between two, the one with the larger position. A pixel whose
+    /// nearest voxel does not exist is background.
     Nearest,
     /// The eight voxels around it, each with its weight, in steps of a 256th of a voxel. A pixel
-    /// before the centre of the first voxel or behind that of the last is background.
+    /// before the centre of the first voxel or after that of the last is background.
     Trilinear,
 }

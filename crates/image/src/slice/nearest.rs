@@ -1,9 +1,9 @@
 //! Nearest voxels.
 
-use super::run::Run;
+use super::box_run::BoxRun;
 
 /// Copies the pixels of a run to `out`, from voxels of N bytes.
-pub(super) fn copy_run<const N: usize>(voxels: &[[u8; N]], run: &Run, out: &mut [[u8; N]]) {
+pub(super) fn copy_run<const N: usize>(voxels: &[[u8; N]], run: &BoxRun, out: &mut [[u8; N]]) {
     let [mut x, mut y, mut z] = run.at.map(i64::cast_unsigned);
     let [right_x, right_y, right_z] = run.right.map(i64::cast_unsigned);
     let [_, stride_y, stride_z] = run.strides.map(|stride| stride as u64);

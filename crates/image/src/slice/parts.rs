@@ -1,6 +1,6 @@
-//! Pieces of a slice on their way to who puts them together.
+//! Parts of a slice, and their message.
 //!
-//! A message of parts, all numbers little-endian:
+//! All numbers of a message are little-endian:
 //!
 //! ```text
 //! bytes of the runs u32 | bytes of the shares u32 | runs | shares | pixels
@@ -10,18 +10,18 @@
 //! ```
 //!
 //! The pixels are those of the runs, one after the other. The layer is 0 except in slabs. Parts of
-//! one slice may be put one behind the other in any order.
+//! one slice may be concatenated in any order.
 
 use thiserror::Error;
 
-use super::rows::RowSpan;
+use super::row_spans::RowSpan;
 use super::sums;
 use crate::pixel::Pixel;
 
 pub(super) const RUN_BYTES: usize = 6;
 pub(super) const SHARE_BYTES: usize = 8;
 
-/// Pieces of a slice: whole pixels, and shares of boxes in pixels between them.
+/// Parts of a slice: complete pixels, and shares of pixels between boxes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceParts {
     pub(super) runs: Vec<u8>,
@@ -29,19 +29,21 @@ pub struct SliceParts {
     pub(super) shares: Vec<u8>,
 }
 
-/// Why bytes are not pieces of this slice.
+/// The error of parts that do not belong to this slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PartsError {
-    /// The message ends early, or too late.
-    #[error("a message with parts of a slice is {bytes} bytes long, and says otherwise: ask again")]
+    /// The length of the message contradicts its content.
+    #[error(
+        "a message with parts of a slice has {bytes} bytes, which contradicts its content: request the slice again"
+    )]
     Length {
         /// The length of the message.
         bytes: usize,
     },
-    /// A run lies outside.
+    /// A run lies outside of the slice.
     #[error(
         "a part of row {row} from column {first} to {last} does not belong to a slice of {width} x \
-         {height} pixels: ask for the same slice everywhere"
+         {height} pixels: request the same slice from all nodes"
     )]
     Outside {
         /// The row.
@@ -55,18 +57,18 @@ pub enum PartsError {
         /// The height of the slice.
         height: u32,
     },
-    /// A layer lies outside.
+    /// A layer lies outside of the slab.
     #[error("a part of slice {layer} does not belong to {depth} slices, counted from 0")]
     Layer {
         /// The layer.
         layer: u32,
-        /// How many there are.
+        /// The number of layers.
         depth: u32,
     },
-    /// A pixel has got more than the whole of it.
+    /// The shares of a pixel exceed it.
     #[error(
-        "pixel ({column}, {row}) of a slice has got more shares than it is made of: parts of the \
-         same box came twice"
+        "pixel ({column}, {row}) of a slice has more shares than it needs: the parts of a \
+         box arrived twice"
     )]
     TooMuch {
         /// The column.
@@ -74,18 +76,18 @@ pub enum PartsError {
         /// The row.
         row: u32,
     },
-    /// Some pixels have not got the whole of them.
+    /// Some pixels lack shares.
     #[error(
-        "{pixels} pixels of a slice lack shares of boxes that did not answer: ask for all boxes that \
-         the slice meets"
+        "{pixels} pixels of a slice lack shares of boxes that were not read: request all boxes that \
+         the slice intersects"
     )]
     Unfinished {
-        /// How many.
+        /// The number of pixels.
         pixels: usize,
     },
 }
 
-/// A message of parts as it was sent.
+/// A message of parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartsView<'a> {
     pub runs: &'a [u8],
@@ -94,41 +96,41 @@ pub(super) struct PartsView<'a> {
 }
 
 impl SliceParts {
-    /// No parts yet.
+    /// Creates an empty list of parts.
     pub fn new() -> SliceParts {
         SliceParts::default()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no parts.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.shares.is_empty()
     }
 
-    /// How long the message of these parts is.
+    /// Returns the length of the message of these parts.
     pub fn len_bytes(&self) -> usize {
         8 + self.runs.len() + self.shares.len() + self.pixels.len()
     }
 
-    /// Puts other parts of the same slice behind these.
+    /// Appends other parts of the same slice.
     pub fn append(&mut self, other: &SliceParts) {
         self.runs.extend_from_slice(&other.runs);
         self.pixels.extend_from_slice(&other.pixels);
         self.shares.extend_from_slice(&other.shares);
     }
 
-    /// Forgets all parts; their memory is kept.
+    /// Removes all parts and keeps their memory.
     pub fn clear(&mut self) {
         self.runs.clear();
         self.pixels.clear();
         self.shares.clear();
     }
 
-    /// The parts as a message, added to `out`. Parts of 4 GiB and more are too much for one.
+    /// Appends the message of these parts to `out`. Parts must have less than 4 GiB.
     pub fn encode(&self, out: &mut Vec<u8>) {
         SliceParts::encode_all(&[self], out);
     }
 
-    /// Parts of the same slice as one message.
+    /// Appends one message of several lists of parts of the same slice.
     pub(crate) fn encode_all(all: &[&SliceParts], out: &mut Vec<u8>) {
         let kinds: [fn(&SliceParts) -> &[u8]; 3] =
             [|parts| &parts.runs, |parts| &parts.shares, |parts| &parts.pixels];
@@ -143,7 +145,7 @@ impl SliceParts {
         }
     }
 
-    /// The parts in a message; what they say is checked where they are pasted.
+    /// Decodes the parts of a message. Pasting checks their content.
     pub fn decode(message: &[u8]) -> Result<SliceParts, PartsError> {
         let PartsView { runs, pixels, shares } = PartsView::decode(message)?;
         Ok(SliceParts { runs: runs.to_vec(), pixels: pixels.to_vec(), shares: shares.to_vec() })
@@ -186,7 +188,7 @@ impl<'a> PartsView<'a> {
         PartsError::Length { bytes: 8 + self.runs.len() + self.shares.len() + self.pixels.len() }
     }
 
-    /// Calls for each run with its pixels, all inside of a slice of this size.
+    /// Calls `take` for each run with its pixels. Fails if one is outside of a slice of this size.
     pub fn for_runs(
         &self,
         size: (u32, u32),
@@ -208,8 +210,8 @@ impl<'a> PartsView<'a> {
         if left.is_empty() { Ok(()) } else { Err(self.wrong()) }
     }
 
-    /// Calls for each share with layer, column, row, weight and sums, all inside of a slice of this
-    /// size.
+    /// Calls `take` for each share with layer, column, row, weight and sums. Fails if one is
+    /// outside of a slice of this size.
     pub fn for_shares(
         &self,
         size: (u32, u32),
@@ -242,7 +244,7 @@ impl<'a> PartsView<'a> {
 }
 
 impl RowSpan {
-    /// As bytes.
+    /// Encodes the span.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a slice has at most 65,536 columns and rows"
@@ -254,14 +256,14 @@ impl RowSpan {
         [a, b, c, d, e, f]
     }
 
-    /// From its bytes; it may lie anywhere, but is not empty.
+    /// Decodes a span; it may lie anywhere, but is not empty.
     pub fn decode([a, b, c, d, e, f]: [u8; RUN_BYTES]) -> RowSpan {
         let number = |low: u8, high: u8| u32::from(u16::from_le_bytes([low, high]));
         let first = number(c, d);
         RowSpan { row: number(a, b), first, end: first + number(e, f) + 1 }
     }
 
-    /// From bytes that came from elsewhere, if it lies inside.
+    /// Decodes a span from another process. Fails if it is outside of a slice of this size.
     pub fn decode_inside(
         bytes: [u8; RUN_BYTES],
         (width, height): (u32, u32),

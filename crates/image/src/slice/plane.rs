@@ -1,19 +1,20 @@
-//! Where the pixels of a slice lie.
+//! The positions of the pixels of a slice.
 //!
 //! Invariants: a coordinate is a whole number in units of 2⁻³² of a voxel, and voxel centres lie at
-//! whole voxels; so the position of a pixel is an exact sum, wherever a box begins. No pixel of a
+//! whole voxels; so the position of a pixel is an exact sum, wherever a box starts. No pixel of a
 //! slice lies further than [`REACH_VOXELS`] from voxel 0 along any axis, so neither sums nor
 //! differences overflow.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::wish::PlaneWish;
+use super::query::SliceQuery;
 
-/// A slice is at most so many pixels wide and high.
+/// Limit for the width and the height of a slice, in pixels.
 pub const SLICE_LIMIT: u32 = 65_536;
 
-/// No pixel of a slice lies further from voxel 0 along an axis, and no volume is longer.
+/// Limit for the distance of a pixel of a slice from voxel 0 along an axis, and for the length of a
+/// volume.
 pub const REACH_VOXELS: u64 = 1 << 29;
 
 /// One voxel, as a coordinate.
@@ -48,13 +49,13 @@ pub struct Plane {
     height: u32,
 }
 
-/// Why there is no such slice.
+/// The error of a plane that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum PlaneError {
-    /// A number is not a number, or has no end.
+    /// A number is not finite.
     #[error("the {what} of the slice has a coordinate {value}: give finite numbers")]
     NotFinite {
-        /// Of which argument.
+        /// The name of the argument.
         what: &'static str,
         /// The number.
         value: f64,
@@ -65,25 +66,25 @@ pub enum PlaneError {
         /// Which direction.
         what: &'static str,
     },
-    /// The direction upwards does not say how to turn the slice.
+    /// The direction up does not determine the orientation of the slice.
     #[error(
         "the direction up is parallel to the normal of the slice: choose one within the slice, or \
-         leave it away"
+         omit it"
     )]
     UpAlongNormal,
-    /// The zoom is not above 0.
+    /// The zoom is not positive.
     #[error("the zoom of the slice is {zoom}: give a number above 0, 1 for the volume's own size")]
     Zoom {
         /// The zoom given.
         zoom: f64,
     },
-    /// The spacing of voxels is not above 0.
+    /// The spacing of voxels is not positive.
     #[error("the voxels of the volume are {spacing} apart: give spacings above 0 for each axis")]
     Spacing {
         /// The spacing given.
         spacing: f64,
     },
-    /// There are too few or too many pixels.
+    /// Width or height is 0 or too large.
     #[error(
         "a slice of {width} x {height} pixels cannot be made: width and height are 1 to {SLICE_LIMIT}"
     )]
@@ -93,7 +94,7 @@ pub enum PlaneError {
         /// The height given.
         height: u32,
     },
-    /// There are too few or too many layers.
+    /// The number of slices is 0 or too large.
     #[error("a slab of {depth} slices cannot be made: give 1 to {SLICE_LIMIT} slices")]
     Depth {
         /// The number given.
@@ -105,7 +106,7 @@ pub enum PlaneError {
          move the slice to the volume, or choose a larger zoom"
     )]
     TooFar,
-    /// Pixels lie too close to each other.
+    /// Pixels are too close to each other.
     #[error(
         "the {what} of the slice is a step of less than 2^-32 voxels: choose a smaller zoom or a \
          longer direction"
@@ -117,34 +118,34 @@ pub enum PlaneError {
 }
 
 impl Plane {
-    /// A slice whose middle is at a place of the world, where voxel (x, y, z) lies at x, y and z
-    /// times its spacing. Say more with the methods of what is returned.
-    pub fn through(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center)
+    /// Describes a slice with its middle at a point of the world, where voxel (x, y, z) lies at x,
+    /// y and z times its spacing. The methods of [`SliceQuery`] set the rest.
+    pub fn through(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center)
     }
 
-    /// A slice given by the place of pixel (0, 0) and by the steps from a pixel to its neighbour on
-    /// the right and to that below it, all in the world.
-    pub fn spanned(origin: [f64; 3], right: [f64; 3], down: [f64; 3]) -> PlaneWish {
-        PlaneWish::spanned(origin, right, down)
+    /// Describes a slice by the point of pixel (0, 0) and by the steps from a pixel to its
+    /// neighbours on the right and below, all in the world.
+    pub fn spanned(origin: [f64; 3], right: [f64; 3], down: [f64; 3]) -> SliceQuery {
+        SliceQuery::spanned(origin, right, down)
     }
 
-    /// A slice across the z axis, with x to the right and y down.
-    pub fn axial(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([0.0, 0.0, 1.0]).up([0.0, -1.0, 0.0])
+    /// Describes a slice across the z axis, with x to the right and y down.
+    pub fn axial(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([0.0, 0.0, 1.0]).up([0.0, -1.0, 0.0])
     }
 
-    /// A slice across the y axis, with x to the right and z down.
-    pub fn coronal(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([0.0, -1.0, 0.0]).up([0.0, 0.0, -1.0])
+    /// Describes a slice across the y axis, with x to the right and z down.
+    pub fn coronal(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([0.0, -1.0, 0.0]).up([0.0, 0.0, -1.0])
     }
 
-    /// A slice across the x axis, with y to the right and z down.
-    pub fn sagittal(center: [f64; 3]) -> PlaneWish {
-        PlaneWish::through(center).normal([1.0, 0.0, 0.0]).up([0.0, 0.0, -1.0])
+    /// Describes a slice across the x axis, with y to the right and z down.
+    pub fn sagittal(center: [f64; 3]) -> SliceQuery {
+        SliceQuery::through(center).normal([1.0, 0.0, 0.0]).up([0.0, 0.0, -1.0])
     }
 
-    /// A slice given in voxels.
+    /// Creates a slice from coordinates in voxels.
     ///
     /// ```
     /// use pario_image::Plane;
@@ -172,12 +173,12 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Checks what came from elsewhere: all that is done with a slice counts on it.
+    /// Checks a plane from another process. All computations rely on it.
     pub fn validate(&self) -> Result<(), PlaneError> {
         self.validate_with([0; 3], 1)
     }
 
-    /// Checks this slice and as many parallel ones as `depth` says, a step apart.
+    /// Checks this slice and `depth` parallel ones, a step apart.
     pub(super) fn validate_with(&self, step: [i64; 3], depth: u32) -> Result<(), PlaneError> {
         let (width, height) = (self.width, self.height);
         check_size(width, height)?;
@@ -191,7 +192,7 @@ impl Plane {
         }
         for axis in 0..3 {
             let part = |step: i64, times: u32| u128::from(step.unsigned_abs()) * u128::from(times);
-            // One step more than there are pixels: so neighbours are within reach, too.
+            // One more step than pixels, so that neighbours are within reach, too.
             let reach = part(self.origin[axis], 1)
                 + part(self.right[axis], width)
                 + part(self.down[axis], height)
@@ -203,38 +204,38 @@ impl Plane {
         Ok(())
     }
 
-    /// The number of pixels in a row.
+    /// Returns the number of pixels in a row.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn height(&self) -> u32 {
         self.height
     }
 
-    /// Where a pixel lies, in voxels.
+    /// Returns the position of a pixel, in voxels.
     pub fn voxel_at(&self, i: u32, j: u32) -> [f64; 3] {
         self.position(i, j).map(|at| at as f64 / VOXEL as f64)
     }
 
-    /// Where a pixel lies.
+    /// Returns the position of a pixel, as coordinates.
     pub(crate) fn position(&self, i: u32, j: u32) -> [i64; 3] {
         let (i, j) = (i64::from(i), i64::from(j));
         [0, 1, 2].map(|axis| self.origin[axis] + i * self.right[axis] + j * self.down[axis])
     }
 
-    /// The step to the pixel on the right.
+    /// Returns the step to the pixel on the right.
     pub(crate) fn right(&self) -> [i64; 3] {
         self.right
     }
 
-    /// The step to the pixel below.
+    /// Returns the step to the pixel below.
     pub(crate) fn down(&self) -> [i64; 3] {
         self.down
     }
 
-    /// The same slice, some steps away.
+    /// Returns the plane moved by some steps.
     pub(super) fn moved(&self, step: [i64; 3], times: u32) -> Plane {
         let times = i64::from(times);
         let origin = [0, 1, 2].map(|axis| self.origin[axis] + times * step[axis]);
@@ -247,7 +248,7 @@ fn check_size(width: u32, height: u32) -> Result<(), PlaneError> {
     if is_good(width) && is_good(height) { Ok(()) } else { Err(PlaneError::Size { width, height }) }
 }
 
-/// The coordinates of a place or a step, given in voxels.
+/// Returns the coordinates of a point or a step in voxels.
 pub(super) fn coordinates(what: &'static str, voxels: [f64; 3]) -> Result<[i64; 3], PlaneError> {
     let mut found = [0; 3];
     for (slot, value) in found.iter_mut().zip(voxels) {

@@ -1,32 +1,33 @@
-//! Several parallel slices put together to one.
+//! Several parallel slices blended into one.
 //!
-//! Invariants: for a mean, weights and sums of all slices are added up, and rounded once: so it does
-//! not matter how the volume is cut. For a maximum, whole pixels are compared; shares in pixels
-//! between boxes are kept until all of them have come.
+//! Invariants: for a mean, weights and sums of all slices are added and rounded once, so the result
+//! does not depend on how the volume is cut. For a maximum, complete pixels are compared; shares of
+//! pixels between boxes are kept until all of them are there.
 
 use pario_proto::TilePosition;
 use serde::{Deserialize, Serialize};
 
-use super::cut::{CutError, ExtractError, add_parts, check_pixel, for_sums, place_of};
-use super::grid::Grid;
+use super::boxes;
+use super::cut::{CutError, ExtractError, add_parts, check_pixel, checked_placement, for_sums};
+use super::grid::BoxGrid;
 use super::interpolation::Interpolation;
-use super::met;
 use super::parts::SliceParts;
 use super::plane::{Plane, PlaneError};
-use super::rows::Slant;
+use super::row_spans::PlaneSteps;
 use super::slab_parts::SlabParts;
 use crate::pixel::Pixel;
 
-/// What is made of the pixels that lie behind each other.
+/// How pixels that lie behind each other are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Blend {
-    /// The largest of each channel.
+    /// The largest value of each channel.
     Maximum,
-    /// The mean of those that lie in the volume.
+    /// The mean of the pixels that lie in the volume.
     Mean,
 }
 
-/// A slice with others behind it; see [`PlaneWish::slab_in_volume`](super::PlaneWish::slab_in_volume).
+/// A slice with others behind it; see
+/// [`SliceQuery::slab_in_volume`](super::SliceQuery::slab_in_volume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slab {
     plane: Plane,
@@ -38,17 +39,17 @@ pub struct Slab {
 /// A slab through a volume whose boxes lie at different places.
 ///
 /// ```
-/// use pario_image::{Blend, Grid, Interpolation, Pixel, Plane, SlabCut};
+/// use pario_image::{Blend, BoxGrid, Interpolation, Pixel, Plane, SlabCut};
 /// use pario_proto::Shape;
 ///
-/// let grid = Grid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
+/// let grid = BoxGrid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3])?;
 /// let plane = Plane::spanned([0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).size(8, 8);
 /// let slab = plane.slab_in_volume([1.0; 3], 8, 1.0, Blend::Mean)?;
 /// let cut = SlabCut::new(slab, grid, Pixel::GREY, Interpolation::Nearest)?;
 ///
 /// let mut whole = cut.blank();
 /// for tile in cut.boxes() {
-///     let mut part = cut.blank(); // One for each thread where boxes lie.
+///     let mut part = cut.blank(); // One for each thread of a node.
 ///     let value = if tile.z == 0 { 10 } else { 20 };
 ///     cut.extract(tile, &[value; 64], &mut part)?;
 ///     whole.merge(&part);
@@ -59,14 +60,14 @@ pub struct Slab {
 #[derive(Clone, Copy, Debug)]
 pub struct SlabCut {
     slab: Slab,
-    slant: Slant,
-    grid: Grid,
+    plane_steps: PlaneSteps,
+    grid: BoxGrid,
     pixel: Pixel,
     interpolation: Interpolation,
 }
 
 impl Slab {
-    /// So many slices, each a step behind the one before it.
+    /// Creates `depth` slices, each a step behind the one before it.
     pub(super) fn new(
         plane: Plane,
         step: [i64; 3],
@@ -78,22 +79,22 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Checks what came from elsewhere.
+    /// Checks a slab from another process.
     pub fn validate(&self) -> Result<(), PlaneError> {
         self.plane.validate_with(self.step, self.depth)
     }
 
-    /// The first slice.
+    /// Returns the first slice.
     pub fn plane(&self) -> &Plane {
         &self.plane
     }
 
-    /// How many slices there are.
+    /// Returns the number of slices.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// What is made of them.
+    /// Returns how they are combined.
     pub fn blend(&self) -> Blend {
         self.blend
     }
@@ -106,54 +107,70 @@ impl Slab {
 }
 
 impl SlabCut {
-    /// A slab through a volume. Slab and pixel may come from elsewhere: they are checked.
+    /// Creates a slab through a volume. Checks slab and pixel, which may come from another process.
     pub fn new(
         slab: Slab,
-        grid: Grid,
+        grid: BoxGrid,
         pixel: Pixel,
         interpolation: Interpolation,
     ) -> Result<SlabCut, CutError> {
         slab.validate()?;
         check_pixel(pixel)?;
-        Ok(SlabCut { slant: Slant::new(&slab.plane), slab, grid, pixel, interpolation })
+        Ok(SlabCut { plane_steps: PlaneSteps::new(&slab.plane), slab, grid, pixel, interpolation })
     }
 
-    /// The slab.
+    /// Returns the slab.
     pub fn slab(&self) -> &Slab {
         &self.slab
     }
 
-    /// The boxes that have pixels of one of the slices, or a share in one, each once; x fastest, then
-    /// y, then z.
+    /// Returns the boxes that have pixels of one of the slices, or shares of pixels, each once; x
+    /// fastest, then y, then z.
     pub fn boxes(&self) -> Vec<TilePosition> {
         let mut boxes = Vec::new();
         for (_, plane) in self.slab.layers() {
-            met::add_boxes(&self.grid, (&self.slant, &plane), self.interpolation, &mut boxes);
-            // No more than twice what is found in the end, and a slice.
-            met::tidy(&mut boxes);
+            boxes::add_boxes(
+                &self.grid,
+                (&self.plane_steps, &plane),
+                self.interpolation,
+                &mut boxes,
+            );
+            // This limits memory to twice the result and the boxes of one slice.
+            boxes::sort_and_dedup(&mut boxes);
         }
         boxes
     }
 
-    /// Adds what of the slab lies in a box, given its stored voxels.
+    /// Adds the part of the slab that lies in a box with these stored voxels.
     pub fn extract(
         &self,
         tile: TilePosition,
         voxels: &[u8],
         parts: &mut SlabParts,
     ) -> Result<(), ExtractError> {
-        let place = place_of(&self.grid, self.pixel, tile, voxels)?;
+        let placement = checked_placement(&self.grid, self.pixel, tile, voxels)?;
         let kind = (self.pixel, self.interpolation);
         for (layer, plane) in self.slab.layers() {
             match self.slab.blend {
-                Blend::Mean => {
-                    for_sums((&self.slant, &plane), &place, kind, voxels, |span, weight, sums| {
+                Blend::Mean => for_sums(
+                    (&self.plane_steps, &plane),
+                    &placement,
+                    kind,
+                    voxels,
+                    |span, weight, sums| {
                         parts.add_sum(span, weight, sums);
-                    })
-                }
+                    },
+                ),
                 Blend::Maximum => {
                     let mut found = SliceParts::new();
-                    add_parts((&self.slant, &plane), &place, kind, voxels, layer, &mut found);
+                    add_parts(
+                        (&self.plane_steps, &plane),
+                        &placement,
+                        kind,
+                        voxels,
+                        layer,
+                        &mut found,
+                    );
                     parts.add_pixels(&found);
                 }
             }
@@ -161,7 +178,7 @@ impl SlabCut {
         Ok(())
     }
 
-    /// The slab before anything was added.
+    /// Returns the slab without parts.
     pub fn blank(&self) -> SlabParts {
         let plane = &self.slab.plane;
         let size = (plane.width(), plane.height());

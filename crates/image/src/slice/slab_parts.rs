@@ -1,6 +1,6 @@
-//! What is known of a slab: at a thread, at a node, at who wants it.
+//! Parts of a slab: of a thread, of a node, or complete at the client.
 //!
-//! A message of it, all numbers little-endian:
+//! All numbers of their message are little-endian:
 //!
 //! ```text
 //! bytes of the rows u32 | rows | shares as in the parts of a slice
@@ -11,13 +11,13 @@
 
 use super::canvas::{OpenPixels, Slice};
 use super::parts::{PartsError, PartsView, RUN_BYTES, SliceParts};
-use super::rows::RowSpan;
+use super::row_spans::RowSpan;
 use super::slab::Blend;
 use super::sums;
 use crate::pixel::{Pixel, Sample};
 
-/// A part of a slab, that can be put together with others of the same slab, and is itself one if all
-/// boxes were.
+/// Parts of a slab. They can be merged with others of the same slab; with the parts of all boxes
+/// they are complete.
 #[derive(Clone, Debug)]
 pub struct SlabParts {
     blend: Blend,
@@ -28,7 +28,7 @@ pub struct SlabParts {
     shares: Vec<u8>,
 }
 
-/// The cells of a row that are known, from a column on.
+/// The known cells of a row, from a column on.
 #[derive(Clone, Debug, Default)]
 struct Row {
     first: u32,
@@ -46,7 +46,7 @@ impl SlabParts {
         SlabParts { blend, depth, pixel, width, rows, shares: Vec::new() }
     }
 
-    /// Puts other parts of the same slab to these.
+    /// Merges other parts of the same slab.
     ///
     /// # Panics
     ///
@@ -54,7 +54,7 @@ impl SlabParts {
     pub fn merge(&mut self, other: &SlabParts) {
         let kind = |parts: &SlabParts| (parts.blend, parts.depth, parts.pixel, parts.width);
         let is_same = kind(self) == kind(other) && self.rows.len() == other.rows.len();
-        assert!(is_same, "parts of different slabs cannot be put together");
+        assert!(is_same, "parts of different slabs cannot be merged");
         let bytes = self.cell_bytes();
         for (row, other) in (0..).zip(&other.rows) {
             let end = other.first + other.len(bytes);
@@ -63,8 +63,8 @@ impl SlabParts {
         self.shares.extend_from_slice(&other.shares);
     }
 
-    /// Puts other parts of the same slab to these, as they were sent. Parts that are not of this slab
-    /// are refused; some of them may then be in it.
+    /// Merges parts of the same slab from a message. Rejects parts of other slabs; some of them may
+    /// then be merged.
     pub fn merge_message(&mut self, message: &[u8]) -> Result<(), PartsError> {
         let wrong = PartsError::Length { bytes: message.len() };
         let (&rows_len, rest) = message.split_first_chunk::<4>().ok_or(wrong)?;
@@ -84,7 +84,7 @@ impl SlabParts {
         Ok(())
     }
 
-    /// These parts as a message, added to `out`.
+    /// Appends the message of these parts to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let bytes = self.cell_bytes();
         let start = out.len();
@@ -101,8 +101,8 @@ impl SlabParts {
         out.extend_from_slice(&self.shares);
     }
 
-    /// The slab as a slice, once the parts of all boxes are here. The background has the bytes of one
-    /// pixel.
+    /// Returns the slab as a slice. Needs the parts of all boxes. The background has the bytes of
+    /// one pixel.
     pub fn finish(mut self, background: &[u8]) -> Result<Slice, PartsError> {
         self.close_shares()?;
         let bytes = self.cell_bytes();
@@ -115,7 +115,7 @@ impl SlabParts {
         Ok(slice)
     }
 
-    /// Adds a pixel, or a share in one, to a mean.
+    /// Adds a pixel, or a share of one, to a mean.
     pub(super) fn add_sum(&mut self, span: RowSpan, weight: u32, sums: &[u64]) {
         let mut cell = [0; 8 * 5];
         let (head, rest) = cell.split_at_mut(8);
@@ -127,7 +127,7 @@ impl SlabParts {
         self.blend_cells(span, &cell[..bytes]);
     }
 
-    /// Adds what was found in one slice to a maximum.
+    /// Adds the parts of one slice to a maximum.
     pub(super) fn add_pixels(&mut self, parts: &SliceParts) {
         let (size, pixel) = ((self.width, self.height()), self.pixel);
         let mut cells = Vec::new();
@@ -154,7 +154,7 @@ impl SlabParts {
         }
     }
 
-    /// Makes pixels of the shares, where all have come.
+    /// Computes the pixels whose shares are complete.
     fn close_shares(&mut self) -> Result<(), PartsError> {
         let shares = std::mem::take(&mut self.shares);
         let (size, pixel, depth) = ((self.width, self.height()), self.pixel, self.depth);
@@ -201,7 +201,7 @@ impl Row {
         u32::try_from(self.cells.len() / bytes).unwrap_or(u32::MAX)
     }
 
-    /// Makes room for the columns of a span, and for those between it and what is known.
+    /// Extends the row by the columns of a span, and by those between it and the known cells.
     fn widen(&mut self, span: RowSpan, bytes: usize) {
         if self.cells.is_empty() {
             self.first = span.first;
@@ -233,7 +233,7 @@ fn take_larger(sample: Sample, cell: &mut [u8], more: &[u8]) {
     }
 }
 
-/// Whether a channel is larger than another; what is not a number is smaller than all that is.
+/// Returns whether a channel is larger than another; NaN is smaller than all numbers.
 fn is_larger(sample: Sample, new: &[u8], known: &[u8]) -> bool {
     match (sample, new, known) {
         (Sample::U8, [new], [known]) => new > known,

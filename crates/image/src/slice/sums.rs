@@ -1,14 +1,14 @@
-//! Weighted sums of channels, as they are added up between boxes, slices and nodes.
+//! Weighted sums of channels, which are added across boxes, slices and nodes.
 //!
 //! Invariants: a sum has 64 bits; of whole numbers it is a whole number, of floating-point numbers
-//! the bits of an `f64`. Of signed whole numbers, sums are those of their keys (`filter/channel.rs`),
-//! which have no sign. Zero bits are a sum of nothing. Sums that came from elsewhere may be
-//! anything: nothing here fails.
+//! the bits of an `f64`. Sums of signed whole numbers are sums of their keys (`filter/channel.rs`),
+//! which have no sign. Zero bits are the sum of nothing. Sums from other processes may be any bits:
+//! nothing here fails.
 
 use crate::filter::channel::Channel;
 use crate::pixel::Sample;
 
-/// The sum of two.
+/// Returns the sum of two sums.
 pub(super) fn add(sample: Sample, one: u64, two: u64) -> u64 {
     match sample {
         Sample::U8 | Sample::U16 | Sample::I8 | Sample::I16 => one.wrapping_add(two),
@@ -16,7 +16,7 @@ pub(super) fn add(sample: Sample, one: u64, two: u64) -> u64 {
     }
 }
 
-/// The channel in these bytes times a weight.
+/// Returns the channel in these bytes times a weight.
 pub(super) fn weighted(sample: Sample, channel: &[u8], weight: u32) -> u64 {
     match (sample, channel) {
         (Sample::U8, &[value]) => u64::from(value) * u64::from(weight),
@@ -34,7 +34,7 @@ pub(super) fn weighted(sample: Sample, channel: &[u8], weight: u32) -> u64 {
     }
 }
 
-/// Puts a sum of a weight above 0 as a channel again.
+/// Writes a sum with a weight above 0 as a channel.
 #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the pixel")]
 pub(super) fn put(sample: Sample, sum: u64, weight: u64, out: &mut [u8]) {
     let rounded = sum.saturating_add(weight / 2) / weight;
@@ -56,7 +56,7 @@ pub(super) fn put(sample: Sample, sum: u64, weight: u64, out: &mut [u8]) {
     }
 }
 
-/// How many bytes a sum for one pixel takes in a message: those of bytes fit in four.
+/// Returns the bytes of the sum of one pixel in a message: sums of samples of 8 bits fit into four.
 pub(super) fn bytes_in_message(sample: Sample) -> usize {
     match sample {
         Sample::U8 | Sample::I8 => 4,

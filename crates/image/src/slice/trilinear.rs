@@ -1,38 +1,39 @@
 //! Pixels between voxels.
 //!
-//! Invariants: a weight is a whole number of 2⁻²⁴, the product of three whole numbers of 256ths, and
-//! the weights of a pixel add up to 2²⁴. Of whole numbers, sums are exact, so it does not matter who
-//! adds them up and in which order; they are rounded once. A voxel of weight 0 is not looked at.
+//! Invariants: a weight is a whole number of 2⁻²⁴, the product of three whole numbers of 256ths,
+//! and the weights of a pixel add up to 2²⁴. Sums of whole numbers are exact, so neither the order
+//! nor the place of the additions matters; they are rounded once. Voxels with weight 0 are not
+//! read.
 
-use super::run::Run;
+use super::box_run::BoxRun;
 use super::sums;
-use crate::filter::channel::Channel as Keyed;
+use crate::filter::channel::Channel;
 use crate::pixel::Sample;
 
 /// A 256th of a voxel, as a coordinate: positions are rounded down to it.
 pub(super) const GRAIN: i64 = 1 << 24;
 
-/// What the weights of a pixel add up to.
+/// The sum of the weights of a pixel.
 pub(super) const WEIGHT: u32 = 1 << 24;
 
-/// A type of channel.
-pub(super) trait Channel: Copy {
+/// A sample type for trilinear interpolation.
+pub(super) trait TrilinearSample: Copy {
     /// Holds a channel times [`WEIGHT`].
     type Sum: Copy + Default;
-    /// Its name as a value.
+    /// The type as a value.
     const SAMPLE: Sample;
 
-    /// From its bytes.
+    /// Reads a channel from its bytes.
     fn read(bytes: &[u8]) -> Self;
-    /// As a sum of weight 1.
+    /// Returns the channel as a sum of weight 1.
     fn widen(self) -> Self::Sum;
-    /// A sum on the way from one to the next, in 256ths; 256 times the weight.
+    /// Interpolates between two sums in 256ths; the result has 256 times the weight.
     fn between(one: Self::Sum, two: Self::Sum, part: u32) -> Self::Sum;
-    /// A sum of weight [`WEIGHT`] as a channel again.
+    /// Writes a sum of weight [`WEIGHT`] as a channel.
     fn put(sum: Self::Sum, out: &mut [u8]);
 }
 
-impl Channel for u8 {
+impl TrilinearSample for u8 {
     type Sum = u32;
     const SAMPLE: Sample = Sample::U8;
 
@@ -54,7 +55,7 @@ impl Channel for u8 {
     }
 }
 
-impl Channel for u16 {
+impl TrilinearSample for u16 {
     type Sum = u64;
     const SAMPLE: Sample = Sample::U16;
 
@@ -75,7 +76,7 @@ impl Channel for u16 {
     }
 }
 
-impl Channel for i8 {
+impl TrilinearSample for i8 {
     type Sum = u32;
     const SAMPLE: Sample = Sample::I8;
 
@@ -97,7 +98,7 @@ impl Channel for i8 {
     }
 }
 
-impl Channel for i16 {
+impl TrilinearSample for i16 {
     type Sum = u64;
     const SAMPLE: Sample = Sample::I16;
 
@@ -119,7 +120,7 @@ impl Channel for i16 {
     }
 }
 
-impl Channel for f32 {
+impl TrilinearSample for f32 {
     type Sum = f64;
     const SAMPLE: Sample = Sample::F32;
 
@@ -132,7 +133,7 @@ impl Channel for f32 {
     }
 
     fn between(one: f64, two: f64, part: u32) -> f64 {
-        // Without looking at what has no weight: zero times infinity is not zero.
+        // Ignore a sum without weight: zero times infinity is not zero.
         if part == 0 { one * 256.0 } else { one * f64::from(256 - part) + two * f64::from(part) }
     }
 
@@ -142,11 +143,11 @@ impl Channel for f32 {
     }
 }
 
-/// Computes the pixels of a run, all of whose neighbours are stored, from voxels of N bytes and C
+/// Computes the pixels of a run whose neighbours are all stored, from voxels of N bytes and C
 /// channels.
-pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
+pub(super) fn blend_run<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
-    run: &Run,
+    run: &BoxRun,
     out: &mut [[u8; N]],
 ) {
     let mut at = run.at;
@@ -159,14 +160,14 @@ pub(super) fn blend_run<S: Channel, const C: usize, const N: usize>(
     }
 }
 
-fn between_neighbours<S: Channel, const C: usize, const N: usize>(
+fn between_neighbours<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
     at: [i64; 3],
     strides: [usize; 3],
 ) -> [S::Sum; C] {
     let [x, y, z] = at.map(voxel);
     let [part_x, part_y, part_z] = at.map(part);
-    // A neighbour of weight 0 need not be stored.
+    // A neighbour with weight 0 need not be stored.
     let on = |part: u32, stride: usize| if part == 0 { 0 } else { stride };
     let (on_x, on_y, on_z) = (on(part_x, 1), on(part_y, strides[1]), on(part_z, strides[2]));
     let first = x + y * strides[1] + z * strides[2];
@@ -191,10 +192,10 @@ fn between_neighbours<S: Channel, const C: usize, const N: usize>(
     blend(near, far, part_z)
 }
 
-/// Adds the shares that a box has in the pixels of a run: for each the weight, then the sums.
-pub(super) fn add_shares<S: Channel, const C: usize, const N: usize>(
+/// Calls `out` with weight and sums of the share that a box has in each pixel of a run.
+pub(super) fn add_shares<S: TrilinearSample, const C: usize, const N: usize>(
     voxels: &[[u8; N]],
-    run: &Run,
+    run: &BoxRun,
     mut out: impl FnMut(u32, [u64; C]),
 ) {
     let mut at = run.at;

@@ -1,4 +1,4 @@
-//! The bytes of an extent: a header that says how its body is to be read, and the body.
+//! The bytes of an extent: a header that says how to unpack the body, and the body.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,58 +6,59 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How the pixels of tiles are packed. Every tile says by itself how it was.
+/// How the pixels of tiles are compressed. The header of every tile says how that tile is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Compression {
-    /// As they are.
+    /// No compression.
     #[default]
     None,
-    /// Fast.
+    /// LZ4: fast.
     Lz4,
-    /// Small.
+    /// Zstandard: small.
     Zstd,
 }
 
-/// Why the bytes of an extent are no pixels.
+/// An error in the bytes of an extent that should be pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoredError {
-    /// The header is not one.
+    /// The header is not valid.
     #[error(
         "the header of the tile has {found} bytes instead of {HEADER_BYTES}, or is of a later version"
     )]
     Header {
-        /// How many bytes it has.
+        /// Its length in bytes.
         found: usize,
     },
-    /// The pixels are not as many as they should be.
+    /// The number of bytes of pixels is wrong.
     #[error("the tile has {found} bytes of pixels instead of {expected}")]
     Length {
-        /// So many there should be.
+        /// The expected number.
         expected: usize,
-        /// So many there are.
+        /// The number found.
         found: usize,
     },
-    /// They cannot be unpacked.
+    /// The pixels cannot be decompressed.
     #[error("the pixels of the tile cannot be unpacked ({compression}): {why}")]
     Packed {
-        /// How they were packed.
+        /// The compression that the header names.
         compression: Compression,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
 
-/// Version of the header, how the body is packed, and the length of what was packed.
+/// Version of the header, compression of the body, and the length of the pixels.
 const HEADER_BYTES: usize = 8;
 const VERSION: u8 = 1;
-/// Of 1 to 22: a good deal smaller than lz4, and fast enough for disks.
+/// Of 1 to 22: considerably smaller than LZ4, and fast enough for disks.
 const ZSTD_LEVEL: i32 = 1;
 
 impl Compression {
-    /// All there are.
+    /// All compressions.
     pub const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-    /// Packs pixels: header and body of an extent. What does not get smaller is stored as it is.
+    /// Returns header and body of an extent with these pixels. Pixels that do not get smaller are
+    /// stored without compression.
     pub fn pack(self, pixels: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let packed = match self {
             Compression::None => None,
@@ -76,13 +77,13 @@ impl Compression {
         header
     }
 
-    /// The pixels of an extent; there are `expected` bytes of them. What was packed is unpacked into
-    /// `room`.
+    /// Returns the pixels of an extent, which must be `expected` bytes. Decompresses them into
+    /// `unpacked`.
     pub fn unpack<'a>(
         header: &[u8],
         body: &'a [u8],
         expected: usize,
-        room: &'a mut Vec<u8>,
+        unpacked: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], StoredError> {
         let (compression, len) = match *header {
             [VERSION, kind, 0, 0, a, b, c, d] => {
@@ -104,18 +105,18 @@ impl Compression {
                 };
             }
             Compression::Lz4 => {
-                room.resize(expected, 0);
-                lz4_flex::block::decompress_into(body, room)
+                unpacked.resize(expected, 0);
+                lz4_flex::block::decompress_into(body, unpacked)
                     .map_err(|error| packed(error.to_string()))?
             }
             Compression::Zstd => {
-                room.resize(expected, 0);
-                zstd::bulk::decompress_to_buffer(body, room.as_mut_slice())
+                unpacked.resize(expected, 0);
+                zstd::bulk::decompress_to_buffer(body, unpacked.as_mut_slice())
                     .map_err(|error| packed(error.to_string()))?
             }
         };
         match found == expected {
-            true => Ok(room),
+            true => Ok(unpacked),
             false => Err(StoredError::Length { expected, found }),
         }
     }
@@ -136,7 +137,7 @@ impl FromStr for Compression {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|known| known.to_string() == text);
-        known.ok_or_else(|| format!("{text:?} is no compression: there are none, lz4 and zstd"))
+        known.ok_or_else(|| format!("{text:?} is not a compression: use none, lz4 or zstd"))
     }
 }
 
@@ -148,10 +149,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(pixels in proptest::collection::vec(0u8..4, 0..5000), kind in 0usize..3) {
+        fn packed_pixels_are_unpacked(pixels in proptest::collection::vec(0u8..4, 0..5000), kind in 0usize..3) {
             let (header, body) = Compression::ALL[kind].pack(&pixels);
-            let mut room = Vec::new();
-            let found = Compression::unpack(&header, &body, pixels.len(), &mut room).unwrap();
+            let mut unpacked = Vec::new();
+            let found = Compression::unpack(&header, &body, pixels.len(), &mut unpacked).unwrap();
             prop_assert_eq!(found, pixels.as_slice());
             prop_assert!(body.len() <= pixels.len());
         }
@@ -163,11 +164,11 @@ mod tests {
             expected in 0usize..1000,
             kind in 0u8..4,
         ) {
-            let mut room = Vec::new();
-            let _ = Compression::unpack(&header, &body, expected, &mut room);
+            let mut unpacked = Vec::new();
+            let _ = Compression::unpack(&header, &body, expected, &mut unpacked);
             let mut header = vec![VERSION, kind, 0, 0];
             header.extend(u32::try_from(expected).unwrap().to_le_bytes());
-            if let Ok(pixels) = Compression::unpack(&header, &body, expected, &mut room) {
+            if let Ok(pixels) = Compression::unpack(&header, &body, expected, &mut unpacked) {
                 prop_assert_eq!(pixels.len(), expected);
             }
         }

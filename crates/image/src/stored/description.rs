@@ -1,4 +1,5 @@
-//! What the file of an image or volume says of its pixels. How it is cut into tiles is in its layout.
+//! The extent in which the file of an image or volume describes its pixels. The layout of the file
+//! says how it is cut into tiles.
 
 use pario::{ExtentIndex, ExtentPlacement, File, Layout, SubfileIndex};
 use pario_proto::{Shape, Tiles};
@@ -8,34 +9,34 @@ use super::compression::Compression;
 use super::statistics::VoxelStatistics;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
-use crate::slice::{Grid, GridError};
+use crate::slice::{BoxGrid, BoxGridError};
 use crate::units::VoxelUnits;
 
-/// Version 1 ends with the description; version 2 says behind it what values the voxels have, and may
-/// say behind that what they are counted in.
+/// Version 1 ends with the description. Version 2 continues with the statistics of the voxels, and
+/// may continue with their units.
 const VERSION: u32 = 2;
 const HEADER: &[u8] = b"pario image";
 
-/// What the pixels of an image or volume are.
+/// The pixels of an image or volume, and how they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Description {
-    /// The pixels, or voxels.
+pub struct ImageDescription {
+    /// The pixel, or voxel.
     pub pixel: Pixel,
-    /// How far voxels are apart along each axis; 1 in images.
+    /// Distance of neighbouring voxels along each axis; 1 for images.
     pub spacing: [f64; 3],
-    /// Along which axes a tile holds the first layer of the next, too.
+    /// Axes along which a tile also stores the first layer of the next tile.
     pub overlap: [bool; 3],
-    /// How tiles are packed that are written from now on.
+    /// Compression of tiles that are written from now on.
     pub compression: Compression,
 }
 
-impl Description {
-    /// The tiles of a layout as boxes.
-    pub(crate) fn grid(&self, tiles: &Tiles) -> Result<Grid, GridError> {
-        Grid::new(tiles.image(), tiles.tile(), self.overlap)
+impl ImageDescription {
+    /// Returns the tiles of a layout as boxes.
+    pub(crate) fn grid(&self, tiles: &Tiles) -> Result<BoxGrid, BoxGridError> {
+        BoxGrid::new(tiles.image(), tiles.tile(), self.overlap)
     }
 
-    /// Bytes of the pixels of a tile of a size.
+    /// Returns the bytes of the pixels of a tile of a size.
     pub(crate) fn bytes_of(&self, size: Shape) -> usize {
         let along = |pixels: u64| usize::try_from(pixels).unwrap_or(usize::MAX);
         let pixels = along(size.x).saturating_mul(along(size.y)).saturating_mul(along(size.z));
@@ -46,12 +47,12 @@ impl Description {
         let spacing = self.spacing;
         match spacing.iter().all(|side| side.is_finite() && *side > 0.0) {
             true => Ok(self),
-            false => Err(format!("voxels cannot be {spacing:?} apart")),
+            false => Err(format!("the spacing {spacing:?} is not valid")),
         }
     }
 }
 
-/// The place of the description: behind those of all tiles.
+/// Returns the placement of the description, which follows all tiles.
 fn place_of(tiles: &Tiles) -> ExtentPlacement {
     ExtentPlacement { subfile: SubfileIndex(0), extent: ExtentIndex(tiles.extent_limit()) }
 }
@@ -60,7 +61,7 @@ fn place_of(tiles: &Tiles) -> ExtentPlacement {
 pub fn write_description(
     file: &File,
     tiles: &Tiles,
-    description: &Description,
+    description: &ImageDescription,
     statistics: Option<VoxelStatistics>,
     units: VoxelUnits,
 ) -> Result<(), ImageError> {
@@ -69,38 +70,38 @@ pub fn write_description(
     Ok(file.write_extent(place_of(tiles), HEADER, &body)?)
 }
 
-/// What the file of an image or volume says of itself.
+/// All that the file of an image or volume says of itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SelfDescription {
+pub struct StoredDescription {
     /// Its pixels, and how they are stored.
-    pub description: Description,
-    /// What is known of its values.
+    pub description: ImageDescription,
+    /// The statistics of its values, if they were computed.
     pub statistics: Option<VoxelStatistics>,
-    /// What they are counted in.
+    /// The units of its values and its spacing.
     pub units: VoxelUnits,
 }
 
-/// The tiles of an image or volume, and what its file says of it.
-pub fn read_description(file: &File) -> Result<(Tiles, SelfDescription), ImageError> {
+/// Reads the description of an image or volume, and returns its tiles with it.
+pub fn read_description(file: &File) -> Result<(Tiles, StoredDescription), ImageError> {
     let not_one = |why: String| ImageError::NotAnImage { path: file.path().to_string(), why };
     let Some(Layout::Tiles(tiles)) = &file.record().layout else {
-        return Err(not_one("its layout is not one of tiles".to_owned()));
+        return Err(not_one("its layout has no tiles".to_owned()));
     };
     let Some(extent) = file.read_extent(place_of(tiles))? else {
-        return Err(not_one("it does not say what its pixels are".to_owned()));
+        return Err(not_one("it has no description of its pixels".to_owned()));
     };
     if &extent.header[..] != HEADER {
-        return Err(not_one("it says something else where its pixels should be described".into()));
+        return Err(not_one("the extent after its tiles is not a description".into()));
     }
     Ok((tiles.clone(), decode(&extent.body).map_err(not_one)?))
 }
 
-/// The description in the bytes of an extent of any version up to this one.
-fn decode(body: &[u8]) -> Result<SelfDescription, String> {
+/// Decodes a description of any version up to this one.
+fn decode(body: &[u8]) -> Result<StoredDescription, String> {
     let unreadable = |error| format!("its description cannot be read: {error}");
     let (version, rest): (u32, _) = postcard::take_from_bytes(body).map_err(unreadable)?;
     let mut units = VoxelUnits::default();
-    let (description, statistics): (Description, Option<VoxelStatistics>) = match version {
+    let (description, statistics): (ImageDescription, Option<VoxelStatistics>) = match version {
         1 => (postcard::from_bytes(rest).map_err(unreadable)?, None),
         VERSION => {
             let (known, rest) = postcard::take_from_bytes(rest).map_err(unreadable)?;
@@ -111,14 +112,14 @@ fn decode(body: &[u8]) -> Result<SelfDescription, String> {
         }
         later => {
             return Err(format!(
-                "its description has version {later}, this program reads up to {VERSION}: use a \
-                 later one"
+                "its description has version {later}, this release reads up to {VERSION}: use \
+                 a later release"
             ));
         }
     };
-    // Statistics only choose what is shown first: impossible ones are left out.
+    // Statistics only choose the default grey window: drop impossible ones.
     let statistics = statistics.filter(VoxelStatistics::is_possible);
-    Ok(SelfDescription { description: description.check()?, statistics, units })
+    Ok(StoredDescription { description: description.check()?, statistics, units })
 }
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
     use crate::pixel::Sample;
     use crate::units::{LengthUnit, ValueUnit};
 
-    const RGB: Description = Description {
+    const RGB: ImageDescription = ImageDescription {
         pixel: Pixel::RGB,
         spacing: [1.0, 2.0, 0.5],
         overlap: [false, false, true],
@@ -141,7 +142,7 @@ mod tests {
         golden.extend([1.0f64, 2.0, 0.5].map(f64::to_le_bytes).concat());
         golden.extend([0, 0, 1, 1]);
         let units = VoxelUnits::default();
-        let expected = SelfDescription { description: RGB, statistics: None, units };
+        let expected = StoredDescription { description: RGB, statistics: None, units };
         assert_eq!(decode(&golden), Ok(expected));
         assert_eq!(postcard::to_allocvec(&(1u32, RGB)).unwrap(), golden);
     }
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn descriptions_of_version_2_say_what_values_there_are() {
         let pixel = Pixel::new(Sample::I16, 1).unwrap();
-        let description = Description { pixel, ..RGB };
+        let description = ImageDescription { pixel, ..RGB };
         let known = VoxelStatistics {
             minimum: -1024.0,
             maximum: 3071.0,
@@ -161,17 +162,17 @@ mod tests {
         };
         assert_eq!(encoded(Some(known))[..3], [2, 4, 1]);
         let units = VoxelUnits::default();
-        let expected = |statistics| Ok(SelfDescription { description, statistics, units });
+        let expected = |statistics| Ok(StoredDescription { description, statistics, units });
         assert_eq!(decode(&encoded(Some(known))), expected(Some(known)));
         assert_eq!(decode(&encoded(None)), expected(None));
         let wrong = VoxelStatistics { minimum: f64::NAN, ..known };
         assert_eq!(decode(&encoded(Some(wrong))), expected(None));
 
-        // What they are counted in may follow.
+        // The units may follow.
         let units = VoxelUnits { values: ValueUnit::Hounsfield, lengths: LengthUnit::Millimetre };
         let longer = [encoded(Some(known)), postcard::to_allocvec(&units).unwrap()].concat();
         assert_eq!(longer[longer.len() - 2..], [1, 1]);
-        let expected = SelfDescription { description, statistics: Some(known), units };
+        let expected = StoredDescription { description, statistics: Some(known), units };
         assert_eq!(decode(&longer), Ok(expected));
     }
 

@@ -1,30 +1,25 @@
-//! Volumes of other programs, plane by plane.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! Imports volumes of other programs, plane by plane.
 
 use pario_proto::{PixelWindow, Shape, TilePosition};
-use parking_lot::Mutex;
 
-use super::{Shared, Volume};
+use super::{Volume, VolumeState, boxes};
 use crate::error::ImageError;
 use crate::formats::VolumeSource;
 
-/// Planes of the volume that are in memory at once have at most so many bytes.
+/// Limit for the bytes of planes in memory.
 pub(super) const PLANES_LIMIT_BYTES: usize = 2 << 30;
-/// So many boxes are written at once.
-pub(super) const WRITERS: usize = 4;
 
 impl Volume {
-    /// Fills the volume with another one of the same size and voxels, plane by plane. `watch` is
-    /// told after each layer of boxes how many planes are done.
+    /// Fills the volume from another one of the same size and voxels, plane by plane. `watch`
+    /// receives the number of complete planes after each layer of boxes, and can stop the import.
     pub fn import(
         &self,
         source: &mut VolumeSource,
         mut watch: impl FnMut(u64) -> Result<(), ImageError>,
     ) -> Result<(), ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let shape = self.shape();
-        let pixel = shared.description.pixel;
+        let pixel = state.description.pixel;
         if source.size() != [shape.x, shape.y, shape.z] || source.pixel() != pixel {
             let [x, y, z] = source.size();
             return Err(ImageError::Invalid(format!(
@@ -32,9 +27,9 @@ impl Volume {
                 source.pixel()
             )));
         }
-        let plane_bytes = shared.description.bytes_of(Shape { z: 1, ..shape });
-        let row_bytes = shared.description.bytes_of(Shape::image(shape.x, 1));
-        let core = shared.tiles.tile().z;
+        let plane_bytes = state.description.bytes_of(Shape { z: 1, ..shape });
+        let row_bytes = state.description.bytes_of(Shape::image(shape.x, 1));
+        let core = state.tiles.tile().z;
         let deepest = usize::try_from(core + 1).unwrap_or(usize::MAX);
         if plane_bytes.saturating_mul(deepest) > PLANES_LIMIT_BYTES {
             return Err(ImageError::Invalid(format!(
@@ -44,10 +39,10 @@ impl Volume {
         }
         let mut planes: Vec<u8> = Vec::new();
         let mut read = 0;
-        for layer in 0..shared.tiles.tiles_per_axis().z {
+        for layer in 0..state.tiles.tiles_per_axis().z {
             let first = layer * core;
             let corner = TilePosition { x: 0, y: 0, z: layer };
-            let depth = shared.grid.stored(corner).map_or(0, |stored| stored.size.z);
+            let depth = state.grid.stored(corner).map_or(0, |stored| stored.size.z);
             while read < first + depth {
                 let start = planes.len();
                 planes.resize(start + plane_bytes, 0);
@@ -56,7 +51,11 @@ impl Volume {
                 }
                 read += 1;
             }
-            write_layer(shared, layer, &planes)?;
+            boxes::for_each_box(state, layer, |tile, voxels: &mut Vec<u8>| {
+                let Some(stored) = state.grid.stored(tile) else { return Ok(()) };
+                gather(state, stored, &planes, voxels);
+                boxes::write_box(state, tile, voxels)
+            })?;
             let done = (first + core).min(shape.z);
             let kept = usize::try_from(read - done).unwrap_or(0) * plane_bytes;
             planes.drain(..planes.len() - kept);
@@ -66,37 +65,9 @@ impl Volume {
     }
 }
 
-/// Writes the boxes of a layer, of which the planes are given.
-fn write_layer(shared: &Shared, layer: u64, planes: &[u8]) -> Result<(), ImageError> {
-    let boxes = shared.tiles.tiles_per_axis();
-    let count = usize::try_from(boxes.x * boxes.y).unwrap_or(usize::MAX);
-    let next = AtomicUsize::new(0);
-    let failed: Mutex<Option<ImageError>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..WRITERS.min(count) {
-            scope.spawn(|| {
-                let mut voxels = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed) as u64;
-                    if number >= count as u64 || failed.lock().is_some() {
-                        return;
-                    }
-                    let tile = TilePosition { x: number % boxes.x, y: number / boxes.x, z: layer };
-                    let Some(stored) = shared.grid.stored(tile) else { return };
-                    gather(shared, stored, planes, &mut voxels);
-                    if let Err(error) = super::writing::write_box(shared, tile, &voxels) {
-                        failed.lock().get_or_insert(error);
-                    }
-                }
-            });
-        }
-    });
-    failed.into_inner().map_or(Ok(()), Err)
-}
-
-/// The voxels of a box, out of whole planes of which the first is that of the box.
-fn gather(shared: &Shared, stored: PixelWindow, planes: &[u8], voxels: &mut Vec<u8>) {
-    let (shape, bytes) = (shared.tiles.image(), shared.description.pixel.bytes());
+/// Copies the voxels of a box out of planes; the first plane is that of the box.
+fn gather(state: &VolumeState, stored: PixelWindow, planes: &[u8], voxels: &mut Vec<u8>) {
+    let (shape, bytes) = (state.tiles.image(), state.description.pixel.bytes());
     let at = |pixel: u64| usize::try_from(pixel).unwrap_or(usize::MAX).saturating_mul(bytes);
     voxels.clear();
     for z in 0..stored.size.z {

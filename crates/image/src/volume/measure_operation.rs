@@ -1,77 +1,69 @@
-//! Histograms and summaries of volumes, at the nodes: each counts the voxels of its boxes, layers
-//! that are also the first of the next box left out, and sends one result.
+//! The measure operation for volumes: each node counts the voxels of its boxes, without the layers
+//! of the next box, and sends one result.
 
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::{PixelWindow, Shape, TilePosition, Tiles};
 use serde::{Deserialize, Serialize};
 
 use crate::filter::Pixels;
-use crate::picture::{Measured, Quantity};
-use crate::slice::Grid;
-use crate::stored::{Compression, Description, Placed};
+use crate::picture::{MeasureScratch, Measurement, Quantity};
+use crate::slice::BoxGrid;
+use crate::stored::{Compression, ImageDescription, ImageLayout};
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureVolumeCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub quantity: Quantity,
 }
 
 /// Measures volumes.
 pub struct MeasureVolumeOperation;
 
-struct MeasureTask {
+struct MeasureVolumeTask {
     tiles: Tiles,
-    grid: Grid,
-    description: Description,
-    nothing: Measured,
-}
-
-struct Found {
-    measured: Measured,
-    room: Vec<u8>,
+    grid: BoxGrid,
+    description: ImageDescription,
+    empty: Measurement,
 }
 
 impl Operation for MeasureVolumeOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let MeasureVolumeCall { placed, quantity } = call.decode()?;
-        let (tiles, grid) = placed.open()?;
-        let nothing = Measured::nothing(quantity, placed.description.pixel)?;
-        Ok(Box::new(MeasureTask { tiles, grid, description: placed.description, nothing }))
+        let MeasureVolumeCall { layout, quantity } = call.decode()?;
+        let (tiles, grid) = layout.decode()?;
+        let empty = Measurement::empty(quantity, layout.description.pixel)?;
+        Ok(Box::new(MeasureVolumeTask { tiles, grid, description: layout.description, empty }))
     }
 }
 
-impl Task for MeasureTask {
+impl Task for MeasureVolumeTask {
     fn scratch(&self) -> Scratch {
-        Box::new(Found { measured: self.nothing.clone(), room: Vec::new() })
+        MeasureScratch::boxed(&self.empty)
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<MeasureScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        // The extent that describes the volume is none of its boxes.
+        // The extent of the description is not a box.
         let Some(tile) = self.tiles.tile_at(seen.place) else { return Ok(Outcome::Nothing) };
-        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
+        let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
         let bytes = self.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.room)
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
         let own = own_size(&self.tiles, tile, stored);
-        found.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
+        scratch.measured.count(&self.own_voxels(voxels, stored.size, own)?)?;
         Ok(Outcome::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let mut all = self.nothing.clone();
-        for found in scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>()) {
-            all.add(&found.measured)?;
-        }
-        postcard::to_allocvec(&all).map(Some).map_err(|error| error.to_string())
+        MeasureScratch::merge(&self.empty, &scratches)
     }
 }
 
-impl MeasureTask {
-    /// The voxels that belong to no other box, rows of all planes one below the other.
+impl MeasureVolumeTask {
+    /// Returns the voxels that belong to no other box, with the rows of all planes one below the
+    /// other.
     fn own_voxels(&self, voxels: &[u8], stored: Shape, own: Shape) -> Result<Pixels, String> {
         let row_bytes = self.description.bytes_of(Shape::image(stored.x, 1));
         let plane_bytes = self.description.bytes_of(Shape::image(stored.x, stored.y));
@@ -89,7 +81,7 @@ impl MeasureTask {
     }
 }
 
-/// The size of a box without what is also in the next one.
+/// Returns the size of a box without the layers of the next one.
 fn own_size(tiles: &Tiles, tile: TilePosition, stored: PixelWindow) -> Shape {
     let (image, core) = (tiles.image(), tiles.tile());
     let along = |image: u64, core: u64, at: u64, stored: u64| {

@@ -1,18 +1,19 @@
-//! Volumes: cut into boxes, one extent each, spread over disks; slices are taken where the boxes lie.
+//! Volumes: cut into boxes, one extent each, on many disks. The nodes extract slices from the boxes
+//! on their disks.
 
+mod boxes;
 mod export;
 mod import;
 mod measure_operation;
 mod options;
+#[cfg(feature = "phantom")]
 mod phantom_operation;
-mod series;
 mod slab_operation;
 mod slice_operation;
+mod slice_series;
 mod statistics;
-mod writing;
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pario::{Cluster, File, Report};
@@ -21,17 +22,19 @@ use parking_lot::Mutex;
 
 pub(crate) use measure_operation::MeasureVolumeOperation;
 pub use options::VolumeOptions;
+#[cfg(feature = "phantom")]
 pub(crate) use phantom_operation::PhantomOperation;
-pub use series::Series;
 pub(crate) use slab_operation::SlabOperation;
 pub(crate) use slice_operation::SliceOperation;
+pub use slice_series::SliceSeries;
 
 use crate::error::ImageError;
-use crate::node;
-use crate::slice::{Blend, Cut, Grid, Interpolation, Plane, PlaneWish, SlabCut, Slice};
-use crate::stored::{Description, Placed, SelfDescription, VoxelStatistics, read_description};
+use crate::node::{self, bad_result};
+use crate::slice::{Blend, BoxGrid, Cut, Interpolation, Plane, SlabCut, Slice, SliceQuery};
+use crate::stored::{
+    ImageDescription, ImageLayout, StoredDescription, VoxelStatistics, read_description,
+};
 use crate::units::VoxelUnits;
-use phantom_operation::PhantomCall;
 use slab_operation::SlabCall;
 use slice_operation::SliceCall;
 
@@ -40,7 +43,7 @@ use slice_operation::SliceCall;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
-/// use pario_image::{Phantom, Pixel, Plane, VolumeOptions};
+/// use pario_image::{Pixel, Plane, VolumeOptions};
 ///
 /// let cluster = pario::Cluster::embedded(dir.path())?;
 /// let options = VolumeOptions::new([64, 64, 48], Pixel::RGB).spacing([1.0, 1.0, 2.0]);
@@ -55,17 +58,17 @@ use slice_operation::SliceCall;
 /// ```
 #[derive(Clone)]
 pub struct Volume {
-    shared: Arc<Shared>,
+    state: Arc<VolumeState>,
 }
 
-struct Shared {
+struct VolumeState {
     cluster: Cluster,
     file: File,
     tiles: Tiles,
-    grid: Grid,
-    description: Description,
-    placed: Placed,
-    /// What the header says of the values.
+    grid: BoxGrid,
+    description: ImageDescription,
+    layout: ImageLayout,
+    /// The statistics of the header, or those that this process computed.
     statistics: Mutex<Option<VoxelStatistics>>,
     units: VoxelUnits,
 }
@@ -90,69 +93,70 @@ impl Volume {
         cluster: &Cluster,
         file: File,
         tiles: Tiles,
-        described: SelfDescription,
+        described: StoredDescription,
     ) -> Result<Self, ImageError> {
-        node::teach(cluster);
-        let SelfDescription { description, statistics, units } = described;
+        node::register_operations(cluster);
+        let StoredDescription { description, statistics, units } = described;
         let grid = description.grid(&tiles)?;
-        let placed = Placed::new(&tiles, description);
+        let layout = ImageLayout::new(&tiles, description);
         let (cluster, statistics) = (cluster.clone(), Mutex::new(statistics));
-        let shared = Shared { cluster, file, tiles, grid, description, placed, statistics, units };
-        Ok(Self { shared: Arc::new(shared) })
+        let state =
+            VolumeState { cluster, file, tiles, grid, description, layout, statistics, units };
+        Ok(Self { state: Arc::new(state) })
     }
 
-    /// How many voxels it has along each axis.
+    /// Returns the number of voxels along each axis.
     pub fn shape(&self) -> Shape {
-        self.shared.tiles.image()
+        self.state.tiles.image()
     }
 
-    /// How far its voxels are apart.
+    /// Returns the spacing of the voxels.
     pub fn spacing(&self) -> [f64; 3] {
-        self.shared.description.spacing
+        self.state.description.spacing
     }
 
-    /// What its values and its spacing are counted in.
+    /// Returns the units of values and spacing.
     pub fn units(&self) -> VoxelUnits {
-        self.shared.units
+        self.state.units
     }
 
-    /// What its voxels are, and how they are stored.
-    pub fn description(&self) -> &Description {
-        &self.shared.description
+    /// Returns the voxel type, and how voxels are stored.
+    pub fn description(&self) -> &ImageDescription {
+        &self.state.description
     }
 
-    /// How it is cut into boxes, and where they lie.
+    /// Returns the boxes, and where they lie.
     pub fn tiles(&self) -> &Tiles {
-        &self.shared.tiles
+        &self.state.tiles
     }
 
-    /// Its file.
+    /// Returns the file.
     pub fn file(&self) -> &File {
-        &self.shared.file
+        &self.state.file
     }
 
-    /// Bytes of its voxels.
+    /// Returns the bytes of all voxels.
     pub fn voxel_bytes(&self) -> u64 {
-        self.shared.description.bytes_of(self.shape()) as u64
+        self.state.description.bytes_of(self.shape()) as u64
     }
 
-    /// Bytes of its voxels as boxes hold them, some more than once, before they are packed.
+    /// Returns the bytes of all stored voxels before compression; boxes store some voxels twice.
     pub fn stored_bytes(&self) -> u64 {
-        let (tiles, grid) = (&self.shared.tiles, &self.shared.grid);
+        let (tiles, grid) = (&self.state.tiles, &self.state.grid);
         let along = |axis: fn(Shape) -> u64, tile: fn(u64) -> TilePosition| -> u64 {
             let boxes = axis(tiles.tiles_per_axis());
             let stored = |number| grid.stored(tile(number)).map_or(0, |stored| axis(stored.size));
-            // All boxes but the last two of an axis are alike.
+            // All boxes of an axis but the last two are alike.
             let alike = boxes.saturating_sub(2);
             alike * stored(0) + (alike..boxes).map(stored).sum::<u64>()
         };
         let x = along(|shape| shape.x, |x| TilePosition { x, y: 0, z: 0 });
         let y = along(|shape| shape.y, |y| TilePosition { x: 0, y, z: 0 });
         let z = along(|shape| shape.z, |z| TilePosition { x: 0, y: 0, z });
-        x * y * z * self.shared.description.pixel.bytes() as u64
+        x * y * z * self.state.description.pixel.bytes() as u64
     }
 
-    /// The place of its middle, in the units of the spacing.
+    /// Returns the position of the middle, in the units of the spacing.
     pub fn centre(&self) -> [f64; 3] {
         let (Shape { x, y, z }, spacing) = (self.shape(), self.spacing());
         let sides = [x, y, z];
@@ -161,14 +165,13 @@ impl Volume {
         [middle(0), middle(1), middle(2)]
     }
 
-    /// A slice: to each pixel the voxel that is nearest. Outside of the volume it is 0.
-    pub fn slice(&self, plane: PlaneWish) -> Result<Slice, ImageError> {
+    /// Returns a slice of the nearest voxels. Outside of the volume it is 0.
+    pub fn slice(&self, plane: SliceQuery) -> Result<Slice, ImageError> {
         let plane = plane.in_volume(self.spacing())?;
         Ok(self.slice_of(&plane, Interpolation::Nearest, &[])?.0)
     }
 
-    /// The same with another way to find the value between voxels, and a background. The report says
-    /// what it has cost.
+    /// Returns a slice with this interpolation and background. The report says what it cost.
     pub fn slice_of(
         &self,
         plane: &Plane,
@@ -178,7 +181,7 @@ impl Volume {
         self.traced_slice(plane, interpolation, background, false)
     }
 
-    /// The same; the report has a trace, too, if that is wanted.
+    /// Returns a slice; the report has a trace if `is_traced`.
     pub fn traced_slice(
         &self,
         plane: &Plane,
@@ -190,8 +193,8 @@ impl Volume {
         self.fill(slice, plane, interpolation, is_traced)
     }
 
-    /// A slice that knows which of its pixels lie in the volume ([`Slice::coverage`]). The others,
-    /// and those of boxes that nobody has written, are 0. The report has a trace if that is wanted.
+    /// Returns a slice that records which of its pixels lie in the volume ([`Slice::coverage`]).
+    /// The others, and those of unwritten boxes, are 0. The report has a trace if `is_traced`.
     pub fn covered_slice(
         &self,
         plane: &Plane,
@@ -203,11 +206,11 @@ impl Volume {
     }
 
     fn cut(&self, plane: &Plane, interpolation: Interpolation) -> Result<Cut, ImageError> {
-        let shared = &self.shared;
-        Ok(Cut::new(*plane, shared.grid, shared.description.pixel, interpolation)?)
+        let state = &self.state;
+        Ok(Cut::new(*plane, state.grid, state.description.pixel, interpolation)?)
     }
 
-    /// Has the nodes fill a blank slice.
+    /// Fills a blank slice with the parts that the nodes extract.
     fn fill(
         &self,
         mut slice: Slice,
@@ -215,95 +218,66 @@ impl Volume {
         interpolation: Interpolation,
         is_traced: bool,
     ) -> Result<(Slice, Report), ImageError> {
-        let shared = &self.shared;
-        let call = SliceCall { placed: shared.placed.clone(), plane: *plane, interpolation };
-        let work = shared.cluster.process(&shared.file).operation(node::SLICE, call);
-        let report = work.trace(is_traced).for_each_bytes(|_, message| {
-            slice.paste_message(&message).map_err(|error| unfit(&error))
-        })?;
+        let state = &self.state;
+        let call = SliceCall { layout: state.layout.clone(), plane: *plane, interpolation };
+        let work = state.cluster.process(&state.file).operation(node::SLICE, call);
+        let report = work
+            .trace(is_traced)
+            .for_each_bytes(|_, message| slice.paste_message(&message).map_err(bad_result))?;
         slice.check_finished()?;
         Ok((slice, report))
     }
 
-    /// Several parallel slices, `step` apart in the units of the spacing, as one.
+    /// Returns several parallel slices, `step` apart in the units of the spacing, blended into one.
     pub fn slab(
         &self,
-        plane: PlaneWish,
+        plane: SliceQuery,
         depth: u32,
         step: f64,
         blend: Blend,
         interpolation: Interpolation,
     ) -> Result<(Slice, Report), ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let slab = plane.slab_in_volume(self.spacing(), depth, step, blend)?;
-        let cut = SlabCut::new(slab, shared.grid, shared.description.pixel, interpolation)?;
+        let cut = SlabCut::new(slab, state.grid, state.description.pixel, interpolation)?;
         let mut whole = cut.blank();
-        let call = SlabCall { placed: shared.placed.clone(), slab, interpolation };
-        let work = shared.cluster.process(&shared.file).operation(node::SLAB, call);
-        let report = work.for_each_bytes(|_, message| {
-            whole.merge_message(&message).map_err(|error| unfit(&error))
-        })?;
+        let call = SlabCall { layout: state.layout.clone(), slab, interpolation };
+        let work = state.cluster.process(&state.file).operation(node::SLAB, call);
+        let report =
+            work.for_each_bytes(|_, message| whole.merge_message(&message).map_err(bad_result))?;
         Ok((whole.finish(&[])?, report))
     }
 
-    /// The slices of planes, in order; some of the next are fetched while one is looked at.
+    /// Returns an iterator over the slices of planes, in order, which fetches some slices ahead.
     pub fn series(
         &self,
         planes: impl IntoIterator<Item = Plane>,
         interpolation: Interpolation,
-    ) -> Series {
-        Series::new(self.clone(), planes.into_iter().collect(), interpolation)
+    ) -> SliceSeries {
+        SliceSeries::new(self.clone(), planes.into_iter().collect(), interpolation)
     }
 
-    /// Fills the volume with a body that does not exist, made of a seed, where its boxes lie.
-    pub fn generate(&self, seed: u64) -> Result<Report, ImageError> {
-        self.generate_watched(seed, |_| ControlFlow::Continue(()))
-    }
-
-    /// The same; `watch` is told how far it has come, and can end it: boxes that were made stay.
-    pub fn generate_watched(
-        &self,
-        seed: u64,
-        mut watch: impl FnMut(&Report) -> ControlFlow<()>,
-    ) -> Result<Report, ImageError> {
-        let shared = &self.shared;
-        let call = PhantomCall { placed: shared.placed.clone(), seed };
-        let work = shared.cluster.process(&shared.file).operation(node::PHANTOM, call);
-        let stopper = work.stopper();
-        let watch = |report: &Report| {
-            if watch(report).is_break() {
-                stopper.stop();
-            }
-        };
-        Ok(work.watch(watch).write_to(&shared.file)?)
-    }
-
-    /// The voxels of a box, as they are stored; nothing if nobody has written them.
+    /// Reads the stored voxels of a box; `None` if it is not written.
     pub fn read_box(
         &self,
         tile: TilePosition,
     ) -> Result<Option<(PixelWindow, Vec<u8>)>, ImageError> {
-        writing::read_box(&self.shared, tile)
+        boxes::read_box(&self.state, tile)
     }
 
-    /// Writes the voxels of a box, all that it stores: also the layer that is the first of the next.
+    /// Writes all stored voxels of a box, also the layer that is the first of the next box.
     pub fn write_box(&self, tile: TilePosition, voxels: &[u8]) -> Result<(), ImageError> {
-        writing::write_box(&self.shared, tile, voxels)
+        boxes::write_box(&self.state, tile, voxels)
     }
 
-    /// Makes what was written durable.
+    /// Makes written voxels durable.
     pub fn sync(&self) -> Result<(), ImageError> {
-        Ok(self.shared.file.sync()?)
+        Ok(self.state.file.sync()?)
     }
-}
-
-/// What a node has sent is not a part of what was asked for.
-fn unfit(error: &impl fmt::Display) -> pario::Error {
-    pario::Error::Other { text: format!("what a node has sent does not fit: {error}") }
 }
 
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Volume({}, {})", self.shared.file.path(), self.shape())
+        write!(f, "Volume({}, {})", self.state.file.path(), self.shape())
     }
 }

@@ -1,4 +1,4 @@
-//! A volume that is to be made.
+//! Options of a new volume.
 
 use pario::{Cluster, Layout};
 use pario_proto::{Shape, Tiles};
@@ -6,25 +6,27 @@ use pario_proto::{Shape, Tiles};
 use super::Volume;
 use crate::error::ImageError;
 use crate::pixel::Pixel;
-use crate::stored::{Compression, Description, SelfDescription, spread, write_description};
+use crate::stored::{
+    Compression, ImageDescription, StoredDescription, choose_disks, write_description,
+};
 use crate::units::VoxelUnits;
 
-/// A volume that is to be made: everything but its size and its voxels has a default.
+/// Options of a new volume: everything but its size and its voxels has a default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeOptions {
     shape: Shape,
     core: Shape,
-    description: Description,
+    description: ImageDescription,
     units: VoxelUnits,
     disks: Option<u32>,
 }
 
 impl VolumeOptions {
-    /// A volume of so many voxels, 1 apart, in boxes of 32 x 32 x 17, of which one layer is also the
-    /// first of the next box.
+    /// Options for a volume of this size with spacing 1, in boxes of 32 x 32 x 17, of which one
+    /// layer is also the first of the next box.
     pub fn new(voxels: [u64; 3], pixel: Pixel) -> Self {
         let [x, y, z] = voxels;
-        let description = Description {
+        let description = ImageDescription {
             pixel,
             spacing: [1.0; 3],
             overlap: [false, false, true],
@@ -34,20 +36,20 @@ impl VolumeOptions {
         Self { shape, core, description, units: VoxelUnits::default(), disks: None }
     }
 
-    /// How far voxels are apart along each axis.
+    /// Sets the distance of neighbouring voxels along each axis.
     pub fn spacing(mut self, spacing: [f64; 3]) -> Self {
         self.description.spacing = spacing;
         self
     }
 
-    /// What values and spacing are counted in, if that is known.
+    /// Sets the units of values and spacing.
     pub fn units(mut self, units: VoxelUnits) -> Self {
         self.units = units;
         self
     }
 
-    /// The size of a box without the layers that it has in common with the next, and along which
-    /// axes there is such a layer. Slices between voxels cost less where there is.
+    /// Sets the size of a box without the layers that it shares with the next, and the axes along
+    /// which there is such a layer. Slices between voxels cost less along these axes.
     pub fn boxes(mut self, core: [u64; 3], overlap: [bool; 3]) -> Self {
         let [x, y, z] = core;
         self.core = Shape::volume(x, y, z);
@@ -55,26 +57,27 @@ impl VolumeOptions {
         self
     }
 
-    /// How boxes are packed.
+    /// Sets the compression of boxes.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.description.compression = compression;
         self
     }
 
-    /// Over how many disks it is spread; over all if nothing is said.
+    /// Sets the number of disks; the default is all.
     pub fn disk_count(mut self, disks: u32) -> Self {
         self.disks = Some(disks);
         self
     }
 
-    /// Makes the volume. A file that is there already is an error. What nobody has written is
-    /// background.
+    /// Creates the volume. Fails if the path exists. Unwritten voxels are background.
     pub fn create(self, cluster: &Cluster, path: &str) -> Result<Volume, ImageError> {
         if self.description.spacing.iter().any(|side| !(side.is_finite() && *side > 0.0)) {
             let spacing = self.description.spacing;
-            return Err(ImageError::Invalid(format!("voxels cannot be {spacing:?} apart")));
+            return Err(ImageError::Invalid(format!(
+                "the spacing {spacing:?} is not valid: give finite numbers above 0"
+            )));
         }
-        let disks = spread(cluster, self.disks)?;
+        let disks = choose_disks(cluster, self.disks)?;
         let tiles = Tiles::new(self.shape, self.core, disks)
             .map_err(|error| ImageError::Invalid(error.to_string()))?;
         let grid = self.description.grid(&tiles)?;
@@ -92,10 +95,10 @@ impl VolumeOptions {
         let file = options.layout(Layout::Tiles(tiles.clone())).open(path)?;
         let Self { description, units, .. } = self;
         write_description(&file, &tiles, &description, None, units)?;
-        let described = SelfDescription { description, statistics: None, units };
+        let described = StoredDescription { description, statistics: None, units };
         Volume::new(cluster, file, tiles, described)
     }
 }
 
-/// The largest box.
+/// Limit for the bytes of a box.
 const BOX_LIMIT_BYTES: usize = 16 << 20;

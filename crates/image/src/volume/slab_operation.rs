@@ -1,46 +1,46 @@
-//! Slabs, at the nodes: each puts together what of the slices lies in its boxes.
+//! The slab operation: each node blends the parts of the slices that lie in its boxes.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
 use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
 
-use crate::slice::{Grid, Interpolation, Slab, SlabCut, SlabParts};
-use crate::stored::{Compression, Placed, here};
+use crate::slice::{BoxGrid, Interpolation, Slab, SlabCut, SlabParts};
+use crate::stored::{Compression, ImageLayout, tiles_at_node};
 
-/// Which slab.
+/// The parameters of a slab call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SlabCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub slab: Slab,
     pub interpolation: Interpolation,
 }
 
-/// Takes slabs.
+/// Extracts slabs.
 pub struct SlabOperation;
 
 struct SlabTask {
     tiles: Tiles,
-    grid: Grid,
+    grid: BoxGrid,
     cut: SlabCut,
     extents: Vec<ExtentPlacement>,
     call: SlabCall,
 }
 
-struct Found {
+struct SlabScratch {
     parts: SlabParts,
-    room: Vec<u8>,
+    unpacked: Vec<u8>,
 }
 
 impl Operation for SlabOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: SlabCall = call.decode()?;
-        let (tiles, grid) = wanted.placed.open()?;
-        let pixel = wanted.placed.description.pixel;
-        let cut = SlabCut::new(wanted.slab, grid, pixel, wanted.interpolation)
+        let parameters: SlabCall = call.decode()?;
+        let (tiles, grid) = parameters.layout.decode()?;
+        let pixel = parameters.layout.description.pixel;
+        let cut = SlabCut::new(parameters.slab, grid, pixel, parameters.interpolation)
             .map_err(|error| error.to_string())?;
-        let extents = here(call, &tiles, cut.boxes());
-        Ok(Box::new(SlabTask { tiles, grid, cut, extents, call: wanted }))
+        let extents = tiles_at_node(call, &tiles, cut.boxes());
+        Ok(Box::new(SlabTask { tiles, grid, cut, extents, call: parameters }))
     }
 }
 
@@ -50,25 +50,25 @@ impl Task for SlabTask {
     }
 
     fn scratch(&self) -> Scratch {
-        Box::new(Found { parts: self.cut.blank(), room: Vec::new() })
+        Box::new(SlabScratch { parts: self.cut.blank(), unpacked: Vec::new() })
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<SlabScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("no box lies there")?;
-        let stored = self.grid.stored(tile).ok_or("no box lies there")?;
-        let bytes = self.call.placed.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.room)
+        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let stored = self.grid.stored(tile).ok_or("the extent is not a box")?;
+        let bytes = self.call.layout.description.bytes_of(stored.size);
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
-        self.cut.extract(tile, voxels, &mut found.parts).map_err(|error| error.to_string())?;
+        self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
         Ok(Outcome::Nothing)
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
         let mut found =
-            scratches.into_iter().filter_map(|scratch| scratch.downcast::<Found>().ok());
+            scratches.into_iter().filter_map(|scratch| scratch.downcast::<SlabScratch>().ok());
         let Some(mut first) = found.next() else { return Ok(None) };
         for more in found {
             first.parts.merge(&more.parts);

@@ -1,4 +1,4 @@
-//! Slices, at the nodes: each takes out of its boxes what of the slice lies in them.
+//! The slice operation: each node extracts the parts of a slice that lie in its boxes.
 
 use pario::ExtentPlacement;
 use pario::operation::{Call, Operation, Outcome, Scratch, Seen, Task};
@@ -6,20 +6,20 @@ use pario_proto::Tiles;
 use serde::{Deserialize, Serialize};
 
 use crate::slice::{Cut, Interpolation, Plane, SliceParts};
-use crate::stored::{Compression, Placed, here};
+use crate::stored::{Compression, ImageLayout, tiles_at_node};
 
-/// So much of a slice is worth sending while the rest is computed.
+/// Bytes of a slice that a node sends before the rest is computed.
 const PART_BYTES: usize = 256 << 10;
 
-/// Which slice.
+/// The parameters of a slice call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SliceCall {
-    pub placed: Placed,
+    pub layout: ImageLayout,
     pub plane: Plane,
     pub interpolation: Interpolation,
 }
 
-/// Takes slices.
+/// Extracts slices.
 pub struct SliceOperation;
 
 struct SliceTask {
@@ -30,20 +30,20 @@ struct SliceTask {
 }
 
 #[derive(Default)]
-struct Found {
+struct SliceScratch {
     parts: SliceParts,
-    room: Vec<u8>,
+    unpacked: Vec<u8>,
 }
 
 impl Operation for SliceOperation {
     fn prepare(&self, call: &Call<'_>) -> Result<Box<dyn Task>, String> {
-        let wanted: SliceCall = call.decode()?;
-        let (tiles, grid) = wanted.placed.open()?;
-        let pixel = wanted.placed.description.pixel;
-        let cut = Cut::new(wanted.plane, grid, pixel, wanted.interpolation)
+        let parameters: SliceCall = call.decode()?;
+        let (tiles, grid) = parameters.layout.decode()?;
+        let pixel = parameters.layout.description.pixel;
+        let cut = Cut::new(parameters.plane, grid, pixel, parameters.interpolation)
             .map_err(|error| error.to_string())?;
-        let extents = here(call, &tiles, cut.boxes());
-        Ok(Box::new(SliceTask { tiles, cut, extents, call: wanted }))
+        let extents = tiles_at_node(call, &tiles, cut.boxes());
+        Ok(Box::new(SliceTask { tiles, cut, extents, call: parameters }))
     }
 }
 
@@ -53,29 +53,29 @@ impl Task for SliceTask {
     }
 
     fn scratch(&self) -> Scratch {
-        Box::new(Found::default())
+        Box::new(SliceScratch::default())
     }
 
     fn see(&self, seen: &Seen<'_>, scratch: &mut Scratch) -> Result<Outcome, String> {
-        let Some(found) = scratch.downcast_mut::<Found>() else {
-            unreachable!("a scratch is given to the task that has made it")
+        let Some(scratch) = scratch.downcast_mut::<SliceScratch>() else {
+            unreachable!("a task gets back the scratch that it created")
         };
-        let tile = self.tiles.tile_at(seen.place).ok_or("no box lies there")?;
-        let stored = self.cut.grid().stored(tile).ok_or("no box lies there")?;
-        let bytes = self.call.placed.description.bytes_of(stored.size);
-        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut found.room)
+        let tile = self.tiles.tile_at(seen.place).ok_or("the extent is not a box")?;
+        let stored = self.cut.grid().stored(tile).ok_or("the extent is not a box")?;
+        let bytes = self.call.layout.description.bytes_of(stored.size);
+        let voxels = Compression::unpack(seen.header(), seen.body(), bytes, &mut scratch.unpacked)
             .map_err(|error| error.to_string())?;
-        self.cut.extract(tile, voxels, &mut found.parts).map_err(|error| error.to_string())?;
-        if found.parts.len_bytes() < PART_BYTES {
+        self.cut.extract(tile, voxels, &mut scratch.parts).map_err(|error| error.to_string())?;
+        if scratch.parts.len_bytes() < PART_BYTES {
             return Ok(Outcome::Nothing);
         }
-        let message = encoded(&[&found.parts]);
-        found.parts.clear();
+        let message = encoded(&[&scratch.parts]);
+        scratch.parts.clear();
         Ok(Outcome::Result(message))
     }
 
     fn finish(&self, scratches: Vec<Scratch>) -> Result<Option<Vec<u8>>, String> {
-        let found = scratches.iter().filter_map(|scratch| scratch.downcast_ref::<Found>());
+        let found = scratches.iter().filter_map(|scratch| scratch.downcast_ref::<SliceScratch>());
         let parts: Vec<&SliceParts> = found.map(|found| &found.parts).collect();
         let is_empty = parts.iter().all(|parts| parts.is_empty());
         Ok((!is_empty).then(|| encoded(&parts)))

@@ -1,68 +1,61 @@
-//! Extremes and percentiles of a grey volume, found at the nodes and kept in its header.
+//! Extremes and percentiles of a grey volume: computed at the nodes and kept in its header.
 
 use super::Volume;
 use super::measure_operation::MeasureVolumeCall;
-use super::unfit;
 use crate::error::ImageError;
-use crate::node;
-use crate::picture::{Measured, Quantity};
+use crate::node::{self, bad_result};
+use crate::picture::{Measurement, Quantity};
 use crate::pixel::Sample;
 use crate::pixelwise::{Bins, Histogram, Summary};
 use crate::stored::{VoxelStatistics, write_description};
 
-/// Bins for floating-point values.
+/// Number of bins for floating-point values.
 const BINS: u32 = 65_536;
 
-/// Passes over floating-point voxels at most: each looks closer at where the percentiles are.
+/// Limit for the passes over floating-point voxels; each pass narrows the range of the percentiles.
 const PASSES: usize = 3;
 
-/// A pass more is worth it if it looks this many times closer.
+/// Another pass must narrow the range by this factor.
 const CLOSER: f64 = 64.0;
 
 impl Volume {
-    /// How often values occur, counted at the nodes.
+    /// Counts the values of all voxels at the nodes.
     pub fn histogram(&self, bins: Bins) -> Result<Histogram, ImageError> {
-        bins.validate(self.shared.description.pixel)?;
-        match self.measure(Quantity::Histogram(bins))? {
-            Measured::Histogram(histogram) => Ok(histogram),
-            Measured::Summary(_) => unreachable!("a histogram was begun with"),
-        }
+        bins.validate(self.state.description.pixel)?;
+        Ok(self.measure(Quantity::Histogram(bins))?.into_histogram())
     }
 
-    /// The smallest and the greatest value and the mean of each channel, found at the nodes.
+    /// Computes the smallest and the greatest value and the mean of each channel at the nodes.
     pub fn summary(&self) -> Result<Summary, ImageError> {
-        match self.measure(Quantity::Summary)? {
-            Measured::Summary(summary) => Ok(summary),
-            Measured::Histogram(_) => unreachable!("a summary was begun with"),
-        }
+        Ok(self.measure(Quantity::Summary)?.into_summary())
     }
 
-    /// What the header says of the values of the voxels: nothing for colours, and until
-    /// [`Volume::record_statistics`] or [`Volume::compute_statistics`] is called. Voxels that are
-    /// written later do not change it.
+    /// Returns the statistics of the header: `None` for colours, and until
+    /// [`Volume::record_statistics`] or [`Volume::compute_statistics`] is called. Later writes of
+    /// voxels do not change them.
     pub fn statistics(&self) -> Option<VoxelStatistics> {
-        *self.shared.statistics.lock()
+        *self.state.statistics.lock()
     }
 
-    /// Has the nodes find extremes and percentiles, and writes them into the header. Volumes of
+    /// Computes extremes and percentiles at the nodes, and writes them into the header. Volumes of
     /// several channels and of values that are not finite have none.
     pub fn record_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
-        let shared = &self.shared;
+        let state = &self.state;
         let found = self.compute_statistics()?;
-        write_description(&shared.file, &shared.tiles, &shared.description, found, shared.units)?;
+        write_description(&state.file, &state.tiles, &state.description, found, state.units)?;
         Ok(found)
     }
 
-    /// Has the nodes find extremes and percentiles, and leaves the header as it is:
-    /// [`Volume::statistics`] of this volume and its clones tells them from now on.
+    /// Computes extremes and percentiles at the nodes without writing the header. Afterwards
+    /// [`Volume::statistics`] of this volume and its clones returns them.
     pub fn compute_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
         let found = self.find_statistics()?.filter(VoxelStatistics::is_possible);
-        *self.shared.statistics.lock() = found;
+        *self.state.statistics.lock() = found;
         Ok(found)
     }
 
     fn find_statistics(&self) -> Result<Option<VoxelStatistics>, ImageError> {
-        let pixel = self.shared.description.pixel;
+        let pixel = self.state.description.pixel;
         if pixel.channels() != 1 {
             return Ok(None);
         }
@@ -94,7 +87,7 @@ impl Volume {
             return Ok(None);
         }
         for _ in 0..PASSES {
-            // Values of voxels are f32, and so are these.
+            // Voxel values are f32, and so are these.
             #[expect(clippy::cast_possible_truncation, reason = "they came from f32 or are near")]
             let (low, high) = (found.percentile_1 as f32, found.percentile_99 as f32);
             if low >= high {
@@ -112,27 +105,27 @@ impl Volume {
         Ok(Some(found))
     }
 
-    fn measure(&self, quantity: Quantity) -> Result<Measured, ImageError> {
-        let shared = &self.shared;
-        let pixel = shared.description.pixel;
-        let mut all = Measured::nothing(quantity, pixel).map_err(ImageError::Invalid)?;
-        let call = MeasureVolumeCall { placed: shared.placed.clone(), quantity };
-        let work = shared.cluster.process(&shared.file).operation(node::MEASURE_VOLUME, call);
-        work.for_each(|_, more: Measured| all.add(&more).map_err(|error| unfit(&error)))?;
+    fn measure(&self, quantity: Quantity) -> Result<Measurement, ImageError> {
+        let state = &self.state;
+        let pixel = state.description.pixel;
+        let mut all = Measurement::empty(quantity, pixel).map_err(ImageError::Invalid)?;
+        let call = MeasureVolumeCall { layout: state.layout.clone(), quantity };
+        let work = state.cluster.process(&state.file).operation(node::MEASURE_VOLUME, call);
+        work.for_each(|_, more: Measurement| all.add(&more).map_err(bad_result))?;
         let shape = self.shape();
         let voxels = shape.x.saturating_mul(shape.y).saturating_mul(shape.z);
-        all.fill(voxels, quantity, pixel).map_err(|error| unfit(&error))?;
+        all.fill(voxels, quantity, pixel).map_err(bad_result)?;
         Ok(all)
     }
 }
 
-/// The bins in which the 1st and the 99th percentile are; nothing without any number.
+/// Returns the bins of the 1st and the 99th percentile; `None` without any number.
 fn percentile_bins(histogram: &Histogram) -> Option<[usize; 2]> {
     let counts = histogram.channel(0);
     let [below, above, _] = histogram.outside(0);
     let total = counts.iter().sum::<u64>() + below + above;
     let last = total.checked_sub(1)?;
-    // The voxel of a rank among all sorted ones. Products of u64 need more bits.
+    // Find the voxel of a rank among all sorted voxels. Products of u64 need more bits.
     let find = |percent: u128| {
         let rank = u64::try_from(u128::from(last) * percent / 100).unwrap_or(last);
         let mut seen = below;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pario::{Cluster, ClusterOptions, ProcessProgress};
-use pario_image::{Cut, Grid, Interpolation, Pixel, Plane, Volume, VolumeOptions};
+use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, Volume, VolumeOptions};
 
 use super::node::{self, Nodes};
 use crate::area::Setting;
@@ -54,7 +54,7 @@ fn plane(setting: &Setting, away: f64) -> Result<Plane> {
 /// How many boxes a slice meets.
 fn boxes(volume: &Volume, plane: &Plane) -> Result<Vec<pario_proto::TilePosition>> {
     let tiles = volume.tiles();
-    let grid = Grid::new(tiles.image(), tiles.tile(), volume.description().overlap)?;
+    let grid = BoxGrid::new(tiles.image(), tiles.tile(), volume.description().overlap)?;
     Ok(Cut::new(*plane, grid, Pixel::RGB, Interpolation::Nearest)?.boxes())
 }
 

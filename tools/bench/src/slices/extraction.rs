@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use pario_image::{Cut, Grid, Interpolation, Pixel, Plane, SliceParts};
+use pario_image::{BoxGrid, Cut, Interpolation, Pixel, Plane, SliceParts};
 use pario_proto::{Shape, TilePosition};
 
 use super::body::{CORE, SIDES};
@@ -68,7 +68,7 @@ impl Bench {
         let [x, y, z] = SIDES;
         let [core_x, core_y, core_z] = CORE;
         let core = Shape::volume(core_x, core_y, core_z);
-        let grid = Grid::new(Shape::volume(x, y, z), core, [false, false, true])?;
+        let grid = BoxGrid::new(Shape::volume(x, y, z), core, [false, false, true])?;
         let mut rooms = HashMap::new();
         let slices: Result<Vec<_>> =
             (0..count).map(|number| Taken::new(plane(number)?, grid, &mut rooms)).collect();
@@ -151,7 +151,11 @@ impl Bench {
 }
 
 impl Taken {
-    fn new(plane: Plane, grid: Grid, rooms: &mut HashMap<(u64, u64, u64), usize>) -> Result<Self> {
+    fn new(
+        plane: Plane,
+        grid: BoxGrid,
+        rooms: &mut HashMap<(u64, u64, u64), usize>,
+    ) -> Result<Self> {
         let cut = Cut::new(plane, grid, Pixel::RGB, Interpolation::Nearest)?;
         let tiles = cut.boxes();
         let mut boxes = Vec::with_capacity(tiles.len());

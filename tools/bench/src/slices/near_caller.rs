@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use pario::{Cluster, ClusterOptions};
 use pario_image::{
-    Edge, Filter, Framed, Image, ImageOptions, Pixel, Pixels, Scratch, TileGrid, Window,
+    Edge, Filter, FilterBuffers, Image, ImageOptions, ImageWindow, PaddedTile, Pixel, Pixels,
+    TileGrid,
 };
 use pario_proto::{Shape, TilePosition};
 
@@ -105,7 +106,7 @@ impl Caller {
                 }
                 Ok(())
             });
-            let mut scratch = Scratch::new();
+            let mut scratch = FilterBuffers::new();
             for (number, window, pixels) in arrived {
                 let made = filter_band(&grid, number, (window, &pixels), &mut scratch)?;
                 filtered.send((number, made)).map_err(|_| anyhow!("nobody writes"))?;
@@ -152,7 +153,7 @@ fn filter_all(pixels: &Pixels) -> Result<Pixels> {
         let work = |first: usize| {
             let grid = &grid;
             scope.spawn(move || -> Result<Vec<(u32, Pixels)>> {
-                let mut scratch = Scratch::new();
+                let mut scratch = FilterBuffers::new();
                 let mine = (0..count).skip(first).step_by(threads);
                 mine.map(|number| {
                     let part = (whole, pixels);
@@ -176,7 +177,7 @@ fn filter_all(pixels: &Pixels) -> Result<Pixels> {
 }
 
 /// The image in bands as wide as it is.
-fn bands(whole: Window) -> Result<TileGrid> {
+fn bands(whole: ImageWindow) -> Result<TileGrid> {
     let image = Shape::image(whole.width.into(), whole.height.into());
     Ok(TileGrid::new(image, Shape::image(whole.width.into(), BAND.into()))?)
 }
@@ -184,11 +185,11 @@ fn bands(whole: Window) -> Result<TileGrid> {
 fn filter_band(
     grid: &TileGrid,
     number: u32,
-    part: (Window, &Pixels),
-    scratch: &mut Scratch,
+    part: (ImageWindow, &Pixels),
+    scratch: &mut FilterBuffers,
 ) -> Result<Pixels> {
     let band = TilePosition::image(0, number.into());
-    let framed = Framed::assemble(grid, band, REACH, EDGE, [part])?;
+    let framed = PaddedTile::assemble(grid, band, REACH, EDGE, [part])?;
     Ok(FILTER.apply(&framed, scratch)?)
 }
 

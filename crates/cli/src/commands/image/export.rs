@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use pario_image::formats::{RowSink, create_picture};
-use pario_image::{AffineMap, Image, ImageError, Pixels, Resampling, Sampling, Window};
+use pario_image::{AffineMap, Image, ImageError, ImageWindow, Pixels, Resampling, Sampling};
 use serde_json::json;
 
 use super::parse;
@@ -26,7 +26,7 @@ pub const EXAMPLES: &str = "pario image export /photo photo.png\n  \
 pub struct Options {
     /// Only this part: left, top, width and height
     #[arg(long, value_name = "X,Y,W,H", value_parser = parse::window)]
-    window: Option<Window>,
+    window: Option<ImageWindow>,
 
     /// Width and height of the picture
     #[arg(long, value_name = "WxH", value_parser = parse::size::<u32>)]
@@ -105,7 +105,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
 /// Returns the picture if it is scaled or turned.
 fn resampled(
     image: &Image,
-    window: Window,
+    window: ImageWindow,
     options: &Options,
 ) -> Result<Option<Pixels>, ImageError> {
     let sampling = match options.sampling {

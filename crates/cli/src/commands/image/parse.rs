@@ -1,7 +1,7 @@
 //! Parses sizes, windows and pixel layouts.
 
 use pario_image::formats::{ByteOrder, FilePixel, Number, RawLayout};
-use pario_image::{Compression, Window};
+use pario_image::{Compression, ImageWindow};
 
 /// Parses a width and a height: `1920x1080`.
 pub fn size<T: std::str::FromStr + PartialOrd + Default>(text: &str) -> Result<[T; 2], String> {
@@ -13,10 +13,12 @@ pub fn size<T: std::str::FromStr + PartialOrd + Default>(text: &str) -> Result<[
 }
 
 /// Parses a window: `X,Y,WIDTH,HEIGHT`.
-pub fn window(text: &str) -> Result<Window, String> {
+pub fn window(text: &str) -> Result<ImageWindow, String> {
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
-        Ok(&[x, y, width, height]) if width > 0 && height > 0 => Ok(Window { x, y, width, height }),
+        Ok(&[x, y, width, height]) if width > 0 && height > 0 => {
+            Ok(ImageWindow { x, y, width, height })
+        }
         _ => Err("it must be X,Y,WIDTH,HEIGHT, such as 100,50,640,480".to_owned()),
     }
 }
@@ -59,7 +61,7 @@ mod tests {
     #[test]
     fn what_is_typed_is_meant() {
         assert_eq!(size("640x480"), Ok([640_u64, 480]));
-        let expected = Window { x: 1, y: 2, width: 3, height: 4 };
+        let expected = ImageWindow { x: 1, y: 2, width: 3, height: 4 };
         assert_eq!(window("1,2,3,4"), Ok(expected));
         let layout = raw("7x5x3:u16").unwrap();
         assert_eq!((layout.size, layout.pixel.bytes()), ([7, 5, 1], 6));

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use pario::Report;
 use pario_image::formats::{FormatError, create_picture};
-use pario_image::{Blend, ImageError, Interpolation, Plane, PlaneWish, Slice, Volume};
+use pario_image::{Blend, ImageError, Interpolation, Plane, Slice, SliceQuery, Volume};
 use serde_json::json;
 
 use super::parse;
@@ -123,7 +123,7 @@ pub fn run(global: &GlobalOptions, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wish(options: &Options, volume: &Volume) -> PlaneWish {
+fn wish(options: &Options, volume: &Volume) -> SliceQuery {
     let [width, height] = options.size;
     let plane = Plane::through(options.center.unwrap_or_else(|| volume.centre()))
         .normal(options.normal)

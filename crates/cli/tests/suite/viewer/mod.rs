@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use pario::Cluster;
-use pario_image::{Interpolation, Pixel, Plane, PlaneWish, Sample, Volume, VolumeOptions};
+use pario_image::{Interpolation, Pixel, Plane, Sample, SliceQuery, Volume, VolumeOptions};
 use serde_json::Value;
 
 use crate::command::{Sandbox, ServerProcess};
@@ -218,7 +218,7 @@ pub fn reference(volume: &Volume, path: &str) -> Vec<u8> {
 }
 
 /// Returns the plane of a path.
-pub fn plane(path: &str) -> PlaneWish {
+pub fn plane(path: &str) -> SliceQuery {
     let said = query(path);
     let side = |name: &str| said[name].parse().expect("pixels");
     let zoom = said.get("zoom").map_or(1.0, |zoom| zoom.parse().expect("a number"));

@@ -1,16 +1,16 @@
-//! The distance of slices, and slices that are missing.
+//! The distance of slices, and missing slices.
 
 use super::super::FormatError;
 use super::header::SliceHeader;
 
-/// How much distances may differ from the usual one, as a part of it.
+/// Limit for the deviation of a distance from the usual one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
 
-/// The most gaps that an error names.
+/// Limit for the gaps that an error names.
 const NAMED_GAPS: usize = 5;
 
-/// The distance of sorted slices; nothing if there is only one. Slices at the same place, missing
-/// ones and uneven distances are errors.
+/// Returns the distance of sorted slices; `None` for a single slice. Fails if slices lie at the
+/// same position, are missing, or have uneven distances.
 pub(super) fn step(name: &str, placed: &[(f64, SliceHeader)]) -> Result<Option<f64>, FormatError> {
     let distances: Vec<f64> = placed.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let mut sorted = distances.clone();
@@ -22,8 +22,10 @@ pub(super) fn step(name: &str, placed: &[(f64, SliceHeader)]) -> Result<Option<f
     if smallest <= 0.01 * usual || usual <= 0.0 {
         let at = distances.iter().position(|distance| *distance == smallest).unwrap_or(0);
         let [one, other] = [&placed[at].1, &placed[at + 1].1].map(SliceHeader::file_name);
-        let what = format!("the slices {one} and {other} lie at the same place ({})", placed[at].0);
-        let advice = "take out what does not belong to the volume, such as other times or echoes";
+        let what =
+            format!("the slices {one} and {other} lie at the same position ({})", placed[at].0);
+        let advice =
+            "remove the files that do not belong to the volume, such as other times or echoes";
         return Err(FormatError::unsupported(name, what, advice));
     }
     let mut missing = 0u64;
@@ -37,10 +39,10 @@ pub(super) fn step(name: &str, placed: &[(f64, SliceHeader)]) -> Result<Option<f
         let between = format!("{} ({from}) and {} ({to})", one.file_name(), other.file_name());
         if steps < 1.5 || (steps - steps.round()).abs() > TOLERANCE * steps {
             let what = format!(
-                "its slices are not evenly apart: {usual} as a rule, but {distance} between {between}"
+                "the distances of its slices differ: {usual} usually, but {distance} between {between}"
             );
-            let advice = "resample it with a program that knows where slices are, or take out the \
-                          slices that do not fit";
+            let advice = "resample it with a program that knows where slices are, or remove \
+                          the slices that do not fit";
             return Err(FormatError::unsupported(name, what, advice));
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above 1")]

@@ -1,14 +1,14 @@
-//! What the header of one slice says.
+//! The header of one slice.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use dicom_object::{DefaultDicomObject, OpenFileOptions, Tag};
 
-use super::super::numbers::Scaling;
-use super::super::{FilePixel, FormatError, Number, Place};
+use super::super::numbers::Rescaling;
+use super::super::{FilePixel, FilePosition, FormatError, Number};
 
-/// Where the pixels are.
+/// The element that holds the pixels.
 pub(super) const PIXEL_DATA: Tag = Tag(0x7FE0, 0x0010);
 
 /// Transfer syntaxes without compression: implicit and explicit little-endian, and big-endian.
@@ -18,12 +18,12 @@ const PLAIN_SYNTAXES: [&str; 3] =
 const DECOMPRESS: &str = "decompress the series first, such as with `gdcmconv --raw IN OUT` or \
                           `dcmdjpeg IN OUT`";
 
-/// One slice: everything but its pixels.
+/// One slice without its pixels.
 #[derive(Clone, Debug)]
 pub(super) struct SliceHeader {
     pub path: PathBuf,
     pub series: String,
-    /// Modality and description of the series, for people.
+    /// Modality and description of the series, for messages.
     pub about: String,
     /// Columns and rows.
     pub size: (u64, u64),
@@ -39,15 +39,15 @@ pub(super) struct SliceHeader {
     pub instance: Option<i64>,
     /// The distance of columns and of rows.
     pub spacing: [f64; 2],
-    /// The distance to the next slice, as far as one slice says it.
+    /// The distance to the next slice, as far as one slice states it.
     pub depth: Option<f64>,
-    pub scaling: Scaling,
-    /// Whether its values are Hounsfield units when they are scaled.
+    pub scaling: Rescaling,
+    /// Whether its rescaled values are Hounsfield units.
     pub is_hounsfield: bool,
 }
 
 impl SliceHeader {
-    /// Reads the header of a file; nothing if it has no pixels.
+    /// Reads the header of a file; `None` if it has no pixels.
     pub fn read(path: &Path) -> Result<Option<SliceHeader>, FormatError> {
         let name = path.display().to_string();
         let object = OpenFileOptions::new()
@@ -79,7 +79,7 @@ impl SliceHeader {
         }
         let side = |side: i64| u64::try_from(side).unwrap_or(0);
         let modality = fields.text(0x0008, 0x0060)?;
-        // What the scaled values are; a CT that does not say it means Hounsfield units.
+        // The unit of the rescaled values. A CT without this field has Hounsfield units.
         let rescale_type = fields.text(0x0028, 0x1054)?;
         let is_hounsfield = modality.as_deref() == Some("CT")
             && photometric != "RGB"
@@ -105,10 +105,10 @@ impl SliceHeader {
             position: fields.numbers(0x0020, 0x0032, 3)?.map(|numbers| triple(&numbers)),
             directions: directions.map(|numbers| [triple(&numbers[..3]), triple(&numbers[3..])]),
             instance: fields.whole(0x0020, 0x0013)?,
-            // Rows come first in the header.
+            // The header states the distance of rows first.
             spacing: spacing.map_or([1.0; 2], |numbers| [length(numbers[1]), length(numbers[0])]),
             depth: depth.filter(|depth| depth.is_normal()).map(f64::abs),
-            scaling: Scaling {
+            scaling: Rescaling {
                 slope: fields.number(0x0028, 0x1053)?.unwrap_or(1.0),
                 intercept: fields.number(0x0028, 0x1052)?.unwrap_or(0.0),
             },
@@ -116,17 +116,17 @@ impl SliceHeader {
         }))
     }
 
-    /// The name of its file.
+    /// Returns the path of its file.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// The last part of the name of its file.
+    /// Returns the name of its file without directories.
     pub fn file_name(&self) -> String {
         self.path.file_name().unwrap_or_default().display().to_string()
     }
 
-    /// The range that its stored bits allow.
+    /// Returns the range of values that its stored bits allow.
     pub fn range(&self) -> [f64; 2] {
         let bits = i32::try_from(self.bits_stored).unwrap_or(i32::MAX);
         match self.pixel.number() {
@@ -139,7 +139,7 @@ impl SliceHeader {
     }
 }
 
-/// A length, or 1 where there is none.
+/// Returns a length, or 1 if the header does not state a valid one.
 fn length(length: f64) -> f64 {
     if length.is_normal() { length.abs() } else { 1.0 }
 }
@@ -159,7 +159,7 @@ impl Fields<'_> {
     }
 
     fn whole(&self, group: u16, element: u16) -> Result<Option<i64>, FormatError> {
-        // A field may be there without a value.
+        // A field may be present without a value.
         if self.text(group, element)?.is_none() {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl Fields<'_> {
         }
     }
 
-    /// The numbers of a pixel, and how many bits of each count.
+    /// Returns the pixel of the file, and how many bits of each number count.
     fn pixel(&self) -> Result<(FilePixel, u32), FormatError> {
         let allocated = self.whole(0x0028, 0x0100)?.unwrap_or(16);
         let stored = self.whole(0x0028, 0x0101)?.unwrap_or(allocated);
@@ -239,11 +239,11 @@ impl Fields<'_> {
         why: &(impl std::fmt::Display + ?Sized),
     ) -> FormatError {
         let what = format!("the field ({group:04X},{element:04X}) cannot be read: {why}");
-        FormatError::damaged(self.name, Place::Header, what)
+        FormatError::damaged(self.name, FilePosition::Header, what)
     }
 }
 
-/// A failure of the library, with its causes.
+/// Returns the error of the library with its causes.
 pub(super) fn damaged(name: &str, error: &dyn Error) -> FormatError {
     let mut what = error.to_string();
     let mut cause = error.source();
@@ -251,5 +251,5 @@ pub(super) fn damaged(name: &str, error: &dyn Error) -> FormatError {
         what = format!("{what}: {error}");
         cause = error.source();
     }
-    FormatError::damaged(name, Place::Header, what)
+    FormatError::damaged(name, FilePosition::Header, what)
 }

@@ -1,11 +1,12 @@
 //! DICOM slices as a volume, by the crate `dicom-object`.
 //!
 //! It is the maintained DICOM library in Rust, reads headers without pixels, and comes without
-//! decoders and network. So a series is opened in bounded memory: the headers of all files first,
-//! then one slice at a time. Compressed pixels are refused by the name of their transfer syntax.
+//! decoders and network. So the reader needs bounded memory: it reads the headers of all files
+//! first, then one slice at a time. It rejects compressed pixels and names their transfer syntax.
 //!
-//! Values are physical: slope and intercept of each slice are applied (Hounsfield units for CT). The
-//! x axis runs along the rows of the slices, y down their columns, z along the normal of both.
+//! Values are physical: the reader applies slope and intercept of each slice (Hounsfield units for
+//! CT). The x axis runs along the rows of the slices, y down their columns, z along the normal of
+//! both.
 
 mod gaps;
 mod header;
@@ -20,20 +21,20 @@ use super::volume::VolumeSource;
 use super::{FormatError, OpenOptions};
 use header::SliceHeader;
 
-/// The files of a list that are DICOM, as they say behind 128 bytes.
+/// Returns the DICOM files of a list.
 pub(super) fn dicom_files(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().filter(|path| is_dicom(path)).cloned().collect()
 }
 
-/// Whether a file says that it is DICOM. One that cannot be read does not.
+/// Returns whether a file has the DICOM mark after its first 128 bytes; false if it cannot be read.
 pub(super) fn is_dicom(path: &Path) -> bool {
     let mut head = [0; 132];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head.ends_with(b"DICM")
 }
 
-/// Opens the slices of one series. `name` is what the user has named: a directory or a file.
-/// `others` is how many files beside the slices are not DICOM.
+/// Opens the slices of one series. `name` is the directory or file that the user named; `others` is
+/// the number of files that are not DICOM.
 pub(super) fn open(
     name: &str,
     paths: &[PathBuf],
@@ -42,7 +43,7 @@ pub(super) fn open(
 ) -> Result<VolumeSource, FormatError> {
     let mut slices = Vec::new();
     for path in paths {
-        // Directories of series hold indexes and reports, too, which have no pixels.
+        // Directories of series also hold indexes and reports, which have no pixels.
         slices.extend(SliceHeader::read(path)?);
     }
     let slices = series::chosen(name, slices, options.series.as_deref())?;
@@ -55,5 +56,5 @@ pub(super) fn open(
     let size = stack.size();
     let (spacing, units) = (stack.spacing, stack.units());
     let rows = rows::DicomRows::new(name, stack, options)?;
-    Ok(VolumeSource::new(rows, size, spacing).counted_in(units))
+    Ok(VolumeSource::new(rows, size, spacing).with_units(units))
 }

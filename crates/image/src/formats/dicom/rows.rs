@@ -1,93 +1,78 @@
-//! The rows of a series, one slice in memory at a time.
+//! The rows of a series, with one slice in memory at a time.
 
 use std::fs;
 
 use dicom_object::OpenFileOptions;
 
-use super::super::frame::{Frame, fitting};
-use super::super::numbers::{Conversion, Scaling};
-use super::super::{ByteOrder, FormatError, Number, OpenOptions, Place, Rows};
+use super::super::numbers::{Conversion, Rescaling};
+use super::super::raster::{Raster, RasterReader, copy_row, fitting};
+use super::super::{ByteOrder, FilePosition, FormatError, Number, OpenOptions};
 use super::header::{PIXEL_DATA, SliceHeader, damaged};
-use super::series::Stacked;
+use super::series::SliceStack;
 use crate::{Pixel, Sample};
 
-/// The library gives numbers of more than a byte in the order of this machine.
+/// The library returns numbers of more than a byte in the byte order of the machine.
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 
-/// Slices, one below the other.
+/// The slices of a series, one below the other.
 pub(super) struct DicomRows {
-    frame: Frame,
+    raster: Raster,
     slices: Vec<SliceHeader>,
     to: Sample,
     notes: Vec<String>,
     memory_bytes: usize,
-    /// The samples of the slice that is being read, and how many of its rows have gone by.
+    /// The samples of the current slice.
     plane: Vec<u8>,
-    row: u64,
-    /// How many slices have been begun.
+    /// Number of slices that were started.
     begun: usize,
 }
 
 impl DicomRows {
-    /// Prepares to read slices. Their pixels are looked at only if the range of values decides what
-    /// they are stored as.
+    /// Prepares to read slices. Reads their pixels only if the range of the values decides the
+    /// sample type.
     pub fn new(
         name: &str,
-        stacked: Stacked,
+        stacked: SliceStack,
         options: &OpenOptions,
     ) -> Result<DicomRows, FormatError> {
         let [width, height, depth] = stacked.size();
-        let Stacked { slices, mut notes, .. } = stacked;
+        let SliceStack { slices, mut notes, .. } = stacked;
         let memory_bytes = options.memory_bytes;
         let to = target(&slices, memory_bytes)?;
         let channels = slices.first().map_or(1, |slice| slice.pixel.stored().channels());
         let pixel = Pixel::new(to, u32::try_from(channels).unwrap_or(u32::MAX))
-            .map_err(|error| FormatError::damaged(name, Place::Header, error.to_string()))?;
-        let frame = Frame::new(name, (width, height.saturating_mul(depth)), pixel, memory_bytes)?;
-        let plane = height.saturating_mul(frame.row_bytes as u64);
+            .map_err(|error| FormatError::damaged(name, FilePosition::Header, error.to_string()))?;
+        let raster = Raster::new(name, (width, height.saturating_mul(depth)), pixel, memory_bytes)?;
+        let plane = height.saturating_mul(raster.row_bytes as u64);
         fitting(name, "a slice", plane, memory_bytes)?;
         notes.extend(slices.first().and_then(|slice| conversion(slice, to).note()));
-        Ok(DicomRows {
-            frame,
-            slices,
-            to,
-            notes,
-            memory_bytes,
-            plane: Vec::new(),
-            row: 0,
-            begun: 0,
-        })
+        Ok(DicomRows { raster, slices, to, notes, memory_bytes, plane: Vec::new(), begun: 0 })
     }
 }
 
-impl Rows for DicomRows {
-    fn size(&self) -> (u64, u64) {
-        (self.frame.width, self.frame.height)
+impl RasterReader for DicomRows {
+    fn raster(&self) -> &Raster {
+        &self.raster
     }
 
-    fn pixel(&self) -> Pixel {
-        self.frame.pixel
+    fn raster_mut(&mut self) -> &mut Raster {
+        &mut self.raster
     }
 
-    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
-        self.frame.count_row(row.len())?;
-        if self.begun == 0 || self.row == self.slices[self.begun - 1].size.1 {
+    fn read_row(&mut self, number: u64, row: &mut [u8]) -> Result<(), FormatError> {
+        let rows = self.slices[0].size.1;
+        if number.is_multiple_of(rows) {
             let slice = &self.slices[self.begun];
             let mut numbers = numbers(slice, self.memory_bytes)?;
             conversion(slice, self.to).convert(&mut numbers, &mut self.plane);
             self.begun += 1;
-            self.row = 0;
         }
-        // It is in memory, so its length is a usize.
-        #[allow(clippy::cast_possible_truncation)]
-        let start = self.row as usize * row.len();
-        row.copy_from_slice(&self.plane[start..start + row.len()]);
-        self.row += 1;
+        copy_row(&self.plane, number % rows, row);
         Ok(())
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn conversion_notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 }
@@ -96,11 +81,11 @@ fn conversion(slice: &SliceHeader, to: Sample) -> Conversion {
     Conversion { from: slice.pixel.number(), order: NATIVE, scaling: slice.scaling, to }
 }
 
-/// What the values of all slices are stored as: what they are without slope and intercept, otherwise
-/// `i16` if all fit, and `f32` if not.
+/// Returns the sample type of all slices: that of the file without slope and intercept; otherwise
+/// `i16` if all values fit, and `f32` if not.
 fn target(slices: &[SliceHeader], memory_bytes: usize) -> Result<Sample, FormatError> {
     let stored = slices.first().map_or(Sample::U8, |slice| slice.pixel.number().sample());
-    if slices.iter().all(|slice| slice.scaling == Scaling::NONE) {
+    if slices.iter().all(|slice| slice.scaling == Rescaling::NONE) {
         return Ok(stored);
     }
     for slice in slices {
@@ -120,8 +105,8 @@ fn target(slices: &[SliceHeader], memory_bytes: usize) -> Result<Sample, FormatE
     Ok(Sample::I16)
 }
 
-/// The numbers of a slice in the order of this machine, channels together, without bits that do not
-/// count.
+/// Reads the numbers of a slice in the byte order of the machine, with interleaved channels and
+/// without unused bits.
 fn numbers(slice: &SliceHeader, memory_bytes: usize) -> Result<Vec<u8>, FormatError> {
     let name = slice.name();
     let failed = |source| FormatError::Io { name: name.clone(), action: "open", source };
@@ -130,16 +115,16 @@ fn numbers(slice: &SliceHeader, memory_bytes: usize) -> Result<Vec<u8>, FormatEr
     let object =
         OpenFileOptions::new().open_file(&slice.path).map_err(|error| damaged(&name, &error))?;
     let Some(element) = object.get(PIXEL_DATA) else {
-        return Err(FormatError::damaged(&name, Place::Header, "it has no pixels"));
+        return Err(FormatError::damaged(&name, FilePosition::Header, "it has no pixels"));
     };
     let mut bytes = element.to_bytes().map_err(|error| damaged(&name, &error))?.into_owned();
     let pixels = slice.size.0.saturating_mul(slice.size.1);
     let needed_bytes = pixels.saturating_mul(slice.pixel.bytes() as u64);
     if (bytes.len() as u64) < needed_bytes {
         let what = format!("it has {} bytes of pixels instead of {needed_bytes}", bytes.len());
-        return Err(FormatError::damaged(&name, Place::Header, what));
+        return Err(FormatError::damaged(&name, FilePosition::Header, what));
     }
-    // An odd number of bytes is filled up.
+    // DICOM pads an odd number of bytes.
     bytes.truncate(usize::try_from(needed_bytes).unwrap_or(usize::MAX));
     if slice.is_planar && slice.pixel.stored().channels() > 1 {
         bytes = interleaved(&bytes, slice.pixel.number().bytes(), slice.pixel.stored().channels());
@@ -148,7 +133,7 @@ fn numbers(slice: &SliceHeader, memory_bytes: usize) -> Result<Vec<u8>, FormatEr
     Ok(bytes)
 }
 
-/// Channels together that were plane by plane.
+/// Interleaves channels that are stored plane by plane.
 fn interleaved(bytes: &[u8], each: usize, channels: usize) -> Vec<u8> {
     let plane = bytes.len() / channels;
     let mut together = Vec::with_capacity(bytes.len());
@@ -160,7 +145,7 @@ fn interleaved(bytes: &[u8], each: usize, channels: usize) -> Vec<u8> {
     together
 }
 
-/// Clears bits above those that count, or fills them with the sign.
+/// Clears the unused high bits, or fills them with the sign.
 fn cut_bits(bytes: &mut [u8], number: Number, bits: u32) {
     match number {
         Number::U8 if bits < 8 => bytes.iter_mut().for_each(|byte| *byte &= (1 << bits) - 1),

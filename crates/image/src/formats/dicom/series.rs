@@ -1,4 +1,4 @@
-//! Which slices make a volume, and in which order.
+//! Which slices make up a volume, and in which order.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::header::SliceHeader;
 use crate::{LengthUnit, ValueUnit, VoxelUnits};
 
 /// Slices of one series, in the order of a volume.
-pub(super) struct Stacked {
+pub(super) struct SliceStack {
     pub slices: Vec<SliceHeader>,
     pub spacing: [f64; 3],
     pub notes: Vec<String>,
 }
 
-impl Stacked {
-    /// Width, height and depth.
+impl SliceStack {
+    /// Returns width, height and depth.
     pub fn size(&self) -> [u64; 3] {
         let (width, height) = self.slices.first().map_or((0, 0), |slice| slice.size);
         [width, height, self.slices.len() as u64]
     }
 
-    /// What values and lengths are counted in.
+    /// Returns the units of values and lengths.
     pub fn units(&self) -> VoxelUnits {
         let values = match self.slices.iter().all(|slice| slice.is_hounsfield) {
             true => ValueUnit::Hounsfield,
@@ -31,7 +31,7 @@ impl Stacked {
     }
 }
 
-/// The slices of one series: the only one, or the one that the user has chosen.
+/// Returns the slices of one series: the only one, or the one that the user chose.
 pub(super) fn chosen(
     name: &str,
     slices: Vec<SliceHeader>,
@@ -58,7 +58,7 @@ pub(super) fn chosen(
     })
 }
 
-/// All series in words.
+/// Describes all series for a message.
 fn listed(series: &BTreeMap<String, Vec<SliceHeader>>) -> String {
     let all = series.iter().map(|(uid, slices)| {
         let about = slices.first().map_or("", |slice| slice.about.as_str());
@@ -69,8 +69,8 @@ fn listed(series: &BTreeMap<String, Vec<SliceHeader>>) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Sorts slices along the normal of their planes. All must be alike, and none may be missing.
-pub(super) fn stacked(name: &str, slices: Vec<SliceHeader>) -> Result<Stacked, FormatError> {
+/// Sorts slices along the normal of their planes. Fails if slices differ or are missing.
+pub(super) fn stacked(name: &str, slices: Vec<SliceHeader>) -> Result<SliceStack, FormatError> {
     check_alike(&slices)?;
     let positioned: Option<Vec<(f64, SliceHeader)>> =
         slices.iter().map(|slice| Some((along_normal(slice)?, slice.clone()))).collect();
@@ -112,10 +112,10 @@ pub(super) fn stacked(name: &str, slices: Vec<SliceHeader>) -> Result<Stacked, F
         );
     }
     let slices = placed.into_iter().map(|(_, slice)| slice).collect();
-    Ok(Stacked { slices, spacing: [x, y, depth], notes })
+    Ok(SliceStack { slices, spacing: [x, y, depth], notes })
 }
 
-/// An error if slices differ in size, pixel or direction.
+/// Fails if slices differ in size, pixel or direction.
 fn check_alike(slices: &[SliceHeader]) -> Result<(), FormatError> {
     let Some(first) = slices.first() else { return Ok(()) };
     let shape = |slice: &SliceHeader| {
@@ -136,7 +136,7 @@ fn check_alike(slices: &[SliceHeader]) -> Result<(), FormatError> {
     }
 }
 
-/// How far a slice lies along the normal of its plane.
+/// Returns the position of a slice along the normal of its plane.
 fn along_normal(slice: &SliceHeader) -> Option<f64> {
     let [row, column] = slice.directions?;
     let position = slice.position?;
@@ -147,7 +147,7 @@ fn along_normal(slice: &SliceHeader) -> Option<f64> {
     Some(along / length).filter(|along| along.is_finite())
 }
 
-/// Whether slices lie beside each other, not only behind each other, by more than a pixel.
+/// Returns whether slices are shifted in their planes by more than a pixel.
 fn is_tilted(placed: &[(f64, SliceHeader)]) -> bool {
     let (Some((_, first)), Some((_, last))) = (placed.first(), placed.last()) else { return false };
     let (Some(from), Some(to), Some(directions)) =

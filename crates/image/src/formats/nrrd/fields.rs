@@ -1,14 +1,14 @@
-//! The lines of a header.
+//! The fields of a NRRD header.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-use super::super::{FormatError, Place};
+use super::super::{FilePosition, FormatError};
 
-/// More than any header has.
-const MOST_BYTES: u64 = 1 << 20;
+/// Limit for the length of a header.
+const HEADER_LIMIT_BYTES: u64 = 1 << 20;
 
-/// Fields by their names, which are in lower case and without spaces.
+/// Fields by their names in lower case without spaces.
 pub(super) struct Fields {
     name: String,
     fields: BTreeMap<String, String>,
@@ -20,26 +20,31 @@ impl Fields {
         let mut at = 0;
         let mut fields = BTreeMap::new();
         let mut line = Vec::new();
-        let mut lines = source.take(MOST_BYTES);
+        let mut lines = source.take(HEADER_LIMIT_BYTES);
         loop {
             line.clear();
             let read = lines.read_until(b'\n', &mut line);
-            at += read.map_err(|error| FormatError::reading(name, Place::Byte(at), error))? as u64;
-            if at == MOST_BYTES {
-                return Err(FormatError::damaged(name, Place::Byte(at), "the header does not end"));
+            at += read.map_err(|error| FormatError::reading(name, FilePosition::Byte(at), error))?
+                as u64;
+            if at == HEADER_LIMIT_BYTES {
+                return Err(FormatError::damaged(
+                    name,
+                    FilePosition::Byte(at),
+                    "the header does not end",
+                ));
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
             if text.is_empty() {
                 return Ok(Fields { name: name.to_owned(), fields });
             }
-            // The first line, comments, and keys of users, which have an equals sign, say nothing.
+            // Skip the first line, comments, and keys of users, which have an equals sign.
             if text.starts_with("NRRD") || text.starts_with('#') || is_key(text) {
                 continue;
             }
             let Some((field, value)) = text.split_once(':') else {
                 let what = format!("{text:?} has no colon");
-                return Err(FormatError::damaged(name, Place::Byte(at), what));
+                return Err(FormatError::damaged(name, FilePosition::Byte(at), what));
             };
             fields.insert(field.to_lowercase().replace(' ', ""), value.trim().to_owned());
         }
@@ -53,7 +58,7 @@ impl Fields {
         self.get(field).ok_or_else(|| self.damaged(format!("the field {field:?} is missing")))
     }
 
-    /// The words of a field, of which there must be one per axis. Spaces in brackets do not count.
+    /// Returns the words of a field, one per axis. Spaces in brackets do not separate words.
     pub fn words(&self, field: &str, axes: usize) -> Result<Option<Vec<String>>, FormatError> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let mut words = vec![String::new()];
@@ -75,7 +80,7 @@ impl Fields {
         Ok(Some(words))
     }
 
-    /// A whole number.
+    /// Returns a whole number, or `otherwise` if the field is absent.
     pub fn number(&self, field: &str, otherwise: i64) -> Result<i64, FormatError> {
         let Some(value) = self.get(field) else { return Ok(otherwise) };
         let what = || self.damaged(format!("the field {field:?} is {value:?}, not a number"));
@@ -83,11 +88,11 @@ impl Fields {
     }
 
     pub fn damaged(&self, what: String) -> FormatError {
-        FormatError::damaged(&self.name, Place::Header, what)
+        FormatError::damaged(&self.name, FilePosition::Header, what)
     }
 }
 
-/// Whether a line is a key and a value of a user.
+/// Returns whether a line is a key and a value of a user.
 fn is_key(text: &str) -> bool {
     text.split_once(':').is_some_and(|(_, value)| value.starts_with('='))
 }

@@ -1,28 +1,28 @@
-//! What the fields of a header mean.
+//! The meaning of the fields of a NRRD header.
 
 use super::super::{ByteOrder, FilePixel, FormatError, Number, RawLayout};
 use super::fields::Fields;
 
-/// How the data is stored.
+/// The encoding of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Raw,
     Gzip,
 }
 
-/// Where the pixels begin.
+/// The start of the pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skip {
-    /// After so many bytes.
+    /// After this number of bytes.
     Bytes(u64),
-    /// So that they end with the file.
+    /// So that the pixels end with the file.
     ToEnd,
 }
 
-/// What a header says.
+/// A decoded header.
 #[derive(Debug)]
 pub(super) struct Header {
-    /// Size, pixel and byte order; nothing is skipped.
+    /// Size, pixel and byte order; its `skip_bytes` is 0.
     pub layout: RawLayout,
     pub spacing: [f64; 3],
     pub encoding: Encoding,
@@ -106,7 +106,7 @@ fn number(name: &str, fields: &Fields) -> Result<Number, FormatError> {
     })
 }
 
-/// What the axes mean.
+/// Size, spacing and pixel, decoded from the axes.
 struct Axes {
     size: [u64; 3],
     spacing: [f64; 3],
@@ -155,8 +155,9 @@ impl Axes {
     }
 }
 
-/// Whether the first axis is the channels: it is with four axes. With three it is if the header says
-/// so, or if it has at most four entries and the header does not say that it is one of space.
+/// Returns whether the first axis is the channels. With four axes it is. With three it is if the
+/// header says so, or if it has at most four entries and the header does not call it a spatial
+/// axis.
 fn has_channels(
     fields: &Fields,
     sizes: &[u64],
@@ -179,7 +180,7 @@ fn has_channels(
     })
 }
 
-/// The distance of neighbours on each axis, if it is said.
+/// Returns the distance of neighbours on each axis, if the header states it.
 fn spacings(fields: &Fields, count: usize) -> Result<Vec<Option<f64>>, FormatError> {
     let (words, field) = match fields.words("spacedirections", count)? {
         Some(words) => (words, "space directions"),
@@ -202,7 +203,8 @@ fn spacings(fields: &Fields, count: usize) -> Result<Vec<Option<f64>>, FormatErr
                     .map(f64::sqrt),
             };
             let length = length.map(f64::abs).filter(|length| length.is_normal());
-            let what = || fields.damaged(format!("{word:?} in the field {field:?} is no length"));
+            let what =
+                || fields.damaged(format!("{word:?} in the field {field:?} is not a length"));
             length.map(Some).ok_or_else(what)
         })
         .collect()

@@ -5,10 +5,10 @@ mod header;
 mod reader;
 mod writer;
 
-pub(super) use reader::{Beside, open};
-pub use writer::NrrdSink;
+pub(super) use reader::{HeaderLocation, open};
+pub use writer::nrrd_sink;
 
-/// Whether a file begins like a NRRD.
+/// Returns whether a file starts like a NRRD.
 pub(super) fn is_nrrd(head: &[u8]) -> bool {
     head.starts_with(b"NRRD000")
 }

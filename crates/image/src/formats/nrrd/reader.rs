@@ -1,39 +1,39 @@
-//! Opening a NRRD: the header, and the data wherever it is.
+//! Reads a NRRD: the header, and the data in the same file or in another one.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, SeekFrom};
+use std::io::{self, BufReader, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::super::byte_io::{self, ByteSource};
 use super::super::numbers::Conversion;
 use super::super::raw::RawRows;
-use super::super::source::{self, Source};
 use super::super::volume::VolumeSource;
-use super::super::{FormatError, OpenOptions, Place};
+use super::super::{FilePosition, FormatError, OpenOptions};
 use super::fields::Fields;
 use super::header::{Encoding, Header, Skip};
 
-/// Where a data file is looked for.
-pub(in super::super) enum Beside<'a> {
-    /// There are no files, only the bytes at hand.
-    Nothing,
-    /// In the directory of this header.
-    Header(&'a Path),
+/// The location of a header, which is where its data file is looked up.
+pub(in super::super) enum HeaderLocation<'a> {
+    /// The header is not a file: there are no other files.
+    InMemory,
+    /// The header is the file with this path, and its data file is in the same directory.
+    File(&'a Path),
 }
 
-/// Opens a NRRD whose header begins where the source does.
-pub(in super::super) fn open<S: Source + 'static>(
+/// Opens a NRRD whose header starts where the source does.
+pub(in super::super) fn open<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
-    beside: Beside<'_>,
+    location: HeaderLocation<'_>,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
     let fields = Fields::read(name, &mut source)?;
     let header = Header::new(name, &fields)?;
-    match (&header.data_file, beside) {
+    match (&header.data_file, location) {
         (None, _) => data(name, source, &header, options),
-        (Some(file), Beside::Header(path)) => {
+        (Some(file), HeaderLocation::File(path)) => {
             let path = data_path(name, path, file, options)?;
             let data_name = path.display().to_string();
             let opened = File::open(&path).map_err(|source| FormatError::Io {
@@ -43,14 +43,15 @@ pub(in super::super) fn open<S: Source + 'static>(
             })?;
             data(&data_name, BufReader::new(opened), &header, options)
         }
-        (Some(file), Beside::Nothing) => {
+        (Some(file), HeaderLocation::InMemory) => {
             let what = format!("the data is in another file, {file:?}");
             Err(FormatError::unsupported(name, what, "open the header by its path"))
         }
     }
 }
 
-/// The path of a data file. A header must not reach into other directories by itself.
+/// Returns the path of a data file. A header must not name files in other directories unless the
+/// options allow it.
 fn data_path(
     name: &str,
     header: &Path,
@@ -72,15 +73,15 @@ fn data_path(
     Ok(header.parent().unwrap_or(Path::new("")).join(path))
 }
 
-/// Finds the first pixel after what is to be skipped.
-fn data<S: Source + 'static>(
+/// Skips to the first pixel.
+fn data<S: ByteSource + 'static>(
     name: &str,
     mut source: S,
     header: &Header,
     options: &OpenOptions,
 ) -> Result<VolumeSource, FormatError> {
-    let frame = header.layout.frame(name, options.memory_bytes)?;
-    let failed = |error| FormatError::reading(name, Place::Header, error);
+    let raster = header.layout.raster(name, options.memory_bytes)?;
+    let failed = |error| FormatError::reading(name, FilePosition::Header, error);
     for _ in 0..header.skip_lines {
         if source.skip_until(b'\n').map_err(failed)? == 0 {
             return Err(failed(io::ErrorKind::UnexpectedEof.into()));
@@ -91,23 +92,20 @@ fn data<S: Source + 'static>(
     if header.encoding == Encoding::Gzip {
         let mut stream = BufReader::new(MultiGzDecoder::new(source));
         if let Skip::Bytes(bytes) = header.skip {
-            skip(&mut stream, bytes).map_err(failed)?;
+            byte_io::skip(&mut stream, bytes).map_err(failed)?;
         }
-        return Ok(VolumeSource::new(RawRows::over(frame, stream, conversion), size, spacing));
+        return Ok(VolumeSource::new(
+            RawRows::from_stream(raster, stream, conversion),
+            size,
+            spacing,
+        ));
     }
-    let end = source::length(&mut source).map_err(failed)?;
+    let end = byte_io::length(&mut source).map_err(failed)?;
     let start = match header.skip {
         Skip::Bytes(bytes) => source.stream_position().map_err(failed)?.saturating_add(bytes),
         Skip::ToEnd => end.saturating_sub(header.layout.data_bytes()),
     };
     header.layout.check_enough(name, start, end)?;
     source.seek(SeekFrom::Start(start)).map_err(failed)?;
-    Ok(VolumeSource::new(RawRows::over(frame, source, conversion), size, spacing))
-}
-
-fn skip<R: BufRead>(stream: &mut R, bytes: u64) -> io::Result<()> {
-    match io::copy(&mut stream.take(bytes), &mut io::sink())? {
-        skipped if skipped == bytes => Ok(()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    Ok(VolumeSource::new(RawRows::from_stream(raster, source, conversion), size, spacing))
 }

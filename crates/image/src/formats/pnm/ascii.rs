@@ -1,11 +1,11 @@
-//! Pixels in digits.
+//! Samples in decimal digits.
 
 use std::io::{self, BufRead};
 
-use super::super::samples::Range;
+use super::super::samples::ValueRange;
 use super::header::next_byte;
 
-/// The next digit 0 or 1, with or without space before it.
+/// Reads the next digit 0 or 1, with or without space before it.
 pub(super) fn next_bit<R: BufRead>(stream: &mut R) -> io::Result<bool> {
     loop {
         match next_byte(stream)? {
@@ -18,8 +18,9 @@ pub(super) fn next_bit<R: BufRead>(stream: &mut R) -> io::Result<bool> {
     }
 }
 
-/// The next number, stretched. At the end of the stream it needs no space after it.
-pub(super) fn next_sample<R: BufRead>(stream: &mut R, range: Range) -> io::Result<u16> {
+/// Reads the next number, scaled to the range of its type. At the end of the stream it needs no
+/// space after it.
+pub(super) fn next_sample<R: BufRead>(stream: &mut R, range: ValueRange) -> io::Result<u16> {
     let mut number: Option<u32> = None;
     loop {
         let byte = match next_byte(stream) {
@@ -37,9 +38,9 @@ pub(super) fn next_sample<R: BufRead>(stream: &mut R, range: Range) -> io::Resul
             (b'#', None) => skip_comment(stream)?,
             (byte, None) if byte.is_ascii_whitespace() => {}
             (byte, Some(value)) if byte.is_ascii_whitespace() => {
-                let stretched = u16::try_from(value).ok().and_then(|value| range.stretch(value));
+                let scaled = u16::try_from(value).ok().and_then(|value| range.scale(value));
                 let what = || damaged(format!("{value} is more than the largest value"));
-                return stretched.ok_or_else(what);
+                return scaled.ok_or_else(what);
             }
             _ => return Err(damaged(format!("byte {byte:#04x} is not a digit"))),
         }

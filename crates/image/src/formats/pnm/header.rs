@@ -1,31 +1,31 @@
-//! Headers: words with comments between them.
+//! Headers of PNM, PAM and PFM: words with comments between them.
 
 use std::io::{self, BufRead};
 
-use super::super::samples::Range;
-use super::super::source::Source;
-use super::super::{ByteOrder, FormatError, Place};
+use super::super::byte_io::ByteSource;
+use super::super::samples::ValueRange;
+use super::super::{ByteOrder, FilePosition, FormatError};
 use crate::{Pixel, Sample};
 
-/// More than any header has. Comments count.
-const MOST_BYTES: u64 = 64 << 10;
+/// Limit for the length of a header with its comments.
+const HEADER_LIMIT_BYTES: u64 = 64 << 10;
 
-/// How the pixels follow.
+/// The coding of the pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Coding {
     /// Digits 0 and 1.
     AsciiBits,
-    /// Numbers in words.
-    Ascii(Range),
+    /// Decimal numbers.
+    Ascii(ValueRange),
     /// Eight pixels in a byte.
     Bits,
     /// Big-endian numbers.
-    Binary(Range),
+    Binary(ValueRange),
     /// Floats, the lowest row first.
     Floats(ByteOrder),
 }
 
-/// What a header says.
+/// A decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub size: (u64, u64),
@@ -35,7 +35,7 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads a header and the one space after it.
-    pub fn read<S: Source>(name: &str, source: &mut S) -> Result<Header, FormatError> {
+    pub fn read<S: ByteSource>(name: &str, source: &mut S) -> Result<Header, FormatError> {
         let mut words = Words { name, source, at: 0 };
         let magic = words.next()?;
         let kind = match magic.as_bytes() {
@@ -80,8 +80,8 @@ struct Words<'a, S> {
     at: u64,
 }
 
-impl<S: Source> Words<'_, S> {
-    /// The next word. What ends it, one byte, is taken as well.
+impl<S: ByteSource> Words<'_, S> {
+    /// Reads the next word and the one byte that ends it.
     fn next(&mut self) -> Result<String, FormatError> {
         let mut word = String::new();
         loop {
@@ -104,11 +104,11 @@ impl<S: Source> Words<'_, S> {
     }
 
     fn byte(&mut self) -> Result<u8, FormatError> {
-        if self.at == MOST_BYTES {
+        if self.at == HEADER_LIMIT_BYTES {
             return Err(self.damaged("the header does not end"));
         }
         let byte = next_byte(self.source)
-            .map_err(|error| FormatError::reading(self.name, Place::Byte(self.at), error))?;
+            .map_err(|error| FormatError::reading(self.name, FilePosition::Byte(self.at), error))?;
         self.at += 1;
         Ok(byte)
     }
@@ -122,10 +122,10 @@ impl<S: Source> Words<'_, S> {
         Ok((self.number("width")?, self.number("height")?))
     }
 
-    fn range(&mut self) -> Result<Range, FormatError> {
+    fn range(&mut self) -> Result<ValueRange, FormatError> {
         match self.number("largest value")? {
             #[allow(clippy::cast_possible_truncation)]
-            top @ 1..=65_535 => Ok(Range::new(top as u16)),
+            top @ 1..=65_535 => Ok(ValueRange::new(top as u16)),
             top => Err(self.damaged(&format!("the largest value is {top}, not 1 to 65535"))),
         }
     }
@@ -137,7 +137,7 @@ impl<S: Source> Words<'_, S> {
         })
     }
 
-    /// The header of a PAM: lines of names and values.
+    /// Reads the header of a PAM: lines of names and values.
     fn pam(&mut self) -> Result<Header, FormatError> {
         let (mut width, mut height, mut depth, mut range) = (None, None, None, None);
         loop {
@@ -162,11 +162,11 @@ impl<S: Source> Words<'_, S> {
     }
 
     fn damaged(&self, what: &str) -> FormatError {
-        FormatError::damaged(self.name, Place::Byte(self.at), what)
+        FormatError::damaged(self.name, FilePosition::Byte(self.at), what)
     }
 }
 
-/// One byte of a buffered stream.
+/// Reads one byte of a buffered stream.
 pub(super) fn next_byte<R: BufRead>(stream: &mut R) -> io::Result<u8> {
     let byte = *stream.fill_buf()?.first().ok_or(io::ErrorKind::UnexpectedEof)?;
     stream.consume(1);

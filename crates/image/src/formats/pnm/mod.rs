@@ -1,7 +1,7 @@
-//! The formats of netpbm: PBM, PGM and PPM (P1 to P6), PAM (P7), and their kin for floats, PFM.
+//! The formats of netpbm: PBM, PGM and PPM (P1 to P6), PAM (P7), and PFM for floats.
 //!
-//! Samples whose largest value is not 255 or 65,535 are stretched to the whole range of their type;
-//! the ones of bitmaps are black, as they are in print.
+//! Samples whose largest value is not 255 or 65,535 are scaled to the full range of their type.
+//! Ones in bitmaps are black.
 
 mod ascii;
 mod header;
@@ -11,7 +11,7 @@ mod writer;
 pub use reader::PnmRows;
 pub use writer::{PnmKind, PnmSink};
 
-/// Whether a file begins like one of these.
+/// Returns whether a file starts like one of these formats.
 pub(super) fn is_pnm(head: &[u8]) -> bool {
     match head {
         [b'P', b'1'..=b'7' | b'f' | b'F', rest, ..] => rest.is_ascii_whitespace() || *rest == b'#',

@@ -1,25 +1,25 @@
-//! Rows of PNM, PAM and PFM.
+//! Reads rows of PNM, PAM and PFM.
 
 use std::io::{self, SeekFrom};
 
-use super::super::frame::Frame;
-use super::super::source::{self, Source};
-use super::super::{ByteOrder, FormatError, OpenOptions, Place, Rows};
+use super::super::byte_io::{self, ByteSource};
+use super::super::raster::{Raster, RasterReader};
+use super::super::{ByteOrder, FilePosition, FormatError, OpenOptions};
 use super::ascii;
 use super::header::{Coding, Header};
-use crate::{Pixel, Sample};
+use crate::Sample;
 
-/// Rows of a PBM, PGM, PPM, PAM or PFM file: of the first picture in it.
+/// Rows of the first picture of a PBM, PGM, PPM, PAM or PFM file.
 #[derive(Debug)]
 pub struct PnmRows<S> {
-    frame: Frame,
+    raster: Raster,
     source: S,
     coding: Coding,
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     start: u64,
 }
 
-impl<S: Source> PnmRows<S> {
+impl<S: ByteSource> PnmRows<S> {
     /// Reads the header.
     pub fn open(
         name: &str,
@@ -27,13 +27,13 @@ impl<S: Source> PnmRows<S> {
         options: &OpenOptions,
     ) -> Result<PnmRows<S>, FormatError> {
         let Header { size, pixel, coding } = Header::read(name, &mut source)?;
-        let frame = Frame::new(name, size, pixel, options.memory_bytes)?;
-        let failed = |error| FormatError::reading(name, Place::Header, error);
+        let raster = Raster::new(name, size, pixel, options.memory_bytes)?;
+        let failed = |error| FormatError::reading(name, FilePosition::Header, error);
         let start = source.stream_position().map_err(failed)?;
         if let Coding::Binary(_) | Coding::Floats(_) = coding {
-            frame.check_length(start, source::length(&mut source).map_err(failed)?)?;
+            raster.check_length(start, byte_io::length(&mut source).map_err(failed)?)?;
         }
-        Ok(PnmRows { frame, source, coding, start })
+        Ok(PnmRows { raster, source, coding, start })
     }
 
     fn read(&mut self, number: u64, row: &mut [u8]) -> io::Result<()> {
@@ -66,13 +66,13 @@ impl<S: Source> PnmRows<S> {
             Coding::Binary(range) => {
                 source.read_exact(row)?;
                 ByteOrder::Big.convert(row, range.sample());
-                if !range.stretch_all(row) {
+                if !range.scale_all(row) {
                     let what = "a sample is more than the largest value";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }
             }
             Coding::Floats(order) => {
-                let below = (self.frame.height - 1 - number) * row.len() as u64;
+                let below = (self.raster.height - 1 - number) * row.len() as u64;
                 source.seek(SeekFrom::Start(self.start + below))?;
                 source.read_exact(row)?;
                 order.convert(row, Sample::F32);
@@ -82,18 +82,16 @@ impl<S: Source> PnmRows<S> {
     }
 }
 
-impl<S: Source> Rows for PnmRows<S> {
-    fn size(&self) -> (u64, u64) {
-        (self.frame.width, self.frame.height)
+impl<S: ByteSource> RasterReader for PnmRows<S> {
+    fn raster(&self) -> &Raster {
+        &self.raster
     }
 
-    fn pixel(&self) -> Pixel {
-        self.frame.pixel
+    fn raster_mut(&mut self) -> &mut Raster {
+        &mut self.raster
     }
 
-    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
-        let number = self.frame.count_row(row.len())?;
-        self.read(number, row)
-            .map_err(|error| FormatError::reading(&self.frame.name, Place::Row(number), error))
+    fn read_row(&mut self, number: u64, row: &mut [u8]) -> Result<(), FormatError> {
+        self.read(number, row).map_err(|error| self.raster.row_error(number, error))
     }
 }

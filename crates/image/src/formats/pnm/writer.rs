@@ -1,13 +1,13 @@
-//! Writing binary PGM and PPM, PAM and PFM.
+//! Writes binary PGM and PPM, PAM and PFM.
 
 use std::fmt;
 use std::io::SeekFrom;
 
-use super::super::frame::Frame;
-use super::super::{ByteOrder, FormatError, Output, RowSink};
+use super::super::raster::Raster;
+use super::super::{ByteOrder, ByteSink, FormatError, RowSink};
 use crate::{Pixel, Sample};
 
-/// Which of the formats is written.
+/// The format to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PnmKind {
     /// P5: one channel of u8 or u16.
@@ -23,15 +23,15 @@ pub enum PnmKind {
 /// Writes a PGM, PPM, PAM or PFM file.
 #[derive(Debug)]
 pub struct PnmSink<W> {
-    frame: Frame,
+    raster: Raster,
     output: W,
-    /// Where the pixels begin, if the lowest row comes first.
+    /// The offset of the pixels, if the lowest row comes first.
     upwards_from: Option<u64>,
     row: Vec<u8>,
 }
 
 impl PnmKind {
-    /// The plainest format that has such pixels.
+    /// Returns the simplest format for a pixel.
     pub fn of(pixel: Pixel) -> PnmKind {
         match (pixel.sample(), pixel.channels()) {
             (Sample::F32, _) => PnmKind::Pfm,
@@ -76,8 +76,8 @@ impl fmt::Display for PnmKind {
     }
 }
 
-impl<W: Output> PnmSink<W> {
-    /// A picture of this kind, size and pixel, from the beginning of the output.
+impl<W: ByteSink> PnmSink<W> {
+    /// Creates a picture of this format, size and pixel at the start of the output.
     pub fn new(
         name: &str,
         mut output: W,
@@ -85,7 +85,7 @@ impl<W: Output> PnmSink<W> {
         size: (u64, u64),
         pixel: Pixel,
     ) -> Result<PnmSink<W>, FormatError> {
-        let frame = Frame::to_write(name, size, pixel)?;
+        let raster = Raster::to_write(name, size, pixel)?;
         let Some(header) = kind.header(size, pixel) else {
             let what = format!("{kind} has no pixels of {pixel}");
             let advice = "PGM has 1 and PPM 3 channels of u8 or u16, PAM 1 to 4 of these, PFM 1 or \
@@ -94,20 +94,20 @@ impl<W: Output> PnmSink<W> {
         };
         output.write_all(header.as_bytes()).map_err(|error| FormatError::writing(name, error))?;
         let upwards_from = (kind == PnmKind::Pfm).then_some(header.len() as u64);
-        Ok(PnmSink { frame, output, upwards_from, row: Vec::new() })
+        Ok(PnmSink { raster, output, upwards_from, row: Vec::new() })
     }
 }
 
-impl<W: Output> RowSink for PnmSink<W> {
+impl<W: ByteSink> RowSink for PnmSink<W> {
     fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        let number = self.frame.count_row(row.len())?;
-        let failed = |error| FormatError::writing(&self.frame.name, error);
+        let number = self.raster.count_row(row.len())?;
+        let failed = |error| FormatError::writing(&self.raster.name, error);
         self.row.clear();
         self.row.extend_from_slice(row);
         match self.upwards_from {
-            None => ByteOrder::Big.convert(&mut self.row, self.frame.pixel.sample()),
+            None => ByteOrder::Big.convert(&mut self.row, self.raster.pixel.sample()),
             Some(start) => {
-                let below = (self.frame.height - 1 - number) * row.len() as u64;
+                let below = (self.raster.height - 1 - number) * row.len() as u64;
                 self.output.seek(SeekFrom::Start(start + below)).map_err(failed)?;
             }
         }
@@ -115,7 +115,7 @@ impl<W: Output> RowSink for PnmSink<W> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), FormatError> {
-        self.frame.check_done()?;
-        self.output.flush().map_err(|error| FormatError::writing(&self.frame.name, error))
+        self.raster.check_done()?;
+        self.output.flush().map_err(|error| FormatError::writing(&self.raster.name, error))
     }
 }

@@ -1,24 +1,24 @@
-//! The directory of a TIFF: its tags, and where their values are.
+//! A directory of a TIFF: its tags, and the positions of their values.
 
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
 
-use super::super::source::{self, Source};
-use super::super::{ByteOrder, FormatError, Place};
+use super::super::byte_io::{self, ByteSource};
+use super::super::{ByteOrder, FilePosition, FormatError};
 use super::kind;
 
-/// More tags than any program writes.
-const MOST_TAGS: u64 = 4096;
+/// Limit for the number of tags; programs write far fewer.
+const TAGS_LIMIT: u64 = 4096;
 
-/// A directory of a file. Values are read when they are asked for.
+/// A directory of a file. It reads values on request.
 pub(super) struct Directory {
     name: String,
     pub order: ByteOrder,
     entries: BTreeMap<u16, Entry>,
     pub file_bytes: u64,
-    /// Its own bytes.
+    /// The bytes of the directory itself.
     bytes: u64,
-    /// Where the next directory is, if there is one.
+    /// The offset of the next directory, if there is one.
     pub next: Option<u64>,
 }
 
@@ -26,54 +26,54 @@ pub(super) struct Directory {
 struct Entry {
     kind: u16,
     count: u64,
-    /// Where the values are, in the entry or elsewhere.
-    place: u64,
+    /// The offset of the values, in the entry or elsewhere.
+    offset: u64,
 }
 
 impl Directory {
-    /// Where the first directory is.
-    pub fn first<S: Source>(name: &str, source: &mut S) -> Result<u64, FormatError> {
+    /// Returns the offset of the first directory.
+    pub fn first<S: ByteSource>(name: &str, source: &mut S) -> Result<u64, FormatError> {
         let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
         Ok(cursor.header()?.1)
     }
 
-    /// The directory at a place, or the first one.
-    pub fn read<S: Source>(
+    /// Reads the directory at an offset, or the first one.
+    pub fn read<S: ByteSource>(
         name: &str,
         source: &mut S,
-        place: Option<u64>,
+        offset: Option<u64>,
     ) -> Result<Directory, FormatError> {
-        let file_bytes = source::length(source)
-            .map_err(|error| FormatError::reading(name, Place::Header, error))?;
+        let file_bytes = byte_io::length(source)
+            .map_err(|error| FormatError::reading(name, FilePosition::Header, error))?;
         let mut cursor = Cursor { name, source, order: ByteOrder::Little, at: 0 };
         let (word, first) = cursor.header()?;
         let big = word == 8;
-        let start = place.unwrap_or(first);
+        let start = offset.unwrap_or(first);
         cursor.go_to(start)?;
         let tags = cursor.number(if big { 8 } else { 2 })?;
-        if tags > MOST_TAGS {
-            let what = format!("the directory has {tags} tags, at most {MOST_TAGS} make sense");
-            return Err(FormatError::damaged(name, Place::Byte(start), what));
+        if tags > TAGS_LIMIT {
+            let what = format!("the directory has {tags} tags, the limit is {TAGS_LIMIT}");
+            return Err(FormatError::damaged(name, FilePosition::Byte(start), what));
         }
         let mut entries = BTreeMap::new();
         for _ in 0..tags {
             let (tag, kind) = (cursor.short()?, cursor.short()?);
             let count = cursor.number(word)?;
-            let mut place = cursor.at;
+            let mut offset = cursor.at;
             let value = cursor.number(word)?;
             if count.saturating_mul(value_bytes(kind).unwrap_or(1)) > word as u64 {
-                place = value;
+                offset = value;
             }
-            entries.insert(tag, Entry { kind, count, place });
+            entries.insert(tag, Entry { kind, count, offset });
         }
-        // Some programs leave out the place of a next directory if there is none.
+        // Some programs omit the offset of the next directory if there is none.
         let next = cursor.number(word).ok().filter(|next| *next != 0);
         let bytes = cursor.at - start;
         let (name, order) = (name.to_owned(), cursor.order);
         Ok(Directory { name, order, entries, file_bytes, bytes, next })
     }
 
-    /// The bytes that it takes in the file.
+    /// Returns the bytes that it takes in the file.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -82,21 +82,25 @@ impl Directory {
         self.entries.contains_key(&tag)
     }
 
-    /// The first value of a tag, if it is there.
-    pub fn number<S: Source>(&self, source: &mut S, tag: u16) -> Result<Option<u64>, FormatError> {
+    /// Returns the first value of a tag, if the tag is present.
+    pub fn number<S: ByteSource>(
+        &self,
+        source: &mut S,
+        tag: u16,
+    ) -> Result<Option<u64>, FormatError> {
         match self.entries.get(&tag) {
             None => Ok(None),
             Some(entry) => Ok(Some(self.values(source, tag, Entry { count: 1, ..*entry })?[0])),
         }
     }
 
-    /// The value of a tag that must be there.
-    pub fn required<S: Source>(&self, source: &mut S, tag: u16) -> Result<u64, FormatError> {
+    /// Returns the value of a tag that must be present.
+    pub fn required<S: ByteSource>(&self, source: &mut S, tag: u16) -> Result<u64, FormatError> {
         self.number(source, tag)?.ok_or_else(|| self.missing(tag))
     }
 
-    /// All values of a tag, which must be so many.
-    pub fn numbers<S: Source>(
+    /// Returns all values of a tag, which must be `count`.
+    pub fn numbers<S: ByteSource>(
         &self,
         source: &mut S,
         tag: u16,
@@ -105,36 +109,37 @@ impl Directory {
         let entry = *self.entries.get(&tag).ok_or_else(|| self.missing(tag))?;
         if entry.count != count {
             let what = format!("tag {tag} has {} values instead of {count}", entry.count);
-            return Err(FormatError::damaged(&self.name, Place::Header, what));
+            return Err(FormatError::damaged(&self.name, FilePosition::Header, what));
         }
         self.values(source, tag, entry)
     }
 
-    /// Whether all values of a tag are the same.
-    pub fn uniform<S: Source>(&self, source: &mut S, tag: u16) -> Result<bool, FormatError> {
+    /// Returns whether all values of a tag are equal.
+    pub fn uniform<S: ByteSource>(&self, source: &mut S, tag: u16) -> Result<bool, FormatError> {
         let Some(entry) = self.entries.get(&tag) else { return Ok(true) };
         let few = Entry { count: entry.count.min(16), ..*entry };
         let values = self.values(source, tag, few)?;
         Ok(values.iter().all(|value| *value == values[0]))
     }
 
-    fn values<S: Source>(
+    fn values<S: ByteSource>(
         &self,
         source: &mut S,
         tag: u16,
         entry: Entry,
     ) -> Result<Vec<u64>, FormatError> {
-        let damaged = |what| Err(FormatError::damaged(&self.name, Place::Byte(entry.place), what));
+        let damaged =
+            |what| Err(FormatError::damaged(&self.name, FilePosition::Byte(entry.offset), what));
         let Some(each) = value_bytes(entry.kind) else {
             return damaged(format!("tag {tag} has values of type {}, not numbers", entry.kind));
         };
-        // So no more memory is taken than a few times the length of the file.
-        let end = entry.count.checked_mul(each).and_then(|bytes| entry.place.checked_add(bytes));
+        // This limits the memory to a few times the length of the file.
+        let end = entry.count.checked_mul(each).and_then(|bytes| entry.offset.checked_add(bytes));
         if end.is_none_or(|end| end > self.file_bytes) {
             return damaged(format!("the {} values of tag {tag} are not in the file", entry.count));
         }
-        let mut cursor = Cursor { name: &self.name, source, order: self.order, at: entry.place };
-        cursor.go_to(entry.place)?;
+        let mut cursor = Cursor { name: &self.name, source, order: self.order, at: entry.offset };
+        cursor.go_to(entry.offset)?;
         // At most the length of the file.
         #[allow(clippy::cast_possible_truncation)]
         let each = each as usize;
@@ -142,11 +147,11 @@ impl Directory {
     }
 
     fn missing(&self, tag: u16) -> FormatError {
-        FormatError::damaged(&self.name, Place::Header, format!("tag {tag} is missing"))
+        FormatError::damaged(&self.name, FilePosition::Header, format!("tag {tag} is missing"))
     }
 }
 
-/// The bytes of a whole number of this type.
+/// Returns the bytes of a whole number of this type.
 fn value_bytes(kind: u16) -> Option<u64> {
     match kind {
         kind::BYTE => Some(1),
@@ -157,7 +162,7 @@ fn value_bytes(kind: u16) -> Option<u64> {
     }
 }
 
-/// Reads numbers one after the other.
+/// Reads consecutive numbers.
 struct Cursor<'a, S> {
     name: &'a str,
     source: &'a mut S,
@@ -165,8 +170,8 @@ struct Cursor<'a, S> {
     at: u64,
 }
 
-impl<S: Source> Cursor<'_, S> {
-    /// Reads the head of the file: the byte order, the bytes of an offset, and the place of the
+impl<S: ByteSource> Cursor<'_, S> {
+    /// Reads the header of the file: the byte order, the bytes of an offset, and the offset of the
     /// first directory.
     fn header(&mut self) -> Result<(usize, u64), FormatError> {
         self.go_to(0)?;
@@ -176,15 +181,15 @@ impl<S: Source> Cursor<'_, S> {
         let big = self.number(2)? == 43;
         if big && self.number(4)? != if self.order == ByteOrder::Big { 8 << 16 } else { 8 } {
             let what = "offsets are not of 8 bytes";
-            return Err(FormatError::damaged(self.name, Place::Byte(4), what));
+            return Err(FormatError::damaged(self.name, FilePosition::Byte(4), what));
         }
         let word = if big { 8 } else { 4 };
         Ok((word, self.number(word)?))
     }
 
-    fn go_to(&mut self, place: u64) -> Result<(), FormatError> {
-        self.source.seek(SeekFrom::Start(place)).map_err(|error| self.failed(error))?;
-        self.at = place;
+    fn go_to(&mut self, offset: u64) -> Result<(), FormatError> {
+        self.source.seek(SeekFrom::Start(offset)).map_err(|error| self.failed(error))?;
+        self.at = offset;
         Ok(())
     }
 
@@ -195,7 +200,7 @@ impl<S: Source> Cursor<'_, S> {
         Ok(bytes)
     }
 
-    /// A number of 1, 2, 4 or 8 bytes.
+    /// Reads a number of 1, 2, 4 or 8 bytes.
     fn number(&mut self, bytes: usize) -> Result<u64, FormatError> {
         let mut word = [0; 8];
         let word_bytes = &mut word[..bytes];
@@ -216,6 +221,6 @@ impl<S: Source> Cursor<'_, S> {
     }
 
     fn failed(&self, error: io::Error) -> FormatError {
-        FormatError::reading(self.name, Place::Byte(self.at), error)
+        FormatError::reading(self.name, FilePosition::Byte(self.at), error)
     }
 }

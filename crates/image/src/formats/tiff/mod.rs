@@ -1,26 +1,30 @@
 //! TIFF and BigTIFF.
 //!
-//! Chunks (strips or tiles) are decompressed as rows are asked for, so a file that is one strip
-//! takes no more memory than one of many.
+//! The reader decompresses chunks (strips or tiles) row by row, so a file that is one strip takes
+//! no more memory than one of many.
+//!
+//! The crate `tiff`, which the tests compare with, cannot replace this reader: it decodes a whole
+//! strip or tile per call and has no interface for rows, so memory would grow with the strip (up to
+//! the whole file), and its LZW decoder stops early when rows are short.
 
+mod chunk_decoder;
 mod directory;
 mod pages;
+mod predictor;
 mod reader;
-mod rebuild;
-mod unpacker;
 mod writer;
 
 pub use pages::TiffPages;
 pub(super) use pages::pages;
 pub use reader::TiffRows;
-pub use writer::TiffSink;
+pub use writer::tiff_sink;
 
-/// Whether a file begins like a TIFF.
+/// Returns whether a file starts like a TIFF.
 pub(super) fn is_tiff(head: &[u8]) -> bool {
     [b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"].iter().any(|magic| head.starts_with(&magic[..]))
 }
 
-/// The tags that count here.
+/// The tags that the reader and the writer use.
 mod tag {
     pub const SUBFILE_TYPE: u16 = 254;
     pub const WIDTH: u16 = 256;
@@ -43,7 +47,7 @@ mod tag {
     pub const SAMPLE_FORMAT: u16 = 339;
 }
 
-/// The types of values that count here.
+/// The value types that the reader and the writer use.
 mod kind {
     pub const BYTE: u16 = 1;
     pub const SHORT: u16 = 3;

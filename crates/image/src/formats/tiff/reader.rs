@@ -1,15 +1,15 @@
-//! Rows of a TIFF.
+//! Reads rows of a TIFF.
 
 use std::io;
 
-use super::super::frame::{Frame, fitting};
-use super::super::numbers::Conversion;
-use super::super::source::Source;
-use super::super::{ByteOrder, FilePixel, FormatError, Number, OpenOptions, Place, Rows};
+use super::super::byte_io::ByteSource;
+use super::super::numbers::{Conversion, RowConverter};
+use super::super::raster::{Raster, RasterReader, fitting};
+use super::super::{ByteOrder, FilePixel, FilePosition, FormatError, Number, OpenOptions};
+use super::chunk_decoder::{ChunkCompression, ChunkDecoder, INPUT_BYTES, STATE_BYTES};
 use super::directory::Directory;
-use super::rebuild::Predictor;
+use super::predictor::Predictor;
 use super::tag;
-use super::unpacker::{Compression, INPUT_BYTES, STATE_BYTES, Unpacker};
 use crate::Pixel;
 
 const CONVERT: &str = "convert it to plain, LZW or Deflate TIFF of whole numbers of 8, 16 or 32 \
@@ -17,72 +17,72 @@ const CONVERT: &str = "convert it to plain, LZW or Deflate TIFF of whole numbers
 
 /// Rows of one page of a TIFF or BigTIFF.
 pub struct TiffRows<S> {
-    frame: Frame,
-    source: S,
-    order: ByteOrder,
-    file_pixel: FilePixel,
-    conversion: Conversion,
-    compression: Compression,
-    predictor: Predictor,
-    white_is_zero: bool,
-    grid: Grid,
-    /// The chunks that the next row runs through, plane by plane.
-    band: Vec<Unpacker>,
-    /// A row of a chunk, and room for as much.
-    chunk_row: Vec<u8>,
-    scratch: Vec<u8>,
-    /// A row as it is in the file, and as samples, if they differ.
-    numbers: Vec<u8>,
-    samples: Vec<u8>,
+    raster: Raster,
+    chunks: ChunkReader<S>,
+    converter: RowConverter,
 }
 
-/// How a picture is cut into strips or tiles.
-struct Grid {
+/// Reads the strips or tiles of a page row by row.
+struct ChunkReader<S> {
+    source: S,
+    order: ByteOrder,
+    pixel: FilePixel,
+    compression: ChunkCompression,
+    predictor: Predictor,
+    white_is_zero: bool,
+    grid: ChunkGrid,
+    /// The chunks that contain the next row, plane by plane.
+    band: Vec<ChunkDecoder>,
+    /// A row of a chunk, and a buffer of the same size for the predictor.
+    chunk_row: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+/// The strips or tiles of a picture.
+struct ChunkGrid {
     /// Width and height of a chunk.
     chunk: (u64, u64),
-    /// 1, or as many as channels if each has chunks of its own.
+    /// 1, or the number of channels if each has chunks of its own.
     planes: usize,
-    /// Chunks side by side in a plane.
+    /// Number of chunks side by side in a plane.
     across: usize,
-    /// All chunks, plane by plane, in each from the top.
+    /// All chunks, plane by plane, each plane from the top.
     offsets: Vec<u64>,
     lengths: Vec<u64>,
 }
 
-impl<S: Source> TiffRows<S> {
+impl<S: ByteSource> TiffRows<S> {
     /// Reads the directory of the first page of a TIFF.
     pub fn open(name: &str, source: S, options: &OpenOptions) -> Result<TiffRows<S>, FormatError> {
         TiffRows::page(name, source, None, options)
     }
 
-    /// Reads the directory of the page at a place.
+    /// Reads the directory of the page at an offset.
     pub(in super::super) fn page(
         name: &str,
         mut source: S,
-        place: Option<u64>,
+        offset: Option<u64>,
         options: &OpenOptions,
     ) -> Result<TiffRows<S>, FormatError> {
         let memory_bytes = options.memory_bytes;
-        let directory = Directory::read(name, &mut source, place)?;
+        let directory = Directory::read(name, &mut source, offset)?;
         let width = directory.required(&mut source, tag::WIDTH)?;
         let height = directory.required(&mut source, tag::HEIGHT)?;
         let file_pixel = file_pixel(name, &directory, &mut source)?;
         let (number, pixel) = (file_pixel.number(), file_pixel.stored());
-        let frame = Frame::new(name, (width, height), pixel, memory_bytes)?;
+        let raster = Raster::new(name, (width, height), pixel, memory_bytes)?;
         let (compression, predictor) = coding(name, &directory, &mut source, number)?;
         let white_is_zero = white_is_zero(name, &directory, &mut source, number)?;
-        let grid = Grid::read(&directory, &mut source, &frame, memory_bytes)?;
+        let grid = ChunkGrid::read(&directory, &mut source, &raster, memory_bytes)?;
 
         let chunk_pixel = number.bytes() * grid.channels(pixel);
         let row_bytes = grid.chunk.0.saturating_mul(chunk_pixel as u64);
         let row_bytes = fitting(name, "a row of a tile", row_bytes, memory_bytes)?;
         let scratch_bytes = if predictor == Predictor::Floats { row_bytes } else { 0 };
-        Ok(TiffRows {
-            frame,
+        let chunks = ChunkReader {
             source,
             order: directory.order,
-            file_pixel,
-            conversion: Conversion::plain(number, ByteOrder::Little),
+            pixel: file_pixel,
             compression,
             predictor,
             white_is_zero,
@@ -90,32 +90,33 @@ impl<S: Source> TiffRows<S> {
             band: Vec::new(),
             chunk_row: vec![0; row_bytes],
             scratch: vec![0; scratch_bytes],
-            numbers: Vec::new(),
-            samples: Vec::new(),
-        })
+        };
+        let converter = RowConverter::new(Conversion::plain(number, ByteOrder::Little));
+        Ok(TiffRows { raster, chunks, converter })
     }
 
-    /// The source, for another page.
+    /// Returns the source, to open another page.
     pub(super) fn into_source(self) -> S {
-        self.source
+        self.chunks.source
     }
+}
 
-    /// Goes to the next row of every chunk and puts what they hold together.
+impl<S: ByteSource> ChunkReader<S> {
+    /// Decodes the next row of every chunk of the band and assembles them.
     fn read(&mut self, number: u64, row: &mut [u8]) -> io::Result<()> {
         if number.is_multiple_of(self.grid.chunk.1) {
-            // There are no more bands than chunks, which are in memory.
+            // There are no more bands than chunks, which are listed in memory.
             #[allow(clippy::cast_possible_truncation)]
             let band = (number / self.grid.chunk.1) as usize;
             self.band = self.grid.band(band, self.compression);
         }
-        let pixel = self.frame.pixel;
-        let number = self.file_pixel.number();
+        let (pixel, number) = (self.pixel.stored(), self.pixel.number());
         let (sample_bytes, channels) = (number.bytes(), self.grid.channels(pixel));
         let chunk_bytes = self.chunk_row.len() / channels * pixel.channels();
-        for (index, unpacker) in self.band.iter_mut().enumerate() {
-            unpacker.unpack(&mut self.source, &mut self.chunk_row)?;
+        for (index, decoder) in self.band.iter_mut().enumerate() {
+            decoder.decode(&mut self.source, &mut self.chunk_row)?;
             let coded = (number, self.order);
-            self.predictor.rebuild(&mut self.chunk_row, &mut self.scratch, coded, channels);
+            self.predictor.restore(&mut self.chunk_row, &mut self.scratch, coded, channels);
 
             let (plane, column) = (index / self.grid.across, index % self.grid.across);
             let start = column * chunk_bytes;
@@ -125,7 +126,7 @@ impl<S: Source> TiffRows<S> {
                 part.copy_from_slice(&self.chunk_row[..part.len()]);
             } else {
                 let samples = self.chunk_row.chunks_exact(sample_bytes);
-                for (pixel, sample) in part.chunks_exact_mut(self.file_pixel.bytes()).zip(samples) {
+                for (pixel, sample) in part.chunks_exact_mut(self.pixel.bytes()).zip(samples) {
                     pixel[plane * sample_bytes..][..sample_bytes].copy_from_slice(sample);
                 }
             }
@@ -138,39 +139,28 @@ impl<S: Source> TiffRows<S> {
     }
 }
 
-impl<S: Source> Rows for TiffRows<S> {
-    fn size(&self) -> (u64, u64) {
-        (self.frame.width, self.frame.height)
+impl<S: ByteSource> RasterReader for TiffRows<S> {
+    fn raster(&self) -> &Raster {
+        &self.raster
     }
 
-    fn pixel(&self) -> Pixel {
-        self.frame.pixel
+    fn raster_mut(&mut self) -> &mut Raster {
+        &mut self.raster
     }
 
-    fn next_row(&mut self, row: &mut [u8]) -> Result<(), FormatError> {
-        let number = self.frame.count_row(row.len())?;
-        if self.conversion.keeps_bytes() {
-            return self.read(number, row).map_err(|error| {
-                FormatError::reading(&self.frame.name, Place::Row(number), error)
-            });
-        }
-        let pixels = row.len() / self.frame.pixel.bytes();
-        let mut numbers = std::mem::take(&mut self.numbers);
-        numbers.resize(pixels * self.file_pixel.bytes(), 0);
-        self.read(number, &mut numbers)
-            .map_err(|error| FormatError::reading(&self.frame.name, Place::Row(number), error))?;
-        self.conversion.convert(&mut numbers, &mut self.samples);
-        row.copy_from_slice(&self.samples);
-        self.numbers = numbers;
-        Ok(())
+    fn read_row(&mut self, number: u64, row: &mut [u8]) -> Result<(), FormatError> {
+        let TiffRows { raster, chunks, converter } = self;
+        converter
+            .read(row, |numbers| chunks.read(number, numbers))
+            .map_err(|error| raster.row_error(number, error))
     }
 
-    fn notes(&self) -> Vec<String> {
-        self.conversion.note().into_iter().collect()
+    fn conversion_notes(&self) -> Vec<String> {
+        self.converter.notes()
     }
 }
 
-fn file_pixel<S: Source>(
+fn file_pixel<S: ByteSource>(
     name: &str,
     directory: &Directory,
     source: &mut S,
@@ -202,21 +192,21 @@ fn file_pixel<S: Source>(
     })
 }
 
-fn coding<S: Source>(
+fn coding<S: ByteSource>(
     name: &str,
     directory: &Directory,
     source: &mut S,
     sample: Number,
-) -> Result<(Compression, Predictor), FormatError> {
+) -> Result<(ChunkCompression, Predictor), FormatError> {
     let unsupported = |what: String| Err(FormatError::unsupported(name, what, CONVERT));
     let number = directory.number(source, tag::COMPRESSION)?.unwrap_or(1);
-    let Some(compression) = Compression::from_tag(number) else {
+    let Some(compression) = ChunkCompression::from_tag(number) else {
         return unsupported(format!("TIFF with compression {number} cannot be read"));
     };
     if directory.number(source, tag::FILL_ORDER)?.unwrap_or(1) != 1 {
         return unsupported("TIFF with the lowest bit first cannot be read".to_owned());
     }
-    if matches!(compression, Compression::Plain | Compression::PackBits) {
+    if matches!(compression, ChunkCompression::Plain | ChunkCompression::PackBits) {
         return Ok((compression, Predictor::None));
     }
     let number = directory.number(source, tag::PREDICTOR)?.unwrap_or(1);
@@ -226,7 +216,7 @@ fn coding<S: Source>(
     }
 }
 
-fn white_is_zero<S: Source>(
+fn white_is_zero<S: ByteSource>(
     name: &str,
     directory: &Directory,
     source: &mut S,
@@ -242,44 +232,44 @@ fn white_is_zero<S: Source>(
     }
 }
 
-impl Grid {
-    fn read<S: Source>(
+impl ChunkGrid {
+    fn read<S: ByteSource>(
         directory: &Directory,
         source: &mut S,
-        frame: &Frame,
+        raster: &Raster,
         memory_bytes: usize,
-    ) -> Result<Grid, FormatError> {
-        let name = &frame.name;
+    ) -> Result<ChunkGrid, FormatError> {
+        let name = &raster.name;
         let tiled = directory.has(tag::TILE_OFFSETS);
         let chunk = if tiled {
             let width = directory.required(source, tag::TILE_WIDTH)?;
             (width, directory.required(source, tag::TILE_HEIGHT)?)
         } else {
-            let rows = directory.number(source, tag::STRIP_ROWS)?.unwrap_or(frame.height);
-            (frame.width, rows.min(frame.height))
+            let rows = directory.number(source, tag::STRIP_ROWS)?.unwrap_or(raster.height);
+            (raster.width, rows.min(raster.height))
         };
         if chunk.0 == 0 || chunk.1 == 0 {
             let what = format!("strips or tiles are {} x {} pixels", chunk.0, chunk.1);
-            return Err(FormatError::damaged(name, Place::Header, what));
+            return Err(FormatError::damaged(name, FilePosition::Header, what));
         }
         let planes = match directory.number(source, tag::PLANAR)?.unwrap_or(1) {
-            2 => frame.pixel.channels(),
+            2 => raster.pixel.channels(),
             _ => 1,
         };
-        let across = frame.width.div_ceil(chunk.0);
+        let across = raster.width.div_ceil(chunk.0);
         let band = across * planes as u64;
         let band_bytes = band.saturating_mul((INPUT_BYTES + STATE_BYTES) as u64);
         if band > 1 {
             fitting(name, "a row of tiles", band_bytes, memory_bytes)?;
         }
-        let count = band.saturating_mul(frame.height.div_ceil(chunk.1));
+        let count = band.saturating_mul(raster.height.div_ceil(chunk.1));
         fitting(name, "the list of strips or tiles", count.saturating_mul(16), memory_bytes)?;
         let across = fitting(name, "a row of tiles", across, memory_bytes)?;
         let (offsets, lengths) = match tiled {
             true => (tag::TILE_OFFSETS, tag::TILE_BYTES),
             false => (tag::STRIP_OFFSETS, tag::STRIP_BYTES),
         };
-        Ok(Grid {
+        Ok(ChunkGrid {
             chunk,
             planes,
             across,
@@ -288,18 +278,18 @@ impl Grid {
         })
     }
 
-    /// The channels that a chunk holds.
+    /// Returns the number of channels that a chunk holds.
     fn channels(&self, pixel: Pixel) -> usize {
         pixel.channels() / self.planes
     }
 
-    /// The chunks of a band: all of the first plane, then those of the next.
-    fn band(&self, number: usize, compression: Compression) -> Vec<Unpacker> {
+    /// Returns decoders for the chunks of a band: those of the first plane, then those of the next.
+    fn band(&self, number: usize, compression: ChunkCompression) -> Vec<ChunkDecoder> {
         let plane_chunks = self.offsets.len() / self.planes;
         let starts = (0..self.planes).map(|plane| plane * plane_chunks + number * self.across);
         starts
             .flat_map(|start| start..start + self.across)
-            .map(|chunk| Unpacker::new(compression, self.offsets[chunk], self.lengths[chunk]))
+            .map(|chunk| ChunkDecoder::new(compression, self.offsets[chunk], self.lengths[chunk]))
             .collect()
     }
 }

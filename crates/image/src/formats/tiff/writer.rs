@@ -1,58 +1,37 @@
-//! Writing a TIFF: plain strips after a directory that is known beforehand, so that nothing has to
-//! be kept and nothing to be put right afterwards.
+//! Writes a TIFF: plain strips after a directory that is computed in advance, so that the writer
+//! keeps nothing in memory and need not seek back.
 
 use std::io::{self, Write};
 
-use super::super::frame::Frame;
-use super::super::{FormatError, RowSink};
+use super::super::raster::Raster;
+use super::super::{FormatError, RawSink};
 use super::{kind, tag};
 use crate::{Pixel, Sample};
 
-/// A strip has about so many bytes.
+/// Approximate bytes of a strip.
 const STRIP_BYTES: usize = 256 << 10;
 
-/// Writes a TIFF of any pixel: BigTIFF if it is 4 GiB or more.
-#[derive(Debug)]
-pub struct TiffSink<W> {
-    frame: Frame,
-    output: W,
-}
-
-impl<W: Write + Send> TiffSink<W> {
-    /// A picture of this size and pixel.
-    pub fn new(
-        name: &str,
-        mut output: W,
-        size: (u64, u64),
-        pixel: Pixel,
-    ) -> Result<TiffSink<W>, FormatError> {
-        let frame = Frame::to_write(name, size, pixel)?;
-        let (Ok(width), Ok(height)) = (u32::try_from(size.0), u32::try_from(size.1)) else {
-            let what = format!("TIFF has no pictures of {} x {} pixels", size.0, size.1);
-            return Err(FormatError::unsupported(name, what, "choose NRRD or raw"));
-        };
-        let head = Head::new(&frame, false);
-        let head = if head.end() >> 32 == 0 { head } else { Head::new(&frame, true) };
-        head.write(&mut output, (width, height), pixel)
-            .map_err(|error| FormatError::writing(name, error))?;
-        Ok(TiffSink { frame, output })
-    }
-}
-
-impl<W: Write + Send> RowSink for TiffSink<W> {
-    fn put_row(&mut self, row: &[u8]) -> Result<(), FormatError> {
-        self.frame.count_row(row.len())?;
-        self.output.write_all(row).map_err(|error| FormatError::writing(&self.frame.name, error))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<(), FormatError> {
-        self.frame.check_done()?;
-        self.output.flush().map_err(|error| FormatError::writing(&self.frame.name, error))
-    }
+/// Returns a sink that writes a TIFF of any pixel, or a BigTIFF from 4 GiB on.
+pub fn tiff_sink<W: Write + Send>(
+    name: &str,
+    mut output: W,
+    size: (u64, u64),
+    pixel: Pixel,
+) -> Result<RawSink<W>, FormatError> {
+    let raster = Raster::to_write(name, size, pixel)?;
+    let (Ok(width), Ok(height)) = (u32::try_from(size.0), u32::try_from(size.1)) else {
+        let what = format!("TIFF has no pictures of {} x {} pixels", size.0, size.1);
+        return Err(FormatError::unsupported(name, what, "choose NRRD or raw"));
+    };
+    let head = TiffHead::new(&raster, false);
+    let head = if head.end() >> 32 == 0 { head } else { TiffHead::new(&raster, true) };
+    head.write(&mut output, (width, height), pixel)
+        .map_err(|error| FormatError::writing(name, error))?;
+    RawSink::new(name, output, size, pixel)
 }
 
 /// Everything before the pixels: the header, the directory, and values that do not fit into it.
-struct Head {
+struct TiffHead {
     big: bool,
     channels: u64,
     strip_rows: u64,
@@ -66,25 +45,25 @@ struct Field {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The value, or where the values are.
+    /// The value, or the offset of the values.
     value: u64,
 }
 
-impl Head {
-    fn new(frame: &Frame, big: bool) -> Head {
-        let strip_rows = (STRIP_BYTES / frame.row_bytes).max(1) as u64;
-        let strip_rows = strip_rows.min(frame.height);
-        Head {
+impl TiffHead {
+    fn new(raster: &Raster, big: bool) -> TiffHead {
+        let strip_rows = (STRIP_BYTES / raster.row_bytes).max(1) as u64;
+        let strip_rows = strip_rows.min(raster.height);
+        TiffHead {
             big,
-            channels: frame.pixel.channels() as u64,
+            channels: raster.pixel.channels() as u64,
             strip_rows,
-            strip_bytes: strip_rows * frame.row_bytes as u64,
-            strips: frame.height.div_ceil(strip_rows),
-            data_bytes: frame.data_bytes,
+            strip_bytes: strip_rows * raster.row_bytes as u64,
+            strips: raster.height.div_ceil(strip_rows),
+            data_bytes: raster.data_bytes,
         }
     }
 
-    /// Two and four channels end with one that is not a colour.
+    /// Returns whether the last channel is not a colour: with two and four channels.
     fn has_alpha(&self) -> bool {
         self.channels.is_multiple_of(2)
     }
@@ -93,33 +72,33 @@ impl Head {
         11 + u64::from(self.has_alpha())
     }
 
-    /// Bytes of an offset.
+    /// Returns the bytes of an offset.
     fn word(&self) -> u64 {
         if self.big { 8 } else { 4 }
     }
 
-    /// Where the values of one number per channel are.
+    /// Returns the offset of the values with one number per channel.
     fn channel_values(&self) -> u64 {
         let fields = self.field_count();
         if self.big { 16 + 8 + fields * 20 + 8 } else { 8 + 2 + fields * 12 + 4 }
     }
 
-    /// Where the list of strips is.
+    /// Returns the offset of the list of strips.
     fn strip_values(&self) -> u64 {
         (self.channel_values() + 2 * self.channels * 2).next_multiple_of(8)
     }
 
-    /// Where the pixels begin.
+    /// Returns the offset of the pixels.
     fn data(&self) -> u64 {
         (self.strip_values() + 2 * self.strips * self.word()).next_multiple_of(16)
     }
 
-    /// The length of the file.
+    /// Returns the length of the file.
     fn end(&self) -> u64 {
         self.data().saturating_add(self.data_bytes)
     }
 
-    /// The length of a strip; the last may be shorter.
+    /// Returns the length of a strip; the last may be shorter.
     fn length(&self, strip: u64) -> u64 {
         self.strip_bytes.min(self.data_bytes - strip * self.strip_bytes)
     }
@@ -130,7 +109,7 @@ impl Head {
         (width, height): (u32, u32),
         pixel: Pixel,
     ) -> io::Result<()> {
-        let mut at = Counted { output, bytes: 0 };
+        let mut at = CountingWriter { output, bytes: 0 };
         if self.big {
             at.write_all(b"II+\0\x08\0\0\0")?;
             at.word(16, 8)?;
@@ -169,7 +148,7 @@ impl Head {
         at.fill_to(self.data())
     }
 
-    /// All tags, in order.
+    /// Returns all tags, in order.
     fn fields(&self, width: u32, height: u32, bits: u16, format: u16) -> Vec<Field> {
         let short = |tag, value| Field { tag, kind: kind::SHORT, count: 1, value };
         let long = |tag, value| Field { tag, kind: kind::LONG, count: 1, value };
@@ -209,19 +188,19 @@ impl Head {
     }
 }
 
-/// An output that knows how much was written.
-struct Counted<'a, W> {
+/// An output that counts the bytes written.
+struct CountingWriter<'a, W> {
     output: &'a mut W,
     bytes: u64,
 }
 
-impl<W: Write> Counted<'_, W> {
+impl<W: Write> CountingWriter<'_, W> {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
         self.output.write_all(bytes)
     }
 
-    /// The low bytes of a number.
+    /// Writes the low bytes of a number.
     fn word(&mut self, value: u64, bytes: u64) -> io::Result<()> {
         let word = value.to_le_bytes();
         self.write_all(if bytes == 2 {

@@ -1,12 +1,12 @@
-//! Bytes and values from elsewhere: refused or taken, never a panic, never outside.
+//! Bytes and values from other processes: accepted or rejected, never a panic, never outside.
 
 use pario_proto::{Shape, TilePosition};
 use proptest::prelude::*;
 
 use super::reference::{Volume, grids, pixels, planes};
 use crate::slice::{
-    Blend, Cut, ExtractError, Grid, GridError, Interpolation, PartsError, Plane, Slab, SlabCut,
-    Slice, SliceParts,
+    Blend, BoxGrid, BoxGridError, Cut, ExtractError, Interpolation, PartsError, Plane, Slab,
+    SlabCut, Slice, SliceParts,
 };
 use crate::{Pixel, Sample};
 
@@ -20,7 +20,7 @@ proptest! {
     fn any_bytes_can_be_pasted(bytes: Vec<u8>, kind: u8, width in 1..300u32, height in 1..300u32) {
         let mut slice = Slice::blank(width, height, pixel(kind), &[]);
         let _ = slice.paste_message(&bytes);
-        // The same with a head that fits.
+        // The same with a header that fits.
         for runs in [0, bytes.len() / 2, bytes.len()] {
             let lens = [runs, 0].map(|len| u32::try_from(len).unwrap().to_le_bytes());
             let _ = slice.paste_message(&[lens.as_flattened(), &bytes[..]].concat());
@@ -33,7 +33,7 @@ proptest! {
 
     #[test]
     fn any_bytes_can_be_merged(bytes: Vec<u8>, kind: u8, is_mean: bool) {
-        let grid = Grid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
+        let grid = BoxGrid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
         let plane = Plane::axial([1.0; 3]).size(300, 200);
         let blend = if is_mean { Blend::Mean } else { Blend::Maximum };
         let slab = plane.slab_in_volume([1.0; 3], 3, 1.0, blend).unwrap();
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// A plane as somebody else may send it.
+/// A plane as another process may send it.
 fn serde_value(origin: [i64; 3], right: [i64; 3], down: [i64; 3], size: (u32, u32)) -> Plane {
     let json = serde_json::json!({
         "origin": origin, "right": right, "down": down, "width": size.0, "height": size.1,
@@ -125,7 +125,7 @@ fn a_foreign_pixel_is_refused() {
 
 #[test]
 fn boxes_and_voxels_must_fit() {
-    let grid = Grid::new(Shape::volume(5, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
+    let grid = BoxGrid::new(Shape::volume(5, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
     let plane = Plane::axial([1.0; 3]).size(3, 3).in_volume([1.0; 3]).unwrap();
     let cut = Cut::new(plane, grid, Pixel::RGB, Interpolation::Nearest).unwrap();
     let mut parts = SliceParts::new();
@@ -140,16 +140,16 @@ fn boxes_and_voxels_must_fit() {
 
     let (one, many) = (Shape::volume(1, 1, 1), Shape::volume(1 << 29, 1 << 29, 1 << 29));
     let longer = Shape::volume((1 << 29) + 1, 1, 1);
-    assert!(Grid::new(many, one, [true; 3]).is_ok());
-    assert!(matches!(Grid::new(longer, one, [true; 3]), Err(GridError::TooLong { .. })));
-    assert!(matches!(Grid::new(many, many, [true; 3]), Err(GridError::LargeBox { .. })));
+    assert!(BoxGrid::new(many, one, [true; 3]).is_ok());
+    assert!(matches!(BoxGrid::new(longer, one, [true; 3]), Err(BoxGridError::TooLong { .. })));
+    assert!(matches!(BoxGrid::new(many, many, [true; 3]), Err(BoxGridError::LargeBox { .. })));
     let nothing = Shape::volume(1, 0, 1);
-    assert!(matches!(Grid::new(nothing, one, [true; 3]), Err(GridError::Empty { .. })));
+    assert!(matches!(BoxGrid::new(nothing, one, [true; 3]), Err(BoxGridError::Empty { .. })));
 }
 
 #[test]
 fn shares_must_come_once_and_all() {
-    let grid = Grid::new(Shape::volume(4, 1, 1), Shape::volume(2, 1, 1), [false; 3]).unwrap();
+    let grid = BoxGrid::new(Shape::volume(4, 1, 1), Shape::volume(2, 1, 1), [false; 3]).unwrap();
     let plane = Plane::in_voxels([1.25, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], 1, 1).unwrap();
     let cut = Cut::new(plane, grid, Pixel::GREY, Interpolation::Trilinear).unwrap();
     let (mut one, mut two) = (SliceParts::new(), SliceParts::new());
@@ -170,7 +170,7 @@ fn parts_must_lie_inside() {
     let (width, height) = (30u16, 20u16);
     let wish = Plane::axial([1.0; 3]).size(width.into(), height.into());
     let slab = wish.slab_in_volume([1.0; 3], 2, 1.0, Blend::Maximum).unwrap();
-    let grid = Grid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
+    let grid = BoxGrid::new(Shape::volume(4, 4, 4), Shape::volume(4, 4, 4), [false; 3]).unwrap();
     let cut = SlabCut::new(slab, grid, Pixel::GREY, Interpolation::Trilinear).unwrap();
     let edges = [
         (height - 1, width - 1, 0, true),
@@ -191,7 +191,7 @@ fn parts_must_lie_inside() {
             |result: Result<(), PartsError>| matches!(result, Err(PartsError::Outside { .. }));
         assert_eq!((pasted.is_ok(), outside(pasted)), (is_inside, !is_inside));
 
-        // A share of nothing is a share, and has its place.
+        // A share of nothing is a share, and has a position.
         let share = [&[0, 0][..], &run, &vec![0; pixels.len() * 8]].concat();
         let len = u32::try_from(share.len()).unwrap();
         let pasted = slice.paste_message(&[&head(0, len)[..], &share].concat());

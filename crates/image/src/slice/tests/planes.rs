@@ -1,4 +1,4 @@
-//! Planes: what users say, and what they may not say.
+//! Planes: valid and invalid descriptions.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn straight_slices_lie_along_the_axes() {
 }
 
 #[test]
-fn spacing_and_zoom_are_heeded() {
+fn spacing_and_zoom_are_applied() {
     let plane = Plane::coronal([10.0, 20.0, 30.0]).size(1, 1).zoom(4.0);
     let plane = plane.in_volume([0.5, 1.0, 2.0]).unwrap();
     assert_eq!(plane.voxel_at(0, 0), [20.0, 20.0, 15.0]);
@@ -42,7 +42,7 @@ fn spacing_and_zoom_are_heeded() {
 }
 
 #[test]
-fn a_slab_goes_away_from_who_looks() {
+fn a_slab_extends_away_from_the_viewer() {
     let wish = Plane::axial([0.0; 3]).size(1, 1);
     let slab = wish.slab_in_volume([1.0, 1.0, 2.0], 3, 4.0, Blend::Mean).unwrap();
     let last = slab.layers().last().unwrap();
@@ -53,7 +53,7 @@ fn a_slab_goes_away_from_who_looks() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_planes_are_refused() {
     let [x, y, z] = EYE;
     let good = Plane::through([1.0; 3]).normal(z).size(10, 10);
     assert!(good.in_volume([1.0; 3]).is_ok());

@@ -1,12 +1,12 @@
-//! What slices and slabs mean: one loop over the pixels, with the whole volume in memory. And what
-//! the other tests share: volumes, their boxes, and how random ones are chosen.
+//! The definition of slices and slabs: one loop over the pixels, with the whole volume in memory.
+//! Also volumes, boxes and random values for the other tests.
 
 use std::collections::BTreeSet;
 
 use pario_proto::{Shape, TilePosition};
 use proptest::prelude::*;
 
-use crate::slice::{Grid, Interpolation, Plane};
+use crate::slice::{BoxGrid, Interpolation, Plane};
 use crate::{Pixel, Sample};
 
 /// A volume in memory.
@@ -17,11 +17,11 @@ pub struct Volume {
     pub voxels: Vec<u8>,
 }
 
-/// What one pixel is made of: voxels and their weights in 2⁻²⁴.
+/// The voxels of one pixel with their weights in 2⁻²⁴.
 pub type Mixture = Vec<([i64; 3], u32)>;
 
 impl Volume {
-    /// Voxels of random bytes; those of floating-point numbers are finite.
+    /// A volume of random bytes; floating-point numbers are finite.
     pub fn random(shape: Shape, pixel: Pixel, seed: u64) -> Volume {
         let mut random = fastrand::Rng::with_seed(seed);
         let voxels = shape.x * shape.y * shape.z;
@@ -45,7 +45,7 @@ impl Volume {
     }
 
     /// The bytes of a box.
-    pub fn stored(&self, grid: &Grid, tile: TilePosition) -> Vec<u8> {
+    pub fn stored(&self, grid: &BoxGrid, tile: TilePosition) -> Vec<u8> {
         let window = grid.stored(tile).unwrap();
         let mut bytes = Vec::new();
         for z in window.start.z..window.start.z + window.size.z {
@@ -93,7 +93,7 @@ impl Volume {
     }
 }
 
-/// What a pixel at a place is made of; nothing if it is background. All weights are above 0.
+/// The mixture of a pixel at a position; `None` if it is background. All weights are above 0.
 pub fn mixture(volume: Shape, at: [i64; 3], interpolation: Interpolation) -> Option<Mixture> {
     let size = [volume.x, volume.y, volume.z].map(u64::cast_signed);
     match interpolation {
@@ -122,8 +122,8 @@ pub fn mixture(volume: Shape, at: [i64; 3], interpolation: Interpolation) -> Opt
     }
 }
 
-/// The boxes that have pixels of a slice or shares in them, pixel by pixel.
-pub fn boxes(grid: &Grid, plane: &Plane, interpolation: Interpolation) -> Vec<TilePosition> {
+/// The boxes that have pixels of a slice or shares of them, pixel by pixel.
+pub fn boxes(grid: &BoxGrid, plane: &Plane, interpolation: Interpolation) -> Vec<TilePosition> {
     let core = [grid.core().x, grid.core().y, grid.core().z].map(u64::cast_signed);
     let mut found = BTreeSet::new();
     for j in 0..plane.height() {
@@ -149,7 +149,7 @@ pub fn number(sample: Sample, channel: &[u8]) -> f64 {
     sample.value(channel)
 }
 
-/// Adds a number as a channel, rounded.
+/// Appends a number as a channel, rounded.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded to the type")]
 pub fn put(sample: Sample, number: f64, data: &mut Vec<u8>) {
     match sample {
@@ -161,7 +161,7 @@ pub fn put(sample: Sample, number: f64, data: &mut Vec<u8>) {
     }
 }
 
-/// Compares pixels: whole numbers must be the same, others the same within rounding.
+/// Compares pixels: whole numbers must be equal, others equal within rounding.
 pub fn assert_same(pixel: Pixel, ours: &[u8], reference: &[u8]) -> Result<(), TestCaseError> {
     if pixel.sample() != Sample::F32 {
         prop_assert_eq!(ours, reference);
@@ -184,12 +184,12 @@ pub fn interpolations() -> impl Strategy<Value = Interpolation> {
     prop_oneof![Just(Interpolation::Nearest), Just(Interpolation::Trilinear)]
 }
 
-/// Small volumes in boxes, also of one voxel and of more than all.
-pub fn grids() -> impl Strategy<Value = Grid> {
+/// Small volumes in boxes, also of one voxel and of more than the volume.
+pub fn grids() -> impl Strategy<Value = BoxGrid> {
     let shape = |longest: u64| (1..=longest, 1..=longest, 1..=longest);
     (shape(14), shape(9), any::<[bool; 3]>()).prop_map(|(volume, core, overlap)| {
         let volume = Shape::volume(volume.0, volume.1, volume.2);
-        Grid::new(volume, Shape::volume(core.0, core.1, core.2), overlap).unwrap()
+        BoxGrid::new(volume, Shape::volume(core.0, core.1, core.2), overlap).unwrap()
     })
 }
 

@@ -46,7 +46,7 @@ fn reference(
                         sums.sum::<f64>() / (16_777_216.0 * inside.len() as f64)
                     }
                 };
-                // The maximum of whole numbers is one already.
+                // The maximum of whole numbers is a whole number.
                 put(sample, value, &mut data);
             }
             pixel_at += pixel.bytes();
@@ -79,7 +79,7 @@ proptest! {
             layers.iter().flat_map(|plane| boxes(&grid, plane, interpolation)).collect();
         prop_assert_eq!(cut.boxes().into_iter().collect::<BTreeSet<_>>(), met);
 
-        // Three threads, of which one is somewhere else.
+        // Three threads, one of them in another process.
         let mut threads = [cut.blank(), cut.blank(), cut.blank()];
         let mut random = fastrand::Rng::with_seed(seed);
         for tile in cut.boxes() {

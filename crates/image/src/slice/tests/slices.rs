@@ -1,13 +1,13 @@
-//! Slices: boxes met, pixels and shares.
+//! Slices: their boxes, pixels and shares.
 
 use pario_proto::Shape;
 use proptest::prelude::*;
 
 use super::reference::{self, Volume, assert_same, grids, interpolations, pixels, planes};
-use crate::slice::{Cut, Grid, Interpolation, Plane, SliceParts};
+use crate::slice::{BoxGrid, Cut, Interpolation, Plane, SliceParts};
 use crate::{Pixel, Sample};
 
-/// The slice, put together of the parts of all boxes in a random order, some of them sent together.
+/// The slice, assembled from the parts of all boxes in a random order, some of them in one message.
 fn assembled(cut: &Cut, volume: &Volume, background: &[u8], seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut slice = cut.blank(background);
@@ -97,7 +97,8 @@ fn a_large_oblique_slice_is_the_same() {
     for pixel in [Pixel::RGB, Pixel::new(Sample::U16, 1).unwrap()] {
         let volume = Volume::random(shape, pixel, 7);
         for interpolation in [Interpolation::Nearest, Interpolation::Trilinear] {
-            let grid = Grid::new(shape, Shape::volume(32, 32, 16), [false, false, true]).unwrap();
+            let grid =
+                BoxGrid::new(shape, Shape::volume(32, 32, 16), [false, false, true]).unwrap();
             let cut = Cut::new(plane, grid, pixel, interpolation).unwrap();
             let background = vec![9; pixel.bytes()];
             let reference = volume.slice(&plane, interpolation, &background);
@@ -108,7 +109,7 @@ fn a_large_oblique_slice_is_the_same() {
 
 #[test]
 fn a_slice_on_whole_voxels_needs_no_neighbours() {
-    let grid = Grid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3]).unwrap();
+    let grid = BoxGrid::new(Shape::volume(8, 8, 8), Shape::volume(4, 4, 4), [false; 3]).unwrap();
     let last_layer_of_a_box = [0.0, 0.0, 3.0];
     let plane =
         Plane::in_voxels(last_layer_of_a_box, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], 8, 8).unwrap();
@@ -131,7 +132,7 @@ fn infinity_counts_only_where_it_has_weight() {
     for core in 1..5 {
         for overlap in [false, true] {
             let core = Shape::volume(core, 1, 1);
-            let grid = Grid::new(volume.shape, core, [overlap; 3]).unwrap();
+            let grid = BoxGrid::new(volume.shape, core, [overlap; 3]).unwrap();
             let cut = Cut::new(plane, grid, pixel, Interpolation::Trilinear).unwrap();
             let data = assembled(&cut, &volume, &[0; 4], 1);
             let found: Vec<f64> =
