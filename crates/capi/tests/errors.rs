@@ -321,7 +321,7 @@ fn numbers_of_processes_that_cannot_be() {
         assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
     };
     refused("2", "0", "another process has rank 0 already");
-    refused("3", "2", "rank 2 says 3");
+    refused("3", "2", "rank 2 gives 3 as its size");
     std::thread::scope(|scope| {
         // They close it together.
         let first = scope.spawn(move || first.ends_well());
