@@ -319,7 +319,7 @@ fn invalid_ranks_and_sizes_are_refused() {
         assert!(said.starts_with("init: PFSLib: Invalid argument") && said.contains(why), "{said}");
     };
     refused("2", "0", "another process has rank 0 already");
-    refused("3", "2", "rank 2 says 3");
+    refused("3", "2", "rank 2 gives 3 as its size");
     std::thread::scope(|scope| {
         // Closing is collective.
         let first = scope.spawn(move || first.ends_well());
