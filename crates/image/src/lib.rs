@@ -5,7 +5,7 @@
 //! and [`Volume`]; [`formats`] reads and writes files of other programs.
 //!
 //! Features: `cluster` (default) is everything that needs a cluster; without it the crate is
-//! arithmetic and [`formats`] alone. `phantom` generates synthetic body scans ([`Phantom`],
+//! arithmetic and [`formats`] alone. `phantom` generates synthetic body scans (`Phantom`,
 //! `Volume::generate`).
 #![forbid(unsafe_code)]
 

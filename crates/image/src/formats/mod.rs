@@ -118,7 +118,7 @@ pub struct OpenOptions {
 }
 
 impl Default for OpenOptions {
-    /// 256 MiB, and data files location their header.
+    /// Returns the defaults: 256 MiB, and data files only in the directory of their header.
     fn default() -> OpenOptions {
         OpenOptions { memory_bytes: 256 << 20, data_anywhere: false, series: None }
     }
